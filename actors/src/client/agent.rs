@@ -1,0 +1,372 @@
+//! The actor of one client process: its connection, its sessions' beginnings, its signs of life.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, StreamHandler, System,
+    WrapFuture,
+};
+use async_nats::{Client, Message as BusMessage, Request};
+use bus_schemas::subject::{Subjects, ToLeader};
+use bus_schemas::{
+    Alive, Code, Failure, OpenAnswer, OpenRequest, Opened, SessionId, Tenant, WIRE_VERSION, decode,
+    encode,
+};
+use futures_util::stream;
+use tokio::sync::oneshot;
+
+use super::driver::Driver;
+use super::error::ClientError;
+use super::evidence::Evidence;
+use super::line::Line;
+use super::session::serve;
+use super::wait::block_until;
+use crate::bus::{self, BusSettings, Link};
+use crate::telemetry::Telemetry;
+
+/// How often the leader is told that the sessions live.
+const ALIVE: Duration = Duration::from_secs(10);
+/// How long one open request is waited for before it is asked again.
+const ASK: Duration = Duration::from_millis(500);
+/// Pause before asking again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// How long a dropped agent waits for its sessions to end.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How a client joins a cluster.
+#[derive(Clone)]
+pub struct AgentSettings {
+    /// Where the broker listens.
+    pub url: String,
+    /// User and password; none where the broker wants no login.
+    pub login: Option<(String, String)>,
+    /// The cluster.
+    pub cluster: Tenant,
+    /// The tenant.
+    pub tenant: Tenant,
+    /// How long connecting, and opening a session, may take.
+    pub patience: Duration,
+    /// The log of submitted ops, if one is wanted.
+    pub submitted: Option<PathBuf>,
+    /// Where spans and metrics go.
+    pub telemetry: Telemetry,
+}
+
+type Table = Arc<Mutex<BTreeMap<SessionId, Arc<Line>>>>;
+
+/// One client process: a connection and the sessions on it. Dropping it closes them, for 2 s at
+/// most.
+pub struct Agent {
+    actor: Addr<AgentActor>,
+    lines: Table,
+    stop: Option<oneshot::Sender<()>>,
+    threads: Vec<JoinHandle<()>>,
+    driver: Driver,
+    connection: String,
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent")
+            .field("connection", &self.connection)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Agent {
+    /// Starts the client's threads and connects.
+    ///
+    /// # Errors
+    /// Where there is no broker within the patience, it refuses the login, or the log cannot be
+    /// written.
+    pub fn start(settings: AgentSettings) -> Result<Self, ClientError> {
+        let evidence = match &settings.submitted {
+            Some(path) => Some(Evidence::open(path, settings.tenant.clone())?),
+            None => None,
+        };
+        let connection = format!("client-{:016x}", random());
+        let failed = |error: std::io::Error| ClientError::Connect(error.to_string());
+        let (driver, driving) = Driver::start().map_err(failed)?;
+        let lines = Table::default();
+        let (started, starts) = std::sync::mpsc::sync_channel(1);
+        let (stop, stopped) = oneshot::channel();
+        let (name, table, theirs) = (connection.clone(), Arc::clone(&lines), driver.clone());
+        let thread = std::thread::Builder::new()
+            .name("warploom-client".into())
+            .spawn(move || {
+                System::new().block_on(async move {
+                    let evidence = evidence.map(Arc::new);
+                    let actor = begin(settings, name, table, evidence, theirs).await;
+                    let failed = actor.is_err();
+                    if started.send(actor).is_ok() && !failed {
+                        let _ = stopped.await;
+                    }
+                });
+            })
+            .map_err(failed)?;
+        let started = starts.recv().map_err(|_| ClientError::closed());
+        let actor = started.flatten().inspect_err(|_| driver.stop())?;
+        Ok(Self {
+            actor,
+            lines,
+            stop: Some(stop),
+            threads: vec![thread, driving],
+            driver,
+            connection,
+        })
+    }
+
+    /// Name of the connection.
+    #[must_use]
+    pub fn connection(&self) -> &str {
+        &self.connection
+    }
+
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// What the leader answers, or that none does within the patience.
+    pub async fn open(&self) -> Result<Arc<Line>, ClientError> {
+        let (reply, answer) = oneshot::channel();
+        self.actor
+            .send(Open(reply))
+            .await
+            .map_err(|_| ClientError::closed())?;
+        answer.await.map_err(|_| ClientError::closed())?
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let lines: Vec<_> = locked(&self.lines).values().cloned().collect();
+        lines.iter().for_each(|line| line.close());
+        let deadline = Instant::now() + FAREWELL;
+        for line in &lines {
+            block_until(line.ended(), deadline);
+        }
+        drop(self.stop.take());
+        // Whoever still waits for them is told, and lets go of the wheel.
+        lines.iter().for_each(|line| line.abandon());
+        self.driver.stop();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Open a session and say how it went.
+struct Open(oneshot::Sender<Result<Arc<Line>, ClientError>>);
+
+impl Message for Open {
+    type Result = ();
+}
+
+struct AgentActor {
+    client: Client,
+    settings: AgentSettings,
+    subjects: Subjects,
+    connection: String,
+    lines: Table,
+    evidence: Option<Arc<Evidence>>,
+    driver: Driver,
+}
+
+async fn begin(
+    settings: AgentSettings,
+    connection: String,
+    lines: Table,
+    evidence: Option<Arc<Evidence>>,
+    driver: Driver,
+) -> Result<Addr<AgentActor>, ClientError> {
+    let subjects = Subjects::new(&settings.cluster);
+    let bus = BusSettings {
+        url: settings.url.clone(),
+        login: settings.login.clone(),
+        name: connection.clone(),
+        inbox: subjects.tenant_inbox(&settings.tenant),
+        patience: Some(settings.patience),
+    };
+    let connected = async move { bus::connect(&bus).await };
+    let connected = driver.handle().spawn(connected).await;
+    let (client, mut links) = connected.map_err(|_| ClientError::closed())??;
+    let reigns = client
+        .subscribe(subjects.reign(&settings.tenant))
+        .await
+        .map_err(|error| ClientError::Connect(error.to_string()))?;
+    Ok(AgentActor::create(|context| {
+        context.add_stream(reigns);
+        context.add_stream(stream::poll_fn(move |context| links.poll_recv(context)));
+        context.run_interval(ALIVE, |agent, context| agent.live(context));
+        AgentActor {
+            client,
+            settings,
+            subjects,
+            connection,
+            lines,
+            evidence,
+            driver,
+        }
+    }))
+}
+
+impl Actor for AgentActor {
+    type Context = Context<Self>;
+}
+
+impl AgentActor {
+    fn live(&self, context: &mut Context<Self>) {
+        let sessions: Vec<_> = locked(&self.lines).keys().copied().collect();
+        if sessions.is_empty() {
+            return;
+        }
+        let alive = Alive {
+            v: WIRE_VERSION,
+            connection: self.connection.clone(),
+            sessions,
+        };
+        let subject = self
+            .subjects
+            .to_leader(&self.settings.tenant, ToLeader::Alive);
+        let client = self.client.clone();
+        let said = async move {
+            // A lost one is made up for by the next.
+            let _ = client.publish(subject, encode(&alive).into()).await;
+        };
+        context.spawn(said.into_actor(self));
+    }
+}
+
+impl Handler<Open> for AgentActor {
+    type Result = ();
+
+    fn handle(&mut self, Open(reply): Open, context: &mut Context<Self>) {
+        let request = OpenRequest {
+            v: WIRE_VERSION,
+            nonce: random(),
+            connection: self.connection.clone(),
+        };
+        let (client, tenant) = (self.client.clone(), self.settings.tenant.clone());
+        let subject = self.subjects.to_leader(&tenant, ToLeader::Open);
+        let subjects = self.subjects.clone();
+        let patience = self.settings.patience;
+        let asked = async move {
+            let opened = ask(&client, subject, encode(&request), patience).await?;
+            let heard = client
+                .subscribe(subjects.session_hears(&tenant, opened.session))
+                .await
+                .map_err(|error| ClientError::Connect(error.to_string()))?;
+            Ok((opened, heard))
+        };
+        let begun = asked.into_actor(self).map(move |answer, agent, _| {
+            let line = answer.map(|(opened, heard)| agent.begin(opened, heard));
+            // Whoever asked may have given up: then nobody holds the line but us.
+            if let Err(Ok(line)) = reply.send(line) {
+                line.close();
+            }
+        });
+        context.spawn(begun);
+    }
+}
+
+impl AgentActor {
+    fn begin(&mut self, opened: Opened, heard: async_nats::Subscriber) -> Arc<Line> {
+        let session = opened.session;
+        let line = Arc::new(Line::new(
+            opened,
+            self.client.clone(),
+            &self.subjects,
+            &self.settings.tenant,
+            self.evidence.clone(),
+            self.settings.telemetry.clone(),
+            self.driver.clone(),
+        ));
+        locked(&self.lines).insert(session, Arc::clone(&line));
+        let (served, lines) = (Arc::clone(&line), Arc::clone(&self.lines));
+        let subjects = self.subjects.clone();
+        self.driver.handle().spawn(async move {
+            serve(served, subjects, heard).await;
+            locked(&lines).remove(&session);
+        });
+        line
+    }
+}
+
+impl StreamHandler<BusMessage> for AgentActor {
+    fn handle(&mut self, message: BusMessage, _: &mut Context<Self>) {
+        if let Ok(beat) = decode(&message.payload) {
+            for line in locked(&self.lines).values() {
+                line.reign(beat);
+            }
+        }
+    }
+}
+
+impl StreamHandler<Link> for AgentActor {
+    fn handle(&mut self, link: Link, _: &mut Context<Self>) {
+        match link {
+            Link::Up => {
+                for line in locked(&self.lines).values() {
+                    line.reconnected();
+                }
+            }
+            Link::Down => tracing::info!("the connection to the broker is gone"),
+            Link::Slow => tracing::warn!("messages of the broker were dropped here"),
+            Link::Refused(detail) => tracing::warn!(detail, "the broker refuses"),
+        }
+    }
+}
+
+/// Asks for a session until there is one, or a reason why there will be none.
+async fn ask(
+    client: &Client,
+    subject: String,
+    request: Vec<u8>,
+    patience: Duration,
+) -> Result<Opened, ClientError> {
+    let deadline = tokio::time::Instant::now() + patience;
+    let mut last = Failure::new(Code::NoLeader, "no leader answered");
+    while tokio::time::Instant::now() < deadline {
+        let request = Request::new()
+            .payload(request.clone().into())
+            .timeout(Some(ASK));
+        if let Ok(message) = client.send_request(subject.clone(), request).await {
+            let answer: OpenAnswer = match decode(&message.payload) {
+                Ok(answer) => answer,
+                Err(error) => return Err(ClientError::Refused(error.into())),
+            };
+            match (answer.opened, answer.failure) {
+                (Some(opened), _) => return check(opened),
+                (None, Some(failure)) => last = failure,
+                (None, None) => last = Failure::new(Code::Malformed, "an empty answer"),
+            }
+            // A cluster that is starting has no worker yet; anything else is the answer.
+            if !matches!(last.code, Code::NoLeader | Code::NoWorker) {
+                return Err(ClientError::Refused(last));
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    Err(ClientError::Refused(last))
+}
+
+fn check(opened: Opened) -> Result<Opened, ClientError> {
+    if opened.window.is_valid() {
+        return Ok(opened);
+    }
+    let detail = format!("{:x?} is no window", opened.window);
+    Err(ClientError::Refused(Failure::new(Code::Protocol, detail)))
+}
+
+fn locked(lines: &Table) -> std::sync::MutexGuard<'_, BTreeMap<SessionId, Arc<Line>>> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A number nobody else has: the standard library's hash keys are drawn by the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}

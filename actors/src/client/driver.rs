@@ -1,0 +1,210 @@
+//! Who turns the wheels of the connection: a thread of the client's own, or whoever waits.
+//!
+//! A thread that waits for an answer would sleep while another one reads the socket and wakes it:
+//! two changes of thread that cost as much as a message's way through the broker. So a thread that
+//! waits drives the connection itself, and the client's own thread does so only while nobody has
+//! waited for a while.
+
+use std::cell::Cell;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
+
+use super::wait;
+
+/// How long after the last wait the client's own thread takes the wheel back.
+const KEEP: Duration = Duration::from_micros(300);
+/// How long it sleeps while one wait goes on and on; whoever ends that wakes it.
+const DEEP: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// This thread drives, or waits its turn to.
+    static HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Wheel {
+    // Taken out when the client goes; whoever waits holds it for reading.
+    runtime: RwLock<Option<Runtime>>,
+    handle: Handle,
+    clock: Instant,
+    /// Threads that drive or wait their turn.
+    waiters: AtomicUsize,
+    /// Waits begun so far.
+    begun: AtomicU64,
+    /// When the last wait ended, nanoseconds of `clock`.
+    ended: AtomicU64,
+    /// The client's own thread drives.
+    own: AtomicBool,
+    /// It sleeps for long.
+    deep: AtomicBool,
+    /// It is to take the wheel at once.
+    kicked: AtomicBool,
+    stop: AtomicBool,
+    /// It is to leave the wheel to others.
+    release: Notify,
+    thread: OnceLock<Thread>,
+}
+
+/// The wheels of one client, shared by its lines.
+#[derive(Clone)]
+pub(super) struct Driver(Arc<Wheel>);
+
+impl Driver {
+    /// Starts the client's own thread.
+    pub(super) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let wheel = Arc::new(Wheel {
+            handle: runtime.handle().clone(),
+            runtime: RwLock::new(Some(runtime)),
+            clock: Instant::now(),
+            waiters: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+            ended: AtomicU64::new(0),
+            own: AtomicBool::new(false),
+            deep: AtomicBool::new(false),
+            kicked: AtomicBool::new(true),
+            stop: AtomicBool::new(false),
+            release: Notify::new(),
+            thread: OnceLock::new(),
+        });
+        let theirs = Arc::clone(&wheel);
+        let thread = thread::Builder::new()
+            .name("warploom-bus".into())
+            .spawn(move || theirs.serve())?;
+        // Set once, here.
+        let _ = wheel.thread.set(thread.thread().clone());
+        Ok((Self(wheel), thread))
+    }
+
+    /// Where the connection's tasks live.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.0.handle
+    }
+
+    /// Runs a future on the calling thread, which drives the connection meanwhile. Within a
+    /// runtime of the caller's it sleeps instead.
+    pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
+        let wheel = &self.0;
+        if Handle::try_current().is_ok() || HERE.get() {
+            return wait::block_on(future);
+        }
+        let runtime = wheel.runtime.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(runtime) = &*runtime else {
+            // The client is gone: everything is answered.
+            return wait::block_on(future);
+        };
+        wheel.waiters.fetch_add(1, Ordering::SeqCst);
+        wheel.begun.fetch_add(1, Ordering::Relaxed);
+        if wheel.own.load(Ordering::SeqCst) {
+            wheel.release.notify_one();
+        }
+        HERE.set(true);
+        let output = runtime.block_on(future);
+        HERE.set(false);
+        wheel.ended.store(wheel.now(), Ordering::Relaxed);
+        wheel.waiters.fetch_sub(1, Ordering::SeqCst);
+        if wheel.deep.load(Ordering::SeqCst) {
+            wheel.wake();
+        }
+        output
+    }
+
+    /// Something was left to be sent, and its caller goes on without waiting: somebody must drive.
+    pub(super) fn kick(&self) {
+        let wheel = &self.0;
+        if wheel.own.load(Ordering::SeqCst) || wheel.waiters.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        if !wheel.kicked.swap(true, Ordering::SeqCst) {
+            wheel.wake();
+        }
+    }
+
+    /// Ends the connection and all its tasks; waits for those who drive.
+    pub(super) fn stop(&self) {
+        let wheel = &self.0;
+        wheel.stop.store(true, Ordering::SeqCst);
+        wheel.release.notify_one();
+        wheel.wake();
+        let runtime = wheel
+            .runtime
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(runtime) = runtime {
+            // Allowed anywhere, within a runtime of the caller's too.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Wheel {
+    fn now(&self) -> u64 {
+        self.clock.elapsed().as_nanos() as u64
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// The client's own thread.
+    fn serve(&self) {
+        while !self.stop.load(Ordering::SeqCst) {
+            self.drive();
+            self.rest();
+        }
+    }
+
+    fn drive(&self) {
+        let runtime = self.runtime.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(runtime) = &*runtime else {
+            return;
+        };
+        self.own.store(true, Ordering::SeqCst);
+        // Whoever began to wait before it could see that we drive gets the wheel when we look.
+        runtime.block_on(async {
+            self.release.notified().await;
+            // What the waiting thread has just published leaves before it takes over.
+            for _ in 0..3 {
+                tokio::task::yield_now().await;
+            }
+        });
+        self.own.store(false, Ordering::SeqCst);
+    }
+
+    /// Sleeps while others drive.
+    fn rest(&self) {
+        let mut before = u64::MAX;
+        loop {
+            if self.stop.load(Ordering::SeqCst) || self.kicked.swap(false, Ordering::SeqCst) {
+                return;
+            }
+            let begun = self.begun.load(Ordering::Relaxed);
+            if self.waiters.load(Ordering::SeqCst) == 0 {
+                let ended = Duration::from_nanos(self.ended.load(Ordering::Relaxed));
+                let idle = self.clock.elapsed().saturating_sub(ended);
+                if idle >= KEEP {
+                    return;
+                }
+                thread::park_timeout(KEEP - idle);
+            } else if begun == before {
+                // The same wait as last time: it may take long.
+                self.deep.store(true, Ordering::SeqCst);
+                if self.waiters.load(Ordering::SeqCst) > 0 {
+                    thread::park_timeout(DEEP);
+                }
+                self.deep.store(false, Ordering::SeqCst);
+            } else {
+                thread::park_timeout(KEEP);
+            }
+            before = begun;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! What goes wrong in a client.
+
+use std::path::PathBuf;
+
+use bus_schemas::{Code, Failure};
+
+use crate::bus::BusError;
+
+/// Why a call of the client failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ClientError {
+    /// There is no connection to the broker.
+    #[error("{0}")]
+    Connect(String),
+    /// This call was refused; the session goes on.
+    #[error(transparent)]
+    Refused(Failure),
+    /// The session has failed or ended: every call fails with this.
+    #[error(transparent)]
+    Session(Failure),
+    /// The log of submitted ops cannot be written.
+    #[error("{path}: {detail}", path = path.display())]
+    Evidence {
+        /// The log.
+        path: PathBuf,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+impl ClientError {
+    /// The stable code, as `docs/errors.md` lists them.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Connect(_) => Code::NoLeader,
+            Self::Refused(failure) | Self::Session(failure) => failure.code,
+            Self::Evidence { .. } => Code::BadSettings,
+        }
+    }
+
+    /// The client's own thread is gone, or the session was closed here.
+    pub(super) fn closed() -> Self {
+        Self::Session(closed())
+    }
+}
+
+pub(super) fn closed() -> Failure {
+    Failure::new(Code::SessionGone, "the session was closed by its client")
+}
+
+impl From<BusError> for ClientError {
+    fn from(error: BusError) -> Self {
+        Self::Connect(error.to_string())
+    }
+}

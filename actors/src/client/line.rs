@@ -1,0 +1,336 @@
+//! One session as all threads of its program share it.
+
+mod answer;
+mod served;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use async_nats::{Client, Subject};
+use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
+use bus_schemas::{CloseReason, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, Tenant};
+use bytes::Bytes;
+use client_agent_core::{Addresses, Event, Nanos, Outbox, OutboxSettings, PushError};
+use tokio::sync::Notify;
+
+use super::driver::Driver;
+use super::error::{ClientError, closed};
+use super::evidence::Evidence;
+use super::publish::{Backlog, Outgoing};
+use super::request::Requests;
+use super::wait::block_until;
+use crate::telemetry::{Telemetry, TraceContext};
+
+pub use answer::Answer;
+
+/// Where a session's messages go.
+struct Addressees {
+    batch: Subject,
+    data: Subject,
+    state: Subject,
+    intent: Subject,
+    close: Subject,
+    notice: Subject,
+}
+
+/// An op that is answered by a result.
+enum Slot {
+    Waiting(Option<Waker>),
+    Done(Vec<u8>),
+}
+
+struct Inner {
+    outbox: Outbox,
+    addresses: Addresses,
+    actions: Vec<client_agent_core::Action>,
+    slots: HashMap<OpNumber, Slot>,
+    /// Who waits for room, or for the end.
+    waiting: Vec<Waker>,
+    backlog: Backlog,
+    /// When the session's task looks at the clock next; `Nanos::MAX` is never.
+    armed: Nanos,
+    /// The task is to flush.
+    lingering: bool,
+    requests: Requests,
+    over: Option<Failure>,
+    ended: bool,
+}
+
+/// One session. Any thread may use it; ops are numbered in the order of the calls.
+pub struct Line {
+    opened: Opened,
+    client: Client,
+    addressees: Addressees,
+    clock: Instant,
+    evidence: Option<Arc<Evidence>>,
+    /// Wakes the session's task.
+    wake: Notify,
+    driver: Driver,
+    inner: Mutex<Inner>,
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line")
+            .field("session", &self.opened.session)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Line {
+    pub(super) fn new(
+        opened: Opened,
+        client: Client,
+        subjects: &Subjects,
+        tenant: &Tenant,
+        evidence: Option<Arc<Evidence>>,
+        telemetry: Telemetry,
+        driver: Driver,
+    ) -> Self {
+        let (session, worker) = (opened.session, opened.incarnation);
+        let to_worker = |what| Subject::from(subjects.to_worker(tenant, worker, session, what));
+        let to_leader = |what| Subject::from(subjects.to_leader(tenant, what));
+        let settings = OutboxSettings::new(session, opened.epoch, opened.leader);
+        Self {
+            addressees: Addressees {
+                batch: to_worker(ToWorker::Batch),
+                data: to_worker(ToWorker::Data),
+                state: to_worker(ToWorker::State),
+                intent: to_leader(ToLeader::Intent(session)),
+                close: to_leader(ToLeader::Close),
+                notice: subjects.to_client(tenant, session, ToClient::Leader).into(),
+            },
+            client,
+            clock: Instant::now(),
+            evidence,
+            wake: Notify::new(),
+            driver,
+            inner: Mutex::new(Inner {
+                outbox: Outbox::new(settings),
+                addresses: Addresses::new(opened.window, opened.quota),
+                actions: Vec::new(),
+                slots: HashMap::new(),
+                waiting: Vec::new(),
+                backlog: Backlog::default(),
+                armed: Nanos::MAX,
+                lingering: false,
+                requests: Requests::new(telemetry, tenant),
+                over: None,
+                ended: false,
+            }),
+            opened,
+        }
+    }
+
+    /// What the leader opened.
+    #[must_use]
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Appends an op; waits while the outbox is full.
+    ///
+    /// # Errors
+    /// [`ClientError::Session`], or [`ClientError::Refused`] for an op no worker would take.
+    #[inline]
+    pub fn push(
+        &self,
+        op: &Op,
+        stream: u16,
+        payload: &[u8],
+        key: KernelKey,
+    ) -> Result<OpNumber, ClientError> {
+        loop {
+            let mut inner = self.lock();
+            match inner.outbox.push(op, stream, payload, key) {
+                Ok(number) => {
+                    inner.requests.pushed(op, number);
+                    if op.has_result() {
+                        inner.slots.insert(number, Slot::Waiting(None));
+                    }
+                    if inner.outbox.wants_flush() && !self.lingers(&mut inner) {
+                        self.tell(&mut inner, Event::Flush);
+                        // Who asks for an answer will wait for it, and drive.
+                        if !op.has_result() {
+                            self.driver.kick();
+                        }
+                    }
+                    return Ok(number);
+                }
+                Err(PushError::Full) => self.make_room(inner, Outbox::has_room),
+                Err(other) => return Err(refusal(other)),
+            }
+        }
+    }
+
+    /// Takes bytes too large for a batch; waits while too many are on their way.
+    ///
+    /// # Errors
+    /// As [`Line::push`].
+    pub fn stage(&self, bytes: Bytes, module: Option<ModuleHash>) -> Result<u64, ClientError> {
+        loop {
+            let mut inner = self.lock();
+            match inner.outbox.stage(bytes.clone(), module) {
+                Ok(transfer) => {
+                    self.tell(&mut inner, Event::Flush);
+                    self.driver.kick();
+                    return Ok(transfer);
+                }
+                Err(PushError::Full) => self.make_room(inner, Outbox::has_staging_room),
+                Err(other) => return Err(refusal(other)),
+            }
+        }
+    }
+
+    /// Picks the addresses of an allocation and appends it.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] above the quota or the window, else as [`Line::push`].
+    pub fn alloc(&self, bytes: u64) -> Result<u64, ClientError> {
+        let address = self
+            .lock()
+            .addresses
+            .alloc(bytes)
+            .map_err(ClientError::Refused)?;
+        self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
+        Ok(address)
+    }
+
+    /// Frees the allocation that begins at `address`.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where none begins there, else as [`Line::push`].
+    pub fn free(&self, address: u64) -> Result<(), ClientError> {
+        // Pushed before the range is given out again, so that its next allocation comes later.
+        self.check(address, 0)?;
+        self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
+        self.lock()
+            .addresses
+            .free(address)
+            .map_err(ClientError::Refused)?;
+        Ok(())
+    }
+
+    /// Whether `bytes` bytes at `address` are the program's: within one allocation, or (where
+    /// module variables lie) in the part of the window that is the worker's.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where they are not.
+    pub fn check(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
+        let inner = self.lock();
+        inner
+            .addresses
+            .check(address, bytes)
+            .map_err(ClientError::Refused)
+    }
+
+    /// The answer to op `op`, which has one.
+    #[must_use]
+    pub fn answer(&self, op: OpNumber) -> Answer<'_> {
+        Answer { line: self, op }
+    }
+
+    /// Sends what was pushed, now.
+    pub fn flush(&self) {
+        self.tell(&mut self.lock(), Event::Flush);
+        self.driver.kick();
+    }
+
+    /// Sets the span of the program that requests from the next one on are children of.
+    pub fn set_trace(&self, trace: Option<TraceContext>) {
+        self.lock().requests.set_parent(trace);
+    }
+
+    /// Asks for the session's end after the ops pushed so far.
+    pub fn close(&self) {
+        self.tell(&mut self.lock(), Event::Close(CloseReason::Asked));
+        self.driver.kick();
+    }
+
+    /// Runs a future of this line's on the calling thread, which drives the connection meanwhile.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.driver.wait(future)
+    }
+
+    /// Waits for the session's end.
+    pub fn ended(&self) -> impl Future<Output = ()> {
+        std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if inner.ended {
+                return Poll::Ready(());
+            }
+            inner.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Blocks until the session's end, for at most `patience`; whether it came.
+    #[must_use]
+    pub fn wait_ended(&self, patience: Duration) -> bool {
+        self.driver.kick();
+        block_until(self.ended(), Instant::now() + patience).is_some()
+    }
+
+    /// Why the session can run no more, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().over.clone()
+    }
+
+    /// Whether the session has ended.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.lock().ended
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves a flush to the session's task where nobody waits for its answer: it runs when the
+    /// connection is driven next, and until then more ops may join.
+    #[inline]
+    fn lingers(&self, inner: &mut Inner) -> bool {
+        let may = inner.outbox.may_linger();
+        if may && !inner.lingering {
+            inner.lingering = true;
+            self.wake.notify_one();
+        }
+        may
+    }
+
+    fn make_room(&self, mut inner: MutexGuard<'_, Inner>, has_room: fn(&Outbox) -> bool) {
+        self.tell(&mut inner, Event::Flush);
+        drop(inner);
+        self.driver.wait(std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if has_room(&inner.outbox) || inner.over.is_some() || inner.ended {
+                return Poll::Ready(());
+            }
+            inner.waiting.push(context.waker().clone());
+            Poll::Pending
+        }));
+    }
+}
+
+fn refusal(error: PushError) -> ClientError {
+    match error {
+        PushError::Failed(failure) => ClientError::Session(failure),
+        PushError::Invalid(why) => {
+            ClientError::Refused(Failure::new(bus_schemas::Code::Protocol, why))
+        }
+        PushError::Closed | PushError::Full => ClientError::closed(),
+    }
+}
+
+fn wake_all(inner: &mut Inner) {
+    inner.waiting.drain(..).for_each(Waker::wake);
+    for slot in inner.slots.values_mut() {
+        if let Slot::Waiting(Some(waker)) = slot {
+            waker.wake_by_ref();
+        }
+    }
+}

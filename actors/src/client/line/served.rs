@@ -1,0 +1,182 @@
+//! What a line hears, its timer, and what its outbox asks for.
+
+use bus_schemas::{Intent, LeaderBeat, Rejected, decode};
+use client_agent_core::Action;
+
+use super::*;
+
+impl Line {
+    /// Takes what arrived on a subject of the session's.
+    pub(in crate::client) fn hear(&self, what: ToClient, payload: &[u8]) {
+        let mut inner = self.lock();
+        let event = match what {
+            ToClient::Worker => match decode(payload) {
+                Ok(ack) => return self.tell(&mut inner, Event::WorkerAck(&ack)),
+                Err(error) => Err(error),
+            },
+            ToClient::Leader => match decode(payload) {
+                Ok(notice) => return self.tell(&mut inner, Event::LeaderNotice(&notice)),
+                Err(error) => Err(error),
+            },
+            ToClient::Result => decode(payload).map(Event::Result),
+            ToClient::Error => {
+                decode(payload).map(|rejected: Rejected| Event::Error(rejected.failure))
+            }
+        };
+        match event {
+            Ok(event) => self.tell(&mut inner, event),
+            Err(error) => tracing::debug!(%error, ?what, "not understood"),
+        }
+    }
+
+    /// A leader began to reign.
+    pub(in crate::client) fn reign(&self, beat: LeaderBeat) {
+        self.tell(&mut self.lock(), Event::Reign(beat));
+    }
+
+    /// The connection is back.
+    pub(in crate::client) fn reconnected(&self) {
+        self.tell(&mut self.lock(), Event::Reconnected);
+    }
+
+    /// The session's task has something to look at.
+    pub(in crate::client) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// The task looks at the clock and at what was left to it; answers when to look again.
+    pub(in crate::client) fn tick(&self) -> Option<Nanos> {
+        let mut inner = self.lock();
+        // Whatever is told now need not wake the task: it asks when to wake itself below.
+        inner.armed = 0;
+        let flush = std::mem::take(&mut inner.lingering) && inner.outbox.wants_flush();
+        let event = if flush { Event::Flush } else { Event::Tick };
+        self.tell(&mut inner, event);
+        let next = inner.outbox.next_wakeup();
+        inner.armed = next.unwrap_or(Nanos::MAX);
+        next
+    }
+
+    /// Nanoseconds since the line began: the clock of its outbox.
+    pub(in crate::client) fn now(&self) -> Nanos {
+        self.clock.elapsed().as_nanos() as Nanos
+    }
+
+    /// The next message of the backlog.
+    pub(in crate::client) fn next_kept(&self) -> Option<Outgoing> {
+        self.lock().backlog.next()
+    }
+
+    pub(in crate::client) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Nobody serves the session any more.
+    pub(in crate::client) fn abandon(&self) {
+        let mut inner = self.lock();
+        inner.over.get_or_insert_with(closed);
+        inner.ended = true;
+        wake_all(&mut inner);
+    }
+
+    pub(super) fn tell(&self, inner: &mut Inner, event: Event<'_>) {
+        let mut actions = std::mem::take(&mut inner.actions);
+        inner.outbox.handle(self.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.act(inner, action);
+        }
+        inner.actions = actions;
+        let outbox = &inner.outbox;
+        if !inner.waiting.is_empty() && outbox.has_room() && outbox.has_staging_room() {
+            inner.waiting.drain(..).for_each(Waker::wake);
+        }
+        if let Some(next) = inner.outbox.next_wakeup()
+            && next < inner.armed
+        {
+            inner.armed = next;
+            self.wake.notify_one();
+        }
+    }
+
+    fn act(&self, inner: &mut Inner, action: Action) {
+        let to = &self.addressees;
+        match action {
+            Action::PublishBatch {
+                bytes,
+                first,
+                last,
+                again,
+            } => {
+                if let Some(evidence) = self.evidence.as_ref().filter(|_| !again) {
+                    evidence.submitted(self.opened.session, self.opened.ordinal, first, last);
+                }
+                self.publish(inner, &to.batch, bytes, Some(first));
+            }
+            Action::PublishIntent { bytes } => {
+                // The action does not say which ops; the message does, for those who want to know.
+                let traced = inner.requests.traced();
+                let intent = traced.then(|| decode::<Intent<'_>>(&bytes).ok()).flatten();
+                let first = intent.map(|intent| intent.first);
+                self.publish(inner, &to.intent, bytes, first);
+            }
+            Action::PublishState { bytes } => self.publish(inner, &to.state, bytes, None),
+            Action::PublishChunk {
+                transfer,
+                offset,
+                len,
+            } => {
+                let mut chunk = Vec::new();
+                if inner.outbox.write_chunk(transfer, offset, len, &mut chunk) {
+                    self.publish(inner, &to.data, chunk.into(), None);
+                }
+            }
+            Action::PublishClose { bytes } => {
+                let message = Outgoing {
+                    subject: to.close.clone(),
+                    reply: Some(to.notice.clone()),
+                    headers: None,
+                    bytes,
+                };
+                self.hand_over(inner, message);
+            }
+            Action::Result { op, bytes, .. } => {
+                inner.requests.answered(op, &self.opened);
+                // Nobody waits for it any more if there is no slot.
+                if let Some(slot) = inner.slots.get_mut(&op)
+                    && let Slot::Waiting(Some(waker)) = std::mem::replace(slot, Slot::Done(bytes))
+                {
+                    waker.wake();
+                }
+            }
+            Action::Failed { failure, .. } => {
+                inner.requests.failed(&failure, &self.opened);
+                inner.over = Some(failure);
+                wake_all(inner);
+            }
+            Action::Ended => {
+                inner.over.get_or_insert_with(closed);
+                inner.ended = true;
+                wake_all(inner);
+            }
+        }
+    }
+
+    /// Publishes a message; `op` is the first op in one that belongs to a request.
+    fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes, op: Option<OpNumber>) {
+        let traced = op.filter(|_| inner.requests.traced());
+        let context = traced.and_then(|op| inner.requests.context(op));
+        let message = Outgoing {
+            subject: subject.clone(),
+            reply: None,
+            headers: context.map(|context| context.headers()),
+            bytes,
+        };
+        self.hand_over(inner, message);
+    }
+
+    fn hand_over(&self, inner: &mut Inner, message: Outgoing) {
+        if inner.backlog.publish(&self.client, message) {
+            self.wake.notify_one();
+        }
+    }
+}

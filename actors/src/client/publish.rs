@@ -1,0 +1,73 @@
+//! Publishing from any thread, without waiting.
+
+use std::collections::VecDeque;
+
+use async_nats::{Client, HeaderMap, Subject};
+use bytes::Bytes;
+use futures_util::FutureExt;
+
+/// Messages kept while the connection takes no more. Beyond it they are dropped: the outbox sends
+/// again what is not acknowledged.
+const KEPT: usize = 1_024;
+
+/// A message to publish.
+#[derive(Debug, Clone)]
+pub(super) struct Outgoing {
+    pub(super) subject: Subject,
+    pub(super) reply: Option<Subject>,
+    pub(super) headers: Option<HeaderMap>,
+    pub(super) bytes: Bytes,
+}
+
+/// Hands a message to the connection, waiting while its queue is full.
+pub(super) async fn publish(client: &Client, message: Outgoing) {
+    let Outgoing {
+        subject,
+        reply,
+        headers,
+        bytes,
+    } = message;
+    let done = match (reply, headers) {
+        (None, None) => client.publish(subject, bytes).await,
+        (Some(reply), None) => client.publish_with_reply(subject, reply, bytes).await,
+        (None, Some(headers)) => client.publish_with_headers(subject, headers, bytes).await,
+        (Some(reply), Some(headers)) => {
+            client
+                .publish_with_reply_and_headers(subject, reply, headers, bytes)
+                .await
+        }
+    };
+    if let Err(error) = done {
+        // The connection is closed for good, which its events tell.
+        tracing::debug!(%error, "not published");
+    }
+}
+
+/// Messages that the connection did not take at once, in order.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    kept: VecDeque<Outgoing>,
+    /// Somebody hands them on.
+    draining: bool,
+}
+
+impl Backlog {
+    /// Publishes now if that needs no waiting, else later; true if somebody has to begin to
+    /// hand the backlog on.
+    pub(super) fn publish(&mut self, client: &Client, message: Outgoing) -> bool {
+        if !self.draining && publish(client, message.clone()).now_or_never().is_some() {
+            return false;
+        }
+        if self.kept.len() < KEPT {
+            self.kept.push_back(message);
+        }
+        !std::mem::replace(&mut self.draining, true)
+    }
+
+    /// The next message to hand on; with none the backlog is over.
+    pub(super) fn next(&mut self) -> Option<Outgoing> {
+        let next = self.kept.pop_front();
+        self.draining = next.is_some();
+        next
+    }
+}

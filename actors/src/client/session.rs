@@ -1,0 +1,60 @@
+//! One session on the client's connection: what it hears, and its timer.
+
+use std::sync::Arc;
+
+use async_nats::Subscriber;
+use bus_schemas::subject::Subjects;
+use client_agent_core::Nanos;
+use futures_util::StreamExt;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+use super::line::Line;
+use super::publish::publish;
+
+/// Ends a line when its session is no longer served, however that comes.
+struct Served(Arc<Line>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// Serves a line until its session has ended or the connection is closed for good.
+pub(super) async fn serve(line: Arc<Line>, subjects: Subjects, mut heard: Subscriber) {
+    let served = Served(line);
+    let line = &served.0;
+    let timer = sleep_until(Instant::now());
+    tokio::pin!(timer);
+    let mut due = None;
+    while !line.is_ended() {
+        tokio::select! {
+            biased;
+            message = heard.next() => {
+                let Some(message) = message else { return };
+                // With a status it is the broker's word that nobody listens, not a message of ours.
+                if let Some((session, what)) = subjects.parse_client(&message.subject)
+                    && session == line.opened().session
+                    && message.status.is_none()
+                {
+                    line.hear(what, &message.payload);
+                }
+                continue;
+            }
+            () = line.woken() => {}
+            () = &mut timer, if due.is_some() => {}
+        }
+        while let Some(message) = line.next_kept() {
+            publish(line.client(), message).await;
+        }
+        due = line.tick();
+        if let Some(due) = due {
+            timer.as_mut().reset(Instant::now() + until(line, due));
+        }
+    }
+}
+
+fn until(line: &Line, due: Nanos) -> Duration {
+    Duration::from_nanos(due.saturating_sub(line.now()))
+}

@@ -1,0 +1,416 @@
+//! The actor Leader: owns the protocol core, its timers and what it says. It decides nothing.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use actix::dev::SendError;
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
+use async_nats::{Client, Subject};
+use bus_schemas::subject::{LeaderSubject, Subjects};
+use bus_schemas::{CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId};
+use bytes::Bytes;
+use scheduler_leader_core::{Action, Config, Event, Leader as Core, StateSnapshot};
+use tokio::sync::oneshot;
+
+use super::gateway::Router;
+use super::lease::{Answer, LeaseStore};
+use super::meters::Metering;
+use super::outgoing::Outgoing;
+use super::queue::{self, KernelQueue, Shared};
+use super::record::Appender;
+use super::state::Writer;
+use super::tenant::{self, TakenUp};
+use crate::telemetry::Telemetry;
+
+/// Messages the leader's mailbox holds.
+const MAILBOX: usize = 16_384;
+/// Between two looks at the meters, and at what found a mailbox full.
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// Before a full mailbox or connection is tried again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What the leader is told.
+pub(super) enum Told {
+    /// A message, but for intents and seal answers.
+    Message {
+        subject: LeaderSubject,
+        reply: Option<Subject>,
+        bytes: Bytes,
+    },
+    /// A worker's answer to a seal.
+    SealReply {
+        incarnation: Incarnation,
+        bytes: Bytes,
+    },
+    /// The next ops of a session, from its queue.
+    Ready {
+        session: SessionId,
+        first: OpNumber,
+        runs: Vec<CostRun>,
+    },
+    /// Our connection is up, or down.
+    Connected(bool),
+    /// The broker closed a connection of this name.
+    Closed(String),
+    /// The store answered.
+    Lease(Answer),
+    /// The state bucket, as it is now.
+    State(Box<StateSnapshot>),
+    /// A block is recorded.
+    Recorded { epoch: Epoch, number: u64 },
+    /// A session's queue is gone: an error in it was its last.
+    QueueDied(SessionId),
+    /// Hand over.
+    Leave,
+}
+
+impl Message for Told {
+    type Result = ();
+}
+
+/// What a leader is made of.
+pub(super) struct Parts {
+    pub(super) id: LeaderId,
+    pub(super) client: Client,
+    pub(super) lease: LeaseStore,
+    pub(super) state: Writer,
+    pub(super) record: Appender,
+    pub(super) telemetry: Telemetry,
+    pub(super) config: Config,
+    pub(super) gone: oneshot::Sender<()>,
+}
+
+/// What waits for room in a queue's mailbox: always the latest.
+enum Waiting {
+    Progress(OpNumber, OpNumber),
+    End(Failure),
+}
+
+/// One candidate.
+pub(super) struct Leader {
+    core: Core,
+    shared: Shared,
+    router: Rc<Router>,
+    lease: LeaseStore,
+    state: Writer,
+    record: Appender,
+    metering: Metering,
+    waiting: HashMap<SessionId, (Addr<KernelQueue>, Waiting)>,
+    gone: Option<oneshot::Sender<()>>,
+    timer: Option<(u64, SpawnHandle)>,
+    catching_up: bool,
+    actions: Vec<Action>,
+}
+
+/// Nanoseconds since `began`.
+pub(super) fn nanos(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Leader {
+    /// Starts the actor.
+    pub(super) fn launch(parts: Parts) -> (Addr<Self>, Rc<Router>) {
+        let context = Context::<Self>::new();
+        let leader = context.address();
+        let core = Core::new(parts.config.clone(), parts.id);
+        let subjects = Subjects::new(&parts.config.cluster);
+        let inbox = format!("{}.leader.{}.", subjects.cluster_inbox(), parts.id);
+        let telemetry = parts.telemetry.clone();
+        let router = Rc::new(Router::new(subjects, inbox, leader, telemetry));
+        let shared = Shared {
+            cluster: parts.config.cluster,
+            id: parts.id,
+            began: Instant::now(),
+            outgoing: Outgoing::new(parts.client),
+            telemetry: parts.telemetry,
+        };
+        let leader = context.run(Self {
+            core,
+            shared,
+            router: router.clone(),
+            lease: parts.lease,
+            state: parts.state,
+            record: parts.record,
+            metering: Metering::default(),
+            waiting: HashMap::new(),
+            gone: Some(parts.gone),
+            timer: None,
+            catching_up: false,
+            actions: Vec::new(),
+        });
+        (leader, router)
+    }
+
+    /// Tells the core, and does what it wants done.
+    fn tell(&mut self, event: Event<'_>, ctx: &mut Context<Self>) {
+        let now = nanos(self.shared.began);
+        let mut actions = std::mem::take(&mut self.actions);
+        self.core.handle(now, event, &mut actions);
+        for action in actions.drain(..) {
+            self.carry_out(action, ctx);
+        }
+        self.actions = actions;
+        if self.metering.waits()
+            && let Some(time) = self
+                .metering
+                .takeover(&self.shared.telemetry, &self.core, now)
+        {
+            tracing::info!(epoch = self.core.epoch(), ?time, "first grant of the reign");
+        }
+        self.set_timer(now, ctx);
+    }
+
+    fn set_timer(&mut self, now: u64, ctx: &mut Context<Self>) {
+        let Some(due) = self.core.deadline() else {
+            return;
+        };
+        if let Some((set, handle)) = self.timer {
+            if set <= due {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let wait = Duration::from_nanos(due.saturating_sub(now));
+        let handle = ctx.run_later(wait, |this, ctx| {
+            this.timer = None;
+            this.tell(Event::Timer, ctx);
+        });
+        self.timer = Some((due, handle));
+    }
+
+    fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
+        match action {
+            Action::Publish {
+                subject,
+                reply,
+                bytes,
+            } => {
+                let reply = reply.as_ref();
+                self.shared.outgoing.publish(&subject, reply, bytes);
+                self.catch_up(ctx);
+            }
+            Action::ReadLease => {
+                let (store, leader) = (self.lease.clone(), ctx.address());
+                answer(leader, async move { store.read().await });
+            }
+            Action::WriteLease { lease, expected } => {
+                let (store, leader) = (self.lease.clone(), ctx.address());
+                answer(leader, async move { store.write(lease, expected).await });
+            }
+            Action::Append {
+                epoch,
+                number,
+                bytes,
+            } => self.record.append(epoch, number, bytes, ctx.address()),
+            Action::WritePlacement(placement) => self.state.placement(&placement),
+            Action::WriteProfile { epoch, profile } => self.state.profile(epoch, profile),
+            Action::QueueOpen {
+                session,
+                tenant,
+                epoch,
+                queued,
+            } => {
+                let leader = ctx.address();
+                let owner = tenant.clone();
+                let queue =
+                    KernelQueue::launch(&self.shared, leader, session, tenant, epoch, queued);
+                self.router
+                    .queues
+                    .borrow_mut()
+                    .insert(session, (owner, queue));
+            }
+            Action::QueueProgress {
+                session,
+                granted,
+                done,
+            } => self.progress(session, granted, done),
+            Action::QueueEnd { session, failure } => {
+                let queue = self.router.queues.borrow_mut().remove(&session);
+                if let Some((_, queue)) = queue {
+                    self.tell_queue(session, queue, Waiting::End(failure));
+                }
+            }
+            Action::ReignBegan { epoch } => {
+                tracing::info!(epoch, leader = %self.shared.id, "leads");
+                self.record.reign(epoch);
+                self.router.leading.set(true);
+                self.metering.reign(&self.shared.telemetry, &self.core);
+            }
+            Action::ReignEnded { epoch, why } => {
+                tracing::info!(epoch, ?why, "leads no more");
+                self.record.reign(0);
+                self.router.leading.set(false);
+                self.router.queues.borrow_mut().clear();
+                self.waiting.clear();
+                self.metering.reign(&self.shared.telemetry, &self.core);
+            }
+            Action::Left => {
+                if let Some(gone) = self.gone.take() {
+                    // Nobody listens any more if the role was dropped.
+                    let _ = gone.send(());
+                }
+            }
+        }
+    }
+
+    fn progress(&mut self, session: SessionId, granted: OpNumber, done: OpNumber) {
+        let queue = self.router.queues.borrow().get(&session).cloned();
+        if let Some((_, queue)) = queue {
+            self.tell_queue(session, queue, Waiting::Progress(granted, done));
+        }
+    }
+
+    /// Tells a queue something that is not said again; kept until there is room.
+    fn tell_queue(&mut self, session: SessionId, queue: Addr<KernelQueue>, waiting: Waiting) {
+        let told = match &waiting {
+            Waiting::Progress(granted, done) => queue::Told::Progress {
+                granted: *granted,
+                done: *done,
+            },
+            Waiting::End(failure) => queue::Told::End(failure.clone()),
+        };
+        let full = matches!(queue.try_send(told), Err(SendError::Full(_)));
+        match (full, self.waiting.entry(session)) {
+            // The end is the last that is to be said.
+            (_, Entry::Occupied(entry)) if matches!(entry.get().1, Waiting::End(_)) => {}
+            (true, entry) => drop(entry.insert_entry((queue, waiting))),
+            (false, Entry::Occupied(entry)) => drop(entry.remove()),
+            (false, Entry::Vacant(_)) => {}
+        }
+    }
+
+    /// Sends what the connection had no room for, as soon as it has.
+    fn catch_up(&mut self, ctx: &mut Context<Self>) {
+        if !self.shared.outgoing.catch_up() && !self.catching_up {
+            self.catching_up = true;
+            ctx.run_later(PAUSE, |this, ctx| {
+                this.catching_up = false;
+                this.catch_up(ctx);
+            });
+        }
+    }
+
+    fn keep_house(&mut self, ctx: &mut Context<Self>) {
+        for (session, (queue, waiting)) in std::mem::take(&mut self.waiting) {
+            self.tell_queue(session, queue, waiting);
+        }
+        self.metering.count(&self.shared.telemetry, &self.core);
+        for tenant in self.router.tenants.borrow().values() {
+            // A full mailbox is emptied without it; the next one tells it.
+            let _ = tenant.try_send(TakenUp);
+        }
+        self.catch_up(ctx);
+    }
+
+    /// One actor for every tenant there is.
+    fn meet_tenants(&self, state: &StateSnapshot, ctx: &Context<Self>) {
+        let tenants = &mut *self.router.tenants.borrow_mut();
+        tenants.retain(|name, _| state.tenants.iter().any(|(known, _)| known == name));
+        for (name, _) in &state.tenants {
+            if !tenants.contains_key(name) {
+                let actor = tenant::Tenant::launch(name.clone(), ctx.address());
+                tenants.insert(name.clone(), actor);
+            }
+        }
+    }
+
+    /// Starts a session's queue anew where the order stands.
+    fn revive(&mut self, session: SessionId, ctx: &mut Context<Self>) {
+        let Some(epoch) = self.core.epoch() else {
+            return;
+        };
+        let view = self.core.order().and_then(|order| order.session(session));
+        if let Some(view) = view {
+            tracing::error!(%session, "a kernel queue died and is started anew");
+            let action = Action::QueueOpen {
+                session,
+                tenant: view.tenant,
+                epoch,
+                queued: view.queued,
+            };
+            self.carry_out(action, ctx);
+        }
+    }
+}
+
+/// Answers the leader with what the store says: not said again, so it waits for room.
+fn answer(leader: Addr<Leader>, work: impl Future<Output = Answer> + 'static) {
+    actix::spawn(async move {
+        let answer = work.await;
+        // Nobody is left to hear it if this fails.
+        let _ = leader.send(Told::Lease(answer)).await;
+    });
+}
+
+impl Actor for Leader {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+        ctx.run_interval(HOUSEKEEPING, |this, ctx| this.keep_house(ctx));
+    }
+}
+
+impl Handler<Told> for Leader {
+    type Result = ();
+
+    fn handle(&mut self, told: Told, ctx: &mut Self::Context) {
+        match told {
+            Told::Message {
+                subject,
+                reply,
+                bytes,
+            } => {
+                let event = Event::Message {
+                    subject: &subject,
+                    reply: reply.as_deref(),
+                    bytes: &bytes,
+                };
+                self.tell(event, ctx);
+            }
+            Told::SealReply { incarnation, bytes } => {
+                let bytes = &bytes;
+                self.tell(Event::SealReply { incarnation, bytes }, ctx);
+            }
+            Told::Ready {
+                session,
+                first,
+                runs,
+            } => self.tell(
+                Event::Intent {
+                    session,
+                    first,
+                    runs,
+                },
+                ctx,
+            ),
+            Told::Connected(true) => self.tell(Event::Connected, ctx),
+            Told::Connected(false) => self.tell(Event::Disconnected, ctx),
+            Told::Closed(name) => self.tell(Event::ConnectionClosed(&name), ctx),
+            Told::Lease(answer) => {
+                let event = match answer {
+                    Answer::Read { lease, revision } => Event::LeaseRead { lease, revision },
+                    Answer::Written { revision } => Event::LeaseWritten { revision },
+                    Answer::Conflict => Event::LeaseConflict,
+                    Answer::Unavailable => Event::LeaseUnavailable,
+                };
+                self.tell(event, ctx);
+            }
+            Told::State(state) => {
+                self.meet_tenants(&state, ctx);
+                self.tell(Event::State(&state), ctx);
+            }
+            Told::Recorded { epoch, number } => {
+                self.tell(Event::Recorded { epoch, number }, ctx);
+            }
+            Told::QueueDied(session) => self.revive(session, ctx),
+            Told::Leave => {
+                // The order is gone with the reign.
+                self.metering.count(&self.shared.telemetry, &self.core);
+                self.tell(Event::Leave, ctx);
+            }
+        }
+    }
+}

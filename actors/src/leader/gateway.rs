@@ -1,0 +1,174 @@
+//! From the broker to the actors.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use actix::Addr;
+use actix::dev::SendError;
+use async_nats::{Message, Subscriber};
+use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
+use bus_schemas::{SessionId, Tenant};
+
+use super::actor::{Leader, Told};
+use super::next;
+use super::queue::{self, KernelQueue};
+use super::tenant::{self, Asked};
+use crate::bus::{BusSettings, connect};
+use crate::telemetry::{Telemetry, TraceContext};
+
+/// Who hears what. The leader keeps it; the tasks that read subscriptions use it.
+pub(super) struct Router {
+    pub(super) subjects: Subjects,
+    pub(super) inbox: String,
+    pub(super) leader: Addr<Leader>,
+    pub(super) telemetry: Telemetry,
+    pub(super) queues: RefCell<HashMap<SessionId, (Tenant, Addr<KernelQueue>)>>,
+    pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
+    /// Only a leader has to do with clients.
+    pub(super) leading: Cell<bool>,
+    /// Messages dropped because a mailbox was full.
+    dropped: Cell<u64>,
+}
+
+impl Router {
+    pub(super) fn new(
+        subjects: Subjects,
+        inbox: String,
+        leader: Addr<Leader>,
+        telemetry: Telemetry,
+    ) -> Self {
+        Self {
+            subjects,
+            inbox,
+            leader,
+            telemetry,
+            queues: RefCell::default(),
+            tenants: RefCell::default(),
+            leading: Cell::new(false),
+            dropped: Cell::new(0),
+        }
+    }
+
+    /// Hands a message to the actor that it is for.
+    fn route(&self, message: Message) {
+        let subject = message.subject.as_str();
+        if let Some(worker) = subject.strip_prefix(&self.inbox) {
+            if let Ok(incarnation) = worker.parse() {
+                let bytes = message.payload;
+                self.tell(Told::SealReply { incarnation, bytes });
+            }
+            return;
+        }
+        match self.subjects.parse_leader(subject) {
+            Some(LeaderSubject::Tenant(tenant, what)) if self.leading.get() => {
+                self.route_client(tenant, what, message);
+            }
+            Some(LeaderSubject::Tenant(..)) | None => {}
+            Some(subject) => self.tell(Told::Message {
+                subject,
+                reply: message.reply,
+                bytes: message.payload,
+            }),
+        }
+    }
+
+    fn route_client(&self, tenant: Tenant, what: ToLeader, message: Message) {
+        if let ToLeader::Intent(session) = what
+            && let Some((owner, queue)) = self.queues.borrow().get(&session)
+            && *owner == tenant
+        {
+            let context = match self.telemetry.tracing() {
+                true => TraceContext::extract(message.headers.as_ref()),
+                false => None,
+            };
+            let told = queue::Told::Intent(message.payload, context);
+            match queue.try_send(told) {
+                Ok(()) => {}
+                Err(SendError::Full(_)) => self.drop_one(),
+                Err(SendError::Closed(_)) => self.tell(Told::QueueDied(session)),
+            }
+            return;
+        }
+        let tenants = self.tenants.borrow();
+        let Some(actor) = tenants.get(&tenant) else {
+            // Nobody's tenant: the leader says so.
+            return self.tell(Told::Message {
+                subject: LeaderSubject::Tenant(tenant, what),
+                reply: message.reply,
+                bytes: message.payload,
+            });
+        };
+        let asked = Asked {
+            what,
+            reply: message.reply,
+            bytes: message.payload,
+        };
+        if actor.try_send(asked).is_err() {
+            self.drop_one();
+        }
+    }
+
+    /// Whatever comes from the bus is said again if it matters.
+    fn tell(&self, told: Told) {
+        if self.leader.try_send(told).is_err() {
+            self.drop_one();
+        }
+    }
+
+    fn drop_one(&self) {
+        let dropped = self.dropped.get() + 1;
+        self.dropped.set(dropped);
+        if dropped.is_power_of_two() {
+            tracing::warn!(dropped, "messages dropped: mailboxes are full");
+        }
+    }
+}
+
+/// Reads one subscription until it ends.
+pub(super) async fn hear(mut source: Subscriber, router: Rc<Router>) {
+    while let Some(message) = next(&mut source).await {
+        router.route(message);
+    }
+}
+
+/// Tells the leader whose connections the broker closed. Without a system account there is
+/// nothing to hear, and heartbeats alone serve.
+pub(super) async fn disconnects(settings: BusSettings, subject: String, leader: Addr<Leader>) {
+    let client = match connect(&settings).await {
+        Ok((client, _links)) => client,
+        Err(error) => {
+            tracing::warn!(%error, "no disconnect events");
+            return;
+        }
+    };
+    let mut source = match client.subscribe(subject).await {
+        Ok(source) => source,
+        Err(error) => {
+            tracing::warn!(%error, "no disconnect events");
+            return;
+        }
+    };
+    while let Some(message) = next(&mut source).await {
+        if let Some(name) = closed_name(&message.payload) {
+            // Not said again.
+            if leader.send(Told::Closed(name)).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The connection's name in a disconnect event.
+fn closed_name(payload: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Event {
+        client: Client,
+    }
+    #[derive(serde::Deserialize)]
+    struct Client {
+        name: Option<String>,
+    }
+    let event: Event = serde_json::from_slice(payload).ok()?;
+    event.client.name
+}

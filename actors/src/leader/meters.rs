@@ -1,0 +1,75 @@
+//! What the leader's meters say, brought up to date now and then.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bus_schemas::{GpuId, Incarnation};
+use scheduler_leader_core::Leader as Core;
+
+use crate::telemetry::Telemetry;
+
+/// Brings the meters up to date.
+#[derive(Default)]
+pub(super) struct Metering {
+    /// Grants and voids already counted, of this reign.
+    counted: HashMap<Incarnation, (GpuId, u64, u64)>,
+    /// The reign's first grant was seen.
+    first_grant: bool,
+}
+
+impl Metering {
+    /// A reign begins or ends.
+    pub(super) fn reign(&mut self, telemetry: &Telemetry, core: &Core) {
+        for (gpu, _, _) in self.counted.values() {
+            telemetry.meters().gpu(*gpu).window(0, 0);
+        }
+        *self = Self::default();
+        let epoch = core.epoch().unwrap_or(0);
+        telemetry.meters().leader().epoch(epoch);
+    }
+
+    /// Whether the reign's first grant is still to come.
+    pub(super) fn waits(&self) -> bool {
+        !self.first_grant
+    }
+
+    /// Measures the takeover at the reign's first grant. Gives the time, then.
+    pub(super) fn takeover(
+        &mut self,
+        telemetry: &Telemetry,
+        core: &Core,
+        now: u64,
+    ) -> Option<Duration> {
+        let granted = core
+            .order()?
+            .workers()
+            .iter()
+            .any(|worker| worker.grants > 0);
+        if !granted {
+            return None;
+        }
+        self.first_grant = true;
+        let time = Duration::from_nanos(now.saturating_sub(core.noticed_at()?));
+        telemetry.meters().leader().takeover(time);
+        Some(time)
+    }
+
+    /// Counts what happened since the last time.
+    pub(super) fn count(&mut self, telemetry: &Telemetry, core: &Core) {
+        let (Some(order), Some(recorded)) = (core.order(), core.recorded()) else {
+            return;
+        };
+        let meters = telemetry.meters();
+        meters.leader().recorded(order.input(), recorded);
+        let window = order.settings().window_ns;
+        for worker in order.workers() {
+            let gpu = meters.gpu(worker.gpu);
+            let known = self.counted.entry(worker.incarnation);
+            let (_, grants, voids) = known.or_insert((worker.gpu, 0, 0));
+            gpu.window(window, worker.outstanding_ns.iter().sum());
+            gpu.granted(worker.grants.saturating_sub(*grants));
+            gpu.voided(worker.voids.saturating_sub(*voids));
+            (*grants, *voids) = (worker.grants, worker.voids);
+        }
+    }
+}

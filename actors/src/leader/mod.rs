@@ -1,0 +1,217 @@
+//! The leader's shell: the actors Leader, Tenant and KernelQueue, and what speaks for them to the
+//! broker: lease, state, record, disconnect events.
+//!
+//! Everything lives on the caller's thread. Each actor has a mailbox with a bound; what finds it
+//! full is dropped where the protocol says it again, and kept where it does not.
+
+mod actor;
+mod gateway;
+mod lease;
+mod meters;
+mod outgoing;
+mod queue;
+mod record;
+mod state;
+mod tenant;
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use actix::Addr;
+use async_nats::jetstream;
+use bus_schemas::subject::{ConnectionName, Subjects};
+use bus_schemas::{LeaderId, Tenant};
+use futures_util::StreamExt;
+use scheduler_leader_core::Config;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::bus::{BusError, BusSettings, Link, connect};
+use crate::telemetry::Telemetry;
+use actor::{Leader, Told};
+
+/// How a leader candidate is set.
+#[derive(Debug, Clone)]
+pub struct LeaderOptions {
+    /// Its id; random if not given.
+    pub id: Option<LeaderId>,
+    /// The protocol's durations and bounds, and the cluster.
+    pub core: Config,
+    /// Who may hear the broker's disconnect events, and on which subject; without, heartbeats
+    /// alone serve.
+    pub events: Option<Events>,
+    /// Bytes the record stream may hold; the oldest go first, and with them what can be replayed.
+    /// None is no bound.
+    pub record_bytes: Option<u64>,
+    /// Where spans and metrics go.
+    pub telemetry: Telemetry,
+}
+
+/// The broker's disconnect events.
+#[derive(Clone)]
+pub struct Events {
+    /// User and password of the system account.
+    pub login: (String, String),
+    /// `$SYS.ACCOUNT.<account>.DISCONNECT`.
+    pub subject: String,
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Logs must not give passwords away.
+        f.debug_struct("Events")
+            .field("subject", &self.subject)
+            .finish_non_exhaustive()
+    }
+}
+
+impl LeaderOptions {
+    /// Options for a cluster, everything else as it usually is.
+    #[must_use]
+    pub fn new(cluster: Tenant) -> Self {
+        Self {
+            id: None,
+            core: Config::new(cluster),
+            events: None,
+            record_bytes: None,
+            telemetry: Telemetry::off(),
+        }
+    }
+}
+
+/// Why a candidate cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum LeaderError {
+    /// There is no connection.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// A subscription was refused.
+    #[error("cannot subscribe: {0}")]
+    Subscribe(String),
+    /// The actor that holds the order is gone; a candidate elsewhere takes over.
+    #[error("the leader's actor died")]
+    Died,
+}
+
+/// How long the last messages may take to reach the broker.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// Is a candidate, and the leader when elected, until `shutdown` comes and it has handed over.
+/// The connection's name and inbox are set here. Runs in an actix system.
+///
+/// # Errors
+/// [`LeaderError`], before it serves or when an actor dies.
+pub async fn serve(
+    mut bus: BusSettings,
+    options: LeaderOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), LeaderError> {
+    let id = options.id.unwrap_or_else(random_id);
+    let subjects = Subjects::new(&options.core.cluster);
+    bus.name = ConnectionName::Leader(id).to_string();
+    bus.inbox = subjects.cluster_inbox();
+    let (client, links) = connect(&bus).await?;
+    let (gone, mut left) = oneshot::channel();
+    let jetstream = jetstream::new(client.clone());
+    let parts = actor::Parts {
+        id,
+        client: client.clone(),
+        lease: lease::LeaseStore::new(jetstream.clone(), &subjects),
+        state: state::Writer::start(jetstream.clone(), &subjects),
+        record: record::Appender::new(jetstream.clone(), &subjects, options.record_bytes),
+        telemetry: options.telemetry.clone(),
+        config: options.core.clone(),
+        gone,
+    };
+    let hears = scheduler_leader_core::Leader::new(options.core.clone(), id).hears();
+    let (leader, router) = Leader::launch(parts);
+    let mut tasks = Tasks::default();
+    for subject in hears {
+        let source = client.subscribe(subject).await;
+        let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
+        tasks.spawn(gateway::hear(source, router.clone()));
+    }
+    tasks.spawn(state::watch(jetstream, subjects, leader.clone()));
+    if let Some(events) = options.events {
+        let settings = BusSettings {
+            login: Some(events.login),
+            name: format!("{}-events", bus.name),
+            inbox: "_INBOX".into(),
+            patience: None,
+            ..bus
+        };
+        let source = gateway::disconnects(settings, events.subject, leader.clone());
+        tasks.spawn(source);
+    }
+    tracing::info!(leader = %id, cluster = %options.core.cluster, "candidate");
+    tell(&leader, Told::Connected(true)).await?;
+    let result = wait(&leader, links, &mut left, shutdown).await;
+    // What was said last must reach the broker before the process goes.
+    let flushed = tokio::time::timeout(FLUSH, client.flush()).await;
+    if !matches!(flushed, Ok(Ok(()))) {
+        tracing::warn!("the last messages may be lost");
+    }
+    result
+}
+
+/// Until the candidate has left; asks it to when `shutdown` comes.
+async fn wait(
+    leader: &Addr<Leader>,
+    mut links: mpsc::UnboundedReceiver<Link>,
+    left: &mut oneshot::Receiver<()>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), LeaderError> {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            gone = &mut *left => return gone.map_err(|_| LeaderError::Died),
+            () = &mut shutdown, if !asked => {
+                tracing::info!("the leader hands over");
+                asked = true;
+                tell(leader, Told::Leave).await?;
+            }
+            Some(link) = links.recv() => match link {
+                Link::Up => tell(leader, Told::Connected(true)).await?,
+                Link::Down => {
+                    tracing::warn!("the broker is away");
+                    tell(leader, Told::Connected(false)).await?;
+                }
+                Link::Slow => tracing::warn!("messages were dropped: the leader fell behind"),
+                Link::Refused(why) => tracing::error!(why, "the broker refused something"),
+            },
+        }
+    }
+}
+
+/// Tells the leader what is not said again: waits for room in its mailbox.
+async fn tell(leader: &Addr<Leader>, told: Told) -> Result<(), LeaderError> {
+    leader.send(told).await.map_err(|_| LeaderError::Died)
+}
+
+/// Tasks that end when this is dropped.
+#[derive(Default)]
+struct Tasks(Vec<tokio::task::JoinHandle<()>>);
+
+impl Tasks {
+    fn spawn(&mut self, task: impl Future<Output = ()> + 'static) {
+        self.0.push(tokio::task::spawn_local(task));
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}
+
+/// Keyed from the system's random numbers, as the standard library keys its hash maps.
+fn random_id() -> LeaderId {
+    let seed = (std::process::id(), Instant::now());
+    LeaderId(RandomState::new().hash_one(seed).max(1))
+}
+
+/// The next item of a stream, or none when it ends: a short name for what every task here does.
+async fn next<S: futures_util::Stream + Unpin>(source: &mut S) -> Option<S::Item> {
+    source.next().await
+}

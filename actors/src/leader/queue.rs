@@ -1,0 +1,220 @@
+//! The actor KernelQueue: one session's intents in op order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::dev::SendError;
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
+use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
+use bytes::Bytes;
+use scheduler_leader_core::{KernelQueue as Core, QueueAction, QueueEvent};
+
+use super::actor::Leader;
+use super::outgoing::Outgoing;
+use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
+
+/// Messages a queue's mailbox holds.
+const MAILBOX: usize = 256;
+/// Before the leader's full mailbox is tried again.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What a kernel queue is told.
+pub(super) enum Told {
+    /// An intent, with the request it belongs to.
+    Intent(Bytes, Option<TraceContext>),
+    /// Ops were granted or are done.
+    Progress { granted: OpNumber, done: OpNumber },
+    /// The session has ended.
+    End(Failure),
+}
+
+impl Message for Told {
+    type Result = ();
+}
+
+/// One session's intents.
+pub(super) struct KernelQueue {
+    core: Core,
+    session: SessionId,
+    tenant: Tenant,
+    epoch: Epoch,
+    began: Instant,
+    leader: Addr<Leader>,
+    outgoing: Outgoing,
+    telemetry: Telemetry,
+    meters: Arc<TenantMeters>,
+    trail: Trail,
+    /// What the leader had no room for.
+    backlog: VecDeque<(OpNumber, Vec<CostRun>)>,
+    timer: Option<(u64, SpawnHandle)>,
+    actions: Vec<QueueAction>,
+}
+
+/// What all queues of a leader share.
+pub(super) struct Shared {
+    pub(super) cluster: Tenant,
+    pub(super) id: LeaderId,
+    pub(super) began: Instant,
+    pub(super) outgoing: Outgoing,
+    pub(super) telemetry: Telemetry,
+}
+
+impl KernelQueue {
+    /// Starts the queue of a session whose next op is `queued + 1`.
+    pub(super) fn launch(
+        shared: &Shared,
+        leader: Addr<Leader>,
+        session: SessionId,
+        tenant: Tenant,
+        epoch: Epoch,
+        queued: OpNumber,
+    ) -> Addr<Self> {
+        let core = Core::new(&shared.cluster, &tenant, session, epoch, shared.id, queued);
+        let queue = Self {
+            core,
+            session,
+            epoch,
+            began: shared.began,
+            leader,
+            outgoing: shared.outgoing.clone(),
+            meters: shared.telemetry.meters().tenant(&tenant),
+            telemetry: shared.telemetry.clone(),
+            tenant,
+            trail: Trail::default(),
+            backlog: VecDeque::new(),
+            timer: None,
+            actions: Vec::new(),
+        };
+        queue.start()
+    }
+
+    fn now(&self) -> u64 {
+        super::actor::nanos(self.began)
+    }
+
+    fn tell(&mut self, event: QueueEvent<'_>, ctx: &mut Context<Self>) {
+        let now = self.now();
+        let mut actions = std::mem::take(&mut self.actions);
+        self.core.handle(now, event, &mut actions);
+        for action in actions.drain(..) {
+            match action {
+                QueueAction::Ready { first, runs } => self.backlog.push_back((first, runs)),
+                QueueAction::Publish { subject, bytes } => {
+                    self.outgoing.publish(&subject, None, bytes);
+                }
+            }
+        }
+        self.actions = actions;
+        self.forward();
+        self.set_timer(now, ctx);
+    }
+
+    /// Feeds the leader. What it has no room for must not be lost: it is acknowledged.
+    fn forward(&mut self) {
+        while let Some((first, runs)) = self.backlog.pop_front() {
+            let told = Told::ready(self.session, first, runs);
+            match self.leader.try_send(told) {
+                Ok(()) | Err(SendError::Closed(_)) => {}
+                Err(SendError::Full(told)) => {
+                    if let super::actor::Told::Ready { first, runs, .. } = told {
+                        self.backlog.push_front((first, runs));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn set_timer(&mut self, now: u64, ctx: &mut Context<Self>) {
+        let due = self.core.deadline();
+        let retry = (!self.backlog.is_empty()).then(|| now + PAUSE.as_nanos() as u64);
+        let Some(due) = due.into_iter().chain(retry).min() else {
+            return;
+        };
+        if let Some((set, handle)) = self.timer {
+            if set <= due {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let wait = Duration::from_nanos(due.saturating_sub(now));
+        let handle = ctx.run_later(wait, |this, ctx| {
+            this.timer = None;
+            this.tell(QueueEvent::Timer, ctx);
+        });
+        self.timer = Some((due, handle));
+    }
+
+    /// Ops through here are granted: their time in the queue is over.
+    fn granted(&mut self, granted: OpNumber) {
+        let end = Instant::now();
+        for mark in self.trail.through(granted) {
+            let time = end.saturating_duration_since(mark.received);
+            self.meters.queue(time);
+            let Some(parent) = mark.context else {
+                continue;
+            };
+            let span = Span {
+                name: SpanName::Queue,
+                context: parent,
+                parent: None,
+                start: mark.received,
+                end,
+                tenant: self.tenant.as_str(),
+                session: self.session,
+                gpu: None,
+                epoch: self.epoch,
+                position: 0,
+                ops: mark.ops(),
+                launches: 0,
+                device_ns: 0,
+                error: None,
+            };
+            self.telemetry.finish_child(parent, span);
+        }
+    }
+}
+
+impl Told {
+    fn ready(session: SessionId, first: OpNumber, runs: Vec<CostRun>) -> super::actor::Told {
+        super::actor::Told::Ready {
+            session,
+            first,
+            runs,
+        }
+    }
+}
+
+impl Actor for KernelQueue {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+        self.tell(QueueEvent::Timer, ctx);
+    }
+}
+
+impl Handler<Told> for KernelQueue {
+    type Result = ();
+
+    fn handle(&mut self, told: Told, ctx: &mut Self::Context) {
+        match told {
+            Told::Intent(bytes, context) => {
+                let before = self.core.queued();
+                // Marked before the leader can grant it.
+                self.tell(QueueEvent::Message(&bytes), ctx);
+                let queued = self.core.queued();
+                if queued > before {
+                    let now = Instant::now();
+                    self.trail.received(before + 1, queued, context, now);
+                }
+            }
+            Told::Progress { granted, done } => {
+                self.granted(granted);
+                self.tell(QueueEvent::Progress { granted, done }, ctx);
+            }
+            Told::End(failure) => self.tell(QueueEvent::End(&failure), ctx),
+        }
+    }
+}

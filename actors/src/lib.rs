@@ -1,0 +1,12 @@
+//! The actix shells of Warploom: one actor per role, speaking over NATS.
+
+#[cfg(any(feature = "leader", feature = "worker", feature = "client"))]
+pub mod bus;
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "leader")]
+pub mod leader;
+#[cfg(feature = "telemetry")]
+pub mod telemetry;
+#[cfg(feature = "worker")]
+pub mod worker;

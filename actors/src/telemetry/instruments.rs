@@ -1,0 +1,216 @@
+//! The OpenTelemetry instruments behind the meters. Names, units and meanings are published in
+//! `docs/telemetry.md`; a test holds the two to each other.
+
+use std::sync::{Arc, Weak};
+
+use opentelemetry::KeyValue;
+use opentelemetry::metrics::{Histogram, Meter};
+
+use super::meters::{GpuUsage, Meters, Totals, gpu_attribute};
+use super::settings::Role;
+
+/// The times that are recorded one by one.
+#[derive(Debug, Clone)]
+pub(super) struct Durations {
+    pub(super) request: Histogram<f64>,
+    pub(super) queue: Histogram<f64>,
+    pub(super) execute: Histogram<f64>,
+    pub(super) takeover: Histogram<f64>,
+}
+
+/// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
+pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
+    meters.export_durations(Durations {
+        request: histogram(
+            meter,
+            "warploom.request.duration",
+            "request, first op to answer",
+        ),
+        queue: histogram(
+            meter,
+            "warploom.queue.duration",
+            "intent received to granted",
+        ),
+        execute: histogram(meter, "warploom.execute.duration", "slice started to done"),
+        takeover: histogram(
+            meter,
+            "warploom.takeover.duration",
+            "leader missed to first grant",
+        ),
+    });
+    match role {
+        Role::Leader => leader(meter, meters),
+        Role::Worker => worker(meter, meters),
+        Role::Client => {}
+    }
+}
+
+fn histogram(meter: &Meter, name: &'static str, description: &'static str) -> Histogram<f64> {
+    // 1, 2, 5 per power of ten, from 10 µs to 100 s.
+    let decades = (-5..2).flat_map(|power| [1.0, 2.0, 5.0].map(|n| n * 10f64.powi(power)));
+    meter
+        .f64_histogram(name)
+        .with_unit("s")
+        .with_description(description)
+        .with_boundaries(decades.chain([100.0]).collect())
+        .build()
+}
+
+fn leader(meter: &Meter, meters: &Arc<Meters>) {
+    let gpu_gauges = [
+        ("warploom.window", "window in force", 0),
+        (
+            "warploom.outstanding",
+            "charged work granted and not done",
+            1,
+        ),
+    ];
+    for (name, description, field) in gpu_gauges {
+        let weak = Arc::downgrade(meters);
+        let gauge = meter.f64_observable_gauge(name).with_unit("s");
+        let gauge = gauge
+            .with_description(description)
+            .with_callback(move |observer| {
+                gpus(&weak, |gpu, values| {
+                    observer.observe(values[field] as f64 / 1e9, &[gpu_attribute(gpu)]);
+                });
+            });
+        gauge.build();
+    }
+    let gpu_counters = [
+        ("warploom.grants", "{grant}", "grants made", 2),
+        (
+            "warploom.voids",
+            "{position}",
+            "positions at which nothing ran",
+            3,
+        ),
+    ];
+    for (name, unit, description, field) in gpu_counters {
+        let weak = Arc::downgrade(meters);
+        let counter = meter.u64_observable_counter(name).with_unit(unit);
+        let counter = counter
+            .with_description(description)
+            .with_callback(move |observer| {
+                gpus(&weak, |gpu, values| {
+                    observer.observe(values[field], &[gpu_attribute(gpu)])
+                });
+            });
+        counter.build();
+    }
+    let gauges = [
+        (
+            "warploom.epoch",
+            "{epoch}",
+            "epoch this process leads, 0 while it does not",
+            0,
+        ),
+        (
+            "warploom.record.lag",
+            "{input}",
+            "inputs applied and not yet recorded",
+            1,
+        ),
+    ];
+    for (name, unit, description, field) in gauges {
+        let weak = Arc::downgrade(meters);
+        let gauge = meter.u64_observable_gauge(name).with_unit(unit);
+        let gauge = gauge
+            .with_description(description)
+            .with_callback(move |observer| {
+                if let Some(meters) = weak.upgrade() {
+                    observer.observe(meters.leader().read()[field], &[]);
+                }
+            });
+        gauge.build();
+    }
+}
+
+fn worker(meter: &Meter, meters: &Arc<Meters>) {
+    let weak = Arc::downgrade(meters);
+    let launches = meter
+        .u64_observable_counter("warploom.launches")
+        .with_unit("{launch}");
+    let launches = launches
+        .with_description("launches run")
+        .with_callback(move |observer| {
+            tenants(&weak, |attributes, totals| {
+                observer.observe(totals.launches, attributes)
+            });
+        });
+    launches.build();
+
+    type Credit = fn(&Totals) -> f64;
+    let credits: [(_, _, _, Credit); 2] = [
+        (
+            "warploom.core.credits",
+            "{SM}.s",
+            "SMs busy times seconds",
+            Totals::core_credits,
+        ),
+        (
+            "warploom.vram.credits",
+            "GiBy.s",
+            "GiB resident times seconds",
+            Totals::vram_credits,
+        ),
+    ];
+    for (name, unit, description, credit) in credits {
+        let weak = Arc::downgrade(meters);
+        let counter = meter.f64_observable_counter(name).with_unit(unit);
+        let counter = counter
+            .with_description(description)
+            .with_callback(move |observer| {
+                tenants(&weak, |attributes, totals| {
+                    observer.observe(credit(totals), attributes)
+                });
+            });
+        counter.build();
+    }
+
+    type Time = fn(&GpuUsage) -> u64;
+    let times: [(_, _, Time); 2] = [
+        (
+            "warploom.gpu.active",
+            "time with at least one launch running",
+            |usage| usage.active_ns,
+        ),
+        (
+            "warploom.gpu.starvation",
+            "time with a launch ready and waiting while the device was busy",
+            |usage| usage.starved_ns,
+        ),
+    ];
+    for (name, description, time) in times {
+        let weak = Arc::downgrade(meters);
+        let counter = meter.f64_observable_counter(name).with_unit("s");
+        let counter = counter
+            .with_description(description)
+            .with_callback(move |observer| {
+                if let Some(meters) = weak.upgrade() {
+                    meters.each_usage(|usage| {
+                        let seconds = time(usage) as f64 / 1e9;
+                        observer.observe(seconds, &[gpu_attribute(usage.gpu)]);
+                    });
+                }
+            });
+        counter.build();
+    }
+}
+
+fn gpus(meters: &Weak<Meters>, see: impl FnMut(u32, [u64; 4])) {
+    if let Some(meters) = meters.upgrade() {
+        meters.each_gpu(see);
+    }
+}
+
+fn tenants(meters: &Weak<Meters>, mut see: impl FnMut(&[KeyValue], &Totals)) {
+    if let Some(meters) = meters.upgrade() {
+        meters.each_usage(|usage| {
+            for (tenant, totals) in &usage.tenants {
+                let tenant = KeyValue::new("warploom.tenant", tenant.as_str().to_owned());
+                see(&[tenant, gpu_attribute(usage.gpu)], totals);
+            }
+        });
+    }
+}

@@ -1,0 +1,172 @@
+//! What Warploom tells of itself: spans, metrics, logs.
+//!
+//! A process has one [`Telemetry`], made by its role at start-up and cloned into its actors.
+//! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans and
+//! the export of both over OTLP are off unless an endpoint is set; what is then left of a span
+//! is one branch. Exporters run on threads of their own, so neither a collector that is slow nor
+//! one that is gone holds up an actor. What each metric means is defined in `docs/telemetry.md`.
+
+mod context;
+mod export;
+mod histogram;
+mod http;
+mod instruments;
+mod logs;
+mod meters;
+mod settings;
+mod span;
+mod trail;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use context::{SpanId, TRACEPARENT, TraceContext, TraceId};
+pub use histogram::Histogram;
+pub use logs::{LogFormat, start_logs};
+pub use meters::{GpuMeters, LeaderMeters, Meters, TenantMeters, TenantSnapshot, Totals};
+pub use settings::{Role, TelemetrySettings};
+pub use span::{Span, SpanName};
+pub use trail::{Mark, Trail};
+
+use context::Ids;
+use export::Export;
+
+/// Why telemetry could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The endpoint is not one we can send to.
+    #[error("cannot send telemetry to {endpoint:?}: {reason}")]
+    Endpoint {
+        /// The endpoint as set.
+        endpoint: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The exporter refused its settings.
+    #[error("cannot set up the OTLP exporter: {0}")]
+    Exporter(String),
+    /// The log filter is not one, or logs are set up already.
+    #[error("cannot set up logs: {0}")]
+    Logs(String),
+}
+
+/// A process's telemetry. Cloning is cheap; all clones are the same one. Dropping the last sends
+/// what is waiting, as [`Telemetry::shutdown`] does.
+#[derive(Debug, Clone)]
+pub struct Telemetry(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ids: Ids,
+    // Dropped before the meters, which it reads once more on its way out.
+    export: Option<Export>,
+    meters: Arc<Meters>,
+    /// A trace is kept when the upper half of its id is below this.
+    sampled_below: u128,
+}
+
+impl Telemetry {
+    /// Metrics in process only: no spans, no export, no threads.
+    #[must_use]
+    pub fn off() -> Self {
+        Self(Arc::new(Inner {
+            ids: Ids::new(),
+            meters: Arc::new(Meters::new()),
+            export: None,
+            sampled_below: 0,
+        }))
+    }
+
+    /// Telemetry as set; the same as [`Telemetry::off`] where no endpoint is.
+    ///
+    /// # Errors
+    /// An endpoint that is not `http://…`, or settings the exporter refuses. A collector that is
+    /// not there is no error: what cannot be sent is dropped, and logged as a warning.
+    pub fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
+        if settings.is_off() {
+            return Ok(Self::off());
+        }
+        let ids = Ids::new();
+        let meters = Arc::new(Meters::new());
+        let export = Export::start(settings, ids.instance(), &meters)?;
+        let ratio = settings.sample.clamp(0.0, 1.0);
+        Ok(Self(Arc::new(Inner {
+            ids,
+            meters,
+            sampled_below: (ratio * (u64::MAX as f64)) as u128 + u128::from(ratio >= 1.0),
+            export: Some(export),
+        })))
+    }
+
+    /// The process's metrics.
+    #[must_use]
+    pub fn meters(&self) -> &Meters {
+        &self.0.meters
+    }
+
+    /// Whether spans go anywhere.
+    #[must_use]
+    pub fn tracing(&self) -> bool {
+        self.0.export.as_ref().is_some_and(Export::takes_spans)
+    }
+
+    /// The context of a new request: a child of `parent` where the program is itself traced, else
+    /// the root of a trace of its own. `None` when spans are off or the trace is not sampled;
+    /// there is then nothing to send along.
+    #[must_use]
+    pub fn request(&self, parent: Option<TraceContext>) -> Option<TraceContext> {
+        if !self.tracing() {
+            return None;
+        }
+        if let Some(parent) = parent {
+            return parent.sampled.then(|| self.child(parent));
+        }
+        let root = self.0.ids.root();
+        let draw = u128::from_be_bytes(root.trace.0) & u128::from(u64::MAX);
+        (draw < self.0.sampled_below).then_some(root)
+    }
+
+    /// The context of a new span under `parent`.
+    #[must_use]
+    pub fn child(&self, parent: TraceContext) -> TraceContext {
+        TraceContext {
+            span: self.0.ids.span(),
+            ..parent
+        }
+    }
+
+    /// Hands over a finished span. Never blocks: with the exporter's queue full it is dropped.
+    pub fn finish(&self, span: &Span<'_>) {
+        if let Some(export) = &self.0.export {
+            export.span(span);
+        }
+    }
+
+    /// Hands over a finished span that has no children: its own id is drawn here.
+    pub fn finish_child(&self, parent: TraceContext, span: Span<'_>) {
+        if self.tracing() {
+            let context = self.child(parent);
+            self.finish(&Span {
+                context,
+                parent: Some(parent.span),
+                ..span
+            });
+        }
+    }
+
+    /// Sends what is waiting and stops the exporters; blocks for at most about `limit`. For the
+    /// end of a process. Metrics are still kept afterwards, spans are not.
+    pub fn shutdown(&self, limit: Duration) {
+        if let Some(export) = &self.0.export {
+            let deadline = Instant::now() + limit;
+            export.shutdown(deadline);
+        }
+    }
+
+    /// Sends what is waiting now; blocks until it is sent or was given up.
+    pub fn flush(&self) {
+        if let Some(export) = &self.0.export {
+            export.flush();
+        }
+    }
+}

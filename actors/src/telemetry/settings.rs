@@ -1,0 +1,165 @@
+//! Where telemetry goes, by setting or by OpenTelemetry's own environment variables.
+
+use std::fmt;
+use std::time::Duration;
+
+/// What a process is in the cluster; names its service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// A leader or a candidate.
+    Leader,
+    /// A GPU worker.
+    Worker,
+    /// A client.
+    Client,
+}
+
+impl Role {
+    /// `service.name` of the process, unless `OTEL_SERVICE_NAME` says another.
+    #[must_use]
+    pub fn service_name(self) -> &'static str {
+        match self {
+            Self::Leader => "warploom-leader",
+            Self::Worker => "warploom-worker",
+            Self::Client => "warploom-client",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.service_name())
+    }
+}
+
+/// How a process tells of itself. Without an endpoint nothing leaves it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TelemetrySettings {
+    /// What the process is.
+    pub role: Role,
+    /// The cluster's name, a resource attribute.
+    pub cluster: String,
+    /// Where spans are posted, a whole URL; none: no spans.
+    pub traces: Option<String>,
+    /// Where metrics are posted, a whole URL; none: no export of metrics.
+    pub metrics: Option<String>,
+    /// Share of requests that are traced, 0 to 1, where the program is not itself traced.
+    pub sample: f64,
+    /// Longest time for one post with all its retries.
+    pub timeout: Duration,
+}
+
+impl TelemetrySettings {
+    /// Nothing leaves the process.
+    #[must_use]
+    pub fn off(role: Role, cluster: &str) -> Self {
+        Self {
+            role,
+            cluster: cluster.to_owned(),
+            traces: None,
+            metrics: None,
+            sample: 1.0,
+            timeout: Duration::from_secs(3),
+        }
+    }
+
+    /// From the setting `endpoint` (the base URL of a collector; empty is unset) over the
+    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_]ENDPOINT`, `OTEL_EXPORTER_OTLP_TIMEOUT`,
+    /// `OTEL_TRACES_SAMPLER[_ARG]`, `OTEL_SDK_DISABLED`.
+    #[must_use]
+    pub fn from_environment(role: Role, cluster: &str, endpoint: &str) -> Self {
+        Self::resolve(role, cluster, endpoint, |name| std::env::var(name).ok())
+    }
+
+    fn resolve(
+        role: Role,
+        cluster: &str,
+        endpoint: &str,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
+        let off = Self::off(role, cluster);
+        if variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            return off;
+        }
+        let set = Some(endpoint.to_owned()).filter(|endpoint| !endpoint.is_empty());
+        let signal = |name: &str, path: &str| {
+            let below = |base: String| format!("{}/v1/{path}", base.trim_end_matches('/'));
+            set.clone().map(below).or_else(|| {
+                variable(name).or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT").map(below))
+            })
+        };
+        let number = |name| variable(name).and_then(|value| value.parse::<f64>().ok());
+        let sampler = variable("OTEL_TRACES_SAMPLER").unwrap_or_default();
+        let sample = match sampler.trim_start_matches("parentbased_") {
+            "always_off" => 0.0,
+            "traceidratio" => number("OTEL_TRACES_SAMPLER_ARG").unwrap_or(1.0),
+            _ => 1.0,
+        };
+        let millis = variable("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|value| value.parse().ok());
+        Self {
+            traces: signal("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "traces"),
+            metrics: signal("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "metrics"),
+            sample: sample.clamp(0.0, 1.0),
+            timeout: millis.map_or(off.timeout, Duration::from_millis),
+            ..off
+        }
+    }
+
+    /// Whether nothing leaves the process.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.traces.is_none() && self.metrics.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(endpoint: &str, environment: &[(&str, &str)]) -> TelemetrySettings {
+        TelemetrySettings::resolve(Role::Leader, "test", endpoint, |name| {
+            let found = environment.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    fn urls(settings: &TelemetrySettings) -> (Option<&str>, Option<&str>) {
+        (settings.traces.as_deref(), settings.metrics.as_deref())
+    }
+
+    #[test]
+    fn off_unless_something_is_set() {
+        assert!(resolve("", &[]).is_off());
+        assert!(resolve("", &[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).is_off());
+        assert!(resolve("http://a:1", &[("OTEL_SDK_DISABLED", "true")]).is_off());
+    }
+
+    #[test]
+    fn the_setting_goes_over_the_environment() {
+        let general = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://b:2/x");
+        let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://c:3/verbatim");
+        let both = (Some("http://a:1/v1/traces"), Some("http://a:1/v1/metrics"));
+        assert_eq!(urls(&resolve("http://a:1/", &[general, traces])), both);
+        let below = (
+            Some("http://b:2/x/v1/traces"),
+            Some("http://b:2/x/v1/metrics"),
+        );
+        assert_eq!(urls(&resolve("", &[general])), below);
+        let one = (Some("http://c:3/verbatim"), None);
+        assert_eq!(urls(&resolve("", &[traces])), one);
+    }
+
+    #[test]
+    fn the_sampler_and_the_timeout_are_read() {
+        let ratio = [
+            ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
+            ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
+            ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
+        ];
+        let settings = resolve("http://a:1", &ratio);
+        assert_eq!((settings.sample, settings.timeout.as_millis()), (0.25, 250));
+        let never = resolve("http://a:1", &[("OTEL_TRACES_SAMPLER", "always_off")]);
+        assert_eq!(never.sample, 0.0);
+    }
+}

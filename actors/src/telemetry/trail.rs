@@ -1,0 +1,149 @@
+//! Which of a session's ops came together, when, and for which request: what the leader needs
+//! for its `queue` spans and the worker for its `execute` spans.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bus_schemas::OpNumber;
+
+use super::context::TraceContext;
+
+/// Marks a session may have; beyond it the oldest is forgotten. A client that never gets
+/// anything granted must not make the leader grow.
+const MARKS: usize = 4096;
+
+/// Ops that came in one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The first op that had not come before.
+    pub first: OpNumber,
+    /// The last op.
+    pub last: OpNumber,
+    /// The request they belong to, where it is traced.
+    pub context: Option<TraceContext>,
+    /// When they came.
+    pub received: Instant,
+}
+
+impl Mark {
+    /// Ops.
+    #[must_use]
+    pub fn ops(&self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// One session's marks, in op order. Until the first one it holds no memory.
+#[derive(Debug, Default)]
+pub struct Trail {
+    marks: VecDeque<Mark>,
+    marked: OpNumber,
+}
+
+impl Trail {
+    /// A message brought the ops `first..=last`. Those that came before are not marked again.
+    pub fn received(
+        &mut self,
+        first: OpNumber,
+        last: OpNumber,
+        context: Option<TraceContext>,
+        now: Instant,
+    ) {
+        let Some(unmarked) = self.marked.checked_add(1) else {
+            return;
+        };
+        let first = first.max(unmarked);
+        if last < first {
+            return;
+        }
+        if self.marks.len() == MARKS {
+            self.marks.pop_front();
+        }
+        self.marked = last;
+        self.marks.push_back(Mark {
+            first,
+            last,
+            context,
+            received: now,
+        });
+    }
+
+    /// The mark that holds `op`.
+    #[must_use]
+    pub fn of(&self, op: OpNumber) -> Option<&Mark> {
+        let after = self.marks.partition_point(|mark| mark.last < op);
+        self.marks.get(after).filter(|mark| mark.first <= op)
+    }
+
+    /// The ops up to `last` are through: gives the marks that are so now, oldest first, and
+    /// forgets them. What is not taken from the iterator is kept.
+    pub fn through(&mut self, last: OpNumber) -> impl Iterator<Item = Mark> + '_ {
+        std::iter::from_fn(move || self.marks.pop_front_if(|mark| mark.last <= last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_resend_is_marked_once_and_a_gap_is_no_mark() {
+        let now = Instant::now();
+        let mut trail = Trail::default();
+        trail.received(1, 4, None, now);
+        trail.received(1, 4, None, now);
+        trail.received(3, 6, None, now);
+        trail.received(9, 9, None, now);
+        let ranges = |marks: Vec<Mark>| -> Vec<_> {
+            marks
+                .iter()
+                .map(|mark| (mark.first, mark.last, mark.ops()))
+                .collect()
+        };
+        assert_eq!(trail.of(5).map(|mark| mark.first), Some(5));
+        assert_eq!(trail.of(8), None);
+        assert_eq!(trail.of(10), None);
+        assert_eq!(ranges(trail.through(5).collect()), [(1, 4, 4)]);
+        assert_eq!(ranges(trail.through(9).collect()), [(5, 6, 2), (9, 9, 1)]);
+        assert_eq!(trail.through(u64::MAX).count(), 0);
+    }
+
+    #[test]
+    fn a_session_that_gets_nothing_is_bounded() {
+        let mut trail = Trail::default();
+        for op in 1..=3 * MARKS as u64 {
+            trail.received(op, op, None, Instant::now());
+        }
+        assert_eq!(trail.through(u64::MAX).count(), MARKS);
+        trail.received(u64::MAX, u64::MAX, None, Instant::now());
+        trail.received(u64::MAX, u64::MAX, None, Instant::now());
+        assert_eq!(trail.through(u64::MAX).count(), 1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_op_is_marked_once_and_in_order(
+            batches in proptest::collection::vec((1u64..60, 0u64..10), 0..40),
+            cuts in proptest::collection::vec(0u64..80, 0..10),
+        ) {
+            let now = Instant::now();
+            let mut trail = Trail::default();
+            for (first, more) in &batches {
+                trail.received(*first, first + more, None, now);
+            }
+            let mut last = 0;
+            for cut in cuts.into_iter().chain([u64::MAX]) {
+                for mark in trail.through(cut) {
+                    prop_assert!(mark.first > last && mark.last >= mark.first && mark.last <= cut);
+                    last = mark.last;
+                }
+            }
+            let most = batches.iter().map(|(first, more)| first + more).max();
+            prop_assert_eq!(last, most.unwrap_or(0));
+        }
+    }
+}

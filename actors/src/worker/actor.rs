@@ -1,0 +1,334 @@
+//! The GpuWorker actor: hears the bus and the device, asks the sequencer, does what it says.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::{
+    Actor, ActorContext, Addr, AsyncContext, Context, Handler, SpawnHandle, StreamHandler,
+};
+use async_nats::{Subject, Subscriber};
+use bus_schemas::subject::Subjects;
+use bus_schemas::{Code, Failure, GpuId, Incarnation, SessionId, Tenant};
+use bytes::Bytes;
+use device::{Completion, OpResult};
+use gpu_worker_core::Sequencer;
+use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason};
+use tokio::sync::oneshot;
+
+use super::evidence::Evidence;
+use super::held::{Held, Staging};
+use super::modules::Modules;
+use super::outgoing::Outgoing;
+use super::pager::{Answer, Tell, Use, VramPager};
+use super::spans::Spans;
+use super::stager::{Finished, Stager};
+use super::submit::Submission;
+use super::thread::{Command, Deed, DeviceThread, Done};
+
+/// Deeds and answers on their way: more than may be under way at a time.
+const MAILBOX: usize = 1_024;
+/// How long the end of a small slice is looked for before the bus is served again.
+const LOOK: Duration = Duration::from_micros(30);
+/// Charged cost of a slice that is small, nanoseconds.
+pub(super) const SMALL_NS: u64 = 40_000;
+
+/// What the worker says where, computed once.
+pub(super) struct Places {
+    pub(super) subjects: Subjects,
+    pub(super) done: Subject,
+    pub(super) beat: Subject,
+    pub(super) refusal: Subject,
+}
+
+/// What does not change while the worker lives.
+pub(super) struct Identity {
+    pub(super) incarnation: Incarnation,
+    pub(super) gpu: GpuId,
+    pub(super) device: String,
+    pub(super) capacity: u64,
+}
+
+/// What an action refers to as "just told of".
+pub(super) enum Incoming<'a> {
+    Nothing,
+    Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
+    Chunk(&'a Tenant, &'a [u8]),
+    Results(Vec<OpResult>, &'a mut u64),
+    Seal(Option<Subject>),
+}
+
+/// The worker is to finish what it accepted and leave.
+pub(super) struct Drain;
+
+impl actix::Message for Drain {
+    type Result = ();
+}
+
+/// The actor.
+pub(super) struct GpuWorker {
+    pub(super) core: Sequencer,
+    pub(super) began: Instant,
+    pub(super) identity: Identity,
+    pub(super) places: Places,
+    pub(super) outgoing: Outgoing,
+    pub(super) held: HashMap<SessionId, Held>,
+    pub(super) modules: Arc<Modules>,
+    pub(super) device: DeviceThread,
+    pub(super) pager: Addr<VramPager>,
+    pub(super) stager: Stager,
+    pub(super) evidence: Option<Evidence>,
+    pub(super) spans: Spans,
+    /// Started slices in order, until the device gets them.
+    pub(super) submissions: VecDeque<Submission>,
+    /// The slice handed to the device last is one whose end is worth looking for.
+    pub(super) small: bool,
+    pub(super) actions: Vec<Action>,
+    pub(super) sources: Vec<Subscriber>,
+    pub(super) timer: Option<(u64, SpawnHandle)>,
+    pub(super) waiting: bool,
+    pub(super) rejected: VecDeque<(SessionId, Instant)>,
+    /// Messages that meant nothing.
+    pub(super) malformed: u64,
+    pub(super) exit: Option<oneshot::Sender<Result<ExitReason, Failure>>>,
+    pub(super) left: Option<ExitReason>,
+}
+
+impl GpuWorker {
+    pub(super) fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Tells the sequencer and does what it says.
+    pub(super) fn tell(&mut self, event: Event<'_>, incoming: &mut Incoming<'_>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.core.handle(self.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.carry_out(action, incoming);
+        }
+        self.actions = actions;
+    }
+
+    /// After whatever happened: hands over what waits, sets the timer, leaves if told to.
+    fn settle(&mut self, ctx: &mut Context<Self>) {
+        self.pump();
+        self.device.catch_up();
+        self.look();
+        let clear = self.outgoing.catch_up();
+        let (running, behind) = self.core.load();
+        let waits = running > 1 || (running == 1 && behind);
+        if waits != self.waiting {
+            self.waiting = waits;
+            self.pager.do_send(Tell::Waiting(waits));
+        }
+        if let Some(reason) = self.left {
+            return self.leave(Ok(reason), ctx);
+        }
+        self.set_timer(clear, ctx);
+    }
+
+    fn set_timer(&mut self, clear: bool, ctx: &mut Context<Self>) {
+        let now = self.now();
+        let soon = now + 1_000_000;
+        let Some(mut at) = self.core.next_wakeup() else {
+            return;
+        };
+        if !clear {
+            at = at.min(soon);
+        }
+        if let Some((set, handle)) = self.timer {
+            // A timer that comes too early is only a spare tick.
+            if set <= at {
+                return;
+            }
+            ctx.cancel_future(handle);
+        }
+        let delay = Duration::from_nanos(at.saturating_sub(now));
+        let handle = ctx.run_later(delay, |worker, ctx| {
+            worker.timer = None;
+            if worker.device.is_dead() {
+                let why = "the device's thread has died";
+                return worker.leave(Err(Failure::new(Code::DeviceLost, why)), ctx);
+            }
+            worker.tell(Event::Tick, &mut Incoming::Nothing);
+            worker.settle(ctx);
+        });
+        self.timer = Some((at, handle));
+    }
+
+    fn leave(&mut self, why: Result<ExitReason, Failure>, ctx: &mut Context<Self>) {
+        self.evidence = None;
+        self.pager.do_send(Tell::Leave);
+        if let Some(exit) = self.exit.take() {
+            // Nobody waits where the role itself is being dropped.
+            let _ = exit.send(why);
+        }
+        ctx.stop();
+    }
+
+    fn on_completed(&mut self, completion: Completion) -> Use {
+        self.spans.completed(&completion);
+        let sizes: Vec<u64> = completion.results.iter().map(result_bytes).collect();
+        let event = CompletedEvent {
+            position: completion.position,
+            session: completion.session,
+            device_ns: completion.device_ns,
+            results: &sizes,
+            fault: completion
+                .fault
+                .as_ref()
+                .map(|(op, failure)| (*op, failure)),
+        };
+        let mut told_ns = 0;
+        let mut incoming = Incoming::Results(completion.results, &mut told_ns);
+        self.tell(Event::Completed(event), &mut incoming);
+        if let Some(held) = self.held.get_mut(&completion.session) {
+            held.since_ns += completion.device_ns.saturating_sub(told_ns);
+        }
+        let kernels = completion.kernels.iter();
+        Use {
+            position: completion.position,
+            session: completion.session,
+            resident: completion.resident,
+            faulted: completion.fault.is_some(),
+            device_ns: completion.device_ns,
+            launches: completion.launches,
+            sm_ns: completion.sm_ns,
+            kernels: kernels.map(|k| (k.key, k.count, k.total_ns)).collect(),
+        }
+    }
+
+    fn on_deeds(&mut self, deeds: Vec<Deed>) {
+        let mut uses = Vec::new();
+        for deed in deeds {
+            match deed {
+                Deed::Completed(completion) => uses.push(self.on_completed(completion)),
+                Deed::Prepared(hash, answer) => self.modules.prepared(hash, answer),
+                Deed::Closed(session) => {
+                    self.pager.do_send(Tell::Close { session });
+                    let closed = Event::Closed { session };
+                    self.tell(closed, &mut Incoming::Nothing);
+                }
+                Deed::Opened(session, failure) => {
+                    let opened = Event::Opened {
+                        session,
+                        failure: failure.as_ref(),
+                    };
+                    self.tell(opened, &mut Incoming::Nothing);
+                }
+            }
+        }
+        if !uses.is_empty() {
+            self.pager.do_send(Tell::Completed(uses));
+        }
+    }
+
+    /// Where one small slice is all there is to run, its end is sooner looked for than waited
+    /// for: being woken takes longer than the slice.
+    fn look(&mut self) {
+        let (running, behind) = self.core.load();
+        if !std::mem::take(&mut self.small) || running != 1 || behind {
+            return;
+        }
+        let deeds = self.device.look(LOOK);
+        if !deeds.is_empty() {
+            self.on_deeds(deeds);
+            self.pump();
+        }
+    }
+
+    /// A transfer is in its final form.
+    pub(super) fn on_finished(&mut self, finished: Finished) {
+        let (session, transfer) = (finished.session, finished.transfer);
+        let Some(held) = self.held.get_mut(&session) else {
+            return;
+        };
+        let Some(hash) = finished.module else {
+            held.transfers
+                .insert(transfer, Staging::Whole(finished.bytes));
+            return;
+        };
+        held.transfers.remove(&transfer);
+        if !finished.genuine {
+            let why = format!("transfer {transfer} is not the image of module {hash}");
+            let failure = Failure::new(Code::Protocol, why);
+            let event = Event::Fault {
+                session,
+                op: 0,
+                failure: &failure,
+            };
+            return self.tell(event, &mut Incoming::Nothing);
+        }
+        let tenant = held.tenant.clone();
+        if self.modules.give(&tenant, hash) {
+            self.device.command(Command::Prepare(hash, finished.bytes));
+        }
+    }
+}
+
+/// Bytes a result adds to what is held for its client.
+fn result_bytes(result: &OpResult) -> u64 {
+    result.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
+}
+
+impl Actor for GpuWorker {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(MAILBOX);
+        for source in std::mem::take(&mut self.sources) {
+            Self::add_stream(source, ctx);
+        }
+        self.tell(Event::Tick, &mut Incoming::Nothing);
+        self.settle(ctx);
+    }
+}
+
+impl StreamHandler<async_nats::Message> for GpuWorker {
+    fn handle(&mut self, message: async_nats::Message, ctx: &mut Self::Context) {
+        self.on_message(&message);
+        self.settle(ctx);
+    }
+
+    fn finished(&mut self, _: &mut Self::Context) {
+        // The connection is closed for good; the role decides what becomes of the worker.
+    }
+}
+
+impl Handler<Done> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, _: Done, ctx: &mut Self::Context) {
+        let deeds = self.device.deeds();
+        self.on_deeds(deeds);
+        self.settle(ctx);
+    }
+}
+
+impl Handler<Answer> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, answer: Answer, ctx: &mut Self::Context) {
+        self.on_answer(answer);
+        self.settle(ctx);
+    }
+}
+
+impl Handler<Finished> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
+        self.on_finished(finished);
+        self.settle(ctx);
+    }
+}
+
+impl Handler<Drain> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, _: Drain, ctx: &mut Self::Context) {
+        self.tell(Event::Drain, &mut Incoming::Nothing);
+        self.settle(ctx);
+    }
+}

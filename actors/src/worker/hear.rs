@@ -1,0 +1,195 @@
+//! What the worker hears on the bus, and what it answers where it makes no sense.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
+use bus_schemas::{
+    Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, Lost, MessageError, Op, OpNumber,
+    Order, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
+};
+use bytes::Bytes;
+use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event};
+
+use super::actor::{GpuWorker, Incoming};
+
+/// Malformed messages of one session are answered at most this often.
+const REJECT_APART: Duration = Duration::from_millis(10);
+/// Sessions whose malformed messages are remembered.
+const REJECTED: usize = 64;
+
+impl GpuWorker {
+    pub(super) fn on_message(&mut self, message: &async_nats::Message) {
+        self.spans.heard(message);
+        match self.places.subjects.parse_worker(&message.subject) {
+            Some(WorkerSubject::Tenant(tenant, session, what)) => {
+                let heard = match what {
+                    ToWorker::Batch => self.on_batch(&tenant, session, &message.payload),
+                    ToWorker::Data => self.on_chunk(&tenant, session, &message.payload),
+                    ToWorker::State => self.on_state(&tenant, session, &message.payload),
+                };
+                if let Err(error) = heard {
+                    self.on_malformed(&tenant, session, error.into());
+                }
+            }
+            Some(WorkerSubject::Order) => self.on_leader(&message.payload, Self::on_order),
+            Some(WorkerSubject::Lost) => self.on_leader(&message.payload, Self::on_lost),
+            Some(WorkerSubject::Seal) => {
+                let reply = message.reply.clone();
+                self.on_leader(&message.payload, |worker, bytes| {
+                    let seal: Seal = decode(bytes)?;
+                    worker.tell(Event::Seal(&seal), &mut Incoming::Seal(reply));
+                    Ok(())
+                });
+            }
+            None => self.malformed += 1,
+        }
+    }
+
+    fn on_leader(
+        &mut self,
+        payload: &[u8],
+        hear: impl FnOnce(&mut Self, &[u8]) -> Result<(), MessageError>,
+    ) {
+        if let Err(error) = hear(self, payload) {
+            self.malformed += 1;
+            if self.malformed.is_power_of_two() {
+                tracing::warn!(%error, count = self.malformed, "a message meant nothing");
+            }
+        }
+    }
+
+    fn on_order(&mut self, payload: &[u8]) -> Result<(), MessageError> {
+        let order: Order<'_> = decode(payload)?;
+        self.tell(Event::Order(&order), &mut Incoming::Nothing);
+        Ok(())
+    }
+
+    fn on_lost(&mut self, payload: &[u8]) -> Result<(), MessageError> {
+        let lost: Lost = decode(payload)?;
+        self.tell(Event::Lost(&lost), &mut Incoming::Nothing);
+        Ok(())
+    }
+
+    fn on_batch(
+        &mut self,
+        tenant: &Tenant,
+        session: SessionId,
+        payload: &Bytes,
+    ) -> Result<(), MessageError> {
+        let batch: Batch<'_> = decode(payload)?;
+        let ops = batch.ops();
+        let ops = ops.map_err(|error| MessageError::Malformed(error.to_string()))?;
+        let (mut outs, mut staged) = (Vec::new(), Vec::new());
+        for (index, op) in (0_u64..).zip(ops.iter()) {
+            let number: OpNumber = batch.first.saturating_add(index);
+            match op.op {
+                Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
+                Op::CopyIn { transfer, .. } if transfer > 0 => staged.push((number, transfer)),
+                _ => {}
+            }
+        }
+        let event = BatchEvent {
+            tenant,
+            session,
+            first: batch.first,
+            count: batch.count,
+            results: batch.results,
+            bytes: payload.len() as u64,
+            outs: &outs,
+            staged: &staged,
+        };
+        let columns = (
+            place(payload, batch.descriptors),
+            place(payload, batch.blob),
+        );
+        debug_assert_eq!(columns.0.len(), batch.count as usize * DESCRIPTOR_BYTES);
+        self.tell(
+            Event::Batch(event),
+            &mut Incoming::Batch(tenant, payload, columns),
+        );
+        Ok(())
+    }
+
+    fn on_chunk(
+        &mut self,
+        tenant: &Tenant,
+        session: SessionId,
+        payload: &[u8],
+    ) -> Result<(), MessageError> {
+        let chunk: DataChunk<'_> = decode(payload)?;
+        let module = chunk.module();
+        if module.is_none() && !chunk.hash.is_empty() {
+            let why = "a module's hash has 32 bytes";
+            return Err(MessageError::Malformed(why.into()));
+        }
+        let event = ChunkEvent {
+            tenant,
+            session,
+            transfer: chunk.transfer,
+            total: chunk.total,
+            offset: chunk.offset,
+            bytes: chunk.bytes.len() as u64,
+            module,
+            known: module.is_some_and(|hash| self.modules.is_given(tenant, hash)),
+        };
+        self.tell(
+            Event::Chunk(event),
+            &mut Incoming::Chunk(tenant, chunk.bytes),
+        );
+        Ok(())
+    }
+
+    fn on_state(
+        &mut self,
+        tenant: &Tenant,
+        session: SessionId,
+        payload: &[u8],
+    ) -> Result<(), MessageError> {
+        let state: ClientState = decode(payload)?;
+        let event = Event::ClientState {
+            tenant,
+            session,
+            state,
+        };
+        self.tell(event, &mut Incoming::Nothing);
+        Ok(())
+    }
+
+    /// A client is told what it got wrong, not too often; nobody else notices.
+    fn on_malformed(&mut self, tenant: &Tenant, session: SessionId, failure: Failure) {
+        self.malformed += 1;
+        let now = Instant::now();
+        while self
+            .rejected
+            .pop_front_if(|(_, at)| now.duration_since(*at) >= REJECT_APART)
+            .is_some()
+        {}
+        let again = self.rejected.iter().any(|(id, _)| *id == session);
+        if !again && self.rejected.len() < REJECTED {
+            self.rejected.push_back((session, now));
+            self.reject(tenant, session, failure);
+        }
+    }
+
+    pub(super) fn reject(&mut self, tenant: &Tenant, session: SessionId, failure: Failure) {
+        let subject = self
+            .places
+            .subjects
+            .to_client(tenant, session, ToClient::Error);
+        let rejected = Rejected {
+            v: WIRE_VERSION,
+            failure,
+        };
+        self.outgoing.publish(subject.into(), encode(&rejected));
+    }
+}
+
+/// Where a column that was borrowed from a payload lies in it.
+fn place(payload: &[u8], column: &[u8]) -> Range<usize> {
+    let start = (column.as_ptr() as usize).saturating_sub(payload.as_ptr() as usize);
+    if column.is_empty() {
+        return 0..0;
+    }
+    start..start + column.len()
+}

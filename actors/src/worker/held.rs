@@ -1,0 +1,235 @@
+//! What the worker holds of a session: bytes of ops, staged transfers, results.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_nats::Subject;
+use bus_schemas::{DESCRIPTOR_BYTES, OpNumber, ResultKind, Tenant};
+use bytes::Bytes;
+use device::OpSpan;
+
+use super::modules::Module;
+
+/// Ops of one batch message that have not been started.
+#[derive(Debug)]
+struct Kept {
+    bytes: Bytes,
+    first: OpNumber,
+    count: u32,
+    descriptors: Range<usize>,
+    blob: Range<usize>,
+}
+
+impl Kept {
+    /// Bytes of the payloads of the first `count` ops: a descriptor names its own at byte 4.
+    fn payloads(&self, count: u32) -> usize {
+        let end = self.descriptors.start + count as usize * DESCRIPTOR_BYTES;
+        self.bytes[self.descriptors.start..end]
+            .chunks_exact(DESCRIPTOR_BYTES)
+            .map(|row| u32::from_le_bytes([row[4], row[5], row[6], row[7]]) as usize)
+            .sum()
+    }
+
+    /// Takes the first `count` ops out.
+    fn split(&mut self, count: u32) -> (Range<usize>, Range<usize>) {
+        let middle = self.descriptors.start + count as usize * DESCRIPTOR_BYTES;
+        let cut = match count == self.count {
+            true => self.blob.end,
+            false => self.blob.start + self.payloads(count),
+        };
+        let taken = (self.descriptors.start..middle, self.blob.start..cut);
+        self.descriptors.start = middle;
+        self.blob.start = cut;
+        self.first += u64::from(count);
+        self.count -= count;
+        taken
+    }
+}
+
+/// A staged transfer's bytes.
+#[derive(Debug)]
+pub(super) enum Staging {
+    /// On their way.
+    Filling(Vec<u8>),
+    /// All here, being put in their final form.
+    Finishing,
+    /// Ready for the device.
+    Whole(Arc<[u8]>),
+}
+
+/// A result that its client has not acknowledged.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) number: u64,
+    pub(super) op: OpNumber,
+    pub(super) kind: ResultKind,
+    pub(super) device_ns: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Everything held of a session.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) tenant: Tenant,
+    pub(super) acks: Subject,
+    pub(super) answers: Subject,
+    kept: VecDeque<Kept>,
+    pub(super) transfers: HashMap<u64, Staging>,
+    pub(super) results: VecDeque<Answer>,
+    /// Device time of the ops since the last result.
+    pub(super) since_ns: u64,
+    /// Modules in their slots, as of the ops started so far.
+    pub(super) slots: HashMap<u32, Arc<Module>>,
+}
+
+impl Held {
+    pub(super) fn new(tenant: Tenant, acks: Subject, answers: Subject) -> Self {
+        Self {
+            tenant,
+            acks,
+            answers,
+            kept: VecDeque::new(),
+            transfers: HashMap::new(),
+            results: VecDeque::new(),
+            since_ns: 0,
+            slots: HashMap::new(),
+        }
+    }
+
+    /// Keeps `count` ops of a checked batch from index `skip` on; the first is op `first`.
+    pub(super) fn keep(
+        &mut self,
+        bytes: Bytes,
+        columns: (Range<usize>, Range<usize>),
+        first: OpNumber,
+        skip: u32,
+        count: u32,
+    ) {
+        let (descriptors, blob) = columns;
+        let all = (descriptors.len() / DESCRIPTOR_BYTES) as u32;
+        let mut kept = Kept {
+            bytes,
+            first: first - u64::from(skip),
+            count: all,
+            descriptors,
+            blob,
+        };
+        if skip > 0 {
+            kept.split(skip);
+        }
+        if count < kept.count {
+            let (descriptors, blob) = kept.split(count);
+            kept.first -= u64::from(count);
+            (kept.count, kept.descriptors, kept.blob) = (count, descriptors, blob);
+        }
+        self.kept.push_back(kept);
+    }
+
+    /// Takes the ops `first..=last`, which were kept and are the next ones, as spans.
+    pub(super) fn take(&mut self, first: OpNumber, last: OpNumber) -> Vec<OpSpan> {
+        let mut spans = Vec::with_capacity(1);
+        let mut next = first;
+        while next <= last
+            && let Some(kept) = self.kept.front_mut()
+        {
+            let count = (last + 1 - next).min(u64::from(kept.count)) as u32;
+            debug_assert_eq!(kept.first, next, "ops are started in order");
+            let (descriptors, blob) = kept.split(count);
+            match OpSpan::new(kept.bytes.clone(), descriptors, blob, count) {
+                Ok(span) => spans.push(span),
+                Err(error) => tracing::error!(%error, "a kept batch was not checked"),
+            }
+            next += u64::from(count);
+            if kept.count == 0 {
+                self.kept.pop_front();
+            }
+        }
+        spans
+    }
+
+    /// Forgets the ops through this number.
+    pub(super) fn forget(&mut self, through: OpNumber) {
+        while let Some(kept) = self.kept.front_mut() {
+            let count = through.saturating_add(1).saturating_sub(kept.first);
+            if count < u64::from(kept.count) {
+                if count > 0 {
+                    kept.split(count as u32);
+                }
+                return;
+            }
+            self.kept.pop_front();
+        }
+    }
+
+    /// Forgets results through this number.
+    pub(super) fn forget_results(&mut self, through: u64) {
+        while self
+            .results
+            .pop_front_if(|result| result.number <= through)
+            .is_some()
+        {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::{Op, write_descriptor};
+
+    use super::*;
+
+    /// A batch of one-byte copies; each copies its op number.
+    fn batch(first: u8, count: u8) -> (Bytes, (Range<usize>, Range<usize>)) {
+        let (mut bytes, mut blob) = (Vec::new(), Vec::new());
+        for op in first..first + count {
+            let copy = Op::CopyIn {
+                address: 0,
+                bytes: u64::from(op),
+                transfer: 0,
+            };
+            write_descriptor(&copy, 0, u32::from(op), &mut bytes);
+            blob.extend(std::iter::repeat_n(op, usize::from(op)));
+        }
+        let split = bytes.len();
+        bytes.extend_from_slice(&blob);
+        let end = bytes.len();
+        (bytes.into(), (0..split, split..end))
+    }
+
+    fn held() -> Held {
+        Held::new("a".parse().unwrap(), "acks".into(), "answers".into())
+    }
+
+    fn ops(spans: &[OpSpan]) -> Vec<u8> {
+        let payloads = spans.iter().flat_map(|span| span.ops().iter());
+        let checked = payloads.inspect(|op| {
+            assert!(op.payload.iter().all(|byte| *byte == op.payload[0]));
+            assert_eq!(op.payload.len(), usize::from(op.payload[0]));
+        });
+        checked.map(|op| op.payload[0]).collect()
+    }
+
+    #[test]
+    fn slices_cut_across_batches_and_carry_their_own_payloads() {
+        let mut held = held();
+        let (bytes, columns) = batch(1, 5);
+        held.keep(bytes, columns, 1, 0, 5);
+        let (bytes, columns) = batch(3, 9);
+        held.keep(bytes, columns, 6, 3, 4);
+        assert_eq!(ops(&held.take(1, 2)), [1, 2]);
+        assert_eq!(ops(&held.take(3, 7)), [3, 4, 5, 6, 7]);
+        assert_eq!(ops(&held.take(8, 9)), [8, 9]);
+        assert!(held.kept.is_empty());
+    }
+
+    #[test]
+    fn forgetting_cuts_where_it_must() {
+        let mut held = held();
+        let (bytes, columns) = batch(1, 5);
+        held.keep(bytes, columns, 1, 0, 5);
+        held.forget(2);
+        assert_eq!(ops(&held.take(3, 4)), [3, 4]);
+        held.forget(u64::MAX);
+        assert!(held.kept.is_empty());
+    }
+}

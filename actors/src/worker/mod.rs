@@ -1,0 +1,288 @@
+//! The worker's shell: the actors GpuWorker and VramPager, and the thread that owns the device.
+//!
+//! One connection and both actors live on the caller's thread, so that a message goes from the
+//! socket to the sequencer and back without changing threads; only the device has its own.
+
+mod actor;
+mod evidence;
+mod hear;
+mod held;
+mod modules;
+mod outgoing;
+mod pager;
+mod scan;
+mod spans;
+mod stager;
+mod submit;
+mod thread;
+
+use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use actix::{Actor, AsyncContext, Context};
+use bus_schemas::subject::{ConnectionName, Subjects};
+use bus_schemas::{Failure, GpuId, Incarnation, Tenant};
+use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
+use gpu_worker_core::{Meter, Pager, Sequencer};
+use tokio::sync::{mpsc, oneshot};
+
+pub use gpu_worker_core::sequencer::ExitReason;
+pub use thread::MakeDevice;
+
+use crate::bus::{BusError, BusSettings, Link, connect};
+use crate::telemetry::Telemetry;
+use actor::{Drain, GpuWorker, Identity, Places};
+use evidence::Evidence;
+use modules::Modules;
+use outgoing::Outgoing;
+use pager::VramPager;
+use spans::Spans;
+use stager::Stager;
+use thread::Idle;
+
+/// Host memory for staged transfers at least and at most.
+const STAGED: (u64, u64) = (64 << 20, 8 << 30);
+
+/// How long the last messages may take to reach the broker.
+const FLUSH: Duration = Duration::from_secs(1);
+
+/// How a worker is set.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// The cluster.
+    pub cluster: Tenant,
+    /// The stable number of the device in the cluster.
+    pub gpu: GpuId,
+    /// This start of the worker; random if not given.
+    pub incarnation: Option<Incarnation>,
+    /// Device memory that is given to nobody, bytes.
+    pub reserve: u64,
+    /// Where a line is appended for every position that ended.
+    pub evidence: Option<PathBuf>,
+    /// Bounds and periods.
+    pub sequencer: Config,
+    /// Where spans and metrics go.
+    pub telemetry: Telemetry,
+}
+
+impl WorkerOptions {
+    /// Options for a cluster and device, everything else as it usually is.
+    #[must_use]
+    pub fn new(cluster: Tenant, gpu: GpuId) -> Self {
+        Self {
+            cluster,
+            gpu,
+            incarnation: None,
+            reserve: 0,
+            evidence: None,
+            sequencer: Config::default(),
+            telemetry: Telemetry::off(),
+        }
+    }
+}
+
+/// Why a worker cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// There is no connection.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// A subscription was refused.
+    #[error("cannot subscribe: {0}")]
+    Subscribe(String),
+    /// The device could not be made, or died.
+    #[error("the device: {0}")]
+    Device(Failure),
+    /// The evidence log cannot be opened, or a thread cannot be started.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// Why it failed.
+        #[source]
+        error: std::io::Error,
+    },
+}
+
+/// Serves until a leader declares the worker lost, or until `shutdown` comes and what was accepted
+/// is done. The connection's name and inbox are set here. Runs in an actix system.
+///
+/// # Errors
+/// [`WorkerError`], before it serves or when the device dies.
+pub async fn serve(
+    mut bus: BusSettings,
+    options: WorkerOptions,
+    make: MakeDevice,
+    shutdown: impl Future<Output = ()>,
+) -> Result<ExitReason, WorkerError> {
+    let incarnation = options.incarnation.unwrap_or_else(random_incarnation);
+    let subjects = Subjects::new(&options.cluster);
+    bus.name = ConnectionName::Worker(incarnation).to_string();
+    bus.inbox = subjects.cluster_inbox();
+    let io = |what: &str| {
+        let what = what.to_owned();
+        move |error| WorkerError::Io { what, error }
+    };
+    let evidence = match &options.evidence {
+        Some(path) => {
+            let opened = Evidence::open(path, options.gpu, incarnation);
+            Some(opened.map_err(io(&format!("opening {}", path.display())))?)
+        }
+        None => None,
+    };
+    let idle = tokio::task::spawn_blocking(|| Idle::start(make)).await;
+    let idle = idle
+        .map_err(|error| io("making the device")(std::io::Error::other(error)))?
+        .map_err(WorkerError::Device)?;
+    let (client, links) = connect(&bus).await?;
+    let mut sources = Vec::new();
+    for subject in subjects.worker_hears(incarnation) {
+        let source = client.subscribe(subject).await;
+        sources.push(source.map_err(|error| WorkerError::Subscribe(error.to_string()))?);
+    }
+    let capacity = idle.info.capacity.saturating_sub(options.reserve);
+    let identity = Identity {
+        incarnation,
+        gpu: options.gpu,
+        device: idle.info.name.clone(),
+        capacity,
+    };
+    tracing::info!(
+        %incarnation, gpu = options.gpu, device = %idle.info.name, kind = idle.info.kind,
+        sms = idle.info.sms, capacity, "worker serves"
+    );
+    let mut config = options.sequencer;
+    config.staged_total = capacity.clamp(STAGED.0, STAGED.1).min(config.staged_total);
+    let core = CoreIdentity {
+        incarnation,
+        gpu: options.gpu,
+        capacity,
+    };
+    let (exit, exited) = oneshot::channel();
+    let began = Instant::now();
+    let places = Places {
+        done: subjects.done(incarnation).into(),
+        beat: subjects.worker_beat(incarnation).into(),
+        refusal: subjects.refusal(incarnation).into(),
+        subjects,
+    };
+    let parts = Parts {
+        core: Sequencer::new(config, core),
+        began,
+        outgoing: client.clone(),
+        sources,
+        evidence,
+        telemetry: options.telemetry,
+        exit,
+    };
+    let started = start(parts, identity, places, idle).map_err(io("starting the stager"))?;
+    let left = wait(started, exited, links, shutdown).await;
+    // What was said last must reach the broker before the process goes; one that is away does not
+    // keep it.
+    match tokio::time::timeout(FLUSH, client.flush()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the last messages may be lost"),
+        Err(_) => tracing::warn!("the broker is away: the last messages are lost"),
+    }
+    left
+}
+
+struct Parts {
+    core: Sequencer,
+    began: Instant,
+    outgoing: async_nats::Client,
+    sources: Vec<async_nats::Subscriber>,
+    evidence: Option<Evidence>,
+    telemetry: Telemetry,
+    exit: oneshot::Sender<Result<ExitReason, Failure>>,
+}
+
+/// Starts both actors and lets the device's thread serve them.
+fn start(
+    parts: Parts,
+    identity: Identity,
+    places: Places,
+    idle: Idle,
+) -> std::io::Result<actix::Addr<GpuWorker>> {
+    let context = Context::<GpuWorker>::new();
+    let address = context.address();
+    let pager = VramPager {
+        pager: Pager::new(identity.capacity),
+        meter: Meter::new(0, identity.incarnation, idle.info.sms),
+        began: parts.began,
+        outgoing: Outgoing::new(parts.outgoing.clone()),
+        usage: places.subjects.usage(identity.incarnation).into(),
+        measured: places.subjects.measured(identity.incarnation).into(),
+        worker: address.clone().recipient(),
+        telemetry: parts.telemetry.clone(),
+        gpu: identity.gpu,
+        waiting: None,
+    }
+    .start();
+    let stager = Stager::start(address.clone().recipient())?;
+    Ok(context.run(GpuWorker {
+        core: parts.core,
+        began: parts.began,
+        spans: Spans::new(parts.telemetry, identity.gpu),
+        identity,
+        places,
+        outgoing: Outgoing::new(parts.outgoing),
+        held: HashMap::new(),
+        modules: Arc::new(Modules::default()),
+        device: idle.tell(address.recipient()),
+        pager,
+        stager,
+        evidence: parts.evidence,
+        submissions: VecDeque::new(),
+        small: false,
+        actions: Vec::new(),
+        sources: parts.sources,
+        timer: None,
+        waiting: false,
+        rejected: VecDeque::new(),
+        malformed: 0,
+        exit: Some(parts.exit),
+        left: None,
+    }))
+}
+
+/// Until the worker has left; asks it to when `shutdown` comes.
+async fn wait(
+    worker: actix::Addr<GpuWorker>,
+    mut exited: oneshot::Receiver<Result<ExitReason, Failure>>,
+    mut links: mpsc::UnboundedReceiver<Link>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<ExitReason, WorkerError> {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            left = &mut exited => {
+                let gone = "the worker's actor died";
+                let gone = Failure::new(bus_schemas::Code::Device, gone);
+                return left.unwrap_or(Err(gone)).map_err(WorkerError::Device);
+            }
+            () = &mut shutdown, if !asked => {
+                tracing::info!("the worker drains");
+                asked = true;
+                worker.do_send(Drain);
+            }
+            Some(link) = links.recv() => match link {
+                Link::Up => tracing::info!("the broker is there"),
+                Link::Down => tracing::warn!("the broker is away"),
+                Link::Slow => tracing::warn!("messages were dropped: the worker fell behind"),
+                Link::Refused(why) => tracing::error!(why, "the broker refused something"),
+            },
+        }
+    }
+}
+
+/// Keyed from the system's random numbers, as the standard library keys its hash maps.
+fn random_incarnation() -> Incarnation {
+    let seed = (std::process::id(), Instant::now());
+    Incarnation(RandomState::new().hash_one(seed).max(1))
+}

@@ -1,0 +1,183 @@
+//! The VramPager actor: owns the memory of one device and the meter of its use.
+
+use std::time::{Duration, Instant};
+
+use actix::{Actor, AsyncContext, Context, Handler, Recipient};
+use async_nats::Subject;
+use bus_schemas::{GpuId, GpuPosition, KernelKey, SessionId, Tenant, encode};
+use gpu_worker_core::meter::SliceUse;
+use gpu_worker_core::meter::fold;
+use gpu_worker_core::pager::{Need, Verdict};
+use gpu_worker_core::{Meter, Pager};
+
+use super::outgoing::Outgoing;
+use crate::telemetry::Telemetry;
+
+const USAGE: Duration = Duration::from_millis(250);
+const MEASURED: Duration = Duration::from_millis(100);
+/// Rows of usage at most: the message must fit.
+const ROWS: usize = 5_000;
+
+/// What the pager is told, in order.
+pub(super) enum Tell {
+    /// A session begins.
+    Open {
+        session: SessionId,
+        tenant: Tenant,
+        quota: u64,
+    },
+    /// A session has ended.
+    Close { session: SessionId },
+    /// A slice that needs memory is to run next; answered by an [`Answer`].
+    Admit {
+        position: GpuPosition,
+        session: SessionId,
+        needs: Vec<Need>,
+    },
+    /// Slices have completed.
+    Completed(Vec<Use>),
+    /// From now on something waits while the device is busy, or nothing does.
+    Waiting(bool),
+    /// The worker leaves: say the totals a last time.
+    Leave,
+}
+
+impl actix::Message for Tell {
+    type Result = ();
+}
+
+/// A completed slice.
+pub(super) struct Use {
+    pub(super) position: GpuPosition,
+    pub(super) session: SessionId,
+    pub(super) resident: u64,
+    pub(super) faulted: bool,
+    pub(super) device_ns: u64,
+    pub(super) launches: u64,
+    pub(super) sm_ns: u64,
+    pub(super) kernels: Vec<(KernelKey, u64, u64)>,
+}
+
+/// The pager's answer to [`Tell::Admit`].
+pub(super) struct Answer {
+    pub(super) position: GpuPosition,
+    pub(super) verdict: Verdict,
+}
+
+impl actix::Message for Answer {
+    type Result = ();
+}
+
+/// The actor.
+pub(super) struct VramPager {
+    pub(super) pager: Pager,
+    pub(super) meter: Meter,
+    pub(super) began: Instant,
+    pub(super) outgoing: Outgoing,
+    pub(super) usage: Subject,
+    pub(super) measured: Subject,
+    pub(super) worker: Recipient<Answer>,
+    pub(super) telemetry: Telemetry,
+    pub(super) gpu: GpuId,
+    /// A slice that waits for memory: the only one, for slices run in order.
+    pub(super) waiting: Option<(GpuPosition, SessionId, Vec<Need>)>,
+}
+
+impl VramPager {
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn admit(&mut self, position: GpuPosition, session: SessionId, needs: Vec<Need>) {
+        match self.pager.admit(position, session, &needs) {
+            Verdict::Wait => self.waiting = Some((position, session, needs)),
+            verdict => {
+                // One question at a time is open, so there is room for its answer.
+                self.worker.do_send(Answer { position, verdict });
+            }
+        }
+    }
+
+    fn admit_again(&mut self) {
+        if let Some((position, session, needs)) = self.waiting.take() {
+            self.admit(position, session, needs);
+        }
+    }
+
+    fn publish_usage(&mut self) {
+        let mut usage = self.meter.usage(self.now(), &self.pager);
+        self.telemetry.meters().usage(self.gpu, &usage);
+        fold(&mut usage.sessions, ROWS);
+        self.outgoing.publish(self.usage.clone(), encode(&usage));
+    }
+
+    fn publish_measured(&mut self) {
+        if let Some(measured) = self.meter.measured() {
+            self.outgoing
+                .publish(self.measured.clone(), encode(&measured));
+        }
+    }
+}
+
+impl Actor for VramPager {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(USAGE, |pager, _| {
+            pager.outgoing.catch_up();
+            pager.publish_usage();
+        });
+        ctx.run_interval(MEASURED, |pager, _| pager.publish_measured());
+    }
+}
+
+impl Handler<Tell> for VramPager {
+    type Result = ();
+
+    fn handle(&mut self, tell: Tell, _: &mut Self::Context) {
+        let now = self.now();
+        match tell {
+            Tell::Open {
+                session,
+                tenant,
+                quota,
+            } => {
+                self.pager.open(now, session, &tenant, quota);
+                self.meter.open(session, &tenant);
+            }
+            Tell::Close { session } => {
+                let byte_ms = self.pager.close(now, session);
+                self.meter.close(session, byte_ms);
+                self.admit_again();
+            }
+            Tell::Admit {
+                position,
+                session,
+                needs,
+            } => self.admit(position, session, needs),
+            Tell::Completed(uses) => {
+                for used in &uses {
+                    let (position, session) = (used.position, used.session);
+                    self.pager
+                        .completed(now, position, session, used.resident, used.faulted);
+                    self.meter.completed(
+                        now,
+                        &SliceUse {
+                            session,
+                            device_ns: used.device_ns,
+                            launches: used.launches,
+                            sm_ns: used.sm_ns,
+                            kernels: &used.kernels,
+                        },
+                    );
+                }
+                self.admit_again();
+            }
+            Tell::Waiting(waits) => self.meter.waiting(now, waits),
+            Tell::Leave => {
+                self.publish_measured();
+                self.publish_usage();
+            }
+        }
+    }
+}

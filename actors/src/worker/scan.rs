@@ -1,0 +1,182 @@
+//! One look at a slice's ops before the device gets them: what they cost (which their client had
+//! to declare), what memory they need, which modules and transfers they use.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, Tenant};
+use device::Slice;
+use gpu_worker_core::pager::Need;
+
+use super::held::{Held, Staging};
+use super::modules::{Module, ModuleState, Modules};
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Allocations and frees, in op order.
+    pub(super) needs: Vec<Need>,
+    /// The first op that must fail, and why.
+    pub(super) fail_at: Option<(OpNumber, Failure)>,
+}
+
+/// A transfer or a module that the slice uses is not ready yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotReady;
+
+/// Looks through a slice that is the session's next one. On success the transfers it uses have
+/// moved from the session into the slice, and the session's slots are as behind it.
+pub(super) fn scan(
+    slice: &mut Slice,
+    declared: u64,
+    held: &mut Held,
+    modules: &Modules,
+) -> Result<Found, NotReady> {
+    let mut scan = Scan {
+        tenant: &held.tenant,
+        modules,
+        slots: &held.slots,
+        changed: Vec::new(),
+        last: None,
+        sum: 0,
+        found: Found::default(),
+        transfers: Vec::new(),
+    };
+    let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
+    for (number, op) in (slice.first..).zip(ops) {
+        match scan.look(number, &op.op, &held.transfers) {
+            Ok(()) => {}
+            Err(Stop::NotReady) => return Err(NotReady),
+            Err(Stop::Fails(failure)) => {
+                scan.found.fail_at = Some((number, failure));
+                break;
+            }
+        }
+    }
+    let (mut found, changed, transfers) = (scan.found, scan.changed, scan.transfers);
+    if found.fail_at.is_none() && scan.sum != declared {
+        let why = "the ops are not the ones their client announced to the leader";
+        found.fail_at = Some((slice.first, Failure::new(Code::Protocol, why)));
+    }
+    for (slot, module) in changed {
+        match module {
+            Some(module) => held.slots.insert(slot, module),
+            None => held.slots.remove(&slot),
+        };
+    }
+    for transfer in transfers {
+        if let Some(Staging::Whole(bytes)) = held.transfers.remove(&transfer) {
+            slice.transfers.push((transfer, bytes));
+        }
+    }
+    Ok(found)
+}
+
+enum Stop {
+    NotReady,
+    Fails(Failure),
+}
+
+struct Scan<'a> {
+    tenant: &'a Tenant,
+    modules: &'a Modules,
+    slots: &'a HashMap<u32, Arc<Module>>,
+    /// Slots as this slice changes them.
+    changed: Vec<(u32, Option<Arc<Module>>)>,
+    /// The last launch and what it declares: most launches are like the one before.
+    last: Option<(Launch, u64)>,
+    sum: u64,
+    found: Found,
+    transfers: Vec<u64>,
+}
+
+impl Scan<'_> {
+    fn look(
+        &mut self,
+        number: OpNumber,
+        op: &Op,
+        transfers: &HashMap<u64, Staging>,
+    ) -> Result<(), Stop> {
+        match *op {
+            Op::Launch(launch) => return self.launch(op, launch),
+            Op::Alloc { address, bytes } => self.found.needs.push(Need::Alloc {
+                op: number,
+                address,
+                bytes,
+            }),
+            Op::Free { address } => self.found.needs.push(Need::Free { address }),
+            Op::CopyIn {
+                transfer, bytes, ..
+            } if transfer > 0 => match transfers.get(&transfer) {
+                Some(Staging::Whole(staged)) if staged.len() as u64 == bytes => {
+                    self.transfers.push(transfer);
+                }
+                Some(Staging::Whole(staged)) => {
+                    let why = format!(
+                        "a copy of {bytes} bytes names a transfer of {}",
+                        staged.len()
+                    );
+                    return Err(Stop::Fails(Failure::new(Code::Protocol, why)));
+                }
+                Some(_) => return Err(Stop::NotReady),
+                None => {
+                    // It was whole when the slice started: the session has failed since.
+                    let why = format!("transfer {transfer} is gone with its session");
+                    return Err(Stop::Fails(Failure::new(Code::SessionGone, why)));
+                }
+            },
+            Op::LoadModule { slot, hash } => {
+                let module = self.module(hash)?;
+                self.changed.push((slot, Some(module)));
+                self.last = None;
+            }
+            Op::UnloadModule { slot } => {
+                self.changed.push((slot, None));
+                self.last = None;
+            }
+            _ => {}
+        }
+        let run = CostRun::of(op, KernelKey(0));
+        self.sum = self.sum.wrapping_add(run.declared());
+        Ok(())
+    }
+
+    fn module(&self, hash: ModuleHash) -> Result<Arc<Module>, Stop> {
+        match self.modules.state(self.tenant, hash) {
+            Some(ModuleState::Ready(module)) => Ok(module),
+            Some(ModuleState::Preparing) => Err(Stop::NotReady),
+            Some(ModuleState::Refused(failure)) => Err(Stop::Fails(failure)),
+            None => {
+                let why = format!("no image of module {hash} was sent to this worker");
+                Err(Stop::Fails(Failure::new(Code::BadModule, why)))
+            }
+        }
+    }
+
+    fn launch(&mut self, op: &Op, launch: Launch) -> Result<(), Stop> {
+        if let Some((last, declared)) = self.last
+            && last == launch
+        {
+            self.sum = self.sum.wrapping_add(declared);
+            return Ok(());
+        }
+        let changed = self.changed.iter().rev();
+        let module = match changed.clone().find(|(slot, _)| *slot == launch.module) {
+            Some((_, module)) => module.as_ref(),
+            None => self.slots.get(&launch.module),
+        };
+        let fingerprint = module.and_then(|m| m.fingerprints.get(launch.function as usize));
+        let Some(fingerprint) = fingerprint else {
+            let why = format!(
+                "module slot {} holds no function {}",
+                launch.module, launch.function
+            );
+            return Err(Stop::Fails(Failure::new(Code::UnknownFunction, why)));
+        };
+        let key = fingerprint.key(launch.grid, launch.block, launch.shared);
+        let declared = CostRun::of(op, key).declared();
+        self.last = Some((launch, declared));
+        self.sum = self.sum.wrapping_add(declared);
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! The worker's `execute` spans and the times behind them: one for every slice that ran.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bus_schemas::{GpuId, GpuPosition, OpNumber, SessionId, Tenant};
+use device::Completion;
+use gpu_worker_core::sequencer::StartAction;
+
+use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
+
+/// What is known of a session.
+struct Traced {
+    tenant: Tenant,
+    meters: Arc<TenantMeters>,
+    trail: Trail,
+}
+
+/// The spans of one worker.
+pub(super) struct Spans {
+    telemetry: Telemetry,
+    gpu: GpuId,
+    sessions: HashMap<SessionId, Traced>,
+    /// Slices that run, by position.
+    running: VecDeque<(StartAction, Instant)>,
+    /// The span that the message at hand belongs to.
+    heard: Option<TraceContext>,
+}
+
+impl Spans {
+    pub(super) fn new(telemetry: Telemetry, gpu: GpuId) -> Self {
+        Self {
+            telemetry,
+            gpu,
+            sessions: HashMap::new(),
+            running: VecDeque::new(),
+            heard: None,
+        }
+    }
+
+    /// A message came: whose is it?
+    pub(super) fn heard(&mut self, message: &async_nats::Message) {
+        self.heard = match self.telemetry.tracing() {
+            true => TraceContext::extract(message.headers.as_ref()),
+            false => None,
+        };
+    }
+
+    pub(super) fn opened(&mut self, session: SessionId, tenant: &Tenant) {
+        let traced = Traced {
+            tenant: tenant.clone(),
+            meters: self.telemetry.meters().tenant(tenant),
+            trail: Trail::default(),
+        };
+        self.sessions.insert(session, traced);
+    }
+
+    pub(super) fn ended(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+        self.running.retain(|(start, _)| start.session != session);
+    }
+
+    /// Ops of the message at hand were kept.
+    pub(super) fn kept(&mut self, session: SessionId, first: OpNumber, count: u32) {
+        if self.heard.is_some()
+            && count > 0
+            && let Some(traced) = self.sessions.get_mut(&session)
+        {
+            let last = first.saturating_add(u64::from(count) - 1);
+            let context = self.heard;
+            traced.trail.received(first, last, context, Instant::now());
+        }
+    }
+
+    pub(super) fn started(&mut self, start: StartAction) {
+        self.running.push_back((start, Instant::now()));
+    }
+
+    /// A slice has ended.
+    pub(super) fn completed(&mut self, completion: &Completion) {
+        let Some((start, began)) = self.take(completion.position) else {
+            return;
+        };
+        let Some(traced) = self.sessions.get_mut(&completion.session) else {
+            return;
+        };
+        let end = Instant::now();
+        let time = end.saturating_duration_since(began);
+        traced.meters.execute(self.gpu, time);
+        let context = traced.trail.of(start.first).and_then(|mark| mark.context);
+        if let Some(parent) = context {
+            let fault = completion.fault.as_ref();
+            let last = fault.map_or(start.last, |(op, _)| (*op).clamp(start.first, start.last));
+            let span = Span {
+                name: SpanName::Execute,
+                context: parent,
+                parent: None,
+                start: began,
+                end,
+                tenant: traced.tenant.as_str(),
+                session: start.session,
+                gpu: Some(self.gpu),
+                epoch: start.epoch,
+                position: start.position,
+                ops: last - start.first + 1,
+                launches: completion.launches,
+                device_ns: completion.device_ns,
+                error: fault.map(|(_, failure)| failure.code.name()),
+            };
+            self.telemetry.finish_child(parent, span);
+        }
+        traced.trail.through(start.last).for_each(drop);
+    }
+
+    fn take(&mut self, position: GpuPosition) -> Option<(StartAction, Instant)> {
+        let mut slices = self.running.iter();
+        let index = slices.position(|(start, _)| start.position == position)?;
+        self.running.remove(index)
+    }
+}

@@ -1,0 +1,329 @@
+//! What the sequencer's actions become: messages, device commands, stored bytes; and the way of a
+//! started slice to the device.
+
+use bus_schemas::subject::ToClient;
+use bus_schemas::{
+    DeviceResult, Failure, GpuPosition, OpNumber, ResultKind, SessionId, Tenant, WIRE_VERSION,
+    WorkerBeat, encode, encode_into, limits,
+};
+use device::{OpResult, Slice};
+use gpu_worker_core::pager::Verdict;
+use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
+
+use super::actor::{GpuWorker, Incoming, SMALL_NS};
+use super::held::{Answer as HeldAnswer, Held, Staging};
+use super::pager::{Answer, Tell};
+use super::scan::scan;
+use super::stager::Job;
+use super::thread::Command;
+
+/// A started slice on its way to the device.
+pub(super) struct Submission {
+    slice: Slice,
+    declared: u64,
+    cost: u64,
+    /// The pager was asked and has not answered.
+    asked: bool,
+}
+
+impl GpuWorker {
+    pub(super) fn carry_out(&mut self, action: Action, incoming: &mut Incoming<'_>) {
+        match action {
+            Action::Results { session, first } => self.on_results(session, first, incoming),
+            Action::Start(start) => self.on_start(start),
+            Action::Keep {
+                session,
+                first,
+                count,
+                skip,
+            } => {
+                if let Incoming::Batch(tenant, bytes, columns) = incoming {
+                    let held = self.hold(session, tenant);
+                    held.keep((*bytes).clone(), columns.clone(), first, skip, count);
+                    self.spans.kept(session, first, count);
+                    if self.core.load().0 == 0 {
+                        // Its grant is on the way: the thread had better be awake by then.
+                        self.device.command(Command::Wake);
+                    }
+                }
+            }
+            Action::Forget { session, through } => {
+                if let Some(held) = self.held.get_mut(&session) {
+                    held.forget(through);
+                    if through == OpNumber::MAX {
+                        held.transfers.clear();
+                    }
+                }
+            }
+            Action::SendAck(ack) => {
+                if let Some(held) = self.held.get(&ack.session) {
+                    let mut bytes = Vec::with_capacity(192);
+                    ack.encode_into(&mut bytes);
+                    self.outgoing.publish(held.acks.clone(), bytes);
+                }
+            }
+            Action::SendDone(done) => {
+                let mut bytes = Vec::with_capacity(160 + 40 * done.reports.len());
+                done.encode_into(&mut bytes);
+                self.outgoing.publish(self.places.done.clone(), bytes);
+            }
+            Action::Settled(settled) => {
+                if let Some(evidence) = &self.evidence {
+                    evidence.settled(settled);
+                }
+            }
+            Action::Open(open) => self.on_open(open),
+            Action::Close { session } => self.device.command(Command::Close(session)),
+            Action::Ended { session } => {
+                self.held.remove(&session);
+                self.spans.ended(session);
+            }
+            Action::Store {
+                session,
+                transfer,
+                total,
+                offset,
+            } => self.on_store(session, transfer, (total, offset), incoming),
+            Action::Whole {
+                session,
+                transfer,
+                module,
+                known: false,
+            } => {
+                let held = self.held.get_mut(&session);
+                let staging = held.map(|held| held.transfers.insert(transfer, Staging::Finishing));
+                if let Some(Some(Staging::Filling(bytes))) = staging {
+                    let finished = self.stager.finish(Job {
+                        session,
+                        transfer,
+                        bytes,
+                        module,
+                    });
+                    if let Some(finished) = finished {
+                        self.on_finished(finished);
+                    }
+                }
+            }
+            Action::Whole { known: true, .. } => {}
+            Action::ResendResults { session, from } => {
+                if let Some(held) = self.held.get(&session) {
+                    let again = held.results.iter().filter(|result| result.number >= from);
+                    for result in again {
+                        publish_result(&mut self.outgoing, held, result);
+                    }
+                }
+            }
+            Action::ForgetResults { session, through } => {
+                if let Some(held) = self.held.get_mut(&session) {
+                    held.forget_results(through);
+                }
+            }
+            Action::SealReply(reply) => {
+                if let Incoming::Seal(Some(to)) = incoming {
+                    self.outgoing.publish(to.clone(), encode(&*reply));
+                }
+            }
+            Action::Refuse(refusal) => {
+                let to = self.places.refusal.clone();
+                self.outgoing.publish(to, encode(&refusal));
+            }
+            Action::Reject {
+                tenant,
+                session,
+                failure,
+            } => self.reject(&tenant, session, failure),
+            Action::Beat(beat) => self.on_beat(beat),
+            Action::Exit(reason) => self.left = Some(reason),
+        }
+    }
+
+    /// What is held of a session: its client may send as soon as the open grant is accepted, and
+    /// on a busy device that is long before it is carried out.
+    fn hold(&mut self, session: SessionId, tenant: &Tenant) -> &mut Held {
+        let subjects = &self.places.subjects;
+        self.held.entry(session).or_insert_with(|| {
+            let acks = subjects.to_client(tenant, session, ToClient::Worker);
+            let answers = subjects.to_client(tenant, session, ToClient::Result);
+            Held::new(tenant.clone(), acks.into(), answers.into())
+        })
+    }
+
+    fn on_open(&mut self, open: OpenAction) {
+        self.hold(open.session, &open.tenant);
+        self.spans.opened(open.session, &open.tenant);
+        self.pager.do_send(Tell::Open {
+            session: open.session,
+            tenant: open.tenant,
+            quota: open.quota,
+        });
+        self.device
+            .command(Command::Open(open.session, open.window));
+    }
+
+    fn on_store(
+        &mut self,
+        session: SessionId,
+        transfer: u64,
+        (total, offset): (u64, u64),
+        incoming: &Incoming<'_>,
+    ) {
+        let Incoming::Chunk(tenant, bytes) = incoming else {
+            return;
+        };
+        let held = self.hold(session, tenant);
+        // The sequencer has checked sizes against the protocol's bounds and this worker's.
+        let staging = held
+            .transfers
+            .entry(transfer)
+            .or_insert_with(|| Staging::Filling(vec![0; total as usize]));
+        let from = offset as usize;
+        if let Staging::Filling(buffer) = staging
+            && let Some(part) = buffer.get_mut(from..from + bytes.len())
+        {
+            part.copy_from_slice(bytes);
+        }
+    }
+
+    fn on_beat(&mut self, beat: BeatAction) {
+        let message = WorkerBeat {
+            v: WIRE_VERSION,
+            incarnation: self.identity.incarnation,
+            gpu: self.identity.gpu,
+            epoch: beat.epoch,
+            leader: beat.leader,
+            device: self.identity.device.clone(),
+            capacity: self.identity.capacity,
+            draining: beat.draining,
+        };
+        let to = self.places.beat.clone();
+        self.outgoing.publish(to, encode(&message));
+    }
+
+    fn on_results(&mut self, session: SessionId, first: u64, incoming: &mut Incoming<'_>) {
+        let (Some(held), Incoming::Results(results, told_ns)) =
+            (self.held.get_mut(&session), incoming)
+        else {
+            return;
+        };
+        for (number, result) in (first..).zip(results.drain(..)) {
+            let OpResult {
+                op,
+                bytes,
+                device_ns,
+            } = result;
+            let answer = HeldAnswer {
+                number,
+                op,
+                kind: match bytes {
+                    Some(_) => ResultKind::CopyOut,
+                    None => ResultKind::Sync,
+                },
+                device_ns: held.since_ns + device_ns.saturating_sub(**told_ns),
+                bytes: bytes.unwrap_or_default(),
+            };
+            held.since_ns = 0;
+            **told_ns = device_ns.max(**told_ns);
+            publish_result(&mut self.outgoing, held, &answer);
+            held.results.push_back(answer);
+        }
+    }
+
+    fn on_start(&mut self, start: StartAction) {
+        let Some(held) = self.held.get_mut(&start.session) else {
+            return;
+        };
+        self.submissions.push_back(Submission {
+            slice: Slice {
+                position: start.position,
+                session: start.session,
+                first: start.first,
+                spans: held.take(start.first, start.last),
+                transfers: Vec::new(),
+                fail_at: None,
+            },
+            declared: start.declared,
+            cost: start.cost,
+            asked: false,
+        });
+        self.spans.started(start);
+        self.pump();
+    }
+
+    /// Hands started slices to the device, in order, as far as they are ready.
+    pub(super) fn pump(&mut self) {
+        while let Some(submission) = self.submissions.front_mut() {
+            if submission.asked {
+                return;
+            }
+            let slice = &mut submission.slice;
+            let Some(held) = self.held.get_mut(&slice.session) else {
+                self.submissions.pop_front();
+                continue;
+            };
+            let Ok(found) = scan(slice, submission.declared, held, &self.modules) else {
+                return;
+            };
+            slice.fail_at = found.fail_at;
+            if !found.needs.is_empty() {
+                submission.asked = true;
+                self.pager.do_send(Tell::Admit {
+                    position: slice.position,
+                    session: slice.session,
+                    needs: found.needs,
+                });
+                return;
+            }
+            self.submit();
+        }
+    }
+
+    fn submit(&mut self) {
+        if let Some(submission) = self.submissions.pop_front() {
+            self.small = submission.cost <= SMALL_NS;
+            self.device.command(Command::Submit(submission.slice));
+        }
+    }
+
+    /// The pager has decided about the first submission.
+    pub(super) fn on_answer(&mut self, answer: Answer) {
+        let Some(submission) = self.submissions.front_mut() else {
+            return;
+        };
+        if submission.slice.position != answer.position {
+            return;
+        }
+        if let Verdict::Refused(op, failure) = answer.verdict {
+            let earlier = |fail: &(GpuPosition, Failure)| fail.0 < op;
+            if !submission.slice.fail_at.as_ref().is_some_and(earlier) {
+                submission.slice.fail_at = Some((op, failure));
+            }
+        }
+        self.submit();
+        self.pump();
+    }
+}
+
+/// Publishes a result in parts that fit a message.
+fn publish_result(outgoing: &mut super::outgoing::Outgoing, held: &Held, answer: &HeldAnswer) {
+    let mut offset = 0;
+    loop {
+        let end = answer.bytes.len().min(offset + limits::CHUNK_BYTES);
+        let message = DeviceResult {
+            v: WIRE_VERSION,
+            number: answer.number,
+            op: answer.op,
+            kind: answer.kind,
+            device_ns: answer.device_ns,
+            total: answer.bytes.len() as u64,
+            offset: offset as u64,
+            bytes: &answer.bytes[offset..end],
+        };
+        let mut payload = Vec::with_capacity(end - offset + 80);
+        encode_into(&message, &mut payload);
+        outgoing.publish(held.answers.clone(), payload);
+        offset = end;
+        if offset == answer.bytes.len() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The device's thread: it owns the device and serves nothing but it.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{
+    Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use actix::Recipient;
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
+use device::{Completion, Device, DeviceInfo, ModuleInfo, Slice};
+
+/// Longest stretch of device work between two looks at the commands.
+const BUDGET: Duration = Duration::from_micros(100);
+/// How long an idle thread looks for the next command before it sleeps: waking it takes longer
+/// than an empty launch does. Others that want its core get it meanwhile.
+const AWAKE: Duration = Duration::from_micros(200);
+/// Commands on their way to the thread.
+const COMMANDS: usize = 1_024;
+
+/// What the device is to do.
+pub(super) enum Command {
+    Open(SessionId, Window),
+    Close(SessionId),
+    Prepare(ModuleHash, Arc<[u8]>),
+    Submit(Slice),
+    /// Something is likely to come soon.
+    Wake,
+}
+
+/// What the device has done.
+pub(super) enum Deed {
+    Opened(SessionId, Option<Failure>),
+    Closed(SessionId),
+    Prepared(ModuleHash, Result<ModuleInfo, Failure>),
+    Completed(Completion),
+}
+
+/// There are deeds to take.
+pub(super) struct Done;
+
+impl actix::Message for Done {
+    type Result = ();
+}
+
+/// Whether the actor looks for deeds by itself, so that nobody need wake it.
+type Looking = Arc<AtomicBool>;
+
+/// Makes the device on the thread that will own it.
+pub type MakeDevice = Box<dyn FnOnce() -> Result<Box<dyn Device>, Failure> + Send>;
+
+/// The handle of the thread. Dropping it ends the thread.
+pub(super) struct DeviceThread {
+    commands: Option<SyncSender<Command>>,
+    backlog: VecDeque<Command>,
+    deeds: Receiver<Deed>,
+    looking: Looking,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The thread before it knows whom to tell.
+pub(super) struct Idle {
+    commands: SyncSender<Command>,
+    deeds: Receiver<Deed>,
+    looking: Looking,
+    teller: SyncSender<Recipient<Done>>,
+    thread: JoinHandle<()>,
+    pub(super) info: DeviceInfo,
+}
+
+impl Idle {
+    /// Starts the thread and makes the device on it.
+    pub(super) fn start(make: MakeDevice) -> Result<Self, Failure> {
+        let (commands, received) = sync_channel(COMMANDS);
+        let (teller, told) = sync_channel::<Recipient<Done>>(1);
+        let (answer, made) = sync_channel(1);
+        let (tell, deeds) = channel();
+        let looking = Looking::default();
+        let seen = looking.clone();
+        let body = move || {
+            let mut device = match make() {
+                Ok(device) => device,
+                Err(failure) => return drop(answer.send(Err(failure))),
+            };
+            let info = device.info().clone();
+            let waits = answer.send(Ok(info)).is_ok();
+            if waits && let Ok(told) = told.recv() {
+                let teller = Teller {
+                    deeds: tell,
+                    looking: seen,
+                    told,
+                };
+                Loop::new(device.as_mut(), &received, teller).run();
+            }
+        };
+        let failed = |detail: String| Failure::new(Code::Device, detail);
+        let thread = std::thread::Builder::new()
+            .name("device".into())
+            .spawn(body)
+            .map_err(|error| failed(format!("the device's thread does not start: {error}")))?;
+        let info = made
+            .recv()
+            .map_err(|_| failed("the device's thread died while it made the device".into()))??;
+        Ok(Self {
+            commands,
+            deeds,
+            looking,
+            teller,
+            thread,
+            info,
+        })
+    }
+
+    /// Says whom to tell of deeds; from now on the thread serves commands.
+    pub(super) fn tell(self, told: Recipient<Done>) -> DeviceThread {
+        // The thread waits for exactly this.
+        let _ = self.teller.send(told);
+        DeviceThread {
+            commands: Some(self.commands),
+            backlog: VecDeque::new(),
+            deeds: self.deeds,
+            looking: self.looking,
+            thread: Some(self.thread),
+        }
+    }
+}
+
+impl DeviceThread {
+    /// Hands a command over, in order, without waiting.
+    pub(super) fn command(&mut self, command: Command) {
+        self.backlog.push_back(command);
+        self.catch_up();
+    }
+
+    /// Hands over what there was no room for.
+    pub(super) fn catch_up(&mut self) {
+        let Some(commands) = &self.commands else {
+            return;
+        };
+        while let Some(command) = self.backlog.pop_front() {
+            match commands.try_send(command) {
+                Ok(()) => {}
+                Err(TrySendError::Full(command)) => return self.backlog.push_front(command),
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+        }
+    }
+
+    /// What was done since this was last asked, in order.
+    pub(super) fn deeds(&mut self) -> Vec<Deed> {
+        self.deeds.try_iter().collect()
+    }
+
+    /// Looks for deeds, for a little while at most.
+    pub(super) fn look(&mut self, wait: Duration) -> Vec<Deed> {
+        let until = Instant::now() + wait;
+        self.looking.store(true, Ordering::SeqCst);
+        let mut deeds = self.deeds();
+        while deeds.is_empty() && Instant::now() < until {
+            std::thread::yield_now();
+            deeds = self.deeds();
+        }
+        // What is done from here on wakes the actor; what was done before is seen here.
+        self.looking.store(false, Ordering::SeqCst);
+        deeds.append(&mut self.deeds());
+        deeds
+    }
+
+    /// Whether the thread has died under us.
+    pub(super) fn is_dead(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+}
+
+impl Drop for DeviceThread {
+    fn drop(&mut self) {
+        // The thread ends once it sees this; a long kernel it runs is not waited for.
+        self.commands = None;
+    }
+}
+
+/// Tells the actor what was done.
+struct Teller {
+    deeds: Sender<Deed>,
+    looking: Looking,
+    told: Recipient<Done>,
+}
+
+impl Teller {
+    fn tell(&self, deeds: &mut Vec<Deed>) {
+        for deed in deeds.drain(..) {
+            // The actor is gone; the command channel's end follows.
+            let _ = self.deeds.send(deed);
+        }
+        if !self.looking.load(Ordering::SeqCst) {
+            // A full mailbox has such a message in it already, or the actor is gone.
+            let _ = self.told.try_send(Done);
+        }
+    }
+}
+
+struct Loop<'a> {
+    device: &'a mut dyn Device,
+    commands: &'a Receiver<Command>,
+    teller: Teller,
+    deeds: Vec<Deed>,
+    completions: Vec<Completion>,
+    /// Sessions of which a slice has failed: nothing of them runs any more.
+    broken: BTreeSet<SessionId>,
+}
+
+impl<'a> Loop<'a> {
+    fn new(device: &'a mut dyn Device, commands: &'a Receiver<Command>, teller: Teller) -> Self {
+        Self {
+            device,
+            commands,
+            teller,
+            deeds: Vec::new(),
+            completions: Vec::new(),
+            broken: BTreeSet::new(),
+        }
+    }
+
+    /// Until the other end of the commands is dropped.
+    fn run(mut self) {
+        loop {
+            loop {
+                match self.commands.try_recv() {
+                    Ok(command) => self.obey(command),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+            }
+            if self.device.is_busy() {
+                self.device.poll(BUDGET, &mut self.completions);
+            }
+            for completion in self.completions.drain(..) {
+                if completion.fault.is_some() {
+                    self.broken.insert(completion.session);
+                }
+                self.deeds.push(Deed::Completed(completion));
+            }
+            if !self.deeds.is_empty() {
+                self.teller.tell(&mut self.deeds);
+            }
+            if !self.device.is_busy() && self.completions.is_empty() {
+                match self.next() {
+                    Some(command) => self.obey(command),
+                    None => return,
+                }
+            }
+        }
+    }
+
+    /// The next command: looked for a little while, then waited for.
+    fn next(&self) -> Option<Command> {
+        let until = Instant::now() + AWAKE;
+        while Instant::now() < until {
+            match self.commands.try_recv() {
+                Ok(command) => return Some(command),
+                Err(TryRecvError::Empty) => std::thread::yield_now(),
+                Err(TryRecvError::Disconnected) => return None,
+            }
+        }
+        self.commands.recv().ok()
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Open(session, window) => {
+                let failure = self.device.open(session, window).err();
+                if failure.is_some() {
+                    self.broken.insert(session);
+                }
+                self.deeds.push(Deed::Opened(session, failure));
+            }
+            Command::Close(session) => {
+                self.device.close(session);
+                self.broken.remove(&session);
+                self.deeds.push(Deed::Closed(session));
+            }
+            Command::Prepare(hash, image) => {
+                let prepared = self.device.prepare(hash, &image);
+                self.deeds.push(Deed::Prepared(hash, prepared));
+            }
+            Command::Submit(slice) if self.broken.contains(&slice.session) => {
+                let why = "an earlier slice of the session failed";
+                self.completions.push(Completion {
+                    position: slice.position,
+                    session: slice.session,
+                    fault: Some((slice.first, Failure::new(Code::Device, why))),
+                    ..Completion::default()
+                });
+            }
+            Command::Submit(slice) => self.device.submit(slice),
+            Command::Wake => {}
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What leaves the process, as an OTLP receiver decodes it with opentelemetry-proto.
+#![cfg(feature = "telemetry")]
+
+#[path = "../../tests/peers/otlp/mod.rs"]
+mod otlp;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use actors::telemetry::{Role, Span, SpanName, Telemetry, TelemetrySettings, TraceContext};
+use bus_schemas::{Incarnation, SessionId, Tenant, Usage, UsageRow, WIRE_VERSION};
+use otlp::Receiver;
+use serde_json::{Value, json};
+
+fn start(role: Role, endpoint: &str) -> Telemetry {
+    let settings = TelemetrySettings::from_environment(role, "test", endpoint);
+    Telemetry::start(&settings).expect("the settings are good")
+}
+
+fn span(name: SpanName, context: TraceContext, start: Instant) -> Span<'static> {
+    Span {
+        name,
+        context,
+        parent: None,
+        start,
+        end: start + Duration::from_millis(3),
+        tenant: "chat",
+        session: SessionId(0x0100_0001),
+        gpu: Some(1),
+        epoch: 2,
+        position: 17,
+        ops: 4,
+        launches: 3,
+        device_ns: 1_234,
+        error: None,
+    }
+}
+
+fn of_kind<'a>(received: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    received
+        .iter()
+        .filter(|line| line["kind"] == kind)
+        .collect()
+}
+
+fn named<'a>(received: &'a [Value], name: &str) -> &'a Value {
+    let found = received.iter().find(|line| line["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {received:#?}"))
+}
+
+#[test]
+fn spans_arrive_with_their_parents_times_and_attributes() {
+    let receiver = Receiver::start(0);
+    let client = start(Role::Client, &receiver.endpoint());
+    let worker = start(Role::Worker, &receiver.endpoint());
+    let began = Instant::now() - Duration::from_millis(10);
+    let request = client.request(None).expect("spans are on");
+    let carried = TraceContext::extract(Some(&request.headers())).expect("it is sampled");
+    worker.finish_child(carried, span(SpanName::Execute, carried, began));
+    client.finish(&Span {
+        error: Some("E-KERNEL-WATCHDOG"),
+        gpu: None,
+        ..span(SpanName::Request, request, began)
+    });
+    worker.shutdown(Duration::from_secs(5));
+    client.shutdown(Duration::from_secs(5));
+
+    let received = receiver.received();
+    assert_eq!(of_kind(&received, "span").len(), 2, "{received:#?}");
+    let (root, child) = (named(&received, "request"), named(&received, "execute"));
+    assert_eq!(root["parent"], "");
+    assert_eq!(child["parent"], root["span"]);
+    assert_eq!(child["trace"], root["trace"]);
+    assert_eq!(root["trace"], request.trace.to_string());
+    assert_eq!(root["error"], "E-KERNEL-WATCHDOG");
+    assert_eq!(
+        (&root["span_kind"], &child["span_kind"]),
+        (&json!("CLIENT"), &json!("SERVER"))
+    );
+    assert_eq!(
+        (&root["service"], &child["service"]),
+        (&json!("warploom-client"), &json!("warploom-worker"))
+    );
+    assert_eq!(child["resource"]["warploom.cluster"], "test");
+    let nanos = |line: &Value, field: &str| line[field].as_u64().expect("a time");
+    assert_eq!(nanos(child, "end") - nanos(child, "start"), 3_000_000);
+    let attributes = json!({
+        "warploom.tenant": "chat", "warploom.session": "0000000001000001", "warploom.gpu": 1,
+        "warploom.epoch": 2, "warploom.position": 17, "warploom.ops": 4,
+        "warploom.launches": 3, "warploom.device_ns": 1_234,
+    });
+    assert_eq!(child["attributes"], attributes);
+}
+
+#[test]
+fn metrics_arrive_with_units_and_as_docs_define_them() {
+    let receiver = Receiver::start(0);
+    let tenant: Tenant = "chat".parse().expect("a name");
+    let roles = [Role::Client, Role::Leader, Role::Worker];
+    for role in roles {
+        let telemetry = start(role, &receiver.endpoint());
+        let meters = telemetry.meters();
+        match role {
+            Role::Client => meters.tenant(&tenant).request(Duration::from_millis(4)),
+            Role::Leader => {
+                meters.tenant(&tenant).queue(Duration::from_micros(30));
+                meters.leader().epoch(3);
+                meters.leader().takeover(Duration::from_millis(20));
+                meters.leader().recorded(10, 4);
+                meters.gpu(1).window(2_000_000, 500_000);
+                meters.gpu(1).granted(7);
+                meters.gpu(1).voided(1);
+            }
+            Role::Worker => {
+                meters
+                    .tenant(&tenant)
+                    .execute(1, Duration::from_micros(300));
+                meters.usage(1, &usage(&tenant));
+            }
+        }
+        // Dropping the last handle is enough, for what is only read when asked for too.
+        drop(telemetry);
+    }
+
+    let received = receiver.received();
+    let value = |name: &str| named(&received, name)["value"].as_f64().expect("a number");
+    assert_eq!(value("warploom.launches"), 5.0);
+    assert_eq!(value("warploom.core.credits"), 2.5);
+    assert_eq!(value("warploom.vram.credits"), 0.5);
+    assert_eq!(value("warploom.gpu.active"), 6.0);
+    assert_eq!(value("warploom.gpu.starvation"), 1.0);
+    assert_eq!(value("warploom.window"), 0.002);
+    assert_eq!(value("warploom.outstanding"), 0.000_5);
+    assert_eq!(value("warploom.epoch"), 3.0);
+    assert_eq!(value("warploom.record.lag"), 6.0);
+    assert_eq!(value("warploom.grants"), 7.0);
+    assert_eq!(value("warploom.voids"), 1.0);
+    let launches = &named(&received, "warploom.launches")["attributes"];
+    assert_eq!(
+        *launches,
+        json!({"warploom.tenant": "chat", "warploom.gpu": 1})
+    );
+    for (kind, seconds) in [
+        ("request", 0.004),
+        ("queue", 3e-5),
+        ("execute", 3e-4),
+        ("takeover", 0.02),
+    ] {
+        let times = named(&received, &format!("warploom.{kind}.duration"));
+        assert_eq!(
+            (&times["type"], &times["count"]),
+            (&json!("histogram"), &json!(1))
+        );
+        assert!(
+            (times["sum"].as_f64().expect("a sum") - seconds).abs() < 1e-9,
+            "{times}"
+        );
+    }
+    check_docs(&received);
+}
+
+fn usage(tenant: &Tenant) -> Usage {
+    Usage {
+        v: WIRE_VERSION,
+        incarnation: Incarnation(1),
+        sms: 4,
+        elapsed_ns: 10_000_000_000,
+        active_ns: 6_000_000_000,
+        starved_ns: 1_000_000_000,
+        sm_ns: 2_500_000_000,
+        sessions: vec![UsageRow {
+            tenant: tenant.clone(),
+            session: SessionId(1),
+            launches: 5,
+            sm_ns: 2_500_000_000,
+            device_ns: 700_000_000,
+            byte_ms: 500 << 30,
+            resident: 1 << 30,
+        }],
+    }
+}
+
+/// Every metric that is sent is a row of the page's table with its unit, and the reverse.
+fn check_docs(received: &[Value]) {
+    let page = include_str!("../../docs/telemetry.md");
+    let (_, section) = page.split_once("## Metrics").expect("the page has metrics");
+    let rows = section
+        .lines()
+        .filter(|line| line.starts_with("| `warploom."));
+    let told = rows.map(|row| {
+        let mut cells = row
+            .split('|')
+            .skip(1)
+            .map(|cell| cell.trim().trim_matches('`'));
+        let mut cell = || cells.next().unwrap_or_default().to_owned();
+        (cell(), cell())
+    });
+    let text = |line: &Value, field: &str| line[field].as_str().unwrap_or_default().to_owned();
+    let sent = of_kind(received, "metric")
+        .into_iter()
+        .map(|it| (text(it, "name"), text(it, "unit")));
+    assert_eq!(sent.collect::<BTreeSet<_>>(), told.collect());
+}
+
+#[test]
+fn a_busy_collector_is_asked_again_and_a_dead_one_holds_nothing_up() {
+    let busy = Receiver::start(2);
+    let client = start(Role::Client, &busy.endpoint());
+    let request = client.request(None).expect("spans are on");
+    client.finish(&span(SpanName::Request, request, Instant::now()));
+    client.flush();
+    let received = busy.received();
+    assert_eq!(of_kind(&received, "span").len(), 1);
+    client.shutdown(Duration::from_secs(5));
+
+    let dead = start(Role::Client, "http://127.0.0.1:9");
+    let began = Instant::now();
+    for _ in 0..20_000 {
+        let request = dead.request(None).expect("spans are on");
+        dead.finish(&span(SpanName::Request, request, Instant::now()));
+    }
+    let each = began.elapsed() / 20_000;
+    assert!(each < Duration::from_micros(200), "{each:?} a span");
+    let stop = Instant::now();
+    dead.shutdown(Duration::from_secs(1));
+    assert!(
+        stop.elapsed() < Duration::from_secs(12),
+        "{:?}",
+        stop.elapsed()
+    );
+}
+
+#[test]
+fn off_is_off() {
+    let off = start(Role::Client, "");
+    assert!(!off.tracing());
+    assert_eq!(off.request(None), None);
+    off.shutdown(Duration::from_secs(1));
+    let never = TelemetrySettings {
+        sample: 0.0,
+        ..TelemetrySettings::from_environment(Role::Client, "test", "http://127.0.0.1:9")
+    };
+    let never = Telemetry::start(&never).expect("the settings are good");
+    assert!((0..1_000).all(|_| never.request(None).is_none()));
+    let bad = TelemetrySettings::from_environment(Role::Client, "test", "https://127.0.0.1:9");
+    let error = Telemetry::start(&bad).expect_err("https is refused");
+    assert!(error.to_string().contains("https://127.0.0.1:9"), "{error}");
+    let login = TelemetrySettings::from_environment(Role::Client, "test", "http://me:secret@a:1");
+    let error = Telemetry::start(&login).expect_err("a login is refused");
+    assert!(!error.to_string().contains("secret"), "{error}");
+}
+
+#[test]
+fn a_share_of_the_requests_is_sampled() {
+    let settings = TelemetrySettings {
+        sample: 0.25,
+        ..TelemetrySettings::from_environment(Role::Client, "test", "http://127.0.0.1:9")
+    };
+    let telemetry = Telemetry::start(&settings).expect("the settings are good");
+    let kept = (0..20_000)
+        .filter(|_| telemetry.request(None).is_some())
+        .count();
+    assert!((4_600..5_400).contains(&kept), "{kept} of 20000");
+    let parent = TraceContext {
+        sampled: true,
+        ..loop_until_sampled(&telemetry)
+    };
+    let child = telemetry
+        .request(Some(parent))
+        .expect("a sampled parent decides");
+    assert_eq!(child.trace, parent.trace);
+    assert_ne!(child.span, parent.span);
+    let quiet = TraceContext {
+        sampled: false,
+        ..parent
+    };
+    assert_eq!(telemetry.request(Some(quiet)), None);
+}
+
+fn loop_until_sampled(telemetry: &Telemetry) -> TraceContext {
+    let mut requests = std::iter::repeat_with(|| telemetry.request(None)).flatten();
+    requests.next().expect("endless")
+}

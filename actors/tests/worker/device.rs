@@ -1,0 +1,164 @@
+//! A device small enough to be right by looking at it: memory is a map, every launch takes a
+//! microsecond. A module's image is `functions:` and their names.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use bus_schemas::{Code, Failure, KernelKey, ModuleHash, Op, SessionId, Window};
+use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
+
+pub(crate) const LAUNCH_NS: u64 = 1_000;
+
+#[derive(Default)]
+struct Memory(BTreeMap<u64, Vec<u8>>);
+
+impl Memory {
+    fn range(&mut self, address: u64, bytes: u64) -> Option<&mut [u8]> {
+        let (first, data) = self.0.range_mut(..=address).next_back()?;
+        let from = (address - first) as usize;
+        data.get_mut(from..from.checked_add(bytes as usize)?)
+    }
+
+    fn resident(&self) -> u64 {
+        self.0.values().map(|data| data.len() as u64).sum()
+    }
+}
+
+pub(crate) struct TestDevice {
+    info: DeviceInfo,
+    sessions: BTreeMap<SessionId, Memory>,
+    queue: VecDeque<Slice>,
+}
+
+impl TestDevice {
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self {
+            info: DeviceInfo {
+                name: "test device".into(),
+                kind: "test",
+                sms: 2,
+                capacity,
+                compute: (8, 0),
+            },
+            sessions: BTreeMap::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    fn run(&mut self, slice: &Slice) -> Completion {
+        let mut done = Completion {
+            position: slice.position,
+            session: slice.session,
+            ..Completion::default()
+        };
+        let memory = self.sessions.entry(slice.session).or_default();
+        let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
+        for (number, op) in (slice.first..).zip(ops) {
+            let planned = slice.fail_at.as_ref().filter(|(at, _)| *at == number);
+            let ran = match planned {
+                Some((_, failure)) => Err(failure.clone()),
+                None => step(memory, slice, &op, &mut done, number),
+            };
+            if let Err(failure) = ran {
+                done.fault = Some((number, failure));
+                break;
+            }
+        }
+        done.resident = memory.resident();
+        done
+    }
+}
+
+fn step(
+    memory: &mut Memory,
+    slice: &Slice,
+    op: &bus_schemas::OpRef<'_>,
+    done: &mut Completion,
+    number: u64,
+) -> Result<(), Failure> {
+    let outside = || Failure::new(Code::IllegalAddress, "outside of any allocation");
+    match op.op {
+        Op::Alloc { address, bytes } => {
+            memory.0.insert(address, vec![0; bytes as usize]);
+        }
+        Op::Free { address } => {
+            memory.0.remove(&address);
+        }
+        Op::CopyIn {
+            address,
+            bytes,
+            transfer,
+        } => {
+            let staged = slice.transfers.iter().find(|(id, _)| *id == transfer);
+            let from = staged.map_or(op.payload, |(_, bytes)| bytes);
+            let to = memory.range(address, bytes).ok_or_else(outside)?;
+            to.copy_from_slice(from);
+        }
+        Op::CopyOut { address, bytes } => {
+            let from = memory.range(address, bytes).ok_or_else(outside)?;
+            done.results.push(OpResult {
+                op: number,
+                bytes: Some(from.to_vec()),
+                device_ns: done.device_ns,
+            });
+        }
+        Op::Launch(launch) => {
+            if launch.function == 1 {
+                return Err(Failure::new(Code::Trap, "the kernel trapped"));
+            }
+            done.device_ns += LAUNCH_NS;
+            done.count(KernelKey(u64::from(launch.grid[0])), LAUNCH_NS, 2);
+        }
+        Op::Sync => done.results.push(OpResult {
+            op: number,
+            bytes: None,
+            device_ns: done.device_ns,
+        }),
+        _ => {}
+    }
+    Ok(())
+}
+
+impl Device for TestDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&mut self, session: SessionId, _: Window) -> Result<(), Failure> {
+        self.sessions.insert(session, Memory::default());
+        Ok(())
+    }
+
+    fn close(&mut self, session: SessionId) {
+        self.sessions.remove(&session);
+    }
+
+    fn prepare(&mut self, _: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+        let text = String::from_utf8_lossy(image);
+        let Some(names) = text.strip_prefix("functions:") else {
+            return Err(Failure::new(Code::BadModule, "line 1, column 1: no module"));
+        };
+        let functions = names.split_whitespace().map(|name| FunctionInfo {
+            name: name.into(),
+            param_bytes: 0,
+        });
+        Ok(ModuleInfo {
+            functions: functions.collect(),
+        })
+    }
+
+    fn submit(&mut self, slice: Slice) {
+        self.queue.push_back(slice);
+    }
+
+    fn poll(&mut self, _: Duration, completions: &mut Vec<Completion>) {
+        if let Some(slice) = self.queue.pop_front() {
+            let done = self.run(&slice);
+            completions.push(done);
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.queue.is_empty()
+    }
+}

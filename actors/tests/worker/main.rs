@@ -1,0 +1,404 @@
+//! The worker's shell on a real broker, driven by hand as leader and client.
+
+mod device;
+mod rate;
+mod stage;
+
+use actors::worker::ExitReason;
+use bus_schemas::subject::{ToClient, ToWorker};
+use bus_schemas::{
+    Code, DataChunk, DeviceResult, Done, GrantKind, LeaderId, Measured, ModuleHash, Op, Outcome,
+    Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck, WorkerBeat, decode, encode,
+};
+use stage::{Program, Stage, WORKER, grant, tenant, window};
+
+const IMAGE: &[u8] = b"functions: run trap";
+
+async fn result(stage: &mut Stage) -> (u64, ResultKind, u64, Vec<u8>) {
+    let mut bytes = Vec::new();
+    loop {
+        let heard = stage.client_heard(".result").await;
+        let part: DeviceResult<'_> = decode(&heard.payload).unwrap();
+        assert_eq!(part.offset, bytes.len() as u64, "parts come in order");
+        bytes.extend_from_slice(part.bytes);
+        if bytes.len() as u64 == part.total {
+            return (part.op, part.kind, part.device_ns, bytes);
+        }
+    }
+}
+
+/// A program that uses everything: loads the module, computes, copies there and back.
+fn tour(session: u64) -> Program {
+    let address = window(session).base;
+    let copy = Op::CopyIn {
+        address,
+        bytes: 5,
+        transfer: 0,
+    };
+    Program::default()
+        .plain(Op::LoadModule {
+            slot: 0,
+            hash: ModuleHash::of(IMAGE),
+        })
+        .plain(Op::Alloc {
+            address,
+            bytes: 4_096,
+        })
+        .op(copy, b"hello", bus_schemas::KernelKey(0))
+        .launch(IMAGE, 0, "run")
+        .launch(IMAGE, 0, "run")
+        .plain(Op::CopyOut { address, bytes: 5 })
+}
+
+async fn stage_module(stage: &mut Stage, session: u64, transfer: u64) {
+    let hash = ModuleHash::of(IMAGE);
+    stage.stage(session, transfer, IMAGE, Some(hash)).await;
+    let whole = |ack: &WorkerAck<'_>| {
+        let mut rows = ack.staged.iter();
+        rows.any(|row| row.transfer == transfer && row.received == IMAGE.len() as u64)
+    };
+    stage.ack(whole).await;
+}
+
+#[tokio::test]
+async fn a_session_runs_from_open_to_close() {
+    let mut stage = Stage::set(true).await;
+    stage.begin().await;
+    stage.open(1).await;
+    stage_module(&mut stage, 1, 1).await;
+    let program = tour(1);
+    stage.run(1, 1, &program).await;
+    let (op, kind, device_ns, bytes) = result(&mut stage).await;
+    assert_eq!(
+        (op, kind, &bytes[..]),
+        (6, ResultKind::CopyOut, &b"hello"[..])
+    );
+    assert_eq!(device_ns, 2 * device::LAUNCH_NS);
+    let heard = stage.ack(|ack| ack.done == 6).await;
+    let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
+    assert_eq!((ack.received, ack.results, ack.epoch), (6, 1, 1));
+    let heard = stage
+        .done(|done| done.accepted == 2 && !done.reports.is_empty())
+        .await;
+    let done: Done<'_> = decode(&heard.payload).unwrap();
+    let report = done.reports.iter().last().unwrap();
+    assert_eq!((report.position, report.outcome), (2, Outcome::Ran));
+    assert_eq!(report.measured, 2 * device::LAUNCH_NS);
+    let usage = stage.leader_heard(".usage.").await;
+    let usage: Usage = decode(&usage.payload).unwrap();
+    let row = &usage.sessions[0];
+    assert_eq!(
+        (row.launches, row.resident, usage.sm_ns),
+        (2, 4_096, 4 * device::LAUNCH_NS)
+    );
+    stage.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
+    stage
+        .done(|done| done.reports.iter().any(|report| report.position == 3))
+        .await;
+    stage.state(1, 1).await;
+    loop {
+        let usage = stage.leader_heard(".usage.").await;
+        let usage: Usage = decode(&usage.payload).unwrap();
+        if usage.sessions[0].resident == 0 {
+            assert_eq!(
+                usage.sessions[0].launches, 2,
+                "the closed session still counts"
+            );
+            break;
+        }
+    }
+    stage.state(1, 1).await;
+    assert_eq!(stage.rejected().await.code, Code::SessionGone);
+    stage.order(&[]).await;
+    assert_eq!(stage.leave().await.unwrap(), ExitReason::Drained);
+    let lines = std::fs::read_to_string(stage.evidence()).unwrap();
+    let lines: Vec<serde_json::Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines.len(), 3);
+    assert_eq!(lines[1]["incarnation"], WORKER.to_string());
+    assert_eq!(lines[1]["kind"], "run");
+    assert_eq!(
+        (&lines[1]["first"], &lines[1]["last"]),
+        (&1.into(), &6.into())
+    );
+    assert_eq!(
+        (&lines[2]["kind"], &lines[2]["outcome"]),
+        (&"close".into(), &"ran".into())
+    );
+}
+
+#[tokio::test]
+async fn measured_times_are_told_by_kernel() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    stage_module(&mut stage, 1, 1).await;
+    stage.run(1, 1, &tour(1)).await;
+    let measured = stage.leader_heard(".measured.").await;
+    let measured: Measured = decode(&measured.payload).unwrap();
+    let kernel = measured.kernels[0];
+    assert_eq!((kernel.count, kernel.total_ns), (2, 2 * device::LAUNCH_NS));
+}
+
+#[tokio::test]
+async fn large_copies_travel_in_parts_and_results_are_kept_until_acknowledged() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    let data: Vec<u8> = (0..1_500_000_u32).map(|i| (i % 251) as u8).collect();
+    stage.stage(1, 1, &data, None).await;
+    stage
+        .ack(|ack| {
+            ack.staged
+                .iter()
+                .any(|row| row.received == data.len() as u64)
+        })
+        .await;
+    let (address, bytes) = (window(1).base, data.len() as u64);
+    let program = Program::default()
+        .plain(Op::Alloc { address, bytes })
+        .plain(Op::CopyIn {
+            address,
+            bytes,
+            transfer: 1,
+        })
+        .plain(Op::CopyOut { address, bytes });
+    stage.run(1, 1, &program).await;
+    assert_eq!(result(&mut stage).await.3, data);
+    stage.ack(|ack| ack.results == 1).await;
+    // As if every part had been lost.
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    stage.state(1, 0).await;
+    assert_eq!(result(&mut stage).await.3, data);
+}
+
+#[tokio::test]
+async fn a_batch_that_comes_late_or_twice_or_in_pieces_runs_once() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    let set = |count: u64| {
+        let zeroes = Op::Set {
+            address: window(1).base,
+            count: 0,
+            value: 0,
+            width: 1,
+        };
+        (0..count).fold(Program::default(), |program, _| program.plain(zeroes))
+    };
+    stage.batch(1, 4, &set(3)).await;
+    stage.batch(1, 1, &set(3)).await;
+    stage.batch(1, 2, &set(4)).await;
+    stage.batch(1, 2, &set(4)).await;
+    stage.ack(|ack| ack.received == 5).await;
+    let cut = |first, last| {
+        grant(
+            GrantKind::Run,
+            1,
+            first,
+            last,
+            set(last - first + 1).declared,
+        )
+    };
+    stage.order(&[cut(1, 2), cut(3, 4), cut(5, 7)]).await;
+    stage.batch(1, 6, &set(2).plain(Op::Sync)).await;
+    stage.ack(|ack| ack.done == 7).await;
+    let slice = grant(
+        GrantKind::Run,
+        1,
+        8,
+        8,
+        Program::default().plain(Op::Sync).declared,
+    );
+    stage.order(&[slice]).await;
+    assert_eq!(result(&mut stage).await.0, 8);
+}
+
+#[tokio::test]
+async fn mistakes_are_their_sessions_own() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    for session in 1..=6 {
+        stage.open(session).await;
+    }
+    stage_module(&mut stage, 1, 1).await;
+    let failure = async |stage: &mut Stage, session: u64| {
+        loop {
+            let heard = stage.ack(|ack| ack.failure.is_some()).await;
+            if heard.subject.contains(&SessionId(session).to_string()) {
+                let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
+                return (ack.failed_op, ack.failure.unwrap().code);
+            }
+        }
+    };
+    // A client that announces other kernels than it sends.
+    let mut lie = tour(1);
+    lie.declared ^= 1;
+    stage.run(1, 1, &lie).await;
+    assert_eq!(failure(&mut stage, 1).await, (1, Code::Protocol));
+    // Above the quota; what lies before it runs.
+    let address = window(2).base;
+    let greedy = Program::default()
+        .plain(Op::Alloc {
+            address,
+            bytes: 200 << 20,
+        })
+        .plain(Op::Alloc {
+            address: address + (1 << 30),
+            bytes: 57 << 20,
+        });
+    stage.run(2, 1, &greedy).await;
+    assert_eq!(failure(&mut stage, 2).await, (2, Code::Quota));
+    // A function that is not there, and a module that never was sent.
+    let load = Op::LoadModule {
+        slot: 0,
+        hash: ModuleHash::of(IMAGE),
+    };
+    let missing = Program::default().plain(load).launch(IMAGE, 9, "nine");
+    stage.run(3, 1, &missing).await;
+    assert_eq!(failure(&mut stage, 3).await, (2, Code::UnknownFunction));
+    let unsent = Program::default().plain(Op::LoadModule {
+        slot: 0,
+        hash: ModuleHash::of(b"another"),
+    });
+    stage.run(4, 1, &unsent).await;
+    assert_eq!(failure(&mut stage, 4).await, (1, Code::BadModule));
+    // An image that is not what its hash says, and a kernel that traps.
+    stage
+        .stage(5, 1, b"something else", Some(ModuleHash::of(b"another")))
+        .await;
+    assert_eq!(failure(&mut stage, 5).await, (0, Code::Protocol));
+    let trap = Program::default().plain(load).launch(IMAGE, 1, "trap");
+    stage.run(6, 1, &trap).await;
+    assert_eq!(failure(&mut stage, 6).await, (2, Code::Trap));
+    let heard = stage.done(|done| done.faults.len() == 6).await;
+    assert!(heard.subject.ends_with(&WORKER.to_string()));
+    // Everyone else goes on.
+    stage.open(7).await;
+    stage.run(7, 1, &tour(7)).await;
+    assert_eq!(result(&mut stage).await.3, b"hello");
+}
+
+#[tokio::test]
+async fn garbage_on_every_subject_disturbs_nobody() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    let newer = [0x96, WIRE_VERSION as u8 + 1, 1, 1, 0, 0xc4, 0, 0xc4, 0];
+    let pieces: [&[u8]; 4] = [b"", b"\xff\xff\xff", b"\x91\x01", &newer];
+    for what in [ToWorker::Batch, ToWorker::Data, ToWorker::State] {
+        for piece in pieces {
+            stage.say(1, what, piece.to_vec()).await;
+        }
+    }
+    let code = stage.rejected().await.code;
+    assert!(matches!(code, Code::Malformed | Code::Version), "{code}");
+    // A batch whose ops do not add up, and a chunk outside its transfer.
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let mut short = tour(1).batch(1);
+    short[3] = 0x7f;
+    stage.say(1, ToWorker::Batch, short).await;
+    let failure = stage.rejected().await;
+    assert_eq!(failure.code, Code::Malformed);
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let chunk = DataChunk {
+        v: WIRE_VERSION,
+        transfer: 9,
+        total: 1,
+        offset: 1,
+        hash: &[],
+        bytes: &[1],
+    };
+    stage.say(1, ToWorker::Data, encode(&chunk)).await;
+    assert_eq!(stage.rejected().await.code, Code::Malformed);
+    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    stage.say(1, ToWorker::Batch, newer.to_vec()).await;
+    assert_eq!(stage.rejected().await.code, Code::Version);
+    let subjects = stage.subjects.clone();
+    for subject in [
+        subjects.order(WORKER),
+        subjects.seal(WORKER),
+        subjects.lost(),
+        format!("{}.x", subjects.order(WORKER)),
+    ] {
+        for piece in pieces {
+            stage
+                .leader
+                .publish(subject.clone(), piece.to_vec().into())
+                .await
+                .unwrap();
+        }
+    }
+    let wrong = subjects.to_client(&tenant(), SessionId(1), ToClient::Error);
+    let wrong = wrong.replace(".dn.", ".up.w.");
+    stage.client.publish(wrong, "?".into()).await.unwrap();
+    stage_module(&mut stage, 1, 1).await;
+    stage.run(1, 1, &tour(1)).await;
+    assert_eq!(result(&mut stage).await.3, b"hello");
+}
+
+#[tokio::test]
+async fn a_worker_obeys_one_leader_and_leaves_when_it_is_lost() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    let answer = stage.seal(2, 22).await.sealed.unwrap();
+    assert_eq!((answer.position, answer.sessions.len()), (1, 1));
+    let refused = stage.seal(2, 23).await.refused.unwrap();
+    assert_eq!((refused.epoch, refused.leader), (2, LeaderId(22)));
+    stage
+        .order_as(1, 1, 2, &[grant(GrantKind::Close, 1, 0, 0, 0)])
+        .await;
+    let refusal = stage.leader_heard(".refusal.").await;
+    let refusal: Refusal = decode(&refusal.payload).unwrap();
+    assert_eq!((refusal.epoch, refusal.leader), (2, LeaderId(22)));
+    let beat = loop {
+        let beat = stage.leader_heard(".worker.").await;
+        let beat: WorkerBeat = decode(&beat.payload).unwrap();
+        if beat.epoch == 2 {
+            break beat;
+        }
+    };
+    assert_eq!(
+        (beat.gpu, beat.draining, &beat.device[..]),
+        (5, false, "test device")
+    );
+    assert_eq!(stage.seal(3, 33).await.sealed.unwrap().position, 1);
+    let lost = bus_schemas::Lost {
+        v: WIRE_VERSION,
+        epoch: 3,
+        leader: LeaderId(33),
+        incarnation: WORKER,
+    };
+    let subject = stage.subjects.lost();
+    stage
+        .leader
+        .publish(subject, encode(&lost).into())
+        .await
+        .unwrap();
+    let left = tokio::time::timeout(std::time::Duration::from_secs(5), stage.left());
+    assert_eq!(left.await.unwrap().unwrap(), ExitReason::Lost);
+}
+
+#[tokio::test]
+async fn a_missing_batch_stops_nobody_else() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    stage.open(2).await;
+    let sync = Program::default().plain(Op::Sync);
+    stage.batch(2, 1, &sync).await;
+    stage.ack(|ack| ack.received == 1).await;
+    let grants = [1, 2].map(|session| grant(GrantKind::Run, session, 1, 1, sync.declared));
+    stage.order(&grants).await;
+    assert_eq!(result(&mut stage).await.0, 1);
+    let heard = stage.done(|done| !done.received.is_empty()).await;
+    let done: Done<'_> = decode(&heard.payload).unwrap();
+    let outcomes: Vec<_> = done.reports.iter().map(|report| report.outcome).collect();
+    assert!(outcomes.contains(&Outcome::Void), "{outcomes:?}");
+    stage.batch(1, 1, &sync).await;
+    stage.order(&grants[..1]).await;
+    assert_eq!(result(&mut stage).await.0, 1);
+}

@@ -1,0 +1,376 @@
+//! A worker on a real broker, and hands to drive it: a leader's and a client's, message by message.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use actors::bus::BusSettings;
+use actors::worker::{ExitReason, WorkerError, WorkerOptions, serve};
+use async_nats::{Client, Subscriber};
+use broker::testing::TestBroker;
+use bus_schemas::subject::{Subjects, ToWorker};
+use bus_schemas::{
+    Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant, GrantKind,
+    Incarnation, KernelKey, LeaderId, ModuleHash, Op, OpenGrant, Order, Rejected, Seal, SealReply,
+    SessionId, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode, limits, write_descriptor,
+};
+use futures_util::StreamExt;
+use tokio::sync::oneshot;
+
+use crate::device::TestDevice;
+
+pub(crate) const WORKER: Incarnation = Incarnation(0xabc);
+pub(crate) const CAPACITY: u64 = 1 << 30;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A received message: what it says and where it was said.
+pub(crate) struct Heard {
+    pub(crate) subject: String,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// The broker, the worker, and two connections.
+pub(crate) struct Stage {
+    pub(crate) broker: TestBroker,
+    pub(crate) subjects: Subjects,
+    pub(crate) leader: Client,
+    pub(crate) client: Client,
+    leader_hears: Subscriber,
+    client_hears: Subscriber,
+    shutdown: Option<oneshot::Sender<()>>,
+    worker: Option<std::thread::JoinHandle<Result<ExitReason, WorkerError>>>,
+    pub(crate) epoch: u64,
+    next: u64,
+    pub(crate) reports: u64,
+}
+
+pub(crate) fn tenant() -> Tenant {
+    "a".parse().unwrap()
+}
+
+pub(crate) fn window(session: u64) -> Window {
+    let size = limits::WINDOW_MIN_BYTES;
+    Window {
+        base: limits::ADDRESS_FIRST + session * size,
+        size,
+    }
+}
+
+async fn connect(url: &str, login: &broker::Login, inbox: String) -> Client {
+    async_nats::ConnectOptions::with_user_and_password(login.user.clone(), login.password.clone())
+        .custom_inbox_prefix(inbox)
+        .connect(url)
+        .await
+        .expect("the broker takes the login")
+}
+
+impl Stage {
+    pub(crate) async fn set(evidence: bool) -> Self {
+        let broker = TestBroker::start();
+        let credentials = broker.credentials().clone();
+        let subjects = credentials.subjects().unwrap();
+        let cluster = credentials.cluster_user.clone().unwrap();
+        let login = credentials.tenant("a").unwrap().login.clone();
+        let url = broker.url().to_owned();
+        let leader = connect(&url, &cluster, subjects.cluster_inbox()).await;
+        let client = connect(&url, &login, subjects.tenant_inbox(&tenant())).await;
+        let leader_hears = leader.subscribe(format!("wl.v1.{}.s.>", subjects.cluster()));
+        let leader_hears = leader_hears.await.unwrap();
+        let client_hears = client.subscribe(subjects.tenant_hears(&tenant()));
+        let client_hears = client_hears.await.unwrap();
+        leader.flush().await.unwrap();
+        client.flush().await.unwrap();
+        let mut options = WorkerOptions::new(subjects.cluster().clone(), 5);
+        options.incarnation = Some(WORKER);
+        options.reserve = 1 << 20;
+        options.evidence = evidence.then(|| broker.dir().join("started.jsonl"));
+        let bus = BusSettings {
+            url,
+            login: Some((cluster.user, cluster.password)),
+            name: String::new(),
+            inbox: String::new(),
+            patience: Some(PATIENCE),
+        };
+        let (shutdown, stop) = oneshot::channel::<()>();
+        let worker = std::thread::spawn(move || {
+            let make =
+                Box::new(|| Ok(Box::new(TestDevice::new(CAPACITY)) as Box<dyn device::Device>));
+            let stop = async {
+                let _ = stop.await;
+            };
+            actix::System::new().block_on(serve(bus, options, make, stop))
+        });
+        Self {
+            broker,
+            subjects,
+            leader,
+            client,
+            leader_hears,
+            client_hears,
+            shutdown: Some(shutdown),
+            worker: Some(worker),
+            epoch: 1,
+            next: 1,
+            reports: 0,
+        }
+    }
+
+    pub(crate) fn evidence(&self) -> PathBuf {
+        self.broker.dir().join("started.jsonl")
+    }
+
+    /// The next message to leaders whose subject has this word.
+    pub(crate) async fn leader_heard(&mut self, word: &str) -> Heard {
+        heard(&mut self.leader_hears, word).await
+    }
+
+    /// The next message to the client whose subject ends so.
+    pub(crate) async fn client_heard(&mut self, word: &str) -> Heard {
+        heard(&mut self.client_hears, word).await
+    }
+
+    /// Reads acknowledgements until one satisfies.
+    pub(crate) async fn ack(&mut self, enough: impl Fn(&WorkerAck<'_>) -> bool) -> Heard {
+        loop {
+            let heard = self.client_heard(".worker").await;
+            let ack: WorkerAck<'_> = decode(&heard.payload).unwrap();
+            if enough(&ack) {
+                return heard;
+            }
+        }
+    }
+
+    /// Reads done messages until one satisfies.
+    pub(crate) async fn done(&mut self, enough: impl Fn(&bus_schemas::Done<'_>) -> bool) -> Heard {
+        loop {
+            let heard = self.leader_heard(".done.").await;
+            let done: bus_schemas::Done<'_> = decode(&heard.payload).unwrap();
+            self.reports = self.reports.max(done.first + done.reports.len() as u64 - 1);
+            if enough(&done) {
+                return heard;
+            }
+        }
+    }
+
+    pub(crate) async fn seal(&mut self, epoch: u64, leader: u64) -> SealReply {
+        let seal = Seal {
+            v: WIRE_VERSION,
+            epoch,
+            leader: LeaderId(leader),
+        };
+        let subject = self.subjects.seal(WORKER);
+        let reply = self
+            .leader
+            .request(subject, encode(&seal).into())
+            .await
+            .unwrap();
+        decode(&reply.payload).unwrap()
+    }
+
+    /// Hears the worker's first beat and seals it.
+    pub(crate) async fn begin(&mut self) {
+        self.leader_heard(".worker.").await;
+        let answer = self
+            .seal(1, 1)
+            .await
+            .sealed
+            .expect("the first seal is obeyed");
+        assert_eq!((answer.gpu, answer.capacity), (5, CAPACITY - (1 << 20)));
+    }
+
+    pub(crate) async fn order_as(&self, epoch: u64, leader: u64, first: u64, grants: &[Grant]) {
+        let mut packed = Vec::new();
+        let opens = grants.iter().filter(|grant| grant.kind == GrantKind::Open);
+        let order = Order {
+            v: WIRE_VERSION,
+            epoch,
+            leader: LeaderId(leader),
+            first,
+            recorded: 0,
+            reports: self.reports,
+            opens: opens.map(|grant| open_grant(grant.session)).collect(),
+            grants: Column::pack(grants, &mut packed),
+        };
+        let subject = self.subjects.order(WORKER);
+        self.leader
+            .publish(subject, encode(&order).into())
+            .await
+            .unwrap();
+    }
+
+    pub(crate) async fn order(&mut self, grants: &[Grant]) {
+        let first = self.next;
+        self.next += grants.len() as u64;
+        self.order_as(self.epoch, self.epoch, first, grants).await;
+    }
+
+    pub(crate) async fn open(&mut self, session: u64) {
+        self.order(&[grant(GrantKind::Open, session, 0, 0, 0)])
+            .await;
+        let accepted = self.next - 1;
+        self.done(|done| done.accepted >= accepted).await;
+        self.ack(|ack| ack.send_through > 0).await;
+    }
+
+    pub(crate) async fn say(&self, session: u64, what: ToWorker, payload: Vec<u8>) {
+        let subject = self
+            .subjects
+            .to_worker(&tenant(), WORKER, SessionId(session), what);
+        self.client.publish(subject, payload.into()).await.unwrap();
+    }
+
+    pub(crate) async fn batch(&self, session: u64, first: u64, program: &Program) {
+        let payload = program.batch(first);
+        self.say(session, ToWorker::Batch, payload).await;
+    }
+
+    /// Sends the batch and grants it as one slice.
+    pub(crate) async fn run(&mut self, session: u64, first: u64, program: &Program) {
+        self.batch(session, first, program).await;
+        let last = first + program.count() - 1;
+        let slice = grant(GrantKind::Run, session, first, last, program.declared);
+        self.order(&[slice]).await;
+    }
+
+    pub(crate) async fn stage(
+        &self,
+        session: u64,
+        transfer: u64,
+        bytes: &[u8],
+        module: Option<ModuleHash>,
+    ) {
+        for (index, part) in bytes.chunks(limits::CHUNK_BYTES).enumerate() {
+            let chunk = DataChunk {
+                v: WIRE_VERSION,
+                transfer,
+                total: bytes.len() as u64,
+                offset: (index * limits::CHUNK_BYTES) as u64,
+                hash: module.as_ref().map_or(&[], |hash| &hash.0),
+                bytes: part,
+            };
+            self.say(session, ToWorker::Data, encode(&chunk)).await;
+        }
+    }
+
+    pub(crate) async fn state(&self, session: u64, results: u64) {
+        let state = ClientState {
+            v: WIRE_VERSION,
+            sent: 0,
+            results,
+        };
+        self.say(session, ToWorker::State, encode(&state)).await;
+    }
+
+    /// The failure the session is told of when a message of it means nothing.
+    pub(crate) async fn rejected(&mut self) -> Failure {
+        let heard = self.client_heard(".error").await;
+        decode::<Rejected>(&heard.payload).unwrap().failure
+    }
+
+    /// Asks the worker to leave and waits until it has.
+    pub(crate) async fn leave(&mut self) -> Result<ExitReason, WorkerError> {
+        if let Some(shutdown) = self.shutdown.take() {
+            let _ = shutdown.send(());
+        }
+        self.left().await
+    }
+
+    /// Waits until the worker has left by itself.
+    pub(crate) async fn left(&mut self) -> Result<ExitReason, WorkerError> {
+        let worker = self.worker.take().unwrap();
+        tokio::task::spawn_blocking(|| worker.join().unwrap())
+            .await
+            .unwrap()
+    }
+}
+
+async fn heard(source: &mut Subscriber, word: &str) -> Heard {
+    let wanted = async {
+        loop {
+            let message = source.next().await.expect("the connection lives");
+            if message.subject.contains(word) {
+                return Heard {
+                    subject: message.subject.to_string(),
+                    payload: message.payload.to_vec(),
+                };
+            }
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, wanted).await;
+    waited.unwrap_or_else(|_| panic!("nothing with {word:?} was said"))
+}
+
+pub(crate) fn grant(kind: GrantKind, session: u64, first: u64, last: u64, declared: u64) -> Grant {
+    Grant {
+        kind,
+        priority: 2,
+        global: 0,
+        session: SessionId(session),
+        first,
+        last,
+        cost: 1_000,
+        declared,
+        input: 1,
+        epoch: 1,
+    }
+}
+
+pub(crate) fn open_grant(session: SessionId) -> OpenGrant {
+    OpenGrant {
+        session,
+        tenant: tenant(),
+        ordinal: session.0,
+        window: window(session.0),
+        quota: 256 << 20,
+        priority: 2,
+    }
+}
+
+/// Ops as a client packs and declares them.
+#[derive(Default)]
+pub(crate) struct Program {
+    descriptors: Vec<u8>,
+    blob: Vec<u8>,
+    pub(crate) declared: u64,
+}
+
+impl Program {
+    pub(crate) fn op(mut self, op: Op, payload: &[u8], key: KernelKey) -> Self {
+        write_descriptor(&op, 0, payload.len() as u32, &mut self.descriptors);
+        self.blob.extend_from_slice(payload);
+        let declared = CostRun::of(&op, key).declared();
+        self.declared = self.declared.wrapping_add(declared);
+        self
+    }
+
+    pub(crate) fn plain(self, op: Op) -> Self {
+        self.op(op, &[], KernelKey(0))
+    }
+
+    pub(crate) fn launch(self, image: &[u8], function: u32, name: &str) -> Self {
+        let launch = bus_schemas::Launch {
+            module: 0,
+            function,
+            grid: [7, 1, 1],
+            block: [32, 1, 1],
+            shared: 0,
+        };
+        let fingerprint = FunctionFingerprint::new(&ModuleHash::of(image), name);
+        let key = fingerprint.key(launch.grid, launch.block, launch.shared);
+        self.op(Op::Launch(launch), b"parameters", key)
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        (self.descriptors.len() / bus_schemas::DESCRIPTOR_BYTES) as u64
+    }
+
+    pub(crate) fn batch(&self, first: u64) -> Vec<u8> {
+        encode(&Batch {
+            v: WIRE_VERSION,
+            first,
+            count: self.count() as u32,
+            results: 0,
+            descriptors: &self.descriptors,
+            blob: &self.blob,
+        })
+    }
+}

@@ -1,0 +1,129 @@
+//! The launch order as a hash chain: h(p) = H(h(p-1), p, tenant, ordinal, kind, op range).
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{GpuId, GpuPosition, OpNumber, Tenant};
+
+/// What a grant does at its position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum GrantKind {
+    /// Runs a slice.
+    Run,
+    /// Begins a session on the worker; its op range is 0 to 0.
+    Open,
+    /// Ends a session; its op range is 0 to 0. Its memory is freed here.
+    Close,
+}
+
+impl GrantKind {
+    /// The number in packed columns and in the chain.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Run => 0,
+            Self::Open => 1,
+            Self::Close => 2,
+        }
+    }
+
+    /// The kind of a number.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        [Self::Run, Self::Open, Self::Close]
+            .into_iter()
+            .find(|kind| kind.number() == number)
+    }
+}
+
+/// What one position adds to its GPU's chain. Session ids are not in it: they differ from run to
+/// run, a tenant's ordinals do not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainEntry<'a> {
+    /// The position.
+    pub position: GpuPosition,
+    /// The session's tenant.
+    pub tenant: &'a Tenant,
+    /// The session is the tenant's how manyth, from 1.
+    pub ordinal: u64,
+    /// What the grant does.
+    pub kind: GrantKind,
+    /// First op.
+    pub first: OpNumber,
+    /// Last op.
+    pub last: OpNumber,
+}
+
+/// The value of a GPU's chain after some position; all zeros before the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Chain(pub [u8; 32]);
+
+impl Chain {
+    /// The chain after one more accepted position.
+    #[must_use]
+    pub fn then(self, entry: &ChainEntry<'_>) -> Self {
+        let tenant = entry.tenant.as_str().as_bytes();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0);
+        hasher.update(&entry.position.to_le_bytes());
+        hasher.update(&[tenant.len() as u8]);
+        hasher.update(tenant);
+        hasher.update(&entry.ordinal.to_le_bytes());
+        hasher.update(&[entry.kind.number()]);
+        hasher.update(&entry.first.to_le_bytes());
+        hasher.update(&entry.last.to_le_bytes());
+        Self(*hasher.finalize().as_bytes())
+    }
+}
+
+impl std::fmt::Display for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Chain({self})")
+    }
+}
+
+impl Serialize for Chain {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Chain {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes: &[u8] = serde_bytes::deserialize(deserializer)?;
+        let chain = bytes
+            .try_into()
+            .map_err(|_| serde::de::Error::custom("a chain is 32 bytes"))?;
+        Ok(Self(chain))
+    }
+}
+
+/// Where one incarnation's chain ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct GpuTail {
+    /// The device.
+    pub gpu: GpuId,
+    /// Last accepted position.
+    pub position: GpuPosition,
+    /// The chain there.
+    pub chain: Chain,
+}
+
+/// The launch order's digest: H over (gpu, last position, chain) in gpu order.
+#[must_use]
+pub fn digest(tails: &[GpuTail]) -> Chain {
+    let mut ordered = tails.to_vec();
+    ordered.sort_unstable();
+    let mut hasher = blake3::Hasher::new();
+    for tail in ordered {
+        hasher.update(&tail.gpu.to_le_bytes());
+        hasher.update(&tail.position.to_le_bytes());
+        hasher.update(&tail.chain.0);
+    }
+    Chain(*hasher.finalize().as_bytes())
+}

@@ -1,0 +1,137 @@
+//! Packed columns: rows of a fixed number of little-endian bytes, borrowed from the message.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A row of a column: plain data of `SIZE` bytes.
+pub trait Row: Sized {
+    /// Bytes of one row.
+    const SIZE: usize;
+
+    /// Appends exactly `SIZE` bytes.
+    fn write(&self, out: &mut Vec<u8>);
+
+    /// Reads a row from exactly `SIZE` bytes; `None` where a field has no meaning.
+    fn read(bytes: &[u8]) -> Option<Self>;
+}
+
+/// Rows as they lie in a message. A column whose length is not a whole number of rows, or one of
+/// whose rows means nothing, does not decode.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Column<'a, R> {
+    bytes: &'a [u8],
+    row: PhantomData<R>,
+}
+
+impl<'a, R: Row> Column<'a, R> {
+    /// A column over packed bytes, each row checked.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        let whole = bytes.len().is_multiple_of(R::SIZE);
+        let valid = whole
+            && bytes
+                .chunks_exact(R::SIZE)
+                .all(|row| R::read(row).is_some());
+        valid.then_some(Self {
+            bytes,
+            row: PhantomData,
+        })
+    }
+
+    /// Packs rows into `out` (cleared first).
+    pub fn pack<'r>(rows: impl IntoIterator<Item = &'r R>, out: &'a mut Vec<u8>) -> Self
+    where
+        R: 'r,
+    {
+        out.clear();
+        rows.into_iter().for_each(|row| row.write(out));
+        Self {
+            bytes: out,
+            row: PhantomData,
+        }
+    }
+
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / R::SIZE
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The rows in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = R> + 'a {
+        self.bytes
+            .chunks_exact(R::SIZE)
+            .map(|row| R::read(row).expect("every row was checked when the column was made"))
+    }
+}
+
+impl<R> Default for Column<'_, R> {
+    fn default() -> Self {
+        Self {
+            bytes: &[],
+            row: PhantomData,
+        }
+    }
+}
+
+impl<R: Row + fmt::Debug> fmt::Debug for Column<'_, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<R> Serialize for Column<'_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self.bytes)
+    }
+}
+
+impl<'de: 'a, 'a, R: Row> Deserialize<'de> for Column<'a, R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes: &'a [u8] = serde_bytes::deserialize(deserializer)?;
+        Self::new(bytes).ok_or_else(|| {
+            serde::de::Error::custom(format_args!(
+                "{} bytes are not whole, meaningful rows of {} bytes",
+                bytes.len(),
+                R::SIZE
+            ))
+        })
+    }
+}
+
+/// Little-endian fields of a row, taken one after the other.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl Fields<'_> {
+    pub(crate) fn u8(&mut self) -> Option<u8> {
+        let (value, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*value)
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (value, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*value)
+    }
+}

@@ -1,0 +1,300 @@
+//! The control plane: sessions, membership, status. Maps by field name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Window;
+use crate::chain::Chain;
+use crate::codec::{Message, list};
+use crate::error::Failure;
+use crate::id::{
+    Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation, InputNumber, LeaderId, OpNumber,
+    SessionId, Tenant,
+};
+use crate::settings::TenantSettings;
+
+/// Client to leader, a request: open a session. Who asks is read from the subject.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenRequest {
+    /// Wire version.
+    pub v: u16,
+    /// Random; a request sent again with the same nonce opens one session only.
+    pub nonce: u64,
+    /// Name of the client's connection, for telling its death from its disconnect event.
+    pub connection: String,
+}
+
+impl Message for OpenRequest {
+    const ARRAY: bool = false;
+}
+
+/// An opened session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The session.
+    pub session: SessionId,
+    /// It is the tenant's how manyth, from 1.
+    pub ordinal: u64,
+    /// The worker that holds it.
+    pub incarnation: Incarnation,
+    /// That worker's device.
+    pub gpu: GpuId,
+    /// The session's addresses. The client allocates in the lower 15/16; the rest is the
+    /// worker's, for module globals.
+    pub window: Window,
+    /// Memory the tenant may hold on this device, bytes.
+    pub quota: u64,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+}
+
+/// The answer to an open request: one of the two is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenAnswer {
+    /// Wire version.
+    pub v: u16,
+    /// The session.
+    pub opened: Option<Opened>,
+    /// Or why there is none.
+    pub failure: Option<Failure>,
+}
+
+impl Message for OpenAnswer {
+    const ARRAY: bool = false;
+}
+
+/// Why a session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CloseReason {
+    /// Its client asked.
+    Asked,
+    /// Its client is dead or was not heard from.
+    Expired,
+    /// It failed.
+    Fault,
+    /// An administrator or its owner's `run` ended it.
+    Killed,
+}
+
+/// Client to leader, a request: close a session. Answered by a [`LeaderNotice`] on the reply
+/// subject once the close grant is carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloseRequest {
+    /// Wire version.
+    pub v: u16,
+    /// The session.
+    pub session: SessionId,
+    /// Ops submitted: the close grant comes after them, unless `reason` is not `Asked`.
+    pub after: OpNumber,
+    /// Why.
+    pub reason: CloseReason,
+}
+
+impl Message for CloseRequest {
+    const ARRAY: bool = false;
+}
+
+/// Client to leader, every 10 s: these sessions live.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Alive {
+    /// Wire version.
+    pub v: u16,
+    /// Name of the client's connection.
+    pub connection: String,
+    /// The sessions.
+    #[serde(with = "list")]
+    pub sessions: Vec<SessionId>,
+}
+
+impl Message for Alive {
+    const ARRAY: bool = false;
+}
+
+/// Leader to everyone: I lead. Every few milliseconds among leaders and workers; to each tenant
+/// when a reign begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderBeat {
+    /// Wire version.
+    pub v: u16,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// The leader is handing over: campaign now.
+    pub leaving: bool,
+}
+
+impl Message for LeaderBeat {
+    const ARRAY: bool = false;
+}
+
+/// Leader to client: where one session stands with the leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaderNotice {
+    /// Wire version.
+    pub v: u16,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// Ops whose intents are queued or granted, without a gap: the client resends above it.
+    pub queued: OpNumber,
+    /// Ops granted.
+    pub granted: OpNumber,
+    /// The client may send intents through this op.
+    pub queue_through: OpNumber,
+    /// The session has ended, and why.
+    pub ended: Option<Failure>,
+}
+
+impl Message for LeaderNotice {
+    const ARRAY: bool = false;
+}
+
+/// Worker or leader to client, on the session's error subject: a message of yours could not be
+/// read, or belongs to no session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// Wire version of the sender: what a client of a newer one can go down to.
+    pub v: u16,
+    /// What is wrong.
+    pub failure: Failure,
+}
+
+impl Message for Rejected {
+    const ARRAY: bool = false;
+}
+
+/// Leader to everyone: this incarnation is lost, finally; itself included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Wire version.
+    pub v: u16,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// The lost worker.
+    pub incarnation: Incarnation,
+}
+
+impl Message for Lost {
+    const ARRAY: bool = false;
+}
+
+/// Worker to leaders, every 100 ms and when it starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerBeat {
+    /// Wire version.
+    pub v: u16,
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device.
+    pub gpu: GpuId,
+    /// The epoch it is sealed to, 0 before the first.
+    pub epoch: Epoch,
+    /// That epoch's leader.
+    pub leader: LeaderId,
+    /// What the device is, for people.
+    pub device: String,
+    /// Memory a tenant can be given, bytes.
+    pub capacity: u64,
+    /// The worker is draining: give it no new session.
+    pub draining: bool,
+}
+
+impl Message for WorkerBeat {
+    const ARRAY: bool = false;
+}
+
+/// Administrator to leader, a request: hold back grants, or let them go again. Recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// Wire version.
+    pub v: u16,
+    /// Whether grants are held from now on.
+    pub held: bool,
+}
+
+impl Message for Hold {
+    const ARRAY: bool = false;
+}
+
+/// Administrator to leader, a request: how is the cluster?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusRequest {
+    /// Wire version.
+    pub v: u16,
+}
+
+impl Message for StatusRequest {
+    const ARRAY: bool = false;
+}
+
+/// One worker in a status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerStatus {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device.
+    pub gpu: GpuId,
+    /// What the device is, for people.
+    pub device: String,
+    /// Sessions it holds.
+    pub sessions: u64,
+    /// Last position granted.
+    pub granted: GpuPosition,
+    /// Last position the worker accepted.
+    pub accepted: GpuPosition,
+    /// The chain there.
+    pub chain: Chain,
+    /// Charged work granted and not done, nanoseconds.
+    pub outstanding_ns: u64,
+    /// Whether it is still there.
+    pub lost: bool,
+}
+
+/// One tenant in a status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenantStatus {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// Its settings.
+    pub settings: TenantSettings,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Ops queued and not granted.
+    pub queued: u64,
+    /// Ops granted in this epoch.
+    pub granted: u64,
+}
+
+/// The leader's answer to a status request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Wire version.
+    pub v: u16,
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// The last input.
+    pub input: InputNumber,
+    /// Inputs recorded through this number.
+    pub recorded: InputNumber,
+    /// The last global position.
+    pub global: GlobalPosition,
+    /// Whether grants are held.
+    pub held: bool,
+    /// The workers.
+    #[serde(with = "list")]
+    pub workers: Vec<WorkerStatus>,
+    /// The tenants.
+    #[serde(with = "list")]
+    pub tenants: Vec<TenantStatus>,
+}
+
+impl Message for Status {
+    const ARRAY: bool = false;
+}

@@ -1,0 +1,173 @@
+//! The data plane beside batches: staged transfers, acknowledgements, results.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::Message;
+use crate::column::{Column, Fields, Row};
+use crate::error::Failure;
+use crate::id::{Epoch, LeaderId, ModuleHash, OpNumber};
+
+/// Client to worker: a part of a staged transfer (a large copy or a module image). Transfers are
+/// numbered 1, 2, 3 … by their session. Chunks may come again and in any order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataChunk<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The transfer.
+    pub transfer: u64,
+    /// Bytes of the whole transfer.
+    pub total: u64,
+    /// Where these bytes lie in it.
+    pub offset: u64,
+    /// For a module image, 32 bytes: its hash, checked by the worker when the transfer is whole.
+    /// Empty for a copy. An empty chunk with a hash is an offer: if the tenant gave this worker
+    /// that image before, the acknowledgement says the transfer is whole at once.
+    #[serde(with = "serde_bytes")]
+    pub hash: &'a [u8],
+    /// The bytes.
+    #[serde(with = "serde_bytes")]
+    pub bytes: &'a [u8],
+}
+
+impl Message for DataChunk<'_> {
+    const ARRAY: bool = true;
+}
+
+impl DataChunk<'_> {
+    /// The module hash, where there is one.
+    #[must_use]
+    pub fn module(&self) -> Option<ModuleHash> {
+        self.hash.try_into().ok().map(ModuleHash)
+    }
+}
+
+/// Client to worker, repeated while anything is outstanding: what was sent and what was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClientState {
+    /// Wire version.
+    pub v: u16,
+    /// Ops sent through this number.
+    pub sent: OpNumber,
+    /// Results received without a gap.
+    pub results: u64,
+}
+
+impl Message for ClientState {
+    const ARRAY: bool = true;
+}
+
+/// Progress of one transfer: a row, 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Staged {
+    /// The transfer.
+    pub transfer: u64,
+    /// Bytes received from its start without a gap; its total once whole.
+    pub received: u64,
+}
+
+impl Row for Staged {
+    const SIZE: usize = 16;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.transfer.to_le_bytes());
+        out.extend_from_slice(&self.received.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            transfer: fields.u64()?,
+            received: fields.u64()?,
+        })
+    }
+}
+
+/// Worker to client, on every change (coalesced) and repeated while anything is outstanding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerAck<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The epoch the worker is sealed to: a client that knows a lower one looks for the leader.
+    pub epoch: Epoch,
+    /// That epoch's leader.
+    pub leader: LeaderId,
+    /// Ops received without a gap.
+    pub received: OpNumber,
+    /// Ops done without a gap.
+    pub done: OpNumber,
+    /// The client may send ops through this number.
+    pub send_through: OpNumber,
+    /// The client may have this many staged bytes unacknowledged.
+    pub staging: u64,
+    /// Number of the session's last result.
+    pub results: u64,
+    /// Transfers in progress.
+    #[serde(borrow)]
+    pub staged: Column<'a, Staged>,
+    /// The session's error, once it has one: nothing after the failed op runs.
+    pub failure: Option<Failure>,
+    /// The op that failed, 0 where it was none.
+    pub failed_op: OpNumber,
+}
+
+impl Message for WorkerAck<'_> {
+    const ARRAY: bool = false;
+}
+
+/// What a result answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "u8", try_from = "u8")]
+pub enum ResultKind {
+    /// A sync: every earlier op is done.
+    Sync,
+    /// A copy to the host: `bytes` lie at `offset` of `total`.
+    CopyOut,
+}
+
+impl From<ResultKind> for u8 {
+    fn from(kind: ResultKind) -> Self {
+        match kind {
+            ResultKind::Sync => 0,
+            ResultKind::CopyOut => 1,
+        }
+    }
+}
+
+impl TryFrom<u8> for ResultKind {
+    type Error = String;
+
+    fn try_from(number: u8) -> Result<Self, String> {
+        match number {
+            0 => Ok(Self::Sync),
+            1 => Ok(Self::CopyOut),
+            _ => Err(format!("no result kind {number}")),
+        }
+    }
+}
+
+/// Worker to client: one result, or a part of a large one. Results are numbered 1, 2, 3 … by
+/// their session, in op order; the worker keeps each until it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceResult<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The result's number.
+    pub number: u64,
+    /// The op it answers.
+    pub op: OpNumber,
+    /// What it answers.
+    pub kind: ResultKind,
+    /// Device nanoseconds of the session's ops since the previous result.
+    pub device_ns: u64,
+    /// Bytes of the whole result.
+    pub total: u64,
+    /// Where these bytes lie in it.
+    pub offset: u64,
+    /// The bytes.
+    #[serde(with = "serde_bytes")]
+    pub bytes: &'a [u8],
+}
+
+impl Message for DeviceResult<'_> {
+    const ARRAY: bool = true;
+}

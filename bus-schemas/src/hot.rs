@@ -1,0 +1,383 @@
+//! The hot four: batch, intent, order (grants), done. Arrays of a version, a few numbers and
+//! packed columns.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Window;
+use crate::chain::{Chain, GrantKind};
+use crate::codec::{Message, list};
+use crate::column::{Column, Fields, Row};
+use crate::error::Failure;
+use crate::id::{
+    Epoch, GlobalPosition, GpuPosition, InputNumber, KernelKey, LeaderId, OpNumber, SessionId,
+    Tenant,
+};
+use crate::ops::{Op, OpError, Ops, mix};
+
+/// Client to worker: the ops `first .. first + count` of a session. Sent again until the worker's
+/// `received` covers it; an overlap with what was received is trimmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Batch<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// Number of the first op.
+    pub first: OpNumber,
+    /// Ops.
+    pub count: u32,
+    /// Results received so far, without a gap: the worker may forget them.
+    pub results: u64,
+    /// [`crate::DESCRIPTOR_BYTES`] bytes an op.
+    #[serde(with = "serde_bytes")]
+    pub descriptors: &'a [u8],
+    /// The ops' payloads, one after the other.
+    #[serde(with = "serde_bytes")]
+    pub blob: &'a [u8],
+}
+
+impl Message for Batch<'_> {
+    const ARRAY: bool = true;
+}
+
+impl<'a> Batch<'a> {
+    /// The batch's ops, checked.
+    ///
+    /// # Errors
+    /// [`OpError`] with the first thing that is wrong.
+    pub fn ops(&self) -> Result<Ops<'a>, OpError> {
+        Ops::new(self.count, self.descriptors, self.blob)
+    }
+}
+
+/// What ops of a run cost, as the leader sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CostClass {
+    /// Launches of one kernel key.
+    Launch,
+    /// Copies and sets of `bytes` bytes each.
+    Copy,
+    /// Alloc, free, module load and unload, events.
+    Light,
+    /// Ops behind which a slice ends: syncs and copies to the host (`bytes` each).
+    Sync,
+}
+
+impl CostClass {
+    const ALL: [Self; 4] = [Self::Launch, Self::Copy, Self::Light, Self::Sync];
+}
+
+/// `count` consecutive ops of equal cost: one row of an intent, 24 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostRun {
+    /// The kernel key of launches, else 0.
+    pub key: KernelKey,
+    /// Bytes each op moves, 0 for launches.
+    pub bytes: u64,
+    /// Ops, at least 1.
+    pub count: u32,
+    /// What kind of ops.
+    pub class: CostClass,
+}
+
+impl CostRun {
+    /// What the run adds (wrapping) to its slice's [`Grant::declared`]: independent of how runs
+    /// are split and joined, so the worker can recompute it from the ops themselves.
+    #[must_use]
+    pub fn declared(&self) -> u64 {
+        let one = mix(self.key.0 ^ mix(self.bytes ^ mix(self.class as u64)));
+        one.wrapping_mul(u64::from(self.count))
+    }
+}
+
+impl CostRun {
+    /// The run of one op; `key` is its kernel key if it is a launch.
+    #[must_use]
+    pub fn of(op: &Op, key: KernelKey) -> Self {
+        let none = KernelKey(0);
+        let (class, key, bytes) = match *op {
+            Op::Launch(_) => (CostClass::Launch, key, 0),
+            Op::CopyIn { bytes, .. } | Op::Copy { bytes, .. } => (CostClass::Copy, none, bytes),
+            Op::Set { count, width, .. } => (
+                CostClass::Copy,
+                none,
+                count.saturating_mul(u64::from(width)),
+            ),
+            Op::CopyOut { bytes, .. } => (CostClass::Sync, none, bytes),
+            Op::Sync => (CostClass::Sync, none, 0),
+            _ => (CostClass::Light, none, 0),
+        };
+        Self {
+            key,
+            bytes,
+            count: 1,
+            class,
+        }
+    }
+}
+
+impl Row for CostRun {
+    const SIZE: usize = 24;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.key.0.to_le_bytes());
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&[self.class as u8, 0, 0, 0]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            key: KernelKey(fields.u64()?),
+            bytes: fields.u64()?,
+            count: fields.u32().filter(|count| *count > 0)?,
+            class: *CostClass::ALL.get(usize::from(fields.u8()?))?,
+        })
+    }
+}
+
+/// Client to leader: what it needs to know to order the ops `first .. first + count`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Intent<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// Number of the first op.
+    pub first: OpNumber,
+    /// Ops; the runs' counts add up to it.
+    pub count: u32,
+    /// The ops' costs, run-length coded.
+    #[serde(borrow)]
+    pub runs: Column<'a, CostRun>,
+}
+
+impl Message for Intent<'_> {
+    const ARRAY: bool = true;
+}
+
+/// One grant: a row of an order, 72 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// What it does.
+    pub kind: GrantKind,
+    /// The session's priority when it was granted, 0 (highest) to 4.
+    pub priority: u8,
+    /// Position in the cluster's order.
+    pub global: GlobalPosition,
+    /// The session.
+    pub session: SessionId,
+    /// First op; 0 for open and close.
+    pub first: OpNumber,
+    /// Last op; 0 for open and close.
+    pub last: OpNumber,
+    /// Charged device nanoseconds.
+    pub cost: u64,
+    /// Sum (wrapping) of [`CostRun::declared`] over the slice as its client declared it. A worker
+    /// that finds another sum in the ops ends the session: the client lied.
+    pub declared: u64,
+    /// The leader's last input before the decision.
+    pub input: InputNumber,
+    /// The epoch that decided it.
+    pub epoch: Epoch,
+}
+
+impl Row for Grant {
+    const SIZE: usize = 72;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[self.kind.number(), self.priority, 0, 0, 0, 0, 0, 0]);
+        for field in [
+            self.global,
+            self.session.0,
+            self.first,
+            self.last,
+            self.cost,
+            self.declared,
+            self.input,
+            self.epoch,
+        ] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let kind = GrantKind::from_number(fields.u8()?)?;
+        let priority = fields.u8().filter(|priority| *priority < 5)?;
+        fields.array::<6>()?;
+        Some(Self {
+            kind,
+            priority,
+            global: fields.u64()?,
+            session: SessionId(fields.u64()?),
+            first: fields.u64()?,
+            last: fields.u64()?,
+            cost: fields.u64()?,
+            declared: fields.u64()?,
+            input: fields.u64()?,
+            epoch: fields.u64()?,
+        })
+    }
+}
+
+/// What an open grant says of its session beside the grant's row.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenGrant {
+    /// The session.
+    pub session: SessionId,
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// It is the tenant's how manyth session, from 1.
+    pub ordinal: u64,
+    /// Its addresses.
+    pub window: Window,
+    /// Memory the tenant may hold on this device, bytes.
+    pub quota: u64,
+    /// The tenant's priority, 0 (highest) to 4.
+    pub priority: u8,
+}
+
+/// Leader to worker: grants at consecutive gpu positions from `first`, and what the leader has.
+/// Sent again until the worker's `accepted` covers it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// Gpu position of the first grant; with no grants, the next position there will be.
+    pub first: GpuPosition,
+    /// Inputs of this epoch recorded through this number: grants of this epoch decided at or
+    /// before it need not be kept for replay.
+    pub recorded: InputNumber,
+    /// Done reports received without a gap: the worker may forget them.
+    pub reports: u64,
+    /// The grants.
+    #[serde(borrow)]
+    pub grants: Column<'a, Grant>,
+    /// One entry for each open grant among them.
+    #[serde(with = "list")]
+    pub opens: Vec<OpenGrant>,
+}
+
+impl Message for Order<'_> {
+    const ARRAY: bool = true;
+}
+
+/// How a position ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Outcome {
+    /// It ran (for open and close: it was carried out).
+    Ran,
+    /// Nothing ran; the ops are to be queued again from `first` on.
+    Void,
+    /// Nothing ran and never will: the session has failed or ended.
+    Gone,
+}
+
+impl Outcome {
+    const ALL: [Self; 3] = [Self::Ran, Self::Void, Self::Gone];
+}
+
+/// The end of one position: a row of a done message, 40 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DoneReport {
+    /// The position.
+    pub position: GpuPosition,
+    /// The session.
+    pub session: SessionId,
+    /// Measured device nanoseconds.
+    pub measured: u64,
+    /// The session's ops received without a gap when the position ended.
+    pub received: OpNumber,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+impl Row for DoneReport {
+    const SIZE: usize = 40;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        for field in [self.position, self.session.0, self.measured, self.received] {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend_from_slice(&[self.outcome as u8, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            position: fields.u64()?,
+            session: SessionId(fields.u64()?),
+            measured: fields.u64()?,
+            received: fields.u64()?,
+            outcome: *Outcome::ALL.get(usize::from(fields.u8()?))?,
+        })
+    }
+}
+
+/// What a worker has of a session: a row of a done message, 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// The session.
+    pub session: SessionId,
+    /// Ops received without a gap.
+    pub received: OpNumber,
+}
+
+impl Row for Received {
+    const SIZE: usize = 16;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.session.0.to_le_bytes());
+        out.extend_from_slice(&self.received.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            session: SessionId(fields.u64()?),
+            received: fields.u64()?,
+        })
+    }
+}
+
+/// A session that can run no more: the leader answers with its close grant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionFault {
+    /// The session.
+    pub session: SessionId,
+    /// The op that failed, 0 where it was none.
+    pub op: OpNumber,
+    /// What went wrong.
+    pub failure: Failure,
+}
+
+/// Worker to leader: what was accepted and what is done. Reports are numbered 1, 2, 3 … for the
+/// life of the incarnation and sent again until an order's `reports` covers them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done<'a> {
+    /// Wire version.
+    pub v: u16,
+    /// The epoch the worker is sealed to.
+    pub epoch: Epoch,
+    /// Last gpu position accepted.
+    pub accepted: GpuPosition,
+    /// The chain there.
+    pub chain: Chain,
+    /// Number of the first report; with no reports, the next number there will be.
+    pub first: u64,
+    /// The reports.
+    #[serde(borrow)]
+    pub reports: Column<'a, DoneReport>,
+    /// Sessions whose `received` the leader asked for by granting only what is received.
+    #[serde(borrow)]
+    pub received: Column<'a, Received>,
+    /// Sessions that failed and are not closed yet; repeated until they are.
+    #[serde(with = "list")]
+    pub faults: Vec<SessionFault>,
+}
+
+impl Message for Done<'_> {
+    const ARRAY: bool = true;
+}

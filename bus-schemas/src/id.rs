@@ -1,0 +1,196 @@
+//! Identifiers. Numbers are plain on the wire; in subjects 64-bit ids are 16 lower-case hex digits.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Why a piece of text is not the identifier it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdError {
+    /// Not 16 hexadecimal digits.
+    #[error("{0:?} is not 16 hexadecimal digits")]
+    NotHex(String),
+    /// Not a tenant name.
+    #[error("{0:?} is not a tenant name: 1 to 32 of a-z, 0-9 and '-', starting with a letter")]
+    NotTenant(String),
+}
+
+/// The number of a leader's reign; a higher one fences a lower one.
+pub type Epoch = u64;
+/// A session's op number: 1, 2, 3 … without gaps; 0 is "none yet".
+pub type OpNumber = u64;
+/// A position in one GPU's chain: 1, 2, 3 … without gaps; 0 is "none yet".
+pub type GpuPosition = u64;
+/// A position in the cluster's order.
+pub type GlobalPosition = u64;
+/// The number of a leader's input within its epoch: 1, 2, 3 … without gaps.
+pub type InputNumber = u64;
+/// The stable number of a device in the cluster, set where the worker is started.
+pub type GpuId = u32;
+
+macro_rules! hex_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:016x}", self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let hex = text.len() == 16
+                    && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+                match u64::from_str_radix(text, 16) {
+                    Ok(value) if hex => Ok(Self(value)),
+                    _ => Err(IdError::NotHex(text.chars().take(40).collect())),
+                }
+            }
+        }
+    };
+}
+
+hex_id! {
+    /// One leader process, random. Two leaders of one epoch are told apart by it.
+    LeaderId
+}
+hex_id! {
+    /// One start of a worker, random.
+    Incarnation
+}
+hex_id! {
+    /// One session, unique for the life of the cluster: `epoch << 24 | counter`, which begins at
+    /// the low 23 bits of the leader's id.
+    SessionId
+}
+hex_id! {
+    /// Fingerprint of (module hash, function, grid, block, shared bytes). See
+    /// [`crate::FunctionFingerprint`].
+    KernelKey
+}
+
+/// BLAKE3 of a module image's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ModuleHash(pub [u8; 32]);
+
+impl ModuleHash {
+    /// The hash of an image.
+    #[must_use]
+    pub fn of(image: &[u8]) -> Self {
+        Self(*blake3::hash(image).as_bytes())
+    }
+}
+
+impl fmt::Display for ModuleHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for ModuleHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModuleHash({self})")
+    }
+}
+
+/// A tenant's name: 1 to 32 of `a-z`, `0-9` and `-`, starting with a letter, so that it is one
+/// subject token and one KV key token. Cloning is cheap.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tenant(std::sync::Arc<str>);
+
+impl Tenant {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Tenant {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let letters = text
+            .bytes()
+            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+        let first = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+        if letters && first && text.len() <= 32 {
+            Ok(Self(text.into()))
+        } else {
+            Err(IdError::NotTenant(text.chars().take(40).collect()))
+        }
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tenant({})", self.0)
+    }
+}
+
+impl Serialize for Tenant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Tenant {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Owned where the format cannot lend (TOML), borrowed from a message.
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_survive_their_text() {
+        let id = SessionId(0xdead_beef_0102_0304);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        for bad in [
+            "",
+            "1",
+            "00000000000000000",
+            "+000000000000001",
+            "000000000000000G",
+        ] {
+            assert!(bad.parse::<SessionId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tenant_names_are_one_subject_token() {
+        assert!("chat-1".parse::<Tenant>().is_ok());
+        for bad in [
+            "",
+            "1a",
+            "-a",
+            "A",
+            "a.b",
+            "a*",
+            "a>",
+            "a b",
+            &"a".repeat(33),
+        ] {
+            assert!(bad.parse::<Tenant>().is_err(), "{bad}");
+        }
+    }
+}

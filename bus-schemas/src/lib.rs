@@ -1,0 +1,48 @@
+//! Ids, subjects, messages, versions and limits of the Warploom bus: no I/O.
+//!
+//! `docs/wire.md` describes the same for clients in other languages; the golden bytes under
+//! `tests/` hold the two together. The hot four messages ([`Batch`], [`Intent`], [`Order`],
+//! [`Done`]) are small MessagePack arrays around packed little-endian columns, so that decoding
+//! borrows from the message and allocates nothing. All other messages are maps by field name.
+//!
+//! Decoding never panics on any input. It allocates nothing for the hot four but an order's opens
+//! and a done's faults, and else no more than a small multiple of the message's own size.
+
+mod address;
+mod chain;
+mod codec;
+mod column;
+mod control;
+mod data;
+mod error;
+mod hot;
+mod id;
+pub mod limits;
+mod ops;
+mod seal;
+mod settings;
+pub mod subject;
+
+pub use address::Window;
+pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
+pub use codec::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};
+pub use column::{Column, Row};
+pub use control::{
+    Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, OpenAnswer,
+    OpenRequest, Opened, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat, WorkerStatus,
+};
+pub use data::{ClientState, DataChunk, DeviceResult, ResultKind, Staged, WorkerAck};
+pub use error::{Code, Failure};
+pub use hot::{
+    Batch, CostClass, CostRun, Done, DoneReport, Grant, Intent, OpenGrant, Order, Outcome,
+    Received, SessionFault,
+};
+pub use id::{
+    Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
+    LeaderId, ModuleHash, OpNumber, SessionId, Tenant,
+};
+pub use ops::{
+    DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
+};
+pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
+pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};

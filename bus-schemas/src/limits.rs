@@ -1,0 +1,38 @@
+//! The numbers both ends of the bus must agree on.
+
+/// Lowest device address of any window.
+pub const ADDRESS_FIRST: u64 = 0x1000_0000_0000;
+/// First address above every window.
+pub const ADDRESS_LAST: u64 = 0x5000_0000_0000;
+/// Smallest window, bytes.
+pub const WINDOW_MIN_BYTES: u64 = 16 << 30;
+/// Ops in one batch at most.
+pub const BATCH_OPS: u32 = 1024;
+/// Bytes of descriptors and blob in one batch at most.
+pub const BATCH_BYTES: usize = 192 << 10;
+/// A host-to-device copy of at most this many bytes travels inside its batch; a larger one is
+/// staged by [`crate::DataChunk`]s before its op is announced.
+pub const INLINE_BYTES: usize = 16 << 10;
+/// Bytes of one data or result chunk at most.
+pub const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of one staged transfer at most (a module image or one copy).
+pub const TRANSFER_BYTES: u64 = 4 << 30;
+/// Bytes of a kernel's parameters at most, as in CUDA 12.
+pub const PARAM_BYTES: usize = 32_764;
+/// Entry functions of one module that can be named by a launch.
+pub const FUNCTIONS: u32 = 65_536;
+/// Modules loaded by one session at a time.
+pub const MODULES: u32 = 4_096;
+/// Grants in one order message at most.
+pub const ORDER_GRANTS: usize = 512;
+/// Reports in one done message at most.
+pub const DONE_REPORTS: usize = 1_024;
+/// Bytes of one record block at most.
+pub const RECORD_BLOCK_BYTES: usize = 64 << 10;
+/// Largest payload any message of ours has; the broker must allow it.
+pub const MESSAGE_BYTES: usize = 1 << 20;
+/// Ops a session may send to its worker, and announce to its leader, before the first credit of
+/// either reaches it.
+pub const FIRST_OPS: u64 = 1024;
+/// Staged bytes a session may have unacknowledged before the first credit of its worker.
+pub const FIRST_STAGING: u64 = 1 << 20;

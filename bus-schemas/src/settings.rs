@@ -1,0 +1,131 @@
+//! Settings and measurements that travel.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{Message, list};
+use crate::id::{Incarnation, KernelKey, SessionId, Tenant};
+
+/// A tenant as administrators set it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TenantSettings {
+    /// Priority, 0 (highest) to 4.
+    pub priority: u8,
+    /// Share within the priority, 1 to 1000.
+    pub weight: u32,
+    /// Device memory the tenant may hold on one device, bytes; 0 is the device's capacity.
+    pub quota: u64,
+    /// Sessions at a time; 0 is no limit.
+    pub sessions: u32,
+    /// Charged work that may be granted and not done at a time, nanoseconds; 0 is no bound.
+    pub outstanding_ns: u64,
+}
+
+impl Default for TenantSettings {
+    fn default() -> Self {
+        Self {
+            priority: 2,
+            weight: 1,
+            quota: 0,
+            sessions: 0,
+            outstanding_ns: 0,
+        }
+    }
+}
+
+/// How the leader orders, as administrators set it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSettings {
+    /// Charged work granted to a GPU and not done, per priority and above, nanoseconds.
+    pub window_ns: u64,
+    /// A slice is cut when its cost reaches this, nanoseconds.
+    pub quantum_ns: u64,
+    /// Cost of a kernel the profile does not know, nanoseconds.
+    pub unknown_ns: u64,
+    /// Whether measured times make new profile versions. Off, the profile is pinned and the order
+    /// depends on nothing measured.
+    pub learn: bool,
+    /// Percent of a GPU's granted work that lower priorities are left, by priority; 0 is none.
+    pub floors: [u8; 5],
+}
+
+impl Default for ClusterSettings {
+    fn default() -> Self {
+        Self {
+            window_ns: 2_000_000,
+            quantum_ns: 500_000,
+            unknown_ns: 20_000,
+            learn: true,
+            floors: [0; 5],
+        }
+    }
+}
+
+/// Totals of one kernel key since the incarnation began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredKernel {
+    /// The key.
+    pub key: KernelKey,
+    /// Launches.
+    pub count: u64,
+    /// Their device nanoseconds, added up.
+    pub total_ns: u64,
+}
+
+/// Worker to leader: measured times for the next profile version. Only keys that changed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Wire version.
+    pub v: u16,
+    /// The kernels.
+    #[serde(with = "list")]
+    pub kernels: Vec<MeasuredKernel>,
+}
+
+impl Message for Measured {
+    const ARRAY: bool = false;
+}
+
+/// One session's use of a device since the incarnation began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageRow {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// The session.
+    pub session: SessionId,
+    /// Launches run.
+    pub launches: u64,
+    /// SM-nanoseconds: SMs occupied times measured nanoseconds, added up.
+    pub sm_ns: u64,
+    /// Device nanoseconds, overlap split in proportion.
+    pub device_ns: u64,
+    /// Byte-milliseconds resident.
+    pub byte_ms: u64,
+    /// Bytes resident now.
+    pub resident: u64,
+}
+
+/// Worker to everyone in the cluster: metering, absolute totals since the incarnation began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Wire version.
+    pub v: u16,
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// SMs of the device.
+    pub sms: u32,
+    /// Nanoseconds since the incarnation began.
+    pub elapsed_ns: u64,
+    /// Nanoseconds with at least one launch running.
+    pub active_ns: u64,
+    /// Nanoseconds in which a launch was ready and waiting while the device was busy.
+    pub starved_ns: u64,
+    /// SM-nanoseconds of all sessions, closed ones too.
+    pub sm_ns: u64,
+    /// One row a session, closed ones too.
+    #[serde(with = "list")]
+    pub sessions: Vec<UsageRow>,
+}
+
+impl Message for Usage {
+    const ARRAY: bool = false;
+}

@@ -1,0 +1,313 @@
+//! Every subject of the bus, built and parsed here and nowhere else.
+//!
+//! `wl.v1.<cluster>.t.<tenant>.up.…` is what a tenant says, `….dn.…` what it hears, and
+//! `wl.v1.<cluster>.s.…` what leaders and workers say among themselves: permissions are these
+//! three prefixes. Who speaks is read from the subject, never from the payload.
+
+mod connection;
+mod parse;
+
+use crate::id::{Epoch, Incarnation, SessionId, Tenant};
+
+pub use connection::ConnectionName;
+pub use parse::{LeaderSubject, WorkerSubject};
+
+/// The subjects of one cluster. The name obeys a tenant's rules.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subjects {
+    root: String,
+    cluster: Tenant,
+}
+
+/// What a tenant says to leaders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToLeader {
+    /// [`crate::OpenRequest`], a request.
+    Open,
+    /// [`crate::CloseRequest`], a request.
+    Close,
+    /// [`crate::Alive`].
+    Alive,
+    /// [`crate::Intent`] of a session.
+    Intent(SessionId),
+}
+
+/// What a tenant says to a worker, of one of its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToWorker {
+    /// [`crate::Batch`].
+    Batch,
+    /// [`crate::DataChunk`].
+    Data,
+    /// [`crate::ClientState`].
+    State,
+}
+
+/// What a tenant hears of one of its sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToClient {
+    /// [`crate::WorkerAck`] from the worker.
+    Worker,
+    /// [`crate::DeviceResult`] from the worker.
+    Result,
+    /// [`crate::LeaderNotice`] from the leader.
+    Leader,
+    /// [`crate::Rejected`]: about a message that could not be read or belongs to no session.
+    Error,
+}
+
+/// What administrators ask of the leader; requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admin {
+    /// [`crate::StatusRequest`].
+    Status,
+    /// [`crate::Hold`].
+    Hold,
+    /// [`crate::CloseRequest`] of any tenant's session.
+    Kill,
+}
+
+impl Admin {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Status, "status"),
+        (Self::Hold, "hold"),
+        (Self::Kill, "kill"),
+    ];
+
+    fn token(self) -> &'static str {
+        Self::ALL
+            .iter()
+            .find(|(verb, _)| *verb == self)
+            .map_or("", |(_, token)| token)
+    }
+}
+
+impl Subjects {
+    /// The subjects of a cluster.
+    #[must_use]
+    pub fn new(cluster: &Tenant) -> Self {
+        Self {
+            root: format!("wl.v1.{cluster}"),
+            cluster: cluster.clone(),
+        }
+    }
+
+    /// The cluster's name.
+    #[must_use]
+    pub fn cluster(&self) -> &Tenant {
+        &self.cluster
+    }
+
+    /// Everything of the cluster.
+    #[must_use]
+    pub fn all(&self) -> String {
+        format!("{}.>", self.root)
+    }
+
+    /// All a tenant may publish.
+    #[must_use]
+    pub fn tenant_says(&self, tenant: &Tenant) -> String {
+        format!("{}.t.{tenant}.up.>", self.root)
+    }
+
+    /// All a tenant may subscribe to.
+    #[must_use]
+    pub fn tenant_hears(&self, tenant: &Tenant) -> String {
+        format!("{}.t.{tenant}.dn.>", self.root)
+    }
+
+    /// Whether a tenant may hear a subject. The broker does not check reply subjects, so whoever
+    /// answers a tenant's request does: else a tenant could have answers sent to another.
+    #[must_use]
+    pub fn is_heard_by(&self, tenant: &Tenant, subject: &str) -> bool {
+        let mut prefix = self.tenant_hears(tenant);
+        prefix.truncate(prefix.len() - 1);
+        subject
+            .strip_prefix(&prefix)
+            .is_some_and(|rest| !rest.is_empty())
+    }
+
+    /// Prefix of a tenant's reply inboxes.
+    #[must_use]
+    pub fn tenant_inbox(&self, tenant: &Tenant) -> String {
+        format!("{}.t.{tenant}.dn.inbox", self.root)
+    }
+
+    /// Prefix of the cluster user's reply inboxes.
+    #[must_use]
+    pub fn cluster_inbox(&self) -> String {
+        format!("{}.s.inbox", self.root)
+    }
+
+    /// Client to leader.
+    #[must_use]
+    pub fn to_leader(&self, tenant: &Tenant, what: ToLeader) -> String {
+        let root = &self.root;
+        match what {
+            ToLeader::Open => format!("{root}.t.{tenant}.up.l.open"),
+            ToLeader::Close => format!("{root}.t.{tenant}.up.l.close"),
+            ToLeader::Alive => format!("{root}.t.{tenant}.up.l.alive"),
+            ToLeader::Intent(session) => format!("{root}.t.{tenant}.up.l.intent.{session}"),
+        }
+    }
+
+    /// Client to worker.
+    #[must_use]
+    pub fn to_worker(
+        &self,
+        tenant: &Tenant,
+        worker: Incarnation,
+        session: SessionId,
+        what: ToWorker,
+    ) -> String {
+        let verb = match what {
+            ToWorker::Batch => "batch",
+            ToWorker::Data => "data",
+            ToWorker::State => "state",
+        };
+        format!("{}.t.{tenant}.up.w.{worker}.{session}.{verb}", self.root)
+    }
+
+    /// Leader or worker to client, of one session.
+    #[must_use]
+    pub fn to_client(&self, tenant: &Tenant, session: SessionId, what: ToClient) -> String {
+        let verb = match what {
+            ToClient::Worker => "worker",
+            ToClient::Result => "result",
+            ToClient::Leader => "leader",
+            ToClient::Error => "error",
+        };
+        format!("{}.t.{tenant}.dn.{session}.{verb}", self.root)
+    }
+
+    /// All a client hears of one session.
+    #[must_use]
+    pub fn session_hears(&self, tenant: &Tenant, session: SessionId) -> String {
+        format!("{}.t.{tenant}.dn.{session}.*", self.root)
+    }
+
+    /// [`crate::LeaderBeat`] to all clients of a tenant, when a reign begins.
+    #[must_use]
+    pub fn reign(&self, tenant: &Tenant) -> String {
+        format!("{}.t.{tenant}.dn.reign", self.root)
+    }
+
+    /// What every leader candidate subscribes to.
+    #[must_use]
+    pub fn leader_hears(&self) -> Vec<String> {
+        let root = &self.root;
+        vec![
+            format!("{root}.t.*.up.l.>"),
+            format!("{root}.s.l.>"),
+            format!("{root}.s.ctl.*"),
+        ]
+    }
+
+    /// What a worker subscribes to.
+    #[must_use]
+    pub fn worker_hears(&self, worker: Incarnation) -> Vec<String> {
+        let root = &self.root;
+        vec![
+            format!("{root}.t.*.up.w.{worker}.>"),
+            format!("{root}.s.w.{worker}.>"),
+            format!("{root}.s.lost"),
+        ]
+    }
+
+    /// [`crate::Order`], leader to worker.
+    #[must_use]
+    pub fn order(&self, worker: Incarnation) -> String {
+        format!("{}.s.w.{worker}.order", self.root)
+    }
+
+    /// [`crate::Seal`], leader to worker, a request.
+    #[must_use]
+    pub fn seal(&self, worker: Incarnation) -> String {
+        format!("{}.s.w.{worker}.seal", self.root)
+    }
+
+    /// [`crate::Lost`], leader to everyone in the cluster.
+    #[must_use]
+    pub fn lost(&self) -> String {
+        format!("{}.s.lost", self.root)
+    }
+
+    /// [`crate::Done`], worker to leader.
+    #[must_use]
+    pub fn done(&self, worker: Incarnation) -> String {
+        format!("{}.s.l.done.{worker}", self.root)
+    }
+
+    /// [`crate::WorkerBeat`], worker to leaders.
+    #[must_use]
+    pub fn worker_beat(&self, worker: Incarnation) -> String {
+        format!("{}.s.l.worker.{worker}", self.root)
+    }
+
+    /// [`crate::Refusal`], worker to a stale leader.
+    #[must_use]
+    pub fn refusal(&self, worker: Incarnation) -> String {
+        format!("{}.s.l.refusal.{worker}", self.root)
+    }
+
+    /// [`crate::Measured`], worker to leader.
+    #[must_use]
+    pub fn measured(&self, worker: Incarnation) -> String {
+        format!("{}.s.l.measured.{worker}", self.root)
+    }
+
+    /// [`crate::LeaderBeat`], leader to candidates and workers.
+    #[must_use]
+    pub fn leader_beat(&self) -> String {
+        format!("{}.s.l.beat", self.root)
+    }
+
+    /// [`crate::Usage`], worker to whoever meters.
+    #[must_use]
+    pub fn usage(&self, worker: Incarnation) -> String {
+        format!("{}.s.usage.{worker}", self.root)
+    }
+
+    /// [`crate::Usage`] of all workers.
+    #[must_use]
+    pub fn usage_all(&self) -> String {
+        format!("{}.s.usage.*", self.root)
+    }
+
+    /// An administrator's request.
+    #[must_use]
+    pub fn admin(&self, verb: Admin) -> String {
+        format!("{}.s.ctl.{}", self.root, verb.token())
+    }
+
+    /// Blocks of leader inputs of one epoch, in the record stream.
+    #[must_use]
+    pub fn record(&self, epoch: Epoch) -> String {
+        format!("{}.s.record.{epoch}", self.root)
+    }
+
+    /// Everything in the record stream.
+    #[must_use]
+    pub fn record_all(&self) -> String {
+        format!("{}.s.record.*", self.root)
+    }
+
+    /// Name of the record's JetStream stream.
+    #[must_use]
+    pub fn record_stream(&self) -> String {
+        format!("wl-{}-record", self.cluster)
+    }
+
+    /// Name of the KV bucket that holds the lease, at key `leader`.
+    #[must_use]
+    pub fn lease_bucket(&self) -> String {
+        format!("wl-{}-lease", self.cluster)
+    }
+
+    /// Name of the KV bucket that holds tenants (`tenant.<name>`), `settings`, `profile` and
+    /// `placement`.
+    #[must_use]
+    pub fn state_bucket(&self) -> String {
+        format!("wl-{}-state", self.cluster)
+    }
+}

@@ -1,0 +1,228 @@
+//! Subjects read back: who says what.
+
+use super::{Admin, Subjects, ToClient, ToLeader, ToWorker};
+use crate::id::{Incarnation, SessionId, Tenant};
+
+/// A parsed subject that a leader listens to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaderSubject {
+    /// From a tenant.
+    Tenant(Tenant, ToLeader),
+    /// [`crate::Done`] from a worker.
+    Done(Incarnation),
+    /// [`crate::WorkerBeat`].
+    WorkerBeat(Incarnation),
+    /// [`crate::Refusal`] from a worker to a stale order.
+    Refusal(Incarnation),
+    /// [`crate::Measured`] from a worker.
+    Measured(Incarnation),
+    /// [`crate::LeaderBeat`] of some leader.
+    LeaderBeat,
+    /// From an administrator.
+    Admin(Admin),
+}
+
+/// A parsed subject that a worker listens to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkerSubject {
+    /// From a tenant, of one of its sessions.
+    Tenant(Tenant, SessionId, ToWorker),
+    /// [`crate::Order`].
+    Order,
+    /// [`crate::Seal`], a request.
+    Seal,
+    /// [`crate::Lost`].
+    Lost,
+}
+impl Subjects {
+    fn tail<'s>(&self, subject: &'s str) -> Option<&'s str> {
+        subject.strip_prefix(&self.root)?.strip_prefix('.')
+    }
+
+    /// Parses a subject a leader subscribed to; `None` if it is not one.
+    #[must_use]
+    pub fn parse_leader(&self, subject: &str) -> Option<LeaderSubject> {
+        let mut tokens = self.tail(subject)?.split('.');
+        let parsed = match (tokens.next()?, tokens.next()?, tokens.next()?) {
+            ("t", tenant, "up") => {
+                let tenant = tenant.parse().ok()?;
+                let what = match (tokens.next()?, tokens.next()?, tokens.next()) {
+                    ("l", "open", None) => ToLeader::Open,
+                    ("l", "close", None) => ToLeader::Close,
+                    ("l", "alive", None) => ToLeader::Alive,
+                    ("l", "intent", Some(session)) => ToLeader::Intent(session.parse().ok()?),
+                    _ => return None,
+                };
+                LeaderSubject::Tenant(tenant, what)
+            }
+            ("s", "l", "beat") => LeaderSubject::LeaderBeat,
+            ("s", "l", what) => {
+                let worker = tokens.next()?.parse().ok()?;
+                match what {
+                    "done" => LeaderSubject::Done(worker),
+                    "worker" => LeaderSubject::WorkerBeat(worker),
+                    "refusal" => LeaderSubject::Refusal(worker),
+                    "measured" => LeaderSubject::Measured(worker),
+                    _ => return None,
+                }
+            }
+            ("s", "ctl", verb) => {
+                let (verb, _) = Admin::ALL.iter().find(|(_, token)| *token == verb)?;
+                LeaderSubject::Admin(*verb)
+            }
+            _ => return None,
+        };
+        tokens.next().is_none().then_some(parsed)
+    }
+
+    /// Parses a subject a worker subscribed to; `None` if it is not one.
+    #[must_use]
+    pub fn parse_worker(&self, subject: &str) -> Option<WorkerSubject> {
+        let mut tokens = self.tail(subject)?.split('.');
+        let parsed = match (tokens.next()?, tokens.next()?) {
+            ("t", tenant) => {
+                let ("up", "w", _worker) = (tokens.next()?, tokens.next()?, tokens.next()?) else {
+                    return None;
+                };
+                let session = tokens.next()?.parse().ok()?;
+                let what = match tokens.next()? {
+                    "batch" => ToWorker::Batch,
+                    "data" => ToWorker::Data,
+                    "state" => ToWorker::State,
+                    _ => return None,
+                };
+                WorkerSubject::Tenant(tenant.parse().ok()?, session, what)
+            }
+            ("s", "lost") => WorkerSubject::Lost,
+            ("s", "w") => {
+                let _worker = tokens.next()?;
+                match tokens.next()? {
+                    "order" => WorkerSubject::Order,
+                    "seal" => WorkerSubject::Seal,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        tokens.next().is_none().then_some(parsed)
+    }
+
+    /// Parses a subject a client subscribed to, for one session; `None` if it is not one.
+    #[must_use]
+    pub fn parse_client(&self, subject: &str) -> Option<(SessionId, ToClient)> {
+        let mut tokens = self.tail(subject)?.split('.');
+        let ("t", _tenant, "dn") = (tokens.next()?, tokens.next()?, tokens.next()?) else {
+            return None;
+        };
+        let session = tokens.next()?.parse().ok()?;
+        let what = match tokens.next()? {
+            "worker" => ToClient::Worker,
+            "result" => ToClient::Result,
+            "leader" => ToClient::Leader,
+            "error" => ToClient::Error,
+            _ => return None,
+        };
+        tokens.next().is_none().then_some((session, what))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subjects() -> (Subjects, Tenant) {
+        (
+            Subjects::new(&"lab".parse().unwrap()),
+            "chat".parse().unwrap(),
+        )
+    }
+    #[test]
+    fn what_leaders_hear_parses_back() {
+        let (subjects, tenant) = subjects();
+        let session = SessionId(7);
+        for what in [
+            ToLeader::Open,
+            ToLeader::Close,
+            ToLeader::Alive,
+            ToLeader::Intent(session),
+        ] {
+            let subject = subjects.to_leader(&tenant, what);
+            assert!(subject.starts_with(subjects.tenant_says(&tenant).trim_end_matches('>')));
+            let parsed = subjects.parse_leader(&subject);
+            assert_eq!(parsed, Some(LeaderSubject::Tenant(tenant.clone(), what)));
+        }
+        let worker = Incarnation(9);
+        for (subject, parsed) in [
+            (subjects.done(worker), LeaderSubject::Done(worker)),
+            (
+                subjects.worker_beat(worker),
+                LeaderSubject::WorkerBeat(worker),
+            ),
+            (subjects.refusal(worker), LeaderSubject::Refusal(worker)),
+            (subjects.measured(worker), LeaderSubject::Measured(worker)),
+            (subjects.leader_beat(), LeaderSubject::LeaderBeat),
+            (
+                subjects.admin(Admin::Hold),
+                LeaderSubject::Admin(Admin::Hold),
+            ),
+        ] {
+            assert_eq!(subjects.parse_leader(&subject), Some(parsed), "{subject}");
+            assert_eq!(subjects.parse_leader(&format!("{subject}.x")), None);
+        }
+    }
+
+    #[test]
+    fn what_workers_and_clients_hear_parses_back() {
+        let (subjects, tenant) = subjects();
+        let (worker, session) = (Incarnation(9), SessionId(7));
+        for what in [ToWorker::Batch, ToWorker::Data, ToWorker::State] {
+            let subject = subjects.to_worker(&tenant, worker, session, what);
+            let parsed = subjects.parse_worker(&subject);
+            assert_eq!(
+                parsed,
+                Some(WorkerSubject::Tenant(tenant.clone(), session, what))
+            );
+        }
+        assert_eq!(
+            subjects.parse_worker(&subjects.order(worker)),
+            Some(WorkerSubject::Order)
+        );
+        assert_eq!(
+            subjects.parse_worker(&subjects.seal(worker)),
+            Some(WorkerSubject::Seal)
+        );
+        assert_eq!(
+            subjects.parse_worker(&subjects.lost()),
+            Some(WorkerSubject::Lost)
+        );
+        for what in [
+            ToClient::Worker,
+            ToClient::Result,
+            ToClient::Leader,
+            ToClient::Error,
+        ] {
+            let subject = subjects.to_client(&tenant, session, what);
+            assert_eq!(subjects.parse_client(&subject), Some((session, what)));
+        }
+        assert_eq!(
+            subjects.parse_client("wl.v1.other.t.chat.dn.0000000000000007.worker"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_tenant_hears_its_own_prefix_only() {
+        let (subjects, tenant) = subjects();
+        let inbox = subjects.tenant_inbox(&tenant) + ".x";
+        assert!(subjects.is_heard_by(&tenant, &inbox));
+        let other = "chat2".parse().unwrap();
+        for bad in [
+            subjects.tenant_inbox(&other),
+            subjects.lost(),
+            "x".into(),
+            inbox[1..].into(),
+        ] {
+            assert!(!subjects.is_heard_by(&tenant, &bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The bytes of every message, as `docs/wire.md` describes them to other languages. A difference
+//! here is a difference to every client out there. `GOLDEN=write` writes the files of new ones.
+
+mod sample;
+
+use std::path::PathBuf;
+
+use bus_schemas::*;
+
+fn file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.hex"))
+}
+
+/// 32 bytes a line.
+fn to_hex(bytes: &[u8]) -> String {
+    let line = |line: &[u8]| -> String {
+        let digits: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        digits + "\n"
+    };
+    bytes.chunks(32).map(line).collect()
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digits: String = text.split_whitespace().collect();
+    let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("two hex digits");
+    (0..digits.len()).step_by(2).map(byte).collect()
+}
+
+fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let path = file(name);
+    if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") && !path.exists() {
+        std::fs::write(&path, to_hex(bytes)).expect("written");
+    }
+    let text = std::fs::read_to_string(&path).expect("GOLDEN=write makes the file of a new one");
+    from_hex(&text)
+}
+
+#[test]
+fn every_message_is_written_and_read_as_ever() {
+    macro_rules! check {
+        ($name:ident, $type:ty, $value:expr) => {{
+            let name = stringify!($name);
+            // A match, so that what a message borrows lives as long as it.
+            match $value {
+                value => {
+                    let bytes = encode(&value);
+                    let kept = golden(name, &bytes);
+                    assert_eq!(
+                        to_hex(&bytes),
+                        to_hex(&kept),
+                        "{name} is written differently"
+                    );
+                    let read: $type =
+                        decode(&kept).unwrap_or_else(|error| panic!("{name}: {error}"));
+                    assert_eq!(
+                        format!("{read:?}"),
+                        format!("{value:?}"),
+                        "{name} is read differently"
+                    );
+                }
+            }
+        }};
+    }
+    for_every_message!(check);
+}
+
+#[test]
+fn a_newer_version_is_told_apart_from_nonsense() {
+    let bytes = encode(&Hold {
+        v: WIRE_VERSION + 1,
+        held: true,
+    });
+    let newer = Err(MessageError::Newer {
+        got: WIRE_VERSION + 1,
+    });
+    assert_eq!(decode::<Hold>(&bytes), newer);
+    let bytes = encode(&ClientState {
+        v: 300,
+        sent: 1,
+        results: 0,
+    });
+    assert_eq!(
+        decode::<ClientState>(&bytes),
+        Err(MessageError::Newer { got: 300 })
+    );
+    assert!(matches!(
+        decode::<Hold>(b"hello"),
+        Err(MessageError::Malformed(_))
+    ));
+    assert!(matches!(
+        decode::<Hold>(b""),
+        Err(MessageError::Malformed(_))
+    ));
+}
+
+#[test]
+fn maps_may_have_fields_that_we_do_not_know() {
+    let mut bytes = encode(&sample::hold());
+    // A map of two fields becomes one of three.
+    assert_eq!(bytes[0], 0x82);
+    bytes[0] = 0x83;
+    bytes.extend(b"\xa5added\x93\x01\xc0\xa1x");
+    assert_eq!(decode::<Hold>(&bytes), Ok(sample::hold()));
+}
+
+#[test]
+fn the_batch_holds_one_op_of_every_kind() {
+    let columns = sample::columns();
+    let batch = sample::batch(&columns);
+    let read: Vec<_> = batch
+        .ops()
+        .expect("ops")
+        .iter()
+        .map(|one| (one.op, one.stream, one.payload.to_vec()))
+        .collect();
+    assert_eq!(read, sample::ops());
+}
+
+#[test]
+fn kernel_keys_are_what_the_wire_says() {
+    let hash = ModuleHash::of(b".version 8.0");
+    let function = FunctionFingerprint::new(&hash, "saxpy");
+    let key = function.key([8, 1, 1], [128, 1, 1], 0);
+    let worked = format!("{hash}\n{:016x}\n{key}\n", function.0);
+    assert_eq!(worked, include_str!("golden/kernel_key.txt"));
+}
+
+#[test]
+fn the_documentation_shows_these_bytes() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let page = std::fs::read_to_string(folder.join("../docs/wire.md")).expect("docs/wire.md");
+    let mut shown = 0;
+    for entry in std::fs::read_dir(folder.join("tests/golden")).expect("the golden files") {
+        let path = entry.expect("an entry").path();
+        let text = std::fs::read_to_string(&path).expect("a golden file");
+        assert!(
+            page.contains(&format!("```\n{text}```\n")),
+            "{path:?} is not in docs/wire.md"
+        );
+        shown += 1;
+    }
+    assert!(shown > 20, "{shown}");
+}

@@ -1,0 +1,235 @@
+//! Device addresses, picked by the client.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Code, Failure, Window};
+
+/// Every allocation begins at a multiple of this.
+const GRAIN: u64 = 256;
+/// An allocation of at least this many bytes begins at a multiple of it.
+const LARGE: u64 = 2 << 20;
+
+/// Picks the addresses of one session's allocations: best fit in the lower 15/16 of its window
+/// (the rest is the worker's). An address may be given out again as soon as it is freed, though
+/// earlier ops still use it: the session's ops run in order.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    // The same free ranges twice: by address to join neighbours, by size to find the best fit.
+    free: BTreeMap<u64, u64>,
+    by_size: BTreeSet<(u64, u64)>,
+    // Address -> (bytes taken, bytes asked for).
+    live: BTreeMap<u64, (u64, u64)>,
+    /// Where the worker puts module variables.
+    worker: (u64, u64),
+    quota: u64,
+    held: u64,
+}
+
+impl Addresses {
+    /// The addresses of a window. `quota` bounds the bytes held; the worker has the last word on
+    /// it, for the tenant may have other sessions there.
+    #[must_use]
+    pub fn new(window: Window, quota: u64) -> Self {
+        let mut addresses = Self {
+            free: BTreeMap::new(),
+            by_size: BTreeSet::new(),
+            live: BTreeMap::new(),
+            worker: (
+                window.base.saturating_add(window.size / 16 * 15),
+                window.end(),
+            ),
+            quota,
+            held: 0,
+        };
+        let first = window.base.next_multiple_of(GRAIN);
+        let end = addresses.worker.0 / GRAIN * GRAIN;
+        if first < end {
+            addresses.put(first, end - first);
+        }
+        addresses
+    }
+
+    /// Bytes held now, as they were asked for.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Finds room for `bytes` bytes and returns its first address: a multiple of 256, of 2 MiB
+    /// where `bytes` is at least that.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for no bytes, [`Code::Quota`] above the quota, [`Code::OutOfMemory`]
+    /// where the window has no such range.
+    pub fn alloc(&mut self, bytes: u64) -> Result<u64, Failure> {
+        if bytes == 0 {
+            return Err(Failure::new(Code::BadAddress, "an allocation of 0 bytes"));
+        }
+        if bytes > self.quota.saturating_sub(self.held) {
+            let detail = format!(
+                "{bytes} bytes asked for, {} of the quota of {} bytes are held",
+                self.held, self.quota
+            );
+            return Err(Failure::new(Code::Quota, detail));
+        }
+        let align = if bytes >= LARGE { LARGE } else { GRAIN };
+        let Some((start, size, address, need)) = self.fit(bytes, align) else {
+            let detail = format!("no {bytes} bytes in a row are free in the session's window");
+            return Err(Failure::new(Code::OutOfMemory, detail));
+        };
+        self.take(start, size);
+        if start < address {
+            self.put(start, address - start);
+        }
+        if address + need < start + size {
+            self.put(address + need, start + size - (address + need));
+        }
+        self.live.insert(address, (need, bytes));
+        self.held += bytes;
+        Ok(address)
+    }
+
+    /// Gives the allocation that begins at `address` back and returns its bytes.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where none begins there.
+    pub fn free(&mut self, address: u64) -> Result<u64, Failure> {
+        let Some((taken, asked)) = self.live.remove(&address) else {
+            let detail = format!("no allocation begins at {address:#x}");
+            return Err(Failure::new(Code::BadAddress, detail));
+        };
+        self.held -= asked;
+        let (mut start, mut size) = (address, taken);
+        if let Some((&before, &length)) = self.free.range(..address).next_back()
+            && before + length == start
+        {
+            self.take(before, length);
+            (start, size) = (before, size + length);
+        }
+        if let Some(&length) = self.free.get(&(address + taken)) {
+            self.take(address + taken, length);
+            size += length;
+        }
+        self.put(start, size);
+        Ok(asked)
+    }
+
+    /// Whether `bytes` bytes at `address` lie within one allocation, or where the worker puts
+    /// module variables, which only it knows.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where they do not.
+    pub fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let end = address.checked_add(bytes);
+        let (first, last) = self.worker;
+        let of_worker = address >= first && end.is_some_and(|end| end <= last);
+        let allocation = self.live.range(..=address).next_back();
+        let within = allocation
+            .is_some_and(|(start, (_, asked))| end.is_some_and(|end| end <= start + asked));
+        if of_worker || within {
+            return Ok(());
+        }
+        let detail = format!("{bytes} bytes at {address:#x} do not lie in one allocation");
+        Err(Failure::new(Code::BadAddress, detail))
+    }
+
+    /// The smallest free range that holds `bytes` at `align`: (its start, its size, the address
+    /// in it, the bytes to take).
+    fn fit(&self, bytes: u64, align: u64) -> Option<(u64, u64, u64, u64)> {
+        let need = bytes.checked_next_multiple_of(GRAIN)?;
+        self.by_size.range((need, 0)..).find_map(|&(size, start)| {
+            let address = start.checked_next_multiple_of(align)?;
+            let fits = (address - start).checked_add(need)? <= size;
+            fits.then_some((start, size, address, need))
+        })
+    }
+
+    fn put(&mut self, start: u64, size: u64) {
+        self.free.insert(start, size);
+        self.by_size.insert((size, start));
+    }
+
+    fn take(&mut self, start: u64, size: u64) {
+        self.free.remove(&start);
+        self.by_size.remove(&(size, start));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const WINDOW: Window = Window {
+        base: 0x1000_0000_0000,
+        size: 64 << 20,
+    };
+
+    #[test]
+    fn refusals_name_their_reason() {
+        let mut addresses = Addresses::new(WINDOW, 8 << 20);
+        assert_eq!(addresses.alloc(0).unwrap_err().code, Code::BadAddress);
+        let address = addresses.alloc(8 << 20).unwrap();
+        assert_eq!(addresses.alloc(1).unwrap_err().code, Code::Quota);
+        assert_eq!(
+            addresses.free(address + 256).unwrap_err().code,
+            Code::BadAddress
+        );
+        assert_eq!(addresses.check(address + 1, (8 << 20) - 1), Ok(()));
+        assert_eq!(addresses.check(WINDOW.end() - 8, 8), Ok(()));
+        for (start, bytes) in [
+            (address - 1, 2),
+            (address + 1, 8 << 20),
+            (WINDOW.end() - 8, 9),
+        ] {
+            assert!(addresses.check(start, bytes).is_err(), "{start:x} {bytes}");
+        }
+        assert_eq!(addresses.free(address), Ok(8 << 20));
+        assert!(addresses.check(address, 1).is_err());
+        assert_eq!(addresses.free(address).unwrap_err().code, Code::BadAddress);
+        let mut addresses = Addresses::new(WINDOW, u64::MAX);
+        assert_eq!(
+            addresses.alloc(u64::MAX).unwrap_err().code,
+            Code::OutOfMemory
+        );
+        assert_eq!(
+            addresses.alloc(61 << 20).unwrap_err().code,
+            Code::OutOfMemory
+        );
+        assert!(addresses.alloc(60 << 20).is_ok());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn allocations_are_aligned_inside_and_apart(
+            steps in prop::collection::vec((any::<bool>(), 1_u64..6 << 20, any::<prop::sample::Index>()), 1..200),
+        ) {
+            let mut addresses = Addresses::new(WINDOW, 48 << 20);
+            let mut live: Vec<(u64, u64)> = Vec::new();
+            for (free, bytes, pick) in steps {
+                if free && !live.is_empty() {
+                    let (address, bytes) = live.swap_remove(pick.index(live.len()));
+                    prop_assert_eq!(addresses.free(address), Ok(bytes));
+                } else if let Ok(address) = addresses.alloc(bytes) {
+                    let align = if bytes >= LARGE { LARGE } else { GRAIN };
+                    prop_assert!(address.is_multiple_of(align));
+                    prop_assert!(address >= WINDOW.base);
+                    prop_assert!(address + bytes <= WINDOW.base + WINDOW.size / 16 * 15);
+                    for &(other, length) in &live {
+                        prop_assert!(address + bytes <= other || other + length <= address);
+                    }
+                    live.push((address, bytes));
+                }
+                prop_assert_eq!(addresses.held(), live.iter().map(|(_, bytes)| bytes).sum::<u64>());
+            }
+            for (address, _) in live {
+                addresses.free(address).unwrap();
+            }
+            // Everything has grown together again.
+            prop_assert!(addresses.alloc(48 << 20).is_ok());
+        }
+    }
+}

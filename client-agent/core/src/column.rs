@@ -1,0 +1,98 @@
+//! Ops that are in no batch yet, as the columns of the batches they will be in.
+
+use std::ops::Range;
+
+use bus_schemas::{DESCRIPTOR_BYTES, Op, write_descriptor};
+
+/// Packed descriptors and payloads, appended at the end and cut off at the front.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    descriptors: Vec<u8>,
+    blob: Vec<u8>,
+    /// Bytes of either that were cut off.
+    cut: (usize, usize),
+}
+
+/// The ranges of one batch's columns.
+pub(crate) struct Cut {
+    pub(crate) count: u32,
+    descriptors: Range<usize>,
+    blob: Range<usize>,
+}
+
+impl Columns {
+    /// Appends an op.
+    #[inline]
+    pub(crate) fn push(&mut self, op: &Op, stream: u16, payload: &[u8]) {
+        write_descriptor(op, stream, payload.len() as u32, &mut self.descriptors);
+        self.blob.extend_from_slice(payload);
+    }
+
+    /// Ops there are.
+    #[inline]
+    pub(crate) fn ops(&self) -> usize {
+        (self.descriptors.len() - self.cut.0) / DESCRIPTOR_BYTES
+    }
+
+    /// Bytes there are.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.descriptors.len() - self.cut.0 + self.blob.len() - self.cut.1
+    }
+
+    /// The first ops: at most `ops`, and no further op once they have `bytes` bytes.
+    pub(crate) fn front(&self, ops: usize, bytes: usize) -> Cut {
+        let (start, blob) = self.cut;
+        let (mut count, mut payload, mut size) = (0, 0, 0);
+        let rest = self.descriptors.get(start..).unwrap_or_default();
+        for descriptor in rest.chunks_exact(DESCRIPTOR_BYTES).take(ops) {
+            if size >= bytes {
+                break;
+            }
+            let length = payload_bytes(descriptor);
+            count += 1;
+            payload += length;
+            size += DESCRIPTOR_BYTES + length;
+        }
+        Cut {
+            count,
+            descriptors: start..start + count as usize * DESCRIPTOR_BYTES,
+            blob: blob..blob + payload,
+        }
+    }
+
+    /// The descriptors and payloads of a cut.
+    pub(crate) fn slices(&self, cut: &Cut) -> (&[u8], &[u8]) {
+        (
+            &self.descriptors[cut.descriptors.clone()],
+            &self.blob[cut.blob.clone()],
+        )
+    }
+
+    /// Cuts them off.
+    pub(crate) fn remove(&mut self, cut: &Cut) {
+        self.cut = (cut.descriptors.end, cut.blob.end);
+        if self.cut.0 == self.descriptors.len() {
+            self.clear();
+        } else if self.cut.0 > self.descriptors.len() / 2 {
+            // Moving the smaller half keeps the cost of an op constant.
+            self.descriptors.drain(..self.cut.0);
+            self.blob.drain(..self.cut.1);
+            self.cut = (0, 0);
+        }
+    }
+
+    /// Drops all ops, keeping the memory.
+    pub(crate) fn clear(&mut self) {
+        self.descriptors.clear();
+        self.blob.clear();
+        self.cut = (0, 0);
+    }
+}
+
+fn payload_bytes(descriptor: &[u8]) -> usize {
+    match descriptor {
+        [_, _, _, _, a, b, c, d, ..] => u32::from_le_bytes([*a, *b, *c, *d]) as usize,
+        _ => 0,
+    }
+}

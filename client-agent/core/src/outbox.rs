@@ -1,0 +1,352 @@
+//! One session's program order on its way out.
+
+mod flow;
+
+use std::collections::VecDeque;
+
+use bus_schemas::{
+    Batch, ClientState, CloseReason, CloseRequest, Code, Column, CostRun, DeviceResult, Epoch,
+    Failure, Intent, KernelKey, LeaderId, LeaderNotice, ModuleHash, Op, OpNumber, ResultKind,
+    WIRE_VERSION, WorkerAck, limits,
+};
+use bytes::Bytes;
+
+use crate::buffer::Buffers;
+use crate::column::Columns;
+use crate::event::{Action, Event, Nanos, OutboxSettings, PushError};
+use crate::result::{Part, Results};
+use crate::retry::Retry;
+use crate::run::Runs;
+use crate::transfer::{Chunk, Transfers};
+
+/// Batches sent again at a time: the worker's answer brings the next.
+const RESENT: usize = 8;
+
+/// Transfers that may be unfinished at a time: half of what a worker keeps track of.
+const TRANSFERS: u64 = 512;
+
+/// A batch that the worker has not received.
+#[derive(Debug)]
+struct Sent {
+    bytes: Bytes,
+    first: OpNumber,
+    last: OpNumber,
+    /// Bytes of its descriptors and payloads.
+    size: usize,
+}
+
+/// Why the outbox takes no op.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    Open,
+    /// The session is to be closed.
+    Closing(CloseReason),
+    /// The leader was asked to close it.
+    Asked(CloseReason),
+    Ended,
+}
+
+/// One session's ops from the program to the worker and the leader, and the results back.
+///
+/// Memory is bounded: by [`OutboxSettings::unreceived_bytes`], by
+/// [`OutboxSettings::staged_bytes`], by what the worker's credit lets be received and not done
+/// (32 bytes for ops of equal cost in a row), and by the results the program asked for.
+#[derive(Debug)]
+pub struct Outbox {
+    settings: OutboxSettings,
+    state: State,
+    failure: Option<Failure>,
+    // Ops in order: pushed, in a batch, received by the worker, done.
+    last: OpNumber,
+    sent_through: OpNumber,
+    received: OpNumber,
+    done: OpNumber,
+    /// The last op whose batch must not wait.
+    urgent: OpNumber,
+    columns: Columns,
+    sent: VecDeque<Sent>,
+    unreceived: usize,
+    send_through: OpNumber,
+    transfers: Transfers,
+    /// Ops that may be announced only once a transfer is whole.
+    gates: VecDeque<(OpNumber, u64)>,
+    /// Copies that are not done and their transfers: the worker keeps those until then.
+    copies: VecDeque<(OpNumber, u64)>,
+    /// A transfer found no room.
+    starved: bool,
+    // What the leader of the newest epoch has.
+    epoch: Epoch,
+    leader: LeaderId,
+    /// When the worker, or the leader of that epoch, was last heard.
+    heard_at: Nanos,
+    queued: OpNumber,
+    queue_through: OpNumber,
+    /// The last op announced, in this epoch or before.
+    announced: OpNumber,
+    runs: Runs,
+    results: Results,
+    /// Results the worker was last told of.
+    results_told: u64,
+    to_worker: Retry,
+    to_leader: Retry,
+    from_worker: Retry,
+    tell_results: Retry,
+    batches: Buffers,
+    notes: Buffers,
+    rows: Vec<u8>,
+}
+
+impl Outbox {
+    /// An outbox with nothing pushed.
+    #[must_use]
+    pub fn new(settings: OutboxSettings) -> Self {
+        let settings = settings.checked();
+        let retry = Retry::new(settings.resend_first, settings.resend_most);
+        Self {
+            state: State::Open,
+            failure: None,
+            last: 0,
+            sent_through: 0,
+            received: 0,
+            done: 0,
+            urgent: 0,
+            columns: Columns::default(),
+            sent: VecDeque::new(),
+            unreceived: 0,
+            send_through: limits::FIRST_OPS,
+            transfers: Transfers::new(),
+            gates: VecDeque::new(),
+            copies: VecDeque::new(),
+            starved: false,
+            epoch: settings.epoch,
+            leader: settings.leader,
+            heard_at: 0,
+            queued: 0,
+            queue_through: limits::FIRST_OPS,
+            announced: 0,
+            runs: Runs::new(),
+            results: Results::default(),
+            results_told: 0,
+            to_worker: retry.clone(),
+            to_leader: retry.clone(),
+            from_worker: retry.clone(),
+            tell_results: retry,
+            batches: Buffers::default(),
+            notes: Buffers::default(),
+            rows: Vec::new(),
+            settings,
+        }
+    }
+
+    /// Appends an op to the program order and returns its number. `payload` is a launch's
+    /// parameters or an inline copy's bytes; `key` is a launch's kernel key and ignored otherwise.
+    /// Nothing is allocated once the columns have grown to the program's bursts.
+    ///
+    /// # Errors
+    /// [`PushError`]; the op is not taken then.
+    #[inline]
+    pub fn push(
+        &mut self,
+        op: &Op,
+        stream: u16,
+        payload: &[u8],
+        key: KernelKey,
+    ) -> Result<OpNumber, PushError> {
+        if self.state != State::Open || self.failure.is_some() {
+            return Err(self.refusal());
+        }
+        if !self.has_room() {
+            return Err(PushError::Full);
+        }
+        self.check(op, payload).map_err(PushError::Invalid)?;
+        let number = self.last + 1;
+        match *op {
+            Op::Launch(_) => {}
+            Op::Sync => self.expect(number, ResultKind::Sync, 0),
+            Op::CopyOut { bytes, .. } => self.expect(number, ResultKind::CopyOut, bytes),
+            Op::CopyIn { transfer, .. } if transfer != 0 => {
+                self.gates.push_back((number, transfer));
+                self.copies.push_back((number, transfer));
+            }
+            Op::LoadModule { hash, .. } => {
+                let transfer = self.transfers.module(&hash);
+                self.gates
+                    .extend(transfer.map(|transfer| (number, transfer)));
+            }
+            _ => {}
+        }
+        self.last = number;
+        self.columns.push(op, stream, payload);
+        self.runs.push(number, CostRun::of(op, key));
+        Ok(number)
+    }
+
+    /// Takes bytes that do not fit a batch and returns their transfer's number, to be named by the
+    /// copy pushed next; `module` is the hash of a module image, to be pushed as
+    /// [`Op::LoadModule`].
+    ///
+    /// # Errors
+    /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
+    pub fn stage(&mut self, bytes: Bytes, module: Option<ModuleHash>) -> Result<u64, PushError> {
+        if self.state != State::Open || self.failure.is_some() {
+            return Err(self.refusal());
+        }
+        if bytes.is_empty() || bytes.len() as u64 > limits::TRANSFER_BYTES {
+            return Err(PushError::Invalid("a transfer has 1 byte to 4 GiB"));
+        }
+        self.starved = !self.has_staging_room();
+        if self.starved {
+            return Err(PushError::Full);
+        }
+        Ok(self.transfers.add(bytes, module))
+    }
+
+    /// Whether what was pushed is to be sent now: there is a sync in it, or enough, or nothing
+    /// else is on its way. Cheap; ask after every push.
+    #[inline]
+    #[must_use]
+    pub fn wants_flush(&self) -> bool {
+        let pending = self.last > self.sent_through && self.is_due();
+        // Without credit a flush does no more than begin to wait for it.
+        pending && (self.sent_through < self.send_through || self.to_worker.due().is_none())
+            || self.transfers.has_new()
+    }
+
+    /// Whether a wanted flush may wait a moment for more ops to join: nobody waits for an answer to
+    /// what was pushed, and it does not fill a batch.
+    #[inline]
+    #[must_use]
+    pub fn may_linger(&self) -> bool {
+        !self.is_full_or_urgent() && !self.transfers.has_new()
+    }
+
+    /// Tells the outbox what happened and appends what is to be done, in order.
+    pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
+        if self.state == State::Ended {
+            return;
+        }
+        if self.heard_at == 0 {
+            self.heard_at = now;
+        }
+        let mut flush = false;
+        match event {
+            Event::Flush => flush = true,
+            Event::WorkerAck(ack) => self.on_ack(now, ack, actions),
+            Event::LeaderNotice(notice) => self.on_notice(now, notice, actions),
+            Event::Result(part) => self.on_result(now, &part, actions),
+            Event::Error(failure) => self.on_error(failure, actions),
+            Event::Reign(beat) => self.on_epoch(now, beat.epoch, beat.leader),
+            Event::Reconnected => {
+                for retry in self.retries_mut() {
+                    retry.hurry(now);
+                }
+            }
+            Event::Tick => {}
+            Event::Close(reason) => {
+                if self.state == State::Open {
+                    self.state = State::Closing(reason);
+                    flush = true;
+                }
+            }
+        }
+        if self.state == State::Ended {
+            return;
+        }
+        self.resend(now, actions);
+        self.advance(now, flush, actions);
+    }
+
+    /// When [`Event::Tick`] is due, if nothing else happens before.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        let retries = [
+            &self.to_worker,
+            &self.to_leader,
+            &self.from_worker,
+            &self.tell_results,
+        ];
+        retries.into_iter().filter_map(Retry::due).min()
+    }
+
+    /// Encodes the chunk of an [`Action::PublishChunk`] behind what `out` holds; false where it is
+    /// no longer needed.
+    #[must_use]
+    pub fn write_chunk(&self, transfer: u64, offset: u64, len: u32, out: &mut Vec<u8>) -> bool {
+        let chunk = Chunk {
+            transfer,
+            offset,
+            len,
+        };
+        self.transfers.write(chunk, out)
+    }
+
+    /// Whether the next op finds room.
+    #[inline]
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.columns.bytes() + self.unreceived < self.settings.unreceived_bytes
+    }
+
+    /// Whether the next transfer finds room.
+    #[must_use]
+    pub fn has_staging_room(&self) -> bool {
+        let copied = self.copies.front().map_or(u64::MAX, |copy| copy.1);
+        let unfinished = copied.min(self.transfers.first());
+        self.transfers.unreceived() < self.settings.staged_bytes
+            && self.transfers.next() - unfinished < TRANSFERS
+    }
+
+    /// Number of the last op pushed.
+    #[must_use]
+    pub fn last(&self) -> OpNumber {
+        self.last
+    }
+
+    /// Number of the last op sent to the worker.
+    #[must_use]
+    pub fn sent(&self) -> OpNumber {
+        self.sent_through
+    }
+
+    /// Ops received by the worker without a gap.
+    #[must_use]
+    pub fn received(&self) -> OpNumber {
+        self.received
+    }
+
+    /// Ops that the leader has the intents of, without a gap, as far as is known.
+    #[must_use]
+    pub fn queued(&self) -> OpNumber {
+        self.queued
+    }
+
+    /// Ops done without a gap, as far as is known.
+    #[must_use]
+    pub fn done(&self) -> OpNumber {
+        self.done
+    }
+
+    /// Results delivered.
+    #[must_use]
+    pub fn results(&self) -> u64 {
+        self.results.delivered()
+    }
+
+    /// The newest epoch heard of, and its leader.
+    #[must_use]
+    pub fn epoch(&self) -> (Epoch, LeaderId) {
+        (self.epoch, self.leader)
+    }
+
+    /// Why the session can run no more, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Whether the session has ended.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.state == State::Ended
+    }
+}

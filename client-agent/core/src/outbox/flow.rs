@@ -1,0 +1,404 @@
+//! How an outbox answers events: credit, acknowledgements, resend, epochs, the end.
+
+use super::*;
+
+/// Nothing was heard from the session's worker, or from the leader it knows, for so long: another
+/// leader's word that the session is gone is taken, whatever its epoch.
+const FORGOTTEN: Nanos = 10_000_000_000;
+
+impl Outbox {
+    /// Whether an op is one that a worker takes.
+    #[inline]
+    pub(super) fn check(&self, op: &Op, payload: &[u8]) -> Result<(), &'static str> {
+        let fits = match *op {
+            Op::Launch(launch) => {
+                if launch.module >= limits::MODULES || launch.function >= limits::FUNCTIONS {
+                    return Err("module slot or function index out of range");
+                }
+                payload.len() <= limits::PARAM_BYTES
+            }
+            Op::CopyIn {
+                bytes, transfer: 0, ..
+            } => payload.len() as u64 == bytes && payload.len() <= limits::INLINE_BYTES,
+            Op::CopyIn {
+                bytes, transfer, ..
+            } => payload.is_empty() && self.transfers.fits(transfer, bytes),
+            Op::LoadModule { slot, .. } | Op::UnloadModule { slot } if slot >= limits::MODULES => {
+                return Err("module slot out of range");
+            }
+            Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {
+                return Err("element width is not 1, 2 or 4");
+            }
+            _ => payload.is_empty(),
+        };
+        fits.then_some(())
+            .ok_or("payload length does not fit the op")
+    }
+
+    #[cold]
+    pub(super) fn refusal(&self) -> PushError {
+        match &self.failure {
+            Some(failure) => PushError::Failed(failure.clone()),
+            None => PushError::Closed,
+        }
+    }
+
+    #[inline]
+    pub(super) fn expect(&mut self, op: OpNumber, kind: ResultKind, total: u64) {
+        self.results.expect(op, kind, total);
+        self.urgent = op;
+    }
+
+    /// Whether what is pending must not wait for company.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.sent.is_empty() || self.is_full_or_urgent()
+    }
+
+    #[inline]
+    pub(super) fn is_full_or_urgent(&self) -> bool {
+        self.sent_through < self.urgent
+            || self.columns.ops() >= self.settings.flush_ops as usize
+            || self.columns.bytes() >= self.settings.flush_bytes
+    }
+
+    pub(super) fn retries_mut(&mut self) -> [&mut Retry; 4] {
+        [
+            &mut self.to_worker,
+            &mut self.to_leader,
+            &mut self.from_worker,
+            &mut self.tell_results,
+        ]
+    }
+
+    pub(super) fn on_ack(&mut self, now: Nanos, ack: &WorkerAck<'_>, actions: &mut Vec<Action>) {
+        self.heard_at = now;
+        // The worker obeys one leader of an epoch, so its word on who that is counts.
+        if ack.epoch > self.epoch || (ack.epoch == self.epoch && ack.leader != self.leader) {
+            self.begin_epoch(now, ack.epoch, ack.leader);
+        }
+        let mut moved = ack.send_through > self.send_through;
+        self.send_through = self.send_through.max(ack.send_through);
+        let received = ack.received.min(self.sent_through);
+        if received > self.received {
+            moved = true;
+            self.received = received;
+            while let Some(batch) = self.sent.pop_front_if(|batch| batch.last <= received) {
+                self.unreceived -= batch.size;
+            }
+        }
+        let done = ack.done.min(self.received);
+        if done > self.done {
+            self.done = done;
+            // What is done was granted, so it was queued.
+            self.raise_queued(now, done);
+            // The last one stays: asking a leader where it stands repeats it.
+            self.runs.forget(done - 1);
+            let gone = |(op, _): &mut (OpNumber, u64)| *op <= done;
+            while self.copies.pop_front_if(gone).is_some() {}
+        }
+        if self.transfers.acknowledge(ack.staging, ack.staged.iter()) {
+            moved = true;
+            let transfers = &self.transfers;
+            let whole = |(_, transfer): &mut (OpNumber, u64)| transfers.is_whole(*transfer);
+            while self.gates.pop_front_if(whole).is_some() {}
+        }
+        if moved {
+            self.to_worker.progress(now);
+        }
+        if let Some(failure) = &ack.failure {
+            self.fail(ack.failed_op, failure.clone(), actions);
+        }
+    }
+
+    pub(super) fn on_notice(
+        &mut self,
+        now: Nanos,
+        notice: &LeaderNotice,
+        actions: &mut Vec<Action>,
+    ) {
+        self.on_epoch(now, notice.epoch, notice.leader);
+        if (notice.epoch, notice.leader) != (self.epoch, self.leader) {
+            // A cluster that lost its store and its workers begins again with low epochs. Nobody
+            // else is left to say that the session is gone.
+            let forgotten = now.saturating_sub(self.heard_at) >= FORGOTTEN;
+            if let Some(failure) = notice.ended.as_ref().filter(|_| forgotten) {
+                self.end(failure.clone(), actions);
+            }
+            return;
+        }
+        self.heard_at = now;
+        self.raise_queued(now, notice.queued.min(self.last));
+        if notice.queue_through > self.queue_through {
+            self.queue_through = notice.queue_through;
+            self.to_leader.progress(now);
+        }
+        if let Some(failure) = &notice.ended {
+            self.end(failure.clone(), actions);
+        }
+    }
+
+    pub(super) fn on_result(
+        &mut self,
+        now: Nanos,
+        part: &DeviceResult<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.failure.is_some() {
+            return;
+        }
+        match self.results.take(part, actions) {
+            Part::New => self.from_worker.progress(now),
+            // The worker sends what it believes we lack: tell it again.
+            Part::Old => {
+                let before = self.results.delivered().saturating_sub(1);
+                self.results_told = self.results_told.min(before);
+            }
+            Part::Wrong => {
+                let detail = format!(
+                    "the worker's result {} for op {} is not what was asked for",
+                    part.number, part.op
+                );
+                self.fail(part.op, Failure::new(Code::Protocol, detail), actions);
+            }
+        }
+    }
+
+    pub(super) fn on_error(&mut self, failure: Failure, actions: &mut Vec<Action>) {
+        match failure.code {
+            Code::SessionGone => self.end(failure, actions),
+            _ if failure.retryable => {}
+            _ => self.fail(0, failure, actions),
+        }
+    }
+
+    /// Some leader says that it reigns. Of one epoch the first to say so counts.
+    pub(super) fn on_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
+        if epoch > self.epoch {
+            self.begin_epoch(now, epoch, leader);
+        }
+    }
+
+    /// A new leader knows of what its workers accepted, which is at least what is done: all above
+    /// is announced again.
+    fn begin_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
+        (self.epoch, self.leader) = (epoch, leader);
+        self.queued = self.done;
+        self.queue_through = self.done + limits::FIRST_OPS;
+        self.runs.seek(self.done + 1);
+        self.to_leader.hurry(now);
+    }
+
+    fn raise_queued(&mut self, now: Nanos, queued: OpNumber) {
+        if queued > self.queued {
+            self.queued = queued;
+            self.runs.seek(self.runs.next().max(queued + 1));
+            self.to_leader.progress(now);
+        }
+    }
+
+    /// Nothing more runs: whoever waits is told why, and nothing is sent but the close.
+    fn fail(&mut self, op: OpNumber, failure: Failure, actions: &mut Vec<Action>) {
+        if self.failure.is_some() {
+            return;
+        }
+        self.failure = Some(failure.clone());
+        self.columns = Columns::default();
+        self.sent = VecDeque::new();
+        self.unreceived = 0;
+        self.transfers.clear();
+        self.gates = VecDeque::new();
+        self.copies = VecDeque::new();
+        self.runs.clear();
+        self.results.clear();
+        self.batches = Buffers::default();
+        actions.push(Action::Failed { op, failure });
+    }
+
+    fn end(&mut self, failure: Failure, actions: &mut Vec<Action>) {
+        let asked = matches!(self.state, State::Asked(_));
+        if !asked || self.results.first_waiting().is_some() {
+            self.fail(0, failure, actions);
+        }
+        self.state = State::Ended;
+        for retry in self.retries_mut() {
+            retry.arm(0, false);
+        }
+        self.notes = Buffers::default();
+        actions.push(Action::Ended);
+    }
+
+    /// Sends again what was due.
+    pub(super) fn resend(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let mut tell = false;
+        if self.to_worker.fire(now) {
+            actions.extend(
+                self.sent
+                    .iter()
+                    .take(RESENT)
+                    .map(|sent| Action::PublishBatch {
+                        bytes: sent.bytes.clone(),
+                        first: sent.first,
+                        last: sent.last,
+                        again: true,
+                    }),
+            );
+            self.transfers.rewind();
+            // It may be credit that was lost.
+            tell |= self.sent.is_empty();
+        }
+        if self.to_leader.fire(now) {
+            if self.announced > self.queued {
+                self.runs.seek(self.queued + 1);
+            } else if self.failure.is_none() && self.announceable() > self.queued {
+                // It may be credit that was lost: repeating an op asks for it.
+                self.runs.seek(self.queued.max(1));
+                self.announce(self.queued.max(1), actions);
+            }
+            if let State::Asked(reason) = self.state {
+                self.publish_close(reason, actions);
+            }
+        }
+        tell |= self.from_worker.fire(now);
+        tell |= self.tell_results.fire(now);
+        if tell {
+            self.publish_state(actions);
+        }
+    }
+
+    /// Sends what may be sent and begins to wait for the answers.
+    pub(super) fn advance(&mut self, now: Nanos, flush: bool, actions: &mut Vec<Action>) {
+        if self.failure.is_none() {
+            let start = actions.len();
+            self.send_batches(flush, actions);
+            let batches = actions.len() - start;
+            let through = self.announceable().min(self.queue_through);
+            self.announce(through, actions);
+            // The leader's way to the worker is the longer one, so it goes first.
+            actions[start..].rotate_left(batches);
+            while let Some(chunk) = self.transfers.next_chunk() {
+                actions.push(Action::PublishChunk {
+                    transfer: chunk.transfer,
+                    offset: chunk.offset,
+                    len: chunk.len,
+                });
+            }
+        }
+        if let State::Closing(reason) = self.state {
+            // The worker forgets results with the session, so those come first.
+            let waits = reason == CloseReason::Asked && self.results.first_waiting().is_some();
+            if !waits {
+                self.state = State::Asked(reason);
+                self.publish_close(reason, actions);
+            }
+        }
+        let blocked = self.last > self.sent_through && self.is_due();
+        self.starved &= !self.has_staging_room();
+        let moving = !self.sent.is_empty() || self.transfers.is_busy();
+        let worker = moving || blocked || self.starved;
+        let closing = matches!(self.state, State::Asked(_));
+        let leader = closing || self.announceable() > self.queued;
+        let waiting = self.results.first_waiting();
+        let results = waiting.is_some_and(|op| op <= self.sent_through);
+        let untold = self.results.delivered() > self.results_told;
+        let live = self.failure.is_none();
+        self.to_worker.arm(now, live && worker);
+        self.to_leader.arm(now, closing || live && leader);
+        self.from_worker.arm(now, live && results);
+        self.tell_results.arm(now, live && untold);
+    }
+
+    fn send_batches(&mut self, flush: bool, actions: &mut Vec<Action>) {
+        while self.last > self.sent_through && (flush || self.is_due()) {
+            let credit = self.send_through.saturating_sub(self.sent_through);
+            let ops = credit.min(u64::from(self.settings.flush_ops)) as usize;
+            let cut = self.columns.front(ops, self.settings.flush_bytes);
+            if cut.count == 0 {
+                break;
+            }
+            let (descriptors, blob) = self.columns.slices(&cut);
+            let size = descriptors.len() + blob.len();
+            let first = self.sent_through + 1;
+            let last = self.sent_through + u64::from(cut.count);
+            let message = Batch {
+                v: WIRE_VERSION,
+                first,
+                count: cut.count,
+                results: self.results.delivered(),
+                descriptors,
+                blob,
+            };
+            let bytes = self.batches.encode(&message, size);
+            self.columns.remove(&cut);
+            self.results_told = self.results.delivered();
+            self.sent_through = last;
+            self.unreceived += size;
+            self.sent.push_back(Sent {
+                bytes: bytes.clone(),
+                first,
+                last,
+                size,
+            });
+            actions.push(Action::PublishBatch {
+                bytes,
+                first,
+                last,
+                again: false,
+            });
+        }
+    }
+
+    /// The last op that the leader may be told of, its credit apart: it is sent, and no transfer
+    /// at or before it is under way.
+    fn announceable(&self) -> OpNumber {
+        let gate = self.gates.front().map_or(u64::MAX, |(op, _)| op - 1);
+        self.sent_through.min(gate)
+    }
+
+    fn announce(&mut self, through: OpNumber, actions: &mut Vec<Action>) {
+        while let Some((first, count)) =
+            self.runs
+                .announce(through, limits::BATCH_OPS, &mut self.rows)
+        {
+            self.announced = self.announced.max(first + u64::from(count) - 1);
+            let message = Intent {
+                v: WIRE_VERSION,
+                first,
+                count,
+                runs: Column::<CostRun>::new(&self.rows).unwrap_or_default(),
+            };
+            let bytes = self.notes.encode(&message, self.rows.len());
+            actions.push(Action::PublishIntent { bytes });
+        }
+    }
+
+    fn publish_state(&mut self, actions: &mut Vec<Action>) {
+        self.results_told = self.results.delivered();
+        let message = ClientState {
+            v: WIRE_VERSION,
+            sent: self.sent_through,
+            results: self.results.delivered(),
+        };
+        let bytes = self.notes.encode(&message, 0);
+        actions.push(Action::PublishState { bytes });
+    }
+
+    fn publish_close(&mut self, reason: CloseReason, actions: &mut Vec<Action>) {
+        // The worker need not keep the last results any longer.
+        if self.results.delivered() > 0 {
+            self.publish_state(actions);
+        }
+        let message = CloseRequest {
+            v: WIRE_VERSION,
+            session: self.settings.session,
+            after: self.last,
+            // A failed session's ops never come, so nobody may wait for them.
+            reason: match self.failure {
+                Some(_) => CloseReason::Fault,
+                None => reason,
+            },
+        };
+        let bytes = self.notes.encode(&message, 0);
+        actions.push(Action::PublishClose { bytes });
+    }
+}

@@ -1,0 +1,219 @@
+//! Results: put together from their parts, delivered once, in order.
+
+use std::collections::VecDeque;
+
+use bus_schemas::{DeviceResult, OpNumber, ResultKind};
+
+use crate::event::Action;
+
+/// A result that has not been delivered.
+#[derive(Debug)]
+struct Expected {
+    op: OpNumber,
+    kind: ResultKind,
+    total: u64,
+    device_ns: u64,
+    bytes: Vec<u8>,
+    /// Parts there are, apart and in order.
+    parts: Vec<(u64, u64)>,
+    whole: bool,
+}
+
+impl Expected {
+    fn add(&mut self, offset: u64, part: &[u8]) {
+        let end = offset + part.len() as u64;
+        if offset == 0 && end == self.total {
+            self.bytes.clear();
+            self.bytes.extend_from_slice(part);
+            self.whole = true;
+            return;
+        }
+        if part.is_empty() {
+            return;
+        }
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; self.total as usize];
+        }
+        self.bytes[offset as usize..end as usize].copy_from_slice(part);
+        let at = self.parts.partition_point(|(_, stop)| *stop < offset);
+        let (mut start, mut stop) = (offset, end);
+        let mut touching = at;
+        while let Some(&(other, other_stop)) = self.parts.get(touching) {
+            if other > stop {
+                break;
+            }
+            (start, stop) = (start.min(other), stop.max(other_stop));
+            touching += 1;
+        }
+        self.parts.splice(at..touching, [(start, stop)]);
+        self.whole = self.parts == [(0, self.total)];
+    }
+}
+
+/// What became of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// It was needed.
+    New,
+    /// Its result was delivered before: the worker has not heard so.
+    Old,
+    /// It is not a part of what the program asked for.
+    Wrong,
+}
+
+/// The results that ops still wait for. Their memory is bounded by what the program asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    expected: VecDeque<Expected>,
+    delivered: u64,
+}
+
+impl Results {
+    /// An op that will be answered by `total` bytes was pushed.
+    #[inline]
+    pub(crate) fn expect(&mut self, op: OpNumber, kind: ResultKind, total: u64) {
+        self.expected.push_back(Expected {
+            op,
+            kind,
+            total,
+            device_ns: 0,
+            bytes: Vec::new(),
+            parts: Vec::new(),
+            whole: false,
+        });
+    }
+
+    /// Results delivered: received without a gap.
+    pub(crate) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The first op that waits.
+    pub(crate) fn first_waiting(&self) -> Option<OpNumber> {
+        self.expected.front().map(|expected| expected.op)
+    }
+
+    /// Takes a part of a result and delivers what is whole.
+    pub(crate) fn take(&mut self, part: &DeviceResult<'_>, actions: &mut Vec<Action>) -> Part {
+        let Some(index) = part.number.checked_sub(self.delivered + 1) else {
+            return Part::Old;
+        };
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let Some(expected) = self.expected.get_mut(index) else {
+            return Part::Wrong;
+        };
+        let inside = part
+            .offset
+            .checked_add(part.bytes.len() as u64)
+            .is_some_and(|end| end <= expected.total);
+        let same = (part.op, part.kind, part.total) == (expected.op, expected.kind, expected.total);
+        if !inside || !same {
+            return Part::Wrong;
+        }
+        if !expected.whole {
+            expected.device_ns = part.device_ns;
+            expected.add(part.offset, part.bytes);
+        }
+        while let Some(first) = self.expected.pop_front_if(|first| first.whole) {
+            self.delivered += 1;
+            actions.push(Action::Result {
+                op: first.op,
+                kind: first.kind,
+                device_ns: first.device_ns,
+                bytes: first.bytes,
+            });
+        }
+        Part::New
+    }
+
+    /// Expects nothing more.
+    pub(crate) fn clear(&mut self) {
+        self.expected.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn part(number: u64, op: OpNumber, total: u64, offset: u64, bytes: &[u8]) -> DeviceResult<'_> {
+        DeviceResult {
+            v: 1,
+            number,
+            op,
+            kind: ResultKind::CopyOut,
+            device_ns: 0,
+            total,
+            offset,
+            bytes,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn parts_in_any_order_make_the_whole(
+            sizes in prop::collection::vec(0_usize..40, 1..6),
+            order in prop::collection::vec((any::<prop::sample::Index>(), 0_usize..40, 1_usize..9), 0..200),
+        ) {
+            let contents: Vec<Vec<u8>> = sizes
+                .iter()
+                .enumerate()
+                .map(|(index, size)| (0..*size).map(|at| (index * 50 + at) as u8).collect())
+                .collect();
+            let mut results = Results::default();
+            let mut actions = Vec::new();
+            for (op, bytes) in (10..).zip(&contents) {
+                results.expect(op, ResultKind::CopyOut, bytes.len() as u64);
+            }
+            let mut give = |index: usize, offset: usize, len: usize| {
+                let bytes = &contents[index];
+                let offset = offset.min(bytes.len());
+                let slice = &bytes[offset..(offset + len).min(bytes.len())];
+                let (number, op) = (index as u64 + 1, index as u64 + 10);
+                results.take(&part(number, op, bytes.len() as u64, offset as u64, slice), &mut actions)
+            };
+            for (pick, offset, len) in order {
+                let outcome = give(pick.index(contents.len()), offset, len);
+                prop_assert_ne!(outcome, Part::Wrong);
+            }
+            for (index, bytes) in contents.iter().enumerate() {
+                for offset in (0..bytes.len().max(1)).step_by(3) {
+                    give(index, offset, 3);
+                }
+            }
+            let delivered: Vec<_> = actions
+                .into_iter()
+                .map(|action| match action {
+                    Action::Result { op, bytes, .. } => (op, bytes),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            let wanted: Vec<_> = (10..).zip(contents.clone()).collect();
+            prop_assert_eq!(delivered, wanted);
+        }
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_wrong() {
+        let (mut results, mut actions) = (Results::default(), Vec::new());
+        results.expect(3, ResultKind::CopyOut, 4);
+        for bad in [
+            part(1, 4, 4, 0, &[0; 4]),
+            part(1, 3, 5, 0, &[0; 5]),
+            part(1, 3, 4, 2, &[0; 4]),
+            part(1, 3, 4, u64::MAX, &[0; 4]),
+            part(2, 3, 4, 0, &[0; 4]),
+        ] {
+            assert_eq!(results.take(&bad, &mut actions), Part::Wrong, "{bad:?}");
+        }
+        assert!(actions.is_empty());
+        let good = part(1, 3, 4, 0, &[1; 4]);
+        assert_eq!(results.take(&good, &mut actions), Part::New);
+        assert_eq!(results.take(&good, &mut actions), Part::Old);
+        assert_eq!(actions.len(), 1);
+    }
+}

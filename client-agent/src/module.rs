@@ -1,0 +1,146 @@
+//! Modules and their functions, as a session's program names them.
+
+use std::sync::Arc;
+
+use bus_schemas::{Code, Dim, FunctionFingerprint, KernelKey, Launch, ModuleHash};
+
+use crate::{Result, refused};
+
+/// Most threads of a block.
+const BLOCK_THREADS: u64 = 1024;
+/// Largest grid: x, y, z.
+const GRID: Dim = [i32::MAX as u32, 65_535, 65_535];
+/// Largest block: x, y, z.
+const BLOCK: Dim = [1024, 1024, 64];
+/// Most shared bytes of a block on any device.
+const SHARED: u64 = 227 << 10;
+
+/// An image loaded into a session.
+#[derive(Debug, Clone)]
+pub struct Module {
+    pub(crate) slot: u32,
+    pub(crate) hash: ModuleHash,
+    pub(crate) info: Arc<ptx::ModuleInfo>,
+}
+
+/// A kernel of a loaded module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Function {
+    slot: u32,
+    index: u32,
+    fingerprint: FunctionFingerprint,
+    param_bytes: u32,
+    static_shared: u32,
+    /// Most threads of a block, and the exact block where the image demands one.
+    threads: u64,
+    exact: Option<Dim>,
+}
+
+impl Module {
+    /// Finds a kernel by its entry name.
+    ///
+    /// # Errors
+    /// [`Code::UnknownFunction`] with the names there are.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        let entries = (0..).zip(&self.info.entries);
+        let Some((index, entry)) = entries.into_iter().find(|(_, entry)| entry.name == name) else {
+            let names: Vec<&str> = self.functions().take(20).collect();
+            let detail = format!("no entry {name:?}; the module has {}", names.join(", "));
+            return Err(refused(Code::UnknownFunction, detail));
+        };
+        let threads = entry.maxntid.map_or(BLOCK_THREADS, product);
+        Ok(Function {
+            slot: self.slot,
+            index,
+            fingerprint: FunctionFingerprint::new(&self.hash, name),
+            param_bytes: entry.param_bytes,
+            static_shared: entry.static_shared,
+            threads: threads.min(BLOCK_THREADS),
+            exact: entry.reqntid,
+        })
+    }
+
+    /// Names of its kernels, in order.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        self.info.entries.iter().map(|entry| entry.name.as_str())
+    }
+
+    /// BLAKE3 of the image.
+    #[must_use]
+    pub fn hash(&self) -> ModuleHash {
+        self.hash
+    }
+}
+
+impl Function {
+    /// Bytes of the parameter block a launch takes.
+    #[must_use]
+    pub fn param_bytes(&self) -> u32 {
+        self.param_bytes
+    }
+
+    /// The launch and its key, checked as CUDA does: a wrong shape is this call's error, not the
+    /// session's.
+    #[inline]
+    pub(crate) fn launch(
+        &self,
+        grid: Dim,
+        block: Dim,
+        shared: u32,
+        params: &[u8],
+    ) -> Result<(Launch, KernelKey)> {
+        let in_range =
+            |dim: Dim, most: Dim| (0..3).all(|axis| (1..=most[axis]).contains(&dim[axis]));
+        let fits = in_range(grid, GRID)
+            && in_range(block, BLOCK)
+            && product(block) <= self.threads
+            && self.exact.is_none_or(|exact| exact == block)
+            && params.len() == self.param_bytes as usize
+            && u64::from(shared) + u64::from(self.static_shared) <= SHARED;
+        if !fits {
+            return Err(self.misfit(grid, block, shared, params.len()));
+        }
+        let launch = Launch {
+            module: self.slot,
+            function: self.index,
+            grid,
+            block,
+            shared,
+        };
+        Ok((launch, self.fingerprint.key(grid, block, shared)))
+    }
+
+    #[cold]
+    fn misfit(&self, grid: Dim, block: Dim, shared: u32, params: usize) -> crate::Error {
+        if params != self.param_bytes as usize {
+            let detail = format!(
+                "{params} parameter bytes; the entry takes {}",
+                self.param_bytes
+            );
+            return refused(Code::BadLaunch, detail);
+        }
+        if product(block) > self.threads || self.exact.is_some_and(|exact| exact != block) {
+            let detail = format!(
+                "a block of {block:?} threads; the entry allows {}",
+                self.threads
+            );
+            return refused(Code::BadLaunch, detail);
+        }
+        let total = u64::from(shared) + u64::from(self.static_shared);
+        if total > SHARED {
+            let detail = format!("{total} shared bytes; no device has more than {SHARED}");
+            return refused(Code::LaunchResources, detail);
+        }
+        refused(
+            Code::BadLaunch,
+            format!("grid {grid:?} and block {block:?} are not within {GRID:?} and {BLOCK:?}"),
+        )
+    }
+}
+
+fn product(dim: Dim) -> u64 {
+    // Saturating: an image may claim any numbers.
+    dim.iter().fold(1, |product: u64, side| {
+        product.saturating_mul(u64::from(*side))
+    })
+}

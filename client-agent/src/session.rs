@@ -1,0 +1,345 @@
+//! One virtual device.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use actors::client::{Answer, Line};
+use actors::telemetry::TraceContext;
+use bus_schemas::{Code, Dim, Failure, KernelKey, ModuleHash, Op, Opened, SessionId, limits};
+use bytes::Bytes;
+
+use crate::module::{Function, Module};
+use crate::{Error, Images, Result, examine, refused};
+
+/// Copies to the device of at most this many bytes travel within batches, in parts.
+const INLINE: usize = 4 * limits::INLINE_BYTES;
+/// Larger copies travel in pieces of this many bytes.
+const PIECE: usize = 8 << 20;
+/// Pieces of a copy to the host that are under way at a time.
+const PIECES: usize = 4;
+
+/// A virtual device: memory, modules and a program order of its own. Any number of threads may use
+/// it; ops run in the order of the calls. Dropping it asks for its end and does not wait.
+#[derive(Debug)]
+pub struct Session {
+    line: Arc<Line>,
+    images: Images,
+    slots: Mutex<Slots>,
+    patience: Duration,
+}
+
+/// Which module slots are taken, and which images the worker was given by this session.
+#[derive(Debug, Default)]
+struct Slots {
+    next: u32,
+    free: VecDeque<u32>,
+    given: HashSet<ModuleHash>,
+}
+
+impl Session {
+    pub(crate) fn new(line: Arc<Line>, images: Images, patience: Duration) -> Self {
+        Self {
+            line,
+            images,
+            slots: Mutex::default(),
+            patience,
+        }
+    }
+
+    /// The session's id.
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.line.opened().session
+    }
+
+    /// What the leader answered when it was opened: worker, device, addresses, quota.
+    #[must_use]
+    pub fn opened(&self) -> &Opened {
+        self.line.opened()
+    }
+
+    /// Why the session can run no more, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.line.failure()
+    }
+
+    /// Allocates device memory and returns its address, a multiple of 256.
+    ///
+    /// # Errors
+    /// [`Code::Quota`] or [`Code::OutOfMemory`] at once where it is known; else the session's.
+    pub fn alloc(&self, bytes: u64) -> Result<u64> {
+        self.line.alloc(bytes)
+    }
+
+    /// Frees what [`Session::alloc`] returned.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where no allocation begins there; else the session's.
+    pub fn free(&self, address: u64) -> Result<()> {
+        self.line.free(address)
+    }
+
+    /// Copies `bytes` to the device. They are taken at the call.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
+    pub fn copy_in(&self, to: u64, bytes: &[u8]) -> Result<()> {
+        self.line.check(to, bytes.len() as u64)?;
+        let inline = bytes.len() <= INLINE;
+        let part = if inline { limits::INLINE_BYTES } else { PIECE };
+        for (index, piece) in bytes.chunks(part).enumerate() {
+            let transfer = match inline {
+                true => 0,
+                false => self.line.stage(Bytes::copy_from_slice(piece), None)?,
+            };
+            let op = Op::CopyIn {
+                address: to + (index * part) as u64,
+                bytes: piece.len() as u64,
+                transfer,
+            };
+            let payload = if inline { piece } else { &[] };
+            self.line.push(&op, 0, payload, KernelKey(0))?;
+        }
+        Ok(())
+    }
+
+    /// Copies device memory at `from` into `bytes`; blocks until all before it has run.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
+    pub fn copy_out(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        self.line.check(from, bytes.len() as u64)?;
+        let mut under_way = VecDeque::new();
+        for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
+            if under_way.len() == PIECES {
+                self.line.block_on(settle(&mut under_way))?;
+            }
+            under_way.push_back(self.read(from + (index * PIECE) as u64, piece)?);
+        }
+        while !under_way.is_empty() {
+            self.line.block_on(settle(&mut under_way))?;
+        }
+        Ok(())
+    }
+
+    /// As [`Session::copy_out`], for any executor.
+    ///
+    /// # Errors
+    /// As [`Session::copy_out`].
+    pub async fn copy_out_async(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
+        self.line.check(from, bytes.len() as u64)?;
+        let mut under_way = VecDeque::new();
+        for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
+            if under_way.len() == PIECES {
+                settle(&mut under_way).await?;
+            }
+            under_way.push_back(self.read(from + (index * PIECE) as u64, piece)?);
+        }
+        while !under_way.is_empty() {
+            settle(&mut under_way).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies within the device's memory.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for ranges that are not one allocation's; else the session's.
+    pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
+        self.line.check(to, bytes)?;
+        self.line.check(from, bytes)?;
+        self.append(&Op::Copy { to, from, bytes })
+    }
+
+    /// Sets `count` elements of `width` bytes (1, 2 or 4) to `value`.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for a range that is not one allocation's, or not aligned to the
+    /// width; else the session's.
+    pub fn set(&self, address: u64, count: u64, value: u32, width: u8) -> Result<()> {
+        if !matches!(width, 1 | 2 | 4) || !address.is_multiple_of(u64::from(width)) {
+            let detail = format!("elements of {width} bytes at {address:#x}");
+            return Err(refused(Code::BadAddress, detail));
+        }
+        let bytes = count.saturating_mul(u64::from(width));
+        self.line.check(address, bytes)?;
+        self.append(&Op::Set {
+            address,
+            count,
+            value,
+            width,
+        })
+    }
+
+    /// Loads a PTX image. It travels and is compiled once for all of the tenant's sessions on the
+    /// worker: it is offered by its hash first.
+    ///
+    /// # Errors
+    /// [`Code::BadModule`] with line and column; the session goes on.
+    pub fn load(&self, image: &[u8]) -> Result<Module> {
+        let hash = ModuleHash::of(image);
+        let info = examine(&self.images, hash, image)?;
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = match slots.free.pop_front() {
+            Some(slot) => slot,
+            None if slots.next < limits::MODULES => {
+                slots.next += 1;
+                slots.next - 1
+            }
+            None => {
+                let detail = format!("a session holds {} modules at most", limits::MODULES);
+                return Err(refused(Code::BadModule, detail));
+            }
+        };
+        if slots.given.insert(hash) {
+            self.line.stage(Bytes::copy_from_slice(image), Some(hash))?;
+        }
+        drop(slots);
+        self.append(&Op::LoadModule { slot, hash })?;
+        Ok(Module { slot, hash, info })
+    }
+
+    /// Unloads a module; its functions must not be launched any more.
+    ///
+    /// # Errors
+    /// The session's.
+    pub fn unload(&self, module: Module) -> Result<()> {
+        self.append(&Op::UnloadModule { slot: module.slot })?;
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.free.push_back(module.slot);
+        Ok(())
+    }
+
+    /// Launches a kernel: `grid` blocks of `block` threads with `shared` bytes of dynamic shared
+    /// memory. `params` are the parameters one after the other, each at its natural alignment,
+    /// little-endian; they are taken at the call. Returns at once.
+    ///
+    /// # Errors
+    /// [`Code::BadLaunch`] or [`Code::LaunchResources`] for a shape or parameters that do not fit
+    /// the kernel; the session goes on. Else the session's.
+    #[inline]
+    pub fn launch(
+        &self,
+        function: &Function,
+        grid: Dim,
+        block: Dim,
+        shared: u32,
+        params: &[u8],
+    ) -> Result<()> {
+        self.launch_on(0, function, grid, block, shared, params)
+    }
+
+    /// As [`Session::launch`], on a stream.
+    ///
+    /// # Errors
+    /// As [`Session::launch`].
+    #[inline]
+    pub fn launch_on(
+        &self,
+        stream: u16,
+        function: &Function,
+        grid: Dim,
+        block: Dim,
+        shared: u32,
+        params: &[u8],
+    ) -> Result<()> {
+        let (launch, key) = function.launch(grid, block, shared, params)?;
+        self.line.push(&Op::Launch(launch), stream, params, key)?;
+        Ok(())
+    }
+
+    /// Blocks until everything before it has run.
+    ///
+    /// # Errors
+    /// What went wrong with anything before.
+    pub fn sync(&self) -> Result<()> {
+        let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
+        self.line.block_on(self.line.answer(op)).map(|_| ())
+    }
+
+    /// As [`Session::sync`], for any executor.
+    ///
+    /// # Errors
+    /// As [`Session::sync`].
+    pub async fn sync_async(&self) -> Result<()> {
+        let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
+        self.line.answer(op).await.map(|_| ())
+    }
+
+    /// Sends what was called so far without waiting for more, which else happens within a round
+    /// trip.
+    pub fn flush(&self) {
+        self.line.flush();
+    }
+
+    /// Sets the span of the program that requests from the next one on are part of. A request is
+    /// what the program waits for: from the first call after the previous wait to its answer. Its
+    /// own span, or without telemetry this one, travels with the calls as `traceparent`.
+    pub fn set_trace(&self, trace: Option<TraceContext>) {
+        self.line.set_trace(trace);
+    }
+
+    /// Ends the session after the calls so far and blocks until its memory is freed.
+    ///
+    /// # Errors
+    /// Why the session failed, if it did; [`Code::NoLeader`] if nobody answered in time (it is
+    /// closed when its connection is).
+    pub fn close(self) -> Result<()> {
+        let failed = self.line.failure();
+        self.line.close();
+        if !self.line.wait_ended(self.patience) {
+            return Err(refused(
+                Code::NoLeader,
+                "the close was not answered in time",
+            ));
+        }
+        failed.map_or(Ok(()), |failure| Err(Error::Session(failure)))
+    }
+
+    /// As [`Session::close`], for any executor, as long as it takes.
+    ///
+    /// # Errors
+    /// Why the session failed, if it did.
+    pub async fn close_async(self) -> Result<()> {
+        let failed = self.line.failure();
+        self.line.close();
+        self.line.ended().await;
+        failed.map_or(Ok(()), |failure| Err(Error::Session(failure)))
+    }
+
+    /// Asks for one piece of a copy to the host.
+    fn read<'p>(&self, from: u64, piece: &'p mut [u8]) -> Result<Piece<'_, 'p>> {
+        let op = Op::CopyOut {
+            address: from,
+            bytes: piece.len() as u64,
+        };
+        let number = self.line.push(&op, 0, &[], KernelKey(0))?;
+        Ok((piece, self.line.answer(number)))
+    }
+
+    fn append(&self, op: &Op) -> Result<()> {
+        self.line.push(op, 0, &[], KernelKey(0)).map(|_| ())
+    }
+}
+
+/// A piece of a copy to the host, and the answer that fills it.
+type Piece<'s, 'p> = (&'p mut [u8], Answer<'s>);
+
+/// Waits for the oldest piece.
+async fn settle(under_way: &mut VecDeque<Piece<'_, '_>>) -> Result<()> {
+    if let Some((piece, answer)) = under_way.pop_front() {
+        let bytes = answer.await?;
+        piece.copy_from_slice(&bytes);
+    }
+    Ok(())
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.line.is_ended() {
+            self.line.close();
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! The client on a real broker, with a leader and a worker driven by hand.
+
+mod peer;
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bus_schemas::Code;
+use client_agent::{Client, Error, Settings, SpanId, TraceContext, TraceId};
+use peer::Cluster;
+
+const EMPTY: &[u8] = include_bytes!("../../tests/kernels/empty.ptx");
+const SAXPY: &[u8] = include_bytes!("../../tests/kernels/saxpy.ptx");
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+#[test]
+fn bytes_of_any_size_come_back() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    for length in [1, 16 << 10, (16 << 10) + 1, 64 << 10, 300_000, 9 << 20] {
+        let sent = pattern(length);
+        let address = session.alloc(length as u64).unwrap();
+        session.copy_in(address, &sent).unwrap();
+        let mut back = vec![0; length];
+        session.copy_out(address, &mut back).unwrap();
+        assert!(sent == back, "{length} bytes differ");
+        session.free(address).unwrap();
+    }
+    session.close().unwrap();
+}
+
+#[test]
+fn lost_messages_cost_time_only() {
+    let cluster = Cluster::start();
+    cluster.knobs.lose.store(3, Ordering::Relaxed);
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    let sent = pattern(700_000);
+    let address = session.alloc(700_000).unwrap();
+    session.copy_in(address, &sent).unwrap();
+    for _ in 0..5 {
+        session.sync().unwrap();
+    }
+    let mut back = vec![0; 700_000];
+    session.copy_out(address, &mut back).unwrap();
+    assert!(sent == back);
+    session.close().unwrap();
+}
+
+#[test]
+fn modules_travel_once_and_launches_arrive_as_called() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    let module = session.load(SAXPY).unwrap();
+    assert_eq!(module.functions().collect::<Vec<_>>(), ["saxpy"]);
+    let saxpy = module.function("saxpy").unwrap();
+    let params = pattern(24);
+    for blocks in 1..=600 {
+        session
+            .launch(&saxpy, [blocks, 1, 1], [128, 1, 1], 0, &params)
+            .unwrap();
+    }
+    session.sync().unwrap();
+    let launches = cluster.knobs.launches.lock().unwrap().clone();
+    let expected: Vec<_> = (1..=600)
+        .map(|blocks| (0, blocks, params.clone()))
+        .collect();
+    assert_eq!(launches, expected);
+    assert!(
+        cluster.knobs.batches.load(Ordering::Relaxed) < 60,
+        "launches are batched"
+    );
+
+    let other = client.open().unwrap();
+    let again = other.load(SAXPY).unwrap();
+    other.unload(again).unwrap();
+    other.load(SAXPY).unwrap();
+    other.sync().unwrap();
+    let bytes = cluster.knobs.image_bytes.load(Ordering::Relaxed);
+    assert!(bytes <= 2 * SAXPY.len() as u64, "{bytes}");
+    session.close().unwrap();
+    other.close().unwrap();
+}
+
+#[test]
+fn mistakes_are_told_at_once_and_end_nothing() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    let code = |error: Error| {
+        assert!(matches!(error, Error::Refused(_)), "{error:?}");
+        error.code()
+    };
+    let error = session
+        .load(b".version 8.0\n.target sm_75\nnonsense\n")
+        .unwrap_err();
+    assert!(error.to_string().contains("line 3, column 1"), "{error}");
+    assert_eq!(code(error), Code::BadModule);
+    let module = session.load(SAXPY).unwrap();
+    let error = module.function("sxapy").unwrap_err();
+    assert!(error.to_string().contains("saxpy"), "{error}");
+    assert_eq!(code(error), Code::UnknownFunction);
+    let saxpy = module.function("saxpy").unwrap();
+    let launch = |grid, block, shared, params: &[u8]| {
+        code(
+            session
+                .launch(&saxpy, grid, block, shared, params)
+                .unwrap_err(),
+        )
+    };
+    let params = [0; 24];
+    assert_eq!(
+        launch([1, 1, 1], [1, 1, 1], 0, &params[1..]),
+        Code::BadLaunch
+    );
+    assert_eq!(launch([0, 1, 1], [1, 1, 1], 0, &params), Code::BadLaunch);
+    assert_eq!(
+        launch([1, 65_536, 1], [1, 1, 1], 0, &params),
+        Code::BadLaunch
+    );
+    assert_eq!(launch([1, 1, 1], [32, 33, 1], 0, &params), Code::BadLaunch);
+    assert_eq!(
+        launch([1, 1, 1], [1, 1, 1], 1 << 20, &params),
+        Code::LaunchResources
+    );
+    assert_eq!(code(session.alloc(2 << 30).unwrap_err()), Code::Quota);
+    assert_eq!(code(session.alloc(0).unwrap_err()), Code::BadAddress);
+    let address = session.alloc(100).unwrap();
+    assert_eq!(
+        code(session.copy_in(address + 90, &[0; 11]).unwrap_err()),
+        Code::BadAddress
+    );
+    assert_eq!(
+        code(session.copy_out(5, &mut [0]).unwrap_err()),
+        Code::BadAddress
+    );
+    assert_eq!(
+        code(session.free(address + 1).unwrap_err()),
+        Code::BadAddress
+    );
+    assert_eq!(
+        code(session.set(address + 1, 1, 0, 4).unwrap_err()),
+        Code::BadAddress
+    );
+    session.sync().unwrap();
+    session.close().unwrap();
+}
+
+#[test]
+fn a_fault_is_the_error_of_everything_after_it_and_nobody_elses() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let faulty = client.open().unwrap();
+    cluster.knobs.fault.store(2, Ordering::Relaxed);
+    faulty.sync().unwrap();
+    let error = faulty.sync().unwrap_err();
+    assert!(matches!(&error, Error::Session(_)), "{error:?}");
+    assert_eq!(error.code(), Code::IllegalAddress);
+    assert_eq!(faulty.alloc(1).unwrap_err().code(), Code::IllegalAddress);
+    assert_eq!(
+        faulty.failure().map(|failure| failure.code),
+        Some(Code::IllegalAddress)
+    );
+    cluster.knobs.fault.store(0, Ordering::Relaxed);
+    let other = client.open().unwrap();
+    other.sync().unwrap();
+    other.sync().unwrap();
+    assert_eq!(faulty.close().unwrap_err().code(), Code::IllegalAddress);
+    other.close().unwrap();
+}
+
+#[test]
+fn a_restarted_broker_is_survived() {
+    let mut cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    session.sync().unwrap();
+    cluster.broker.kill().unwrap();
+    let address = session.alloc(4).unwrap();
+    session.copy_in(address, b"kept").unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    cluster.broker.restart().unwrap();
+    let mut back = [0; 4];
+    session.copy_out(address, &mut back).unwrap();
+    assert_eq!(&back, b"kept");
+    session.close().unwrap();
+}
+
+#[test]
+fn every_submitted_op_is_in_the_log_once() {
+    let cluster = Cluster::start();
+    cluster.knobs.lose.store(4, Ordering::Relaxed);
+    let path = cluster.broker.dir().join("submitted.jsonl");
+    let mut settings = cluster.settings();
+    settings.submitted = Some(path.clone());
+    let client = Client::connect(settings).unwrap();
+    let session = client.open().unwrap();
+    for _ in 0..20 {
+        session.sync().unwrap();
+    }
+    session.close().unwrap();
+    drop(client);
+    let log = std::fs::read_to_string(path).unwrap();
+    let mut next = 1;
+    for line in log.lines() {
+        let number = |key: &str| -> u64 {
+            let rest = line.split_once(&format!("\"{key}\":")).unwrap().1;
+            let digits = rest.split([',', '}']).next().unwrap();
+            digits.parse().unwrap()
+        };
+        assert!(
+            line.starts_with("{\"session\":\"0000000000000001\",\"tenant\":\"a\""),
+            "{line}"
+        );
+        assert_eq!((number("ordinal"), number("first")), (1, next));
+        next = number("last") + 1;
+    }
+    assert_eq!(next, 21);
+}
+
+#[test]
+fn a_span_travels_with_batch_and_intent() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    session.sync().unwrap();
+    session.set_trace(Some(TraceContext {
+        trace: TraceId(0x1234_u128.to_be_bytes()),
+        span: SpanId(0xab_u64.to_be_bytes()),
+        sampled: true,
+    }));
+    session.sync().unwrap();
+    session.set_trace(None);
+    session.sync().unwrap();
+    let mut traces = cluster.knobs.traces.lock().unwrap().clone();
+    traces.sort();
+    traces.dedup();
+    let parent = "00-00000000000000000000000000001234-00000000000000ab-01";
+    let intent = (session.id().to_string(), parent.to_owned());
+    assert_eq!(traces, [intent, ("batch".to_owned(), parent.to_owned())]);
+    session.close().unwrap();
+}
+
+#[test]
+fn many_threads_share_a_session() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..4_u8 {
+            let session = &session;
+            scope.spawn(move || {
+                let address = session.alloc(1000).unwrap();
+                for round in 0..30 {
+                    let bytes = [thread * 30 + round; 1000];
+                    session.copy_in(address, &bytes).unwrap();
+                    let mut back = [0; 1000];
+                    session.copy_out(address, &mut back).unwrap();
+                    assert_eq!(bytes, back);
+                }
+            });
+        }
+    });
+    session.close().unwrap();
+}
+
+#[test]
+fn launches_leave_though_nobody_waits() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    let empty = session.load(EMPTY).unwrap().function("empty").unwrap();
+    let ran = || cluster.knobs.launches.lock().unwrap().len();
+    // Right after a wait nobody may be driving the connection; after a pause its own thread is.
+    for round in 1..=20 {
+        session.sync().unwrap();
+        if round % 2 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        session.launch(&empty, [1; 3], [1; 3], 0, &[]).unwrap();
+        let start = Instant::now();
+        while ran() < round {
+            assert!(start.elapsed() < Duration::from_secs(1), "round {round}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    session.close().unwrap();
+}
+
+#[test]
+fn waits_within_a_runtime_and_without_share_a_connection() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    std::thread::scope(|scope| {
+        for within in [false, true, false, true] {
+            let client = &client;
+            scope.spawn(move || {
+                let session = client.open().unwrap();
+                let syncs = || (0..200).for_each(|_| session.sync().unwrap());
+                match within {
+                    false => syncs(),
+                    true => tokio::runtime::Builder::new_current_thread()
+                        .build()
+                        .unwrap()
+                        .block_on(async { syncs() }),
+                }
+                session.close().unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn dropped_clients_close_their_sessions() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let session = client.open().unwrap();
+    session.sync().unwrap();
+    let start = Instant::now();
+    drop(client);
+    assert!(
+        start.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(session.sync().unwrap_err().code(), Code::SessionGone);
+}
+
+#[test]
+fn without_a_broker_a_login_or_a_leader_the_reason_is_told() {
+    let mut settings = Settings::new("nats://127.0.0.1:1", "test", "a");
+    settings.patience = Duration::from_millis(100);
+    assert!(matches!(Client::connect(settings), Err(Error::Connect(_))));
+
+    let broker = broker::testing::TestBroker::start();
+    let wrong = Settings::new(broker.url(), "test", "a").with_login("tenant-a", "wrong");
+    let error = Client::connect(wrong).unwrap_err().to_string();
+    assert!(error.contains("refuses the login"), "{error}");
+
+    let login = &broker.credentials().tenant("a").unwrap().login;
+    let mut settings =
+        Settings::new(broker.url(), "test", "a").with_login(&login.user, &login.password);
+    settings.patience = Duration::from_millis(200);
+    let client = Client::connect(settings).unwrap();
+    assert_eq!(client.open().unwrap_err().code(), Code::NoLeader);
+    let bad = Settings::new(broker.url(), "test", "A.b");
+    assert_eq!(Client::connect(bad).unwrap_err().code(), Code::BadSettings);
+}
+
+#[test]
+fn futures_run_on_any_executor() {
+    let cluster = Cluster::start();
+    let client = cluster.client();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let session = client.open_async().await.unwrap();
+        let address = session.alloc(8).unwrap();
+        session.copy_in(address, &[5; 8]).unwrap();
+        let mut back = [0; 8];
+        session.copy_out_async(address, &mut back).await.unwrap();
+        assert_eq!(back, [5; 8]);
+        session.sync_async().await.unwrap();
+        session.close_async().await.unwrap();
+    });
+}

@@ -1,0 +1,16 @@
+//! The worker's decisions, pure: what starts when ([`sequencer`]), who may hold how much memory
+//! ([`pager`]), who used what ([`meter`]).
+//!
+//! Each is a state machine that is told what happened and answers with what to do. None reads a
+//! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
+
+pub mod meter;
+pub mod pager;
+pub mod sequencer;
+
+pub use meter::Meter;
+pub use pager::Pager;
+pub use sequencer::Sequencer;
+
+/// Nanoseconds on the shell's monotonic clock.
+pub type Nanos = u64;

@@ -1,0 +1,309 @@
+//! Who may hold how much of a device's memory (I8), and who held how much for how long.
+//!
+//! Slices are admitted in the order they start. Whether an allocation is *refused* depends only on
+//! that order: on what would be held once everything admitted before has run. Whether it must
+//! *wait* depends on the device: memory that a running slice frees, or may not have freed yet,
+//! counts as held until that slice has completed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{Code, Failure, GpuPosition, OpNumber, SessionId, Tenant};
+
+use crate::Nanos;
+
+/// Allocations are charged in multiples of this, bytes.
+pub const GRANULE: u64 = 256;
+
+/// What one op of a slice does to its session's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// See [`bus_schemas::Op::Alloc`].
+    Alloc {
+        /// The op.
+        op: OpNumber,
+        /// First address.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// See [`bus_schemas::Op::Free`].
+    Free {
+        /// First address.
+        address: u64,
+    },
+}
+
+/// The answer to a slice's needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The slice may run.
+    Fits,
+    /// Ask again once something that runs has completed; nothing is charged yet.
+    Wait,
+    /// The slice may run up to this op, which fails.
+    Refused(OpNumber, Failure),
+}
+
+#[derive(Debug)]
+struct Account {
+    tenant: Tenant,
+    quota: u64,
+    /// Allocations once everything admitted has run: first address and charged bytes.
+    allocations: BTreeMap<u64, u64>,
+    /// Their sum.
+    live: u64,
+    /// The sum when the last completed slice had run.
+    completed: u64,
+    /// Slices admitted and not completed: position, highest sum while it runs, sum behind it.
+    running: VecDeque<(GpuPosition, u64, u64)>,
+    /// The most the session can hold now.
+    charge: u64,
+    usage: Residency,
+}
+
+impl Account {
+    fn recharge(&mut self) -> (u64, u64) {
+        let before = self.charge;
+        let peaks = self.running.iter().map(|(_, peak, _)| *peak);
+        self.charge = peaks.fold(self.completed, u64::max);
+        (before, self.charge)
+    }
+}
+
+/// Memory a session holds, as the device says, and what it has held over time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// Bytes resident now.
+    pub resident: u64,
+    since: Nanos,
+    byte_ns: u128,
+}
+
+impl Residency {
+    fn set(&mut self, now: Nanos, resident: u64) {
+        self.byte_ns += u128::from(self.resident) * u128::from(now.saturating_sub(self.since));
+        self.since = now.max(self.since);
+        self.resident = resident;
+    }
+
+    /// Byte-milliseconds up to now.
+    #[must_use]
+    pub fn byte_ms(&self, now: Nanos) -> u64 {
+        let open = u128::from(self.resident) * u128::from(now.saturating_sub(self.since));
+        u64::try_from((self.byte_ns + open) / 1_000_000).unwrap_or(u64::MAX)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Holding {
+    live: u64,
+    charge: u64,
+}
+
+/// The memory of one device.
+#[derive(Debug)]
+pub struct Pager {
+    capacity: u64,
+    accounts: BTreeMap<SessionId, Account>,
+    tenants: BTreeMap<Tenant, Holding>,
+    live: u64,
+    charge: u64,
+    device: Residency,
+}
+
+impl Pager {
+    /// A device with this much memory to give, bytes: its capacity minus the reserve.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            accounts: BTreeMap::new(),
+            tenants: BTreeMap::new(),
+            live: 0,
+            charge: 0,
+            device: Residency::default(),
+        }
+    }
+
+    /// A session begins. A quota of 0 is the device's capacity.
+    pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
+        let quota = if quota == 0 { self.capacity } else { quota };
+        let account = Account {
+            tenant: tenant.clone(),
+            quota,
+            allocations: BTreeMap::new(),
+            live: 0,
+            completed: 0,
+            running: VecDeque::new(),
+            charge: 0,
+            usage: Residency {
+                since: now,
+                ..Residency::default()
+            },
+        };
+        self.accounts.entry(session).or_insert(account);
+        self.tenants.entry(tenant.clone()).or_default();
+    }
+
+    /// Admits the next slice of a session, whose ops need this, in op order.
+    pub fn admit(&mut self, position: GpuPosition, session: SessionId, needs: &[Need]) -> Verdict {
+        let Some(account) = self.accounts.get_mut(&session) else {
+            return Verdict::Fits;
+        };
+        let Some(tenant) = self.tenants.get_mut(&account.tenant) else {
+            return Verdict::Fits;
+        };
+        let (before, mut peak) = (account.live, account.live);
+        let mut undo = Vec::new();
+        let mut refused = None;
+        for need in needs {
+            match *need {
+                Need::Alloc { op, address, bytes } => {
+                    let charged = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+                    let others = tenant.live - before;
+                    let device = self.live - before;
+                    let would = account.live.saturating_add(charged);
+                    refused = if others.saturating_add(would) > account.quota {
+                        Some((op, over_quota(bytes, account.quota, others + account.live)))
+                    } else if device.saturating_add(would) > self.capacity {
+                        let held = device + account.live;
+                        Some((op, over_capacity(bytes, self.capacity, held)))
+                    } else {
+                        None
+                    };
+                    if refused.is_some() {
+                        break;
+                    }
+                    let old = account.allocations.insert(address, charged);
+                    undo.push((address, old));
+                    account.live = would - old.unwrap_or(0);
+                    peak = peak.max(would);
+                }
+                Need::Free { address } => {
+                    let old = account.allocations.remove(&address);
+                    undo.push((address, old));
+                    account.live -= old.unwrap_or(0);
+                }
+            }
+        }
+        account.running.push_back((position, peak, account.live));
+        let (old, new) = account.recharge();
+        let waits =
+            self.charge - old + new > self.capacity || tenant.charge - old + new > account.quota;
+        // Only what runs can stand in the way: what will be held fits.
+        if waits && new > old {
+            account.running.pop_back();
+            account.recharge();
+            account.live = before;
+            for (address, bytes) in undo.into_iter().rev() {
+                match bytes {
+                    Some(bytes) => account.allocations.insert(address, bytes),
+                    None => account.allocations.remove(&address),
+                };
+            }
+            return Verdict::Wait;
+        }
+        tenant.charge = tenant.charge - old + new;
+        self.charge = self.charge - old + new;
+        tenant.live = tenant.live - before + account.live;
+        self.live = self.live - before + account.live;
+        refused.map_or(Verdict::Fits, |(op, failure)| Verdict::Refused(op, failure))
+    }
+
+    /// An admitted slice has completed, to its end or to a fault; the device says what its session
+    /// holds now.
+    pub fn completed(
+        &mut self,
+        now: Nanos,
+        position: GpuPosition,
+        session: SessionId,
+        resident: u64,
+        faulted: bool,
+    ) {
+        let Some(account) = self.accounts.get_mut(&session) else {
+            return;
+        };
+        if let Some((_, peak, held)) = account.running.pop_front_if(|(at, _, _)| *at <= position) {
+            // After a fault the slice's frees may not have run, and no later slice will.
+            account.completed = if faulted {
+                account.charge.max(peak)
+            } else {
+                held
+            };
+        }
+        let (old, new) = account.recharge();
+        let raised = match faulted {
+            // What a failed session holds stays held until it is closed: nobody waits for it.
+            true => new.saturating_sub(account.live),
+            false => 0,
+        };
+        account.live += raised;
+        self.live += raised;
+        self.device.set(
+            now,
+            self.device.resident - account.usage.resident + resident,
+        );
+        account.usage.set(now, resident);
+        self.charge = self.charge - old + new;
+        if let Some(tenant) = self.tenants.get_mut(&account.tenant) {
+            tenant.charge = tenant.charge - old + new;
+            tenant.live += raised;
+        }
+    }
+
+    /// A session has ended and its memory is free. Gives what it had held over time, for the
+    /// meter, byte-milliseconds.
+    pub fn close(&mut self, now: Nanos, session: SessionId) -> u64 {
+        let Some(mut account) = self.accounts.remove(&session) else {
+            return 0;
+        };
+        self.device
+            .set(now, self.device.resident - account.usage.resident);
+        account.usage.set(now, 0);
+        self.charge -= account.charge;
+        self.live -= account.live;
+        if let Some(tenant) = self.tenants.get_mut(&account.tenant) {
+            tenant.charge -= account.charge;
+            tenant.live -= account.live;
+        }
+        account.usage.byte_ms(now)
+    }
+
+    /// What an open session holds and has held.
+    #[must_use]
+    pub fn residency(&self, session: SessionId) -> Option<Residency> {
+        self.accounts.get(&session).map(|account| account.usage)
+    }
+
+    /// What all sessions hold and have held, closed ones too.
+    #[must_use]
+    pub fn device(&self) -> Residency {
+        self.device
+    }
+
+    /// The most the device's sessions can hold now, bytes; never above its capacity.
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        self.charge
+    }
+
+    /// The most a tenant's sessions can hold now, bytes; never above its quota.
+    #[must_use]
+    pub fn charged_to(&self, tenant: &Tenant) -> u64 {
+        self.tenants.get(tenant).map_or(0, |holding| holding.charge)
+    }
+}
+
+fn over_quota(bytes: u64, quota: u64, held: u64) -> Failure {
+    Failure::new(
+        Code::Quota,
+        format!("{bytes} bytes do not fit: the tenant holds {held} of its quota of {quota}"),
+    )
+}
+
+fn over_capacity(bytes: u64, capacity: u64, held: u64) -> Failure {
+    Failure::new(
+        Code::OutOfMemory,
+        format!("{bytes} bytes do not fit: {held} of the device's {capacity} are held"),
+    )
+}

@@ -1,0 +1,222 @@
+//! What clients say: batches, staged transfers, what they have received; and what they are told.
+
+use bus_schemas::{ClientState, Code, Failure, SessionId, Tenant, limits};
+
+use super::session::{Phase, Session};
+use super::staging::{Part, Verdict};
+use super::{Action, BatchEvent, ChunkEvent, Sequencer};
+use crate::Nanos;
+
+/// Sessions remembered to have been rejected lately.
+const REJECTED: usize = 64;
+
+impl Sequencer {
+    /// The session, if the tenant may speak for it.
+    fn own(&mut self, tenant: &Tenant, session: SessionId) -> Option<&mut Session> {
+        self.sessions
+            .get_mut(&session)
+            .filter(|entry| entry.tenant == *tenant)
+            .map(|entry| &mut **entry)
+    }
+
+    /// Tells a client that it speaks for no session, not too often.
+    fn reject(
+        &mut self,
+        now: Nanos,
+        tenant: &Tenant,
+        session: SessionId,
+        failure: Failure,
+        actions: &mut Vec<Action>,
+    ) {
+        let apart = self.config.refusal_ns;
+        while self
+            .rejected
+            .pop_front_if(|(_, at)| *at + apart <= now)
+            .is_some()
+        {}
+        let again = self.rejected.iter().any(|(id, _)| *id == session);
+        if again || self.rejected.len() >= REJECTED {
+            return;
+        }
+        self.rejected.push_back((session, now));
+        actions.push(Action::Reject {
+            tenant: tenant.clone(),
+            session,
+            failure,
+        });
+    }
+
+    fn reject_gone(
+        &mut self,
+        now: Nanos,
+        tenant: &Tenant,
+        session: SessionId,
+        actions: &mut Vec<Action>,
+    ) {
+        let failure = Failure::new(
+            Code::SessionGone,
+            format!("session {session} has ended or never was on this worker"),
+        );
+        self.reject(now, tenant, session, failure, actions);
+    }
+
+    fn acknowledge(&mut self, session: SessionId, results: u64, actions: &mut Vec<Action>) {
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if entry.acknowledge(results) {
+            let through = entry.acknowledged;
+            actions.push(Action::ForgetResults { session, through });
+        }
+    }
+
+    pub(super) fn on_batch(
+        &mut self,
+        now: Nanos,
+        batch: &BatchEvent<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        let room = self
+            .config
+            .pending_bytes_total
+            .saturating_sub(self.pending_bytes);
+        let session = batch.session;
+        let open = |entry: &&mut Session| entry.phase == Phase::Open;
+        if self.own(batch.tenant, session).filter(open).is_none() {
+            return self.reject_gone(now, batch.tenant, session, actions);
+        }
+        self.acknowledge(session, batch.results, actions);
+        self.want_ack(now, session);
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if entry.failure.is_some() || batch.count == 0 {
+            return;
+        }
+        let before = entry.pending_bytes;
+        match entry.receive(batch, room, &self.config) {
+            Ok(Some(kept)) => {
+                self.pending_bytes += entry.pending_bytes - before;
+                if entry.doubt.is_some() {
+                    self.tell(now);
+                }
+                actions.push(Action::Keep {
+                    session,
+                    first: kept.first,
+                    count: kept.count,
+                    skip: kept.skip,
+                });
+            }
+            Ok(None) => {}
+            Err((op, failure)) => self.fail(now, session, op, failure, actions),
+        }
+    }
+
+    pub(super) fn on_client_state(
+        &mut self,
+        now: Nanos,
+        tenant: &Tenant,
+        session: SessionId,
+        state: ClientState,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.own(tenant, session).is_none() {
+            return self.reject_gone(now, tenant, session, actions);
+        }
+        self.acknowledge(session, state.results, actions);
+        self.want_ack(now, session);
+        let apart = self.config.repeat_ns / 2;
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if state.results < entry.results && now >= entry.results_sent + apart {
+            entry.results_sent = now;
+            let from = entry.acknowledged + 1;
+            actions.push(Action::ResendResults { session, from });
+        }
+    }
+
+    pub(super) fn on_chunk(
+        &mut self,
+        now: Nanos,
+        chunk: &ChunkEvent<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        let room = self.staging_room();
+        let session = chunk.session;
+        let open = |entry: &&mut Session| entry.phase == Phase::Open;
+        let Some(entry) = self.own(chunk.tenant, session).filter(open) else {
+            return self.reject_gone(now, chunk.tenant, session, actions);
+        };
+        if entry.failure.is_some() {
+            return self.want_ack(now, session);
+        }
+        if chunk.module.is_none() && chunk.total > entry.window.size {
+            let why = format!("a copy of {} bytes fits into no window", chunk.total);
+            let failure = Failure::new(Code::OutOfMemory, why);
+            return self.fail(now, session, 0, failure, actions);
+        }
+        let before = entry.transfers.reserved;
+        let part = Part {
+            transfer: chunk.transfer,
+            total: chunk.total,
+            offset: chunk.offset,
+            bytes: chunk.bytes,
+            module: chunk.module,
+            known: chunk.known,
+        };
+        let verdict = entry.transfers.part(part, room);
+        let after = entry.transfers.reserved;
+        self.staged_bytes = self.staged_bytes - before + after;
+        self.want_ack(now, session);
+        let (store, whole) = match verdict {
+            Verdict::Skip => return,
+            Verdict::Malformed(why) => {
+                let failure = Failure::new(Code::Malformed, why);
+                return self.reject(now, chunk.tenant, session, failure, actions);
+            }
+            Verdict::Known => (false, true),
+            Verdict::Store { whole } => (true, whole),
+        };
+        if store {
+            actions.push(Action::Store {
+                session,
+                transfer: chunk.transfer,
+                total: chunk.total,
+                offset: chunk.offset,
+            });
+        }
+        if whole {
+            self.ack_now = true;
+            actions.push(Action::Whole {
+                session,
+                transfer: chunk.transfer,
+                module: chunk.module,
+                known: !store,
+            });
+        }
+    }
+
+    /// Host bytes that new transfers may reserve.
+    fn staging_room(&self) -> u64 {
+        self.config.staged_total.saturating_sub(self.staged_bytes)
+    }
+
+    /// Sends the acknowledgements that are due.
+    pub(super) fn flush_acks(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let due = self.ack_now || now >= self.acks_since + self.config.ack_ns;
+        if self.acks.is_empty() || !due {
+            return;
+        }
+        self.ack_now = false;
+        let enough = limits::TRANSFER_BYTES.min(self.config.staged_total / 2);
+        let room = self.staging_room() >= enough;
+        let epoch = (self.epoch, self.leader);
+        for session in std::mem::take(&mut self.acks) {
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                let ack = entry.ack(epoch, room, &self.config);
+                actions.push(Action::SendAck(Box::new(ack)));
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Bounds and periods of a sequencer.
+
+use crate::Nanos;
+
+/// Bounds and periods of a sequencer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// How long a head that is not ready waits while a later position waits behind it.
+    pub patience_ns: Nanos,
+    /// How long it waits while nothing does.
+    pub idle_patience_ns: Nanos,
+    /// Slices started and not completed while their cost is not known to be small.
+    pub depth: usize,
+    /// Slices started and not completed at most, however small.
+    pub depth_max: usize,
+    /// Charged cost started and not completed below which up to `depth_max` slices are started.
+    pub depth_ns: u64,
+    /// Grants kept aside above a gap.
+    pub ahead: usize,
+    /// Accepted grants kept for replay. Beyond it the oldest are forgotten (and counted).
+    pub tail: usize,
+    /// Ops a session may have received and not completed.
+    pub pending_ops: u64,
+    /// Bytes of such ops above which a session is given no more credit.
+    pub pending_bytes: u64,
+    /// Bytes of such ops above which a session's batches are not kept. Larger than any slice.
+    pub pending_bytes_max: u64,
+    /// Bytes of such ops of all sessions above which no batch is kept.
+    pub pending_bytes_total: u64,
+    /// Bytes of results a session may have unacknowledged.
+    pub result_bytes: u64,
+    /// How long a session may stand above that bound, or claim a transfer that is not whole,
+    /// before it fails.
+    pub stall_ns: Nanos,
+    /// Staged bytes a client may have unacknowledged.
+    pub staging: u64,
+    /// Staged bytes held for all sessions above which credit shrinks to one chunk a session.
+    pub staged_total: u64,
+    /// While the device is busy, done messages are at least this far apart.
+    pub report_ns: Nanos,
+    /// Reports of at most so much work together are not told at once when the device is idle.
+    pub little_ns: u64,
+    /// How long they wait for more.
+    pub linger_little_ns: Nanos,
+    /// Reports gathered at most.
+    pub report_count: usize,
+    /// How long acknowledgements are gathered.
+    pub ack_ns: Nanos,
+    /// Ops done since the last acknowledgement after which one is sent at once.
+    pub ack_ops: u64,
+    /// First period of repeating what is not acknowledged; doubles.
+    pub repeat_ns: Nanos,
+    /// Longest such period.
+    pub repeat_max_ns: Nanos,
+    /// Period of beats.
+    pub beat_ns: Nanos,
+    /// Refusals, and rejections of one session, are at least this far apart.
+    pub refusal_ns: Nanos,
+    /// How long results of a closed session are kept for its client; also how long a draining
+    /// worker waits for its reports to be acknowledged.
+    pub linger_ns: Nanos,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        const MS: Nanos = 1_000_000;
+        Self {
+            patience_ns: 2 * MS,
+            idle_patience_ns: 50 * MS,
+            depth: 4,
+            depth_max: 64,
+            depth_ns: MS,
+            ahead: 4_096,
+            tail: 65_536,
+            pending_ops: 16 << 10,
+            pending_bytes: 16 << 20,
+            pending_bytes_max: 64 << 20,
+            pending_bytes_total: 1 << 30,
+            result_bytes: 64 << 20,
+            stall_ns: 10_000 * MS,
+            staging: 8 << 20,
+            staged_total: 8 << 30,
+            report_ns: MS / 5,
+            little_ns: 50_000,
+            linger_little_ns: MS,
+            report_count: 64,
+            ack_ns: MS,
+            ack_ops: 2_048,
+            repeat_ns: 5 * MS,
+            repeat_max_ns: 200 * MS,
+            beat_ns: 100 * MS,
+            refusal_ns: 10 * MS,
+            linger_ns: 2_000 * MS,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! How positions end: what the device has done, and what is forgotten then.
+
+use bus_schemas::{
+    DoneReport, Failure, GpuPosition, Grant, GrantKind, OpNumber, Outcome, SessionId,
+};
+
+use super::session::{Phase, Session};
+use super::{Action, CompletedEvent, Sequencer, Settled};
+use crate::Nanos;
+
+/// Sessions whose tenant is remembered after they were closed.
+const GONE: usize = 65_536;
+
+/// How a position ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending {
+    measured: u64,
+    last: OpNumber,
+    outcome: Outcome,
+    failed: bool,
+}
+
+impl Ending {
+    /// Nothing was measured and nothing failed.
+    pub(super) fn plain(last: OpNumber, outcome: Outcome) -> Self {
+        Self {
+            measured: 0,
+            last,
+            outcome,
+            failed: false,
+        }
+    }
+}
+
+impl Sequencer {
+    /// A position has ended.
+    pub(super) fn settle(
+        &mut self,
+        now: Nanos,
+        position: GpuPosition,
+        ending: Ending,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(front) = self.standing.front().map(|standing| standing.position) else {
+            return;
+        };
+        let index = position.checked_sub(front).map(|index| index as usize);
+        let Some(standing) = index.and_then(|index| self.standing.get_mut(index)) else {
+            return;
+        };
+        standing.ended = true;
+        let grant = standing.grant;
+        while self
+            .standing
+            .pop_front_if(|standing| standing.ended)
+            .is_some()
+        {}
+        let session = self.sessions.get(&grant.session);
+        self.reports.push(DoneReport {
+            position,
+            session: grant.session,
+            measured: ending.measured,
+            received: session.map_or(0, |session| session.received),
+            outcome: ending.outcome,
+        });
+        let gone = self.gone.get(&grant.session);
+        actions.push(Action::Settled(Settled {
+            position,
+            session: grant.session,
+            tenant: session
+                .map(|session| session.tenant.clone())
+                .or_else(|| gone.map(|(tenant, _)| tenant.clone())),
+            ordinal: session
+                .map(|session| session.ordinal)
+                .or_else(|| gone.map(|(_, ordinal)| *ordinal))
+                .unwrap_or(0),
+            kind: grant.kind,
+            first: grant.first,
+            last: ending.last,
+            outcome: ending.outcome,
+            failed: ending.failed,
+        }));
+        self.tell(now);
+    }
+
+    fn running_grant(&self, position: GpuPosition) -> Option<Grant> {
+        let first = self.standing.front()?.position;
+        let standing = self.standing.get(position.checked_sub(first)? as usize)?;
+        let running = !standing.ended && position <= self.begun;
+        running.then_some(standing.grant)
+    }
+
+    pub(super) fn on_completed(
+        &mut self,
+        now: Nanos,
+        completed: &CompletedEvent<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        let grant = self
+            .running_grant(completed.position)
+            .filter(|grant| grant.kind == GrantKind::Run && grant.session == completed.session);
+        let Some(grant) = grant else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(&grant.session) else {
+            return;
+        };
+        self.running -= 1;
+        self.running_cost = self.running_cost.saturating_sub(grant.cost);
+        let skipped = session.broken && completed.fault.is_some();
+        let (done, last, outcome) = match completed.fault {
+            _ if skipped => (session.done, grant.last, Outcome::Gone),
+            Some((op, _)) => {
+                let op = op.clamp(grant.first, grant.last);
+                (op - 1, op, Outcome::Ran)
+            }
+            None => (grant.last, grant.last, Outcome::Ran),
+        };
+        let before = session.pending_bytes;
+        let first = session.results + 1;
+        let results = if skipped { &[] } else { completed.results };
+        session.complete(done, results);
+        self.pending_bytes -= before - session.pending_bytes;
+        session.broken |= completed.fault.is_some();
+        if !results.is_empty() {
+            // The results say by themselves what is done: the acknowledgement can wait.
+            session.results_sent = now;
+            let session = grant.session;
+            actions.push(Action::Results { session, first });
+        }
+        let ending = Ending {
+            measured: completed.device_ns,
+            last,
+            outcome,
+            failed: completed.fault.is_some() && !skipped,
+        };
+        self.settle(now, completed.position, ending, actions);
+        if let (Some((op, failure)), false) = (completed.fault, skipped) {
+            self.fail(now, grant.session, op, failure.clone(), actions);
+        }
+        self.want_ack(now, grant.session);
+        self.close_if_idle(grant.session, actions);
+    }
+
+    pub(super) fn on_opened(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        failure: Option<&Failure>,
+        actions: &mut Vec<Action>,
+    ) {
+        let standing = self.standing.iter().find(|standing| {
+            let open = standing.grant.kind == GrantKind::Open && !standing.ended;
+            open && standing.grant.session == session && standing.position <= self.begun
+        });
+        let (Some(position), Some(entry)) = (
+            standing.map(|standing| standing.position),
+            self.sessions.get_mut(&session),
+        ) else {
+            return;
+        };
+        entry.running -= 1;
+        let outcome = match failure {
+            Some(_) => Outcome::Gone,
+            None => Outcome::Ran,
+        };
+        self.settle(now, position, Ending::plain(0, outcome), actions);
+        if let Some(failure) = failure {
+            self.fail(now, session, 0, failure.clone(), actions);
+        }
+        self.want_ack(now, session);
+        self.ack_now = true;
+        self.close_if_idle(session, actions);
+    }
+
+    fn close_if_idle(&mut self, session: SessionId, actions: &mut Vec<Action>) {
+        let idle = |entry: &Session| entry.running == 0 && matches!(entry.phase, Phase::Closing(_));
+        if self.sessions.get(&session).is_some_and(|entry| idle(entry)) {
+            actions.push(Action::Close { session });
+        }
+    }
+
+    pub(super) fn on_closed(&mut self, now: Nanos, session: SessionId, actions: &mut Vec<Action>) {
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        let Phase::Closing(position) = entry.phase else {
+            return;
+        };
+        if entry.running > 0 {
+            return;
+        }
+        entry.phase = Phase::Closed(now);
+        self.closed.push_back((now, session));
+        self.settle(now, position, Ending::plain(0, Outcome::Ran), actions);
+    }
+
+    /// Forgets closed sessions whose results are acknowledged or have been kept long enough.
+    pub(super) fn forget_closed(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let linger = self.config.linger_ns;
+        let mut closed = std::mem::take(&mut self.closed);
+        closed.retain(|&(at, session)| {
+            let clear = self
+                .sessions
+                .get(&session)
+                .is_none_or(|entry| entry.acknowledged == entry.results);
+            if !clear && now < at + linger {
+                return true;
+            }
+            if let Some(entry) = self.sessions.remove(&session) {
+                if self.gone.len() >= GONE {
+                    self.gone.pop_first();
+                }
+                self.gone.insert(session, (entry.tenant, entry.ordinal));
+                actions.push(Action::Ended { session });
+            }
+            false
+        });
+        self.closed = closed;
+    }
+}

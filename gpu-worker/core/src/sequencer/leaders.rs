@@ -1,0 +1,339 @@
+//! What leaders say: orders, seals, the end; and what they are told.
+
+use bus_schemas::{
+    Epoch, LeaderId, Lost, Order, Received, Refusal, Seal, SealAnswer, SealReply, SealedGrant,
+    SessionFault, SessionId, WIRE_VERSION, limits,
+};
+
+use super::session::Phase;
+use super::{Action, BeatAction, DoneMessage, ExitReason, Sequencer};
+use crate::Nanos;
+
+/// Faults told in one message.
+const FAULTS: usize = 256;
+
+/// Bytes, at most, of a session, a grant and everything else in an encoded seal answer: the tail
+/// takes what room the message has left, its latest grants first.
+const SEALED_SESSION: usize = 240;
+const SEALED_GRANT: usize = 192;
+const SEALED_REST: usize = 128 << 10;
+
+/// How a message's (epoch, leader) relates to what the worker obeys.
+#[derive(PartialEq, Eq)]
+enum Standpoint {
+    Obeyed,
+    /// A lower epoch, or another leader of the same one.
+    Stale,
+    /// A higher epoch that has not sealed.
+    Unsealed,
+}
+
+impl Sequencer {
+    fn standpoint(&self, epoch: Epoch, leader: LeaderId) -> Standpoint {
+        if epoch > self.epoch {
+            Standpoint::Unsealed
+        } else if epoch == self.epoch && leader == self.leader && epoch > 0 {
+            Standpoint::Obeyed
+        } else {
+            Standpoint::Stale
+        }
+    }
+
+    fn refusal(&self) -> Refusal {
+        Refusal {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+        }
+    }
+
+    pub(super) fn on_order(&mut self, now: Nanos, order: &Order<'_>, actions: &mut Vec<Action>) {
+        match self.standpoint(order.epoch, order.leader) {
+            Standpoint::Obeyed => {}
+            Standpoint::Unsealed => return,
+            Standpoint::Stale => {
+                let apart = self.config.refusal_ns;
+                if self.refused_at.is_none_or(|at| now >= at + apart) {
+                    self.refused_at = Some(now);
+                    actions.push(Action::Refuse(self.refusal()));
+                }
+                return;
+            }
+        }
+        if self.reports.acknowledge(order.reports) {
+            self.repeat_period = self.config.repeat_ns;
+            self.repeat_at = None;
+        }
+        self.forget_tail(order.recorded);
+        if self.draining.is_some() {
+            return;
+        }
+        for (index, grant) in (0_u64..).zip(order.grants.iter()) {
+            let Some(position) = order.first.checked_add(index) else {
+                return;
+            };
+            if position <= self.accepted {
+                // Sent again: the leader has not heard that it is accepted.
+                self.tell(now);
+                continue;
+            }
+            let sane = grant.epoch == order.epoch && Self::is_sane(&grant);
+            let near = position - self.accepted <= self.config.ahead as u64;
+            if !sane || !near {
+                return;
+            }
+            let open = order
+                .opens
+                .iter()
+                .find(|open| open.session == grant.session);
+            if position == self.accepted + 1 && self.ahead.is_empty() {
+                if !self.accept(now, grant, open) {
+                    return;
+                }
+            } else {
+                self.ahead.insert(position, (grant, open.cloned()));
+            }
+        }
+        self.close_gap(now);
+    }
+
+    /// Accepts what was kept aside above a gap that is filled.
+    fn close_gap(&mut self, now: Nanos) {
+        while let Some(entry) = self.ahead.first_entry() {
+            let next = self.accepted + 1;
+            if *entry.key() > next {
+                return;
+            }
+            let (position, (grant, open)) = entry.remove_entry();
+            if position == next && !self.accept(now, grant, open.as_ref()) {
+                return;
+            }
+        }
+    }
+
+    fn forget_tail(&mut self, recorded: u64) {
+        if recorded <= self.recorded {
+            return;
+        }
+        self.recorded = recorded;
+        let epoch = self.epoch;
+        let known =
+            |entry: &SealedGrant| entry.grant.epoch == epoch && entry.grant.input <= recorded;
+        // Inputs do not fall within an epoch and epochs do not fall: what lies before a recorded
+        // grant is recorded, or was handed to the leader that recorded it.
+        if let Some(last) = self.tail.iter().rposition(known) {
+            self.tail.drain(..=last);
+        }
+    }
+
+    pub(super) fn on_seal(&mut self, seal: &Seal, actions: &mut Vec<Action>) {
+        let reply = match self.standpoint(seal.epoch, seal.leader) {
+            Standpoint::Stale => SealReply {
+                v: WIRE_VERSION,
+                sealed: None,
+                refused: Some(self.refusal()),
+            },
+            standpoint => {
+                let tail = (self.epoch, self.recorded);
+                let first = standpoint == Standpoint::Unsealed;
+                if first {
+                    self.epoch = seal.epoch;
+                    self.leader = seal.leader;
+                    self.ahead.clear();
+                    self.recorded = 0;
+                    self.trust_again();
+                    self.reports.acknowledge(self.reports.made());
+                    self.telling_since = None;
+                    self.tell_now = false;
+                    self.repeat_at = None;
+                    self.beat_at = 0;
+                }
+                SealReply {
+                    v: WIRE_VERSION,
+                    sealed: Some(Box::new(self.seal_answer(tail))),
+                    refused: None,
+                }
+            }
+        };
+        actions.push(Action::SealReply(Box::new(reply)));
+    }
+
+    /// A new leader believes clients until it learns of a void.
+    fn trust_again(&mut self) {
+        for session in std::mem::take(&mut self.doubted) {
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                entry.doubt = None;
+            }
+        }
+    }
+
+    fn seal_answer(&self, (tail_epoch, tail_recorded): (u64, u64)) -> SealAnswer {
+        let open = |phase: Phase| !matches!(phase, Phase::Closed(_));
+        let sessions = self.sessions.values().filter(|entry| open(entry.phase));
+        let outstanding = self.standing.iter().filter(|standing| !standing.ended);
+        let taken = self.sessions.len() * SEALED_SESSION + self.standing.len() * SEALED_GRANT;
+        let fits = limits::MESSAGE_BYTES.saturating_sub(SEALED_REST + taken) / SEALED_GRANT;
+        let fits = fits.min(self.tail.len());
+        SealAnswer {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            gpu: self.identity.gpu,
+            capacity: self.identity.capacity,
+            position: self.accepted,
+            chain: self.chain,
+            global: self.global,
+            reports: self.reports.made(),
+            sessions: sessions
+                .map(|entry| entry.sealed(self.accepted_ops(entry)))
+                .collect(),
+            outstanding: outstanding
+                .map(|standing| SealedGrant {
+                    position: standing.position,
+                    grant: standing.grant,
+                })
+                .collect(),
+            tail_epoch,
+            tail_recorded,
+            tail: self
+                .tail
+                .iter()
+                .skip(self.tail.len() - fits)
+                .copied()
+                .collect(),
+            ordinals: self
+                .ordinals
+                .iter()
+                .map(|(tenant, ordinal)| (tenant.clone(), *ordinal))
+                .collect(),
+            faults: self.faults(usize::MAX),
+        }
+    }
+
+    fn faults(&self, most: usize) -> Vec<SessionFault> {
+        let failed = self.faulted.iter().filter_map(|id| self.sessions.get(id));
+        failed
+            .filter_map(|entry| entry.fault())
+            .take(most)
+            .collect()
+    }
+
+    pub(super) fn on_lost(&mut self, lost: &Lost, actions: &mut Vec<Action>) {
+        let stale = self.standpoint(lost.epoch, lost.leader) == Standpoint::Stale;
+        if lost.incarnation == self.identity.incarnation && !stale {
+            self.exited = true;
+            actions.push(Action::Exit(ExitReason::Lost));
+        }
+    }
+
+    /// Sends what is due to leaders and clients.
+    pub(super) fn flush(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        self.flush_acks(now, actions);
+        self.repeat_if_due(now);
+        // A device that is idle after next to nothing is what a program looks like that waits for
+        // each launch. No window waits for so little, and telling of each would cost it a tenth.
+        let little = self.reports.are_little(self.config.little_ns);
+        let idle = self.standing.is_empty() && !little;
+        let full = self.reports.unsent() >= self.config.report_count as u64;
+        let due = self.tell_now || idle || full || now >= self.telling_due();
+        let due = due && self.telling_since.is_some();
+        if due {
+            self.telling_since = None;
+            self.tell_now = false;
+            self.told_at = now;
+            self.send_done(actions);
+            while self.reports.unsent() > 0 {
+                self.send_done(actions);
+            }
+        }
+        if self.repeat_at.is_none() && self.has_unanswered() {
+            self.repeat_at = Some(now + self.repeat_period);
+        }
+        if now >= self.beat_at {
+            self.beat_at = now + self.config.beat_ns;
+            actions.push(Action::Beat(BeatAction {
+                epoch: self.epoch,
+                leader: self.leader,
+                draining: self.draining.is_some(),
+            }));
+        }
+    }
+
+    /// When what there is to tell is told although the device is busy: what ended, unless the
+    /// leader was told something just before; what was only accepted, a little later.
+    pub(super) fn telling_due(&self) -> Nanos {
+        let since = match self.telling_since {
+            Some(since) if self.reports.unsent() == 0 => since.max(self.told_at),
+            Some(since) if self.standing.is_empty() => return since + self.config.linger_little_ns,
+            _ => self.told_at,
+        };
+        since + self.config.report_ns
+    }
+
+    /// Whether the leader owes an answer to something it was told.
+    fn has_unanswered(&self) -> bool {
+        let sealed = self.epoch > 0;
+        let waiting = self.reports.is_waiting() || !self.faulted.is_empty();
+        sealed && (waiting || self.doubted.iter().any(|id| self.is_ungranted(*id)))
+    }
+
+    /// Whether a doubted session has received more than it was granted.
+    fn is_ungranted(&self, session: SessionId) -> bool {
+        let entry = self.sessions.get(&session);
+        entry.is_some_and(|e| e.doubt.is_some_and(|doubt| e.received > doubt.granted))
+    }
+
+    fn repeat_if_due(&mut self, now: Nanos) {
+        if self.repeat_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.repeat_at = None;
+        if self.has_unanswered() {
+            self.repeat_period = (self.repeat_period * 2).min(self.config.repeat_max_ns);
+            self.reports.rewind();
+            self.tell_now = true;
+            self.tell(now);
+        } else {
+            self.repeat_period = self.config.repeat_ns;
+        }
+    }
+
+    fn send_done(&mut self, actions: &mut Vec<Action>) {
+        let (first, reports) = self.reports.take();
+        let sessions = &self.sessions;
+        let received = self.doubted.iter().filter_map(|session| {
+            Some(Received {
+                session: *session,
+                received: sessions.get(session)?.received,
+            })
+        });
+        let received = received.collect();
+        actions.push(Action::SendDone(DoneMessage {
+            epoch: self.epoch,
+            accepted: self.accepted,
+            chain: self.chain,
+            first,
+            reports,
+            received,
+            faults: self.faults(FAULTS),
+        }));
+    }
+
+    /// A draining worker leaves once nothing it accepted is left to do or to tell.
+    pub(super) fn leave_if_drained(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let Some(since) = self.draining else {
+            return;
+        };
+        if !self.standing.is_empty() {
+            // Its patience with silent peers begins when the work is done.
+            self.draining = Some(now);
+            return;
+        }
+        let heard = self.sessions.values().all(|e| e.acknowledged == e.results);
+        let clear = self.epoch == 0 || (self.reports.is_clear() && heard);
+        if clear || now >= since + self.config.linger_ns {
+            self.exited = true;
+            actions.push(Action::Exit(ExitReason::Drained));
+        }
+    }
+}

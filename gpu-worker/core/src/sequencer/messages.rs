@@ -1,0 +1,92 @@
+//! What the sequencer says to leaders and clients, and how it is encoded.
+
+use bus_schemas::{
+    Chain, Column, Done, DoneReport, Epoch, Failure, GpuPosition, LeaderId, OpNumber, Received,
+    SessionFault, SessionId, Staged, Tenant, WIRE_VERSION, WorkerAck, encode_into,
+};
+
+/// The content of a [`Done`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoneMessage {
+    /// See [`Done::epoch`].
+    pub epoch: Epoch,
+    /// See [`Done::accepted`].
+    pub accepted: GpuPosition,
+    /// See [`Done::chain`].
+    pub chain: Chain,
+    /// See [`Done::first`].
+    pub first: u64,
+    /// See [`Done::reports`].
+    pub reports: Vec<DoneReport>,
+    /// See [`Done::received`].
+    pub received: Vec<Received>,
+    /// See [`Done::faults`].
+    pub faults: Vec<SessionFault>,
+}
+
+impl DoneMessage {
+    /// The message, encoded behind what `out` holds.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let (mut reports, mut received) = (Vec::new(), Vec::new());
+        let message = Done {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            accepted: self.accepted,
+            chain: self.chain,
+            first: self.first,
+            reports: Column::pack(&self.reports, &mut reports),
+            received: Column::pack(&self.received, &mut received),
+            faults: self.faults.clone(),
+        };
+        encode_into(&message, out);
+    }
+}
+
+/// The content of a [`WorkerAck`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AckMessage {
+    /// Whom it is for.
+    pub tenant: Tenant,
+    /// Of which session.
+    pub session: SessionId,
+    /// See [`WorkerAck::epoch`].
+    pub epoch: Epoch,
+    /// See [`WorkerAck::leader`].
+    pub leader: LeaderId,
+    /// See [`WorkerAck::received`].
+    pub received: OpNumber,
+    /// See [`WorkerAck::done`].
+    pub done: OpNumber,
+    /// See [`WorkerAck::send_through`].
+    pub send_through: OpNumber,
+    /// See [`WorkerAck::staging`].
+    pub staging: u64,
+    /// See [`WorkerAck::results`].
+    pub results: u64,
+    /// See [`WorkerAck::staged`]. Of transfers that became whole, the latest few are said again,
+    /// and any that a client sends a part of again.
+    pub staged: Vec<Staged>,
+    /// See [`WorkerAck::failure`] and [`WorkerAck::failed_op`].
+    pub failure: Option<(OpNumber, Failure)>,
+}
+
+impl AckMessage {
+    /// The message, encoded behind what `out` holds.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        let mut staged = Vec::new();
+        let message = WorkerAck {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            received: self.received,
+            done: self.done,
+            send_through: self.send_through,
+            staging: self.staging,
+            results: self.results,
+            staged: Column::pack(&self.staged, &mut staged),
+            failure: self.failure.as_ref().map(|(_, failure)| failure.clone()),
+            failed_op: self.failure.as_ref().map_or(0, |(op, _)| *op),
+        };
+        encode_into(&message, out);
+    }
+}

@@ -1,0 +1,287 @@
+//! What starts when: the worker's end of the protocol.
+//!
+//! Rules that `ARCHITECTURE.md` leaves to the worker:
+//!
+//! - A head whose ops are received is *stalled* while the session's unacknowledged results leave
+//!   no room for its own, or while a transfer it uses is not whole. It waits as for missing ops,
+//!   then is void; while the stall lasts, further positions of the session are void at once, so
+//!   they cost the others nothing. After [`Config::stall_ns`] the session fails.
+//! - `received` goes to the leader with every change, from a void on until an accepted grant
+//!   shows that the leader grants above what is received.
+//! - A seal drops the reports made so far: its answer counts them. A repeated seal drops none.
+//! - The tail keeps the grants of earlier epochs too, until a grant of the present one is known
+//!   to be recorded: only then is what the present leader was handed recorded as well.
+//! - A draining worker accepts nothing more. It leaves when all it had accepted has ended and
+//!   reports and results are acknowledged, or [`Config::linger_ns`] later.
+//! - A closed session is remembered until its results are acknowledged, at most
+//!   [`Config::linger_ns`].
+
+mod api;
+mod clients;
+mod config;
+mod endings;
+mod leaders;
+mod messages;
+mod positions;
+mod reports;
+mod session;
+mod staging;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bus_schemas::{
+    Chain, Epoch, Failure, GlobalPosition, GpuPosition, Grant, InputNumber, LeaderId, OpNumber,
+    OpenGrant, SealedGrant, SessionId, Tenant,
+};
+
+pub use api::{
+    Action, BatchEvent, BeatAction, ChunkEvent, CompletedEvent, Event, ExitReason, Identity,
+    OpenAction, Settled, StartAction,
+};
+pub use config::Config;
+pub use messages::{AckMessage, DoneMessage};
+
+use crate::Nanos;
+use positions::Standing;
+use reports::Reports;
+use session::Session;
+
+/// The worker's sequencer.
+#[derive(Debug)]
+pub struct Sequencer {
+    config: Config,
+    identity: Identity,
+
+    epoch: Epoch,
+    leader: LeaderId,
+    refused_at: Option<Nanos>,
+
+    accepted: GpuPosition,
+    chain: Chain,
+    global: GlobalPosition,
+    /// Accepted positions from the first that has not ended on.
+    standing: VecDeque<Standing>,
+    /// Positions started, voided or gone.
+    begun: GpuPosition,
+    ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
+    tail: VecDeque<SealedGrant>,
+    tail_forgotten: u64,
+    recorded: InputNumber,
+    /// Since when the head waits for its session, and the head.
+    waiting: Option<(GpuPosition, Nanos)>,
+    running: usize,
+    running_cost: u64,
+
+    sessions: BTreeMap<SessionId, Box<Session>>,
+    ordinals: BTreeMap<Tenant, u64>,
+    /// Sessions that are gone, for the chain of grants that name them nevertheless.
+    gone: BTreeMap<SessionId, (Tenant, u64)>,
+    /// Closed sessions in the order they were, for forgetting them.
+    closed: VecDeque<(Nanos, SessionId)>,
+    faulted: BTreeSet<SessionId>,
+    doubted: BTreeSet<SessionId>,
+    pending_bytes: u64,
+    staged_bytes: u64,
+
+    reports: Reports,
+    /// Since when there is something to tell the leader.
+    telling_since: Option<Nanos>,
+    tell_now: bool,
+    told_at: Nanos,
+    repeat_at: Option<Nanos>,
+    repeat_period: Nanos,
+    acks: Vec<SessionId>,
+    acks_since: Nanos,
+    ack_now: bool,
+    rejected: VecDeque<(SessionId, Nanos)>,
+    beat_at: Nanos,
+
+    draining: Option<Nanos>,
+    exited: bool,
+}
+
+impl Sequencer {
+    /// A worker that has accepted nothing and is sealed by nobody.
+    #[must_use]
+    pub fn new(config: Config, identity: Identity) -> Self {
+        Self {
+            repeat_period: config.repeat_ns,
+            config,
+            identity,
+            epoch: 0,
+            leader: LeaderId(0),
+            refused_at: None,
+            accepted: 0,
+            chain: Chain::default(),
+            global: 0,
+            standing: VecDeque::new(),
+            begun: 0,
+            ahead: BTreeMap::new(),
+            tail: VecDeque::new(),
+            tail_forgotten: 0,
+            recorded: 0,
+            waiting: None,
+            running: 0,
+            running_cost: 0,
+            sessions: BTreeMap::new(),
+            ordinals: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            closed: VecDeque::new(),
+            faulted: BTreeSet::new(),
+            doubted: BTreeSet::new(),
+            pending_bytes: 0,
+            staged_bytes: 0,
+            reports: Reports::default(),
+            telling_since: None,
+            tell_now: false,
+            told_at: 0,
+            repeat_at: None,
+            acks: Vec::new(),
+            acks_since: 0,
+            ack_now: false,
+            rejected: VecDeque::new(),
+            beat_at: 0,
+            draining: None,
+            exited: false,
+        }
+    }
+
+    /// Tells what happened at `now` and appends what to do.
+    pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
+        if self.exited {
+            return;
+        }
+        match event {
+            Event::Order(order) => self.on_order(now, order, actions),
+            Event::Seal(seal) => self.on_seal(seal, actions),
+            Event::Lost(lost) => self.on_lost(lost, actions),
+            Event::Batch(batch) => self.on_batch(now, &batch, actions),
+            Event::ClientState {
+                tenant,
+                session,
+                state,
+            } => self.on_client_state(now, tenant, session, state, actions),
+            Event::Chunk(chunk) => self.on_chunk(now, &chunk, actions),
+            Event::Opened { session, failure } => self.on_opened(now, session, failure, actions),
+            Event::Completed(completed) => self.on_completed(now, &completed, actions),
+            Event::Closed { session } => self.on_closed(now, session, actions),
+            Event::Fault {
+                session,
+                op,
+                failure,
+            } => self.fail(now, session, op, failure.clone(), actions),
+            Event::Tick => {}
+            Event::Drain => {
+                self.draining.get_or_insert(now);
+                self.ahead.clear();
+                self.beat_at = now;
+            }
+        }
+        if self.exited {
+            return;
+        }
+        self.advance(now, actions);
+        self.forget_closed(now, actions);
+        self.flush(now, actions);
+        self.leave_if_drained(now, actions);
+    }
+
+    /// When [`Event::Tick`] is wanted next, if nothing else happens before.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Nanos> {
+        if self.exited {
+            return None;
+        }
+        let acks = (!self.acks.is_empty()).then(|| self.acks_since + self.config.ack_ns);
+        let report = self.telling_since.map(|_| self.telling_due());
+        let linger = self.config.linger_ns;
+        let closed = self.closed.front().map(|(at, _)| at + linger);
+        let leave = self.draining.map(|at| at + linger);
+        [acks, report, self.repeat_at, self.patience(), closed, leave]
+            .into_iter()
+            .flatten()
+            .chain([self.beat_at])
+            .min()
+    }
+
+    /// Last gpu position accepted, and the chain there.
+    #[must_use]
+    pub fn accepted(&self) -> (GpuPosition, Chain) {
+        (self.accepted, self.chain)
+    }
+
+    /// The epoch the worker is sealed to and its leader; epoch 0 before the first seal.
+    #[must_use]
+    pub fn sealed(&self) -> (Epoch, LeaderId) {
+        (self.epoch, self.leader)
+    }
+
+    /// Slices on the device, and whether a position waits behind them.
+    #[must_use]
+    pub fn load(&self) -> (usize, bool) {
+        (self.running, self.begun < self.accepted)
+    }
+
+    /// Sessions that are not forgotten.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Accepted grants forgotten although their inputs were not known to be recorded, because
+    /// there were more than [`Config::tail`]: a replay misses them if their leader dies too.
+    #[must_use]
+    pub fn tail_forgotten(&self) -> u64 {
+        self.tail_forgotten
+    }
+
+    /// Something changed that the leader is to be told soon.
+    fn tell(&mut self, now: Nanos) {
+        self.telling_since.get_or_insert(now);
+    }
+
+    /// The session's client is to be acknowledged soon.
+    fn want_ack(&mut self, now: Nanos, session: SessionId) {
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if !entry.ack_wanted {
+            entry.ack_wanted = true;
+            if self.acks.is_empty() {
+                self.acks_since = now;
+            }
+            self.acks.push(session);
+        }
+        self.ack_now |= entry.is_ack_urgent(&self.config);
+    }
+
+    /// Ends what a session may run: its client and the leader are told at once.
+    fn fail(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        op: OpNumber,
+        failure: Failure,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(entry) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if !entry.fail(op, failure) {
+            return;
+        }
+        self.pending_bytes -= entry.pending_bytes;
+        self.staged_bytes -= entry.transfers.reserved;
+        entry.drop_pending();
+        self.doubted.remove(&session);
+        let through = OpNumber::MAX;
+        actions.push(Action::Forget { session, through });
+        if !entry.closing {
+            self.faulted.insert(session);
+        }
+        self.want_ack(now, session);
+        self.tell(now);
+        self.ack_now = true;
+        self.tell_now = true;
+    }
+}

@@ -1,0 +1,267 @@
+//! Positions: accepted without gaps, started in order, ended.
+
+use bus_schemas::{
+    ChainEntry, Code, Failure, GpuPosition, Grant, GrantKind, OpNumber, OpenGrant, Outcome,
+    SealedGrant, limits,
+};
+
+use super::endings::Ending;
+use super::session::{Doubt, Phase, Session, Stall};
+use super::{Action, OpenAction, Sequencer, StartAction};
+use crate::Nanos;
+
+/// An accepted position.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) position: GpuPosition,
+    pub(super) grant: Grant,
+    pub(super) ended: bool,
+}
+
+/// What the head can do now.
+enum Head {
+    Wait,
+    Start,
+    End(Outcome),
+    Fail(Failure),
+}
+
+impl Sequencer {
+    /// Accepts the grant at the next position; `false` if it names a session nobody opened.
+    pub(super) fn accept(&mut self, now: Nanos, grant: Grant, open: Option<&OpenGrant>) -> bool {
+        let position = self.accepted + 1;
+        if grant.kind == GrantKind::Open {
+            let Some(open) = open.filter(|_| !self.sessions.contains_key(&grant.session)) else {
+                return false;
+            };
+            let highest = self.ordinals.entry(open.tenant.clone()).or_default();
+            *highest = open.ordinal.max(*highest);
+            let session = Box::new(Session::new(open, &self.config));
+            self.sessions.insert(grant.session, session);
+        }
+        let (tenant, ordinal) = match self.sessions.get_mut(&grant.session) {
+            Some(session) => {
+                if grant.kind == GrantKind::Close {
+                    session.closing = true;
+                    self.faulted.remove(&grant.session);
+                }
+                let lifted = session.doubt.as_mut().is_some_and(|doubt| {
+                    doubt.granted = doubt.granted.max(grant.last);
+                    grant.last > session.received
+                });
+                if lifted {
+                    session.doubt = None;
+                    self.doubted.remove(&grant.session);
+                }
+                (session.tenant.clone(), session.ordinal)
+            }
+            None => match self.gone.get(&grant.session) {
+                Some(known) => known.clone(),
+                None => return false,
+            },
+        };
+        self.chain = self.chain.then(&ChainEntry {
+            position,
+            tenant: &tenant,
+            ordinal,
+            kind: grant.kind,
+            first: grant.first,
+            last: grant.last,
+        });
+        self.accepted = position;
+        self.global = self.global.max(grant.global);
+        self.standing.push_back(Standing {
+            position,
+            grant,
+            ended: false,
+        });
+        if self.tail.len() >= self.config.tail {
+            self.tail.pop_front();
+            self.tail_forgotten += 1;
+        }
+        self.tail.push_back(SealedGrant { position, grant });
+        self.tell(now);
+        true
+    }
+
+    /// When the head loses patience, if it waits for its session.
+    pub(super) fn patience(&self) -> Option<Nanos> {
+        let (position, since) = self.waiting?;
+        let patience = if self.accepted > position {
+            self.config.patience_ns
+        } else {
+            self.config.idle_patience_ns
+        };
+        Some(since + patience)
+    }
+
+    /// Begins positions in order as far as it goes.
+    pub(super) fn advance(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        while let Some((position, grant)) = self.head() {
+            match self.judge(now, position, &grant) {
+                Head::Wait => return,
+                Head::Fail(failure) => {
+                    self.fail(now, grant.session, grant.first, failure, actions);
+                    continue;
+                }
+                Head::Start => {
+                    self.begun = position;
+                    self.begin(position, &grant, actions);
+                }
+                Head::End(outcome) => {
+                    self.begun = position;
+                    if outcome == Outcome::Void {
+                        self.doubt(now, &grant);
+                    }
+                    self.settle(now, position, Ending::plain(grant.last, outcome), actions);
+                }
+            }
+            self.waiting = None;
+        }
+    }
+
+    fn head(&self) -> Option<(GpuPosition, Grant)> {
+        let first = self.standing.front()?.position;
+        let head = self
+            .standing
+            .get((self.begun + 1).checked_sub(first)? as usize)?;
+        Some((head.position, head.grant))
+    }
+
+    fn judge(&mut self, now: Nanos, position: GpuPosition, grant: &Grant) -> Head {
+        let Some(session) = self.sessions.get_mut(&grant.session) else {
+            return Head::End(Outcome::Gone);
+        };
+        match grant.kind {
+            GrantKind::Open => return Head::Start,
+            GrantKind::Close if session.phase == Phase::Open => return Head::Start,
+            GrantKind::Run if session.lives() => {}
+            GrantKind::Close | GrantKind::Run => return Head::End(Outcome::Gone),
+        }
+        if grant.first != session.started + 1 || grant.last < grant.first {
+            return Head::End(Outcome::Void);
+        }
+        let received = session.received >= grant.last;
+        if received && session.has_room(grant.last, &self.config) {
+            let small = self.running < self.config.depth_max
+                && self.running_cost.saturating_add(grant.cost) <= self.config.depth_ns;
+            let go = self.running < self.config.depth || small;
+            self.waiting = None;
+            return if go { Head::Start } else { Head::Wait };
+        }
+        if received {
+            let stall = session.stall.get_or_insert(Stall {
+                since: now,
+                voided: false,
+            });
+            if now >= stall.since + self.config.stall_ns {
+                let why = "results are not acknowledged, or a transfer never became whole";
+                return Head::Fail(Failure::new(Code::Protocol, why));
+            }
+            if stall.voided {
+                return Head::End(Outcome::Void);
+            }
+        }
+        if self.waiting.is_none_or(|(head, _)| head != position) {
+            self.waiting = Some((position, now));
+        }
+        if self.patience().is_some_and(|at| now < at) {
+            return Head::Wait;
+        }
+        if received && let Some(session) = self.sessions.get_mut(&grant.session) {
+            let stall = session.stall.as_mut();
+            stall.into_iter().for_each(|stall| stall.voided = true);
+        }
+        Head::End(Outcome::Void)
+    }
+
+    fn begin(&mut self, position: GpuPosition, grant: &Grant, actions: &mut Vec<Action>) {
+        let Some(session) = self.sessions.get_mut(&grant.session) else {
+            return;
+        };
+        match grant.kind {
+            GrantKind::Open => {
+                session.running += 1;
+                actions.push(Action::Open(OpenAction {
+                    position,
+                    session: session.id,
+                    tenant: session.tenant.clone(),
+                    window: session.window,
+                    quota: session.quota,
+                    priority: grant.priority,
+                }));
+            }
+            GrantKind::Close => {
+                session.phase = Phase::Closing(position);
+                self.pending_bytes -= session.pending_bytes;
+                self.staged_bytes -= session.transfers.reserved;
+                session.drop_pending();
+                self.doubted.remove(&grant.session);
+                if session.running == 0 {
+                    let session = grant.session;
+                    actions.push(Action::Close { session });
+                }
+            }
+            GrantKind::Run => {
+                let before = session.transfers.reserved;
+                session.start(grant.last);
+                self.staged_bytes -= before - session.transfers.reserved;
+                self.running += 1;
+                self.running_cost = self.running_cost.saturating_add(grant.cost);
+                actions.push(Action::Start(StartAction {
+                    position,
+                    session: grant.session,
+                    first: grant.first,
+                    last: grant.last,
+                    declared: grant.declared,
+                    cost: grant.cost,
+                    epoch: grant.epoch,
+                }));
+                actions.push(Action::Forget {
+                    session: grant.session,
+                    through: grant.last,
+                });
+            }
+        }
+    }
+
+    /// A void makes the leader doubt the session.
+    fn doubt(&mut self, now: Nanos, grant: &Grant) {
+        let Some(session) = self.sessions.get_mut(&grant.session) else {
+            return;
+        };
+        let granted = grant.first.saturating_sub(1);
+        match &mut session.doubt {
+            Some(doubt) => doubt.granted = doubt.granted.min(granted),
+            None => session.doubt = Some(Doubt { granted }),
+        }
+        self.doubted.insert(grant.session);
+        self.tell(now);
+    }
+
+    /// Ops of a session that are accepted and will not be void for following a void.
+    pub(super) fn accepted_ops(&self, session: &Session) -> OpNumber {
+        self.standing
+            .iter()
+            .filter(|standing| {
+                let run = standing.grant.kind == GrantKind::Run;
+                run && standing.position > self.begun && standing.grant.session == session.id
+            })
+            .fold(session.started, |through, standing| {
+                let grant = &standing.grant;
+                let follows = grant.first == through + 1 && grant.last >= grant.first;
+                if follows { grant.last } else { through }
+            })
+    }
+
+    /// Grants that can be a run, by their range.
+    pub(super) fn is_sane(grant: &Grant) -> bool {
+        match grant.kind {
+            GrantKind::Run => {
+                let ops = grant.last.checked_sub(grant.first);
+                grant.first > 0 && ops.is_some_and(|ops| ops < u64::from(limits::BATCH_OPS) * 4_096)
+            }
+            GrantKind::Open | GrantKind::Close => grant.first == 0 && grant.last == 0,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Done reports: numbered for the life of the incarnation, kept until acknowledged.
+
+use std::collections::VecDeque;
+
+use bus_schemas::{DoneReport, Outcome, limits};
+
+/// Reports that are not acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    kept: VecDeque<DoneReport>,
+    /// Number of the last report forgotten.
+    forgotten: u64,
+    /// Number of the last report sent.
+    sent: u64,
+}
+
+impl Reports {
+    /// Number of the last report made.
+    pub(super) fn made(&self) -> u64 {
+        self.forgotten + self.kept.len() as u64
+    }
+
+    pub(super) fn push(&mut self, report: DoneReport) {
+        self.kept.push_back(report);
+    }
+
+    /// Reports made and never sent.
+    pub(super) fn unsent(&self) -> u64 {
+        self.made() - self.sent
+    }
+
+    /// Whether what was never sent is a few slices that ran for at most `most` nanoseconds together.
+    pub(super) fn are_little(&self, most: u64) -> bool {
+        let unsent = self.unsent() as usize;
+        let last = || self.kept.iter().rev().take(unsent);
+        let ran = |report: &DoneReport| report.outcome == Outcome::Ran && report.measured > 0;
+        (1..=16).contains(&unsent)
+            && last().all(ran)
+            && last().map(|report| report.measured).sum::<u64>() <= most
+    }
+
+    /// Whether a report that was sent is not acknowledged.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.sent > self.forgotten
+    }
+
+    /// Whether every report is acknowledged.
+    pub(super) fn is_clear(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// The leader has the reports through `number`; whether that is news.
+    pub(super) fn acknowledge(&mut self, number: u64) -> bool {
+        let through = number.min(self.made());
+        let news = through > self.forgotten;
+        while self.forgotten < through {
+            self.forgotten += 1;
+            self.kept.pop_front();
+        }
+        self.sent = self.sent.max(self.forgotten);
+        news
+    }
+
+    /// Takes everything that is not acknowledged as not sent.
+    pub(super) fn rewind(&mut self) {
+        self.sent = self.forgotten;
+    }
+
+    /// The next reports to send, at most a message's worth: number of the first, and they.
+    pub(super) fn take(&mut self) -> (u64, Vec<DoneReport>) {
+        let first = self.sent + 1;
+        let skip = (self.sent - self.forgotten) as usize;
+        let reports: Vec<_> = self
+            .kept
+            .iter()
+            .skip(skip)
+            .take(limits::DONE_REPORTS)
+            .copied()
+            .collect();
+        self.sent += reports.len() as u64;
+        (first, reports)
+    }
+}

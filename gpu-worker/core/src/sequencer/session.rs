@@ -1,0 +1,312 @@
+//! One session as its worker knows it.
+
+use std::collections::VecDeque;
+
+use bus_schemas::{
+    Code, Failure, GpuPosition, OpNumber, SealedSession, SessionFault, SessionId, Tenant, Window,
+    limits,
+};
+
+use super::staging::Transfers;
+use super::{AckMessage, BatchEvent, Config};
+use crate::Nanos;
+
+/// How far a session's life has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Its open grant is accepted; its close grant has not begun.
+    Open,
+    /// Its close grant has begun; it waits for what runs, then for the device.
+    Closing(GpuPosition),
+    /// The device has closed it; its results are kept for a while.
+    Closed(Nanos),
+}
+
+/// Why a session's head is not ready although its ops are received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stall {
+    pub(super) since: Nanos,
+    /// A position was void for it: the next ones are at once.
+    pub(super) voided: bool,
+}
+
+/// The leader doubts what the session's client announces: it is told what is received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// Last op of an accepted grant.
+    pub(super) granted: OpNumber,
+}
+
+/// What is kept of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) first: OpNumber,
+    pub(super) count: u32,
+    /// Index of the first op in the batch.
+    pub(super) skip: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: SessionId,
+    pub(super) tenant: Tenant,
+    pub(super) ordinal: u64,
+    pub(super) window: Window,
+    pub(super) quota: u64,
+    pub(super) phase: Phase,
+    /// A close grant is accepted.
+    pub(super) closing: bool,
+    /// Opening, and slices that were started and have not completed.
+    pub(super) running: u32,
+    pub(super) failure: Option<Box<(OpNumber, Failure)>>,
+    /// A slice has failed: what the device was given after it did not run.
+    pub(super) broken: bool,
+
+    pub(super) received: OpNumber,
+    pub(super) started: OpNumber,
+    pub(super) done: OpNumber,
+    /// Kept batches: last op and bytes.
+    batches: VecDeque<(OpNumber, u64)>,
+    pub(super) pending_bytes: u64,
+    outs: VecDeque<(OpNumber, u64)>,
+    staged: VecDeque<(OpNumber, u64)>,
+    promised: OpNumber,
+    pub(super) doubt: Option<Doubt>,
+    pub(super) stall: Option<Stall>,
+
+    pub(super) results: u64,
+    pub(super) acknowledged: u64,
+    held: VecDeque<u64>,
+    /// Bytes of results that are not acknowledged, and of those that running slices will add.
+    pub(super) held_bytes: u64,
+    running_bytes: u64,
+    pub(super) results_sent: Nanos,
+
+    pub(super) transfers: Transfers,
+    pub(super) ack_wanted: bool,
+    acked_done: OpNumber,
+}
+
+impl Session {
+    pub(super) fn new(grant: &bus_schemas::OpenGrant, config: &Config) -> Self {
+        Self {
+            id: grant.session,
+            tenant: grant.tenant.clone(),
+            ordinal: grant.ordinal,
+            window: grant.window,
+            quota: grant.quota,
+            phase: Phase::Open,
+            closing: false,
+            running: 0,
+            failure: None,
+            broken: false,
+            received: 0,
+            started: 0,
+            done: 0,
+            batches: VecDeque::new(),
+            pending_bytes: 0,
+            outs: VecDeque::new(),
+            staged: VecDeque::new(),
+            promised: config.pending_ops.max(limits::FIRST_OPS),
+            doubt: None,
+            stall: None,
+            results: 0,
+            acknowledged: 0,
+            held: VecDeque::new(),
+            held_bytes: 0,
+            running_bytes: 0,
+            results_sent: 0,
+            transfers: Transfers::default(),
+            ack_wanted: false,
+            acked_done: 0,
+        }
+    }
+
+    /// Whether ops may still run.
+    pub(super) fn lives(&self) -> bool {
+        self.phase == Phase::Open && self.failure.is_none()
+    }
+
+    /// The part of a batch that is kept, `None` for nothing; or the op that no correct client sends.
+    /// `room` is what all sessions together may still keep.
+    pub(super) fn receive(
+        &mut self,
+        batch: &BatchEvent<'_>,
+        room: u64,
+        config: &Config,
+    ) -> Result<Option<Kept>, (OpNumber, Failure)> {
+        let Some(last) = batch
+            .first
+            .checked_add(u64::from(batch.count))
+            .map(|end| end - 1)
+        else {
+            return Ok(None);
+        };
+        let first = self.received + 1;
+        let last = last.min(self.promised);
+        let gap = batch.first == 0 || batch.first > first;
+        let full = self.pending_bytes.saturating_add(batch.bytes) > config.pending_bytes_max;
+        if gap || last < first || batch.bytes > room || (full && self.pending_bytes > 0) {
+            return Ok(None);
+        }
+        let kept = |op: &&(OpNumber, u64)| (first..=last).contains(&op.0);
+        for &(op, transfer) in batch.staged.iter().filter(kept) {
+            self.transfers
+                .claim(transfer)
+                .map_err(|why| (op, Failure::new(Code::Protocol, why)))?;
+            self.staged.push_back((op, transfer));
+        }
+        self.outs.extend(batch.outs.iter().filter(kept));
+        self.received = last;
+        self.batches.push_back((last, batch.bytes));
+        self.pending_bytes += batch.bytes;
+        Ok(Some(Kept {
+            first,
+            count: (last - first + 1) as u32,
+            skip: (first - batch.first) as u32,
+        }))
+    }
+
+    /// Whether the ops through `last` have what they need beside being received: room for their
+    /// results, whole transfers.
+    pub(super) fn has_room(&self, last: OpNumber, config: &Config) -> bool {
+        let through = |op: &&(OpNumber, u64)| op.0 <= last;
+        let adds: u64 = self
+            .outs
+            .iter()
+            .take_while(through)
+            .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        let held = self.held_bytes + self.running_bytes;
+        let room = adds == 0 || held == 0 || held.saturating_add(adds) <= config.result_bytes;
+        room && self
+            .staged
+            .iter()
+            .take_while(through)
+            .all(|(_, transfer)| self.transfers.is_whole(*transfer))
+    }
+
+    /// The ops through `last` begin to run.
+    pub(super) fn start(&mut self, last: OpNumber) {
+        self.started = last;
+        self.running += 1;
+        self.stall = None;
+        while let Some((_, bytes)) = self.outs.pop_front_if(|(op, _)| *op <= last) {
+            self.running_bytes = self.running_bytes.saturating_add(bytes);
+        }
+        while let Some((_, transfer)) = self.staged.pop_front_if(|(op, _)| *op <= last) {
+            self.transfers.finish(transfer, true);
+        }
+    }
+
+    /// The ops through `done` have run, with these results.
+    pub(super) fn complete(&mut self, done: OpNumber, results: &[u64]) {
+        self.running -= 1;
+        self.done = done;
+        while let Some((_, bytes)) = self.batches.pop_front_if(|(op, _)| *op <= done) {
+            self.pending_bytes -= bytes;
+        }
+        for bytes in results {
+            self.running_bytes = self.running_bytes.saturating_sub(*bytes);
+            self.held_bytes += bytes;
+            self.held.push_back(*bytes);
+        }
+        if self.running == 0 {
+            self.running_bytes = 0;
+        }
+        self.results += results.len() as u64;
+    }
+
+    /// The client has these results; whether that is news.
+    pub(super) fn acknowledge(&mut self, results: u64) -> bool {
+        let through = results.min(self.results);
+        let news = through > self.acknowledged;
+        while self.acknowledged < through {
+            self.acknowledged += 1;
+            self.held_bytes -= self.held.pop_front().unwrap_or(0);
+        }
+        if news {
+            self.stall = None;
+        }
+        news
+    }
+
+    /// Ends what the session may run; whether it had not failed before.
+    pub(super) fn fail(&mut self, op: OpNumber, failure: Failure) -> bool {
+        if self.failure.is_some() || matches!(self.phase, Phase::Closed(_)) {
+            return false;
+        }
+        self.failure = Some(Box::new((op, failure)));
+        true
+    }
+
+    /// Forgets what will never run: the bytes it held.
+    pub(super) fn drop_pending(&mut self) {
+        self.batches = VecDeque::new();
+        self.pending_bytes = 0;
+        self.outs = VecDeque::new();
+        self.staged = VecDeque::new();
+        self.transfers = Transfers::default();
+    }
+
+    /// Whether an acknowledgement is overdue by the ops done since the last.
+    pub(super) fn is_ack_urgent(&self, config: &Config) -> bool {
+        self.ack_wanted && self.done >= self.acked_done + config.ack_ops
+    }
+
+    pub(super) fn fault(&self) -> Option<SessionFault> {
+        self.failure.as_ref().map(|failure| SessionFault {
+            session: self.id,
+            op: failure.0,
+            failure: failure.1.clone(),
+        })
+    }
+
+    /// The acknowledgement as of now; `room` says whether staging has it.
+    pub(super) fn ack(
+        &mut self,
+        epoch: (bus_schemas::Epoch, bus_schemas::LeaderId),
+        room: bool,
+        config: &Config,
+    ) -> AckMessage {
+        if self.pending_bytes < config.pending_bytes {
+            self.promised = self
+                .promised
+                .max(self.done.saturating_add(config.pending_ops));
+        }
+        self.ack_wanted = false;
+        self.acked_done = self.done;
+        AckMessage {
+            tenant: self.tenant.clone(),
+            session: self.id,
+            epoch: epoch.0,
+            leader: epoch.1,
+            received: self.received,
+            done: self.done,
+            send_through: self.promised,
+            staging: if room {
+                config.staging
+            } else {
+                limits::CHUNK_BYTES as u64
+            },
+            results: self.results,
+            staged: self.transfers.rows(),
+            failure: self.failure.as_deref().cloned(),
+        }
+    }
+
+    pub(super) fn sealed(&self, accepted: OpNumber) -> SealedSession {
+        SealedSession {
+            session: self.id,
+            tenant: self.tenant.clone(),
+            ordinal: self.ordinal,
+            window: self.window,
+            accepted,
+            done: self.done,
+            received: self.received,
+            closing: self.closing,
+        }
+    }
+}
+
+/// A thousand idle sessions must not weigh on a worker.
+const _: () = assert!(size_of::<Session>() <= 1_024);

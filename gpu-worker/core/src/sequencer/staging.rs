@@ -1,0 +1,365 @@
+//! Staged transfers of one session: which bytes are here, which transfers an op may use.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{ModuleHash, Staged, limits};
+
+/// Transfers a session may have above its last finished one.
+const AHEAD: u64 = 1_024;
+/// Rows of transfers in progress in one acknowledgement.
+const ROWS: usize = 32;
+/// Transfers that became whole of which acknowledgements go on telling.
+const RECENT: usize = 8;
+
+/// What becomes of a part of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Its bytes are stored; with `whole`, the transfer is complete.
+    Store { whole: bool },
+    /// The image is already here.
+    Known,
+    /// Nothing is stored: it was here before, there is no room, or it is an offer of an image
+    /// that must be sent.
+    Skip,
+    /// No correct client sends this.
+    Malformed(&'static str),
+}
+
+#[derive(Debug, Default)]
+struct Transfer {
+    /// 0 until its first part: an op may name it before that.
+    total: u64,
+    module: Option<ModuleHash>,
+    /// Bytes here: sorted, disjoint, not touching.
+    ranges: Vec<(u64, u64)>,
+    claimed: bool,
+    whole: bool,
+    /// A copy that ran, or an image handed to the module cache.
+    finished: bool,
+}
+
+impl Transfer {
+    fn received(&self) -> u64 {
+        match self.ranges.first() {
+            Some(&(0, end)) => end,
+            _ => 0,
+        }
+    }
+
+    /// Adds a range; whether it held anything new.
+    fn add(&mut self, from: u64, to: u64) -> bool {
+        if self
+            .ranges
+            .iter()
+            .any(|&(start, end)| start <= from && to <= end)
+        {
+            return false;
+        }
+        let (mut from, mut to) = (from, to);
+        self.ranges.retain(|&(start, end)| {
+            let apart = end < from || to < start;
+            if !apart {
+                from = from.min(start);
+                to = to.max(end);
+            }
+            apart
+        });
+        let at = self.ranges.partition_point(|&(start, _)| start < from);
+        self.ranges.insert(at, (from, to));
+        true
+    }
+}
+
+/// The staged transfers of one session.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    /// Every transfer up to this one is finished.
+    below: u64,
+    active: BTreeMap<u64, Transfer>,
+    recent: VecDeque<Staged>,
+    echo: Vec<Staged>,
+    /// Host bytes reserved for transfers that are not finished.
+    pub(super) reserved: u64,
+}
+
+/// A part of a transfer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    pub(super) transfer: u64,
+    pub(super) total: u64,
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) module: Option<ModuleHash>,
+    pub(super) known: bool,
+}
+
+impl Transfers {
+    /// Takes a part in; `room` is the host memory that may still be reserved.
+    pub(super) fn part(&mut self, part: Part, room: u64) -> Verdict {
+        let end = part.offset.checked_add(part.bytes);
+        if part.transfer == 0 || part.total == 0 || part.total > limits::TRANSFER_BYTES {
+            return Verdict::Malformed("a transfer's number or size is out of range");
+        }
+        if end.is_none_or(|end| end > part.total) || part.bytes > limits::CHUNK_BYTES as u64 {
+            return Verdict::Malformed("a chunk does not lie in its transfer");
+        }
+        let finished = part.transfer <= self.below;
+        let here = self.active.get(&part.transfer);
+        if finished || here.is_some_and(|transfer| transfer.whole) {
+            self.say_again(part.transfer, part.total);
+            return Verdict::Skip;
+        }
+        if part.transfer > self.below + AHEAD {
+            return Verdict::Skip;
+        }
+        if here.is_some_and(|t| t.total != 0 && (t.total != part.total || t.module != part.module))
+        {
+            return Verdict::Malformed("a transfer's size or hash changed");
+        }
+        let new = here.is_none_or(|transfer| transfer.total == 0);
+        let known = part.module.is_some() && part.known;
+        if !known && part.bytes == 0 {
+            // An offer of an image that must be sent: the answer is that nothing is here.
+            let received = here.map_or(0, Transfer::received);
+            self.say_again(part.transfer, received);
+            return Verdict::Skip;
+        }
+        if !known && new && part.total > room {
+            return Verdict::Skip;
+        }
+        self.store(part, new, known)
+    }
+
+    fn store(&mut self, part: Part, new: bool, known: bool) -> Verdict {
+        let transfer = self.active.entry(part.transfer).or_default();
+        transfer.total = part.total;
+        transfer.module = part.module;
+        if new && !known {
+            self.reserved += part.total;
+        }
+        if known {
+            if !new {
+                self.reserved -= part.total;
+            }
+            transfer.whole = true;
+            self.became_whole(part.transfer, part.total);
+            self.finish(part.transfer, false);
+            return Verdict::Known;
+        }
+        if !transfer.add(part.offset, part.offset + part.bytes) {
+            return Verdict::Skip;
+        }
+        let whole = transfer.received() == part.total;
+        transfer.whole = whole;
+        if whole {
+            transfer.ranges = Vec::new();
+            let module = transfer.module.is_some();
+            self.became_whole(part.transfer, part.total);
+            if module {
+                self.finish(part.transfer, true);
+            }
+        }
+        Verdict::Store { whole }
+    }
+
+    fn say_again(&mut self, transfer: u64, received: u64) {
+        let row = Staged { transfer, received };
+        if self.echo.len() < ROWS && !self.echo.contains(&row) {
+            self.echo.push(row);
+        }
+    }
+
+    fn became_whole(&mut self, transfer: u64, total: u64) {
+        if self.recent.len() == RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(Staged {
+            transfer,
+            received: total,
+        });
+    }
+
+    /// An op names the transfer. Each may be named once.
+    pub(super) fn claim(&mut self, transfer: u64) -> Result<(), &'static str> {
+        if transfer <= self.below {
+            return Err("the transfer was used before");
+        }
+        if transfer > self.below + AHEAD {
+            return Err("the transfer's number is too far ahead");
+        }
+        let entry = self.active.entry(transfer).or_default();
+        if entry.claimed || entry.finished || entry.module.is_some() {
+            return Err("the transfer was used before");
+        }
+        entry.claimed = true;
+        Ok(())
+    }
+
+    /// Whether all bytes of a copy's transfer are here.
+    pub(super) fn is_whole(&self, transfer: u64) -> bool {
+        self.active.get(&transfer).is_some_and(|t| t.whole)
+    }
+
+    /// The transfer is not needed any more; gives back what it had `reserved`, if it had.
+    pub(super) fn finish(&mut self, transfer: u64, reserved: bool) {
+        let Some(entry) = self.active.get_mut(&transfer) else {
+            return;
+        };
+        entry.finished = true;
+        if reserved {
+            self.reserved -= entry.total;
+        }
+        while let Some(next) = self.active.first_entry()
+            && *next.key() == self.below + 1
+            && next.get().finished
+        {
+            next.remove();
+            self.below += 1;
+        }
+    }
+
+    /// Rows for an acknowledgement.
+    pub(super) fn rows(&mut self) -> Vec<Staged> {
+        let mut rows = std::mem::take(&mut self.echo);
+        rows.extend(
+            self.recent
+                .iter()
+                .filter(|row| !rows.contains(row))
+                .copied()
+                .collect::<Vec<_>>(),
+        );
+        let partial = self.active.iter().filter(|(_, t)| !t.whole && t.total > 0);
+        rows.extend(partial.take(ROWS).map(|(number, t)| Staged {
+            transfer: *number,
+            received: t.received(),
+        }));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(transfer: u64, total: u64, offset: u64, bytes: u64) -> Part {
+        Part {
+            transfer,
+            total,
+            offset,
+            bytes,
+            module: None,
+            known: false,
+        }
+    }
+
+    #[test]
+    fn parts_in_any_order_make_a_whole() {
+        let mut transfers = Transfers::default();
+        let stored = |whole| Verdict::Store { whole };
+        assert_eq!(transfers.part(part(1, 10, 6, 4), 100), stored(false));
+        assert_eq!(
+            transfers.rows(),
+            [Staged {
+                transfer: 1,
+                received: 0
+            }]
+        );
+        assert_eq!(transfers.part(part(1, 10, 0, 4), 100), stored(false));
+        assert_eq!(transfers.part(part(1, 10, 0, 4), 100), Verdict::Skip);
+        assert_eq!(
+            transfers.rows(),
+            [Staged {
+                transfer: 1,
+                received: 4
+            }]
+        );
+        assert!(!transfers.is_whole(1));
+        assert_eq!(transfers.part(part(1, 10, 3, 4), 100), stored(true));
+        assert!(transfers.is_whole(1));
+        assert_eq!(
+            transfers.rows(),
+            [Staged {
+                transfer: 1,
+                received: 10
+            }]
+        );
+        assert_eq!(transfers.claim(1), Ok(()));
+        assert!(transfers.claim(1).is_err());
+        assert_eq!(transfers.reserved, 10);
+        transfers.finish(1, true);
+        assert_eq!(transfers.reserved, 0);
+        assert_eq!(
+            transfers.part(part(1, 10, 0, 4), 100),
+            Verdict::Skip,
+            "late"
+        );
+        assert!(transfers.claim(1).is_err());
+    }
+
+    #[test]
+    fn nonsense_and_lack_of_room_store_nothing() {
+        let mut transfers = Transfers::default();
+        assert!(matches!(
+            transfers.part(part(0, 1, 0, 1), 9),
+            Verdict::Malformed(_)
+        ));
+        assert!(matches!(
+            transfers.part(part(1, 0, 0, 0), 9),
+            Verdict::Malformed(_)
+        ));
+        assert!(matches!(
+            transfers.part(part(1, 4, u64::MAX, 1), 9),
+            Verdict::Malformed(_)
+        ));
+        assert!(matches!(
+            transfers.part(part(1, 4, 3, 2), 9),
+            Verdict::Malformed(_)
+        ));
+        assert_eq!(
+            transfers.part(part(1, 10, 0, 4), 9),
+            Verdict::Skip,
+            "no room"
+        );
+        assert_eq!(
+            transfers.part(part(5_000, 4, 0, 4), 9),
+            Verdict::Skip,
+            "too far"
+        );
+        assert!(matches!(
+            transfers.part(part(1, 8, 0, 4), 9),
+            Verdict::Store { .. }
+        ));
+        assert!(matches!(
+            transfers.part(part(1, 9, 4, 4), 9),
+            Verdict::Malformed(_)
+        ));
+        assert_eq!(transfers.reserved, 8);
+    }
+
+    #[test]
+    fn images_are_offered_then_sent_or_known() {
+        let mut transfers = Transfers::default();
+        let hash = Some(ModuleHash([1; 32]));
+        let offer = |transfer, known| Part {
+            module: hash,
+            known,
+            ..part(transfer, 4, 0, 0)
+        };
+        assert_eq!(transfers.part(offer(1, false), 9), Verdict::Skip);
+        let none = Staged {
+            transfer: 1,
+            received: 0,
+        };
+        assert_eq!(transfers.rows(), [none]);
+        let image = Part {
+            module: hash,
+            ..part(1, 4, 0, 4)
+        };
+        let stored = Verdict::Store { whole: true };
+        assert_eq!(transfers.part(image, 9), stored);
+        assert_eq!(transfers.reserved, 0, "the module cache has it");
+        assert_eq!(transfers.part(offer(2, true), 9), Verdict::Known);
+        assert_eq!((transfers.below, transfers.reserved), (2, 0));
+        assert_eq!(transfers.rows().len(), 2);
+    }
+}

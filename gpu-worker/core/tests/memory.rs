@@ -1,0 +1,232 @@
+//! The pager: quotas, capacity, what is waited for and what is refused (I8), and what is metered.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use proptest::prelude::*;
+
+use bus_schemas::{Code, GpuPosition, OpNumber, SessionId, Tenant};
+use gpu_worker_core::Pager;
+use gpu_worker_core::pager::{GRANULE, Need, Verdict};
+
+fn tenant(name: &str) -> Tenant {
+    name.parse().unwrap()
+}
+
+fn alloc(op: OpNumber, address: u64, bytes: u64) -> Need {
+    Need::Alloc { op, address, bytes }
+}
+
+#[test]
+fn quota_is_the_tenants_over_all_its_sessions() {
+    let mut pager = Pager::new(1 << 20);
+    let a = tenant("a");
+    for session in [1, 2] {
+        pager.open(0, SessionId(session), &a, 4_096);
+    }
+    assert_eq!(
+        pager.admit(1, SessionId(1), &[alloc(1, 0, 2_000)]),
+        Verdict::Fits
+    );
+    assert_eq!(pager.charged_to(&a), 2_048);
+    let verdict = pager.admit(2, SessionId(2), &[alloc(1, 0, 2_048), alloc(2, 4_096, 1)]);
+    assert!(
+        matches!(verdict, Verdict::Refused(2, ref f) if f.code == Code::Quota),
+        "{verdict:?}"
+    );
+    pager.close(0, SessionId(1));
+    assert_eq!(pager.charged_to(&a), 2_048);
+}
+
+#[test]
+fn memory_being_freed_is_waited_for_and_memory_held_is_not() {
+    let mut pager = Pager::new(4_096);
+    for (session, name) in [(1, "a"), (2, "b")] {
+        pager.open(0, SessionId(session), &tenant(name), 0);
+    }
+    assert_eq!(
+        pager.admit(1, SessionId(1), &[alloc(1, 0, 4_096)]),
+        Verdict::Fits
+    );
+    pager.completed(1, 1, SessionId(1), 4_096, false);
+    let late = pager.admit(2, SessionId(2), &[alloc(1, 0, 1)]);
+    assert!(matches!(late, Verdict::Refused(1, ref f) if f.code == Code::OutOfMemory));
+    pager.completed(1, 2, SessionId(2), 0, false);
+    assert_eq!(
+        pager.admit(3, SessionId(1), &[Need::Free { address: 0 }]),
+        Verdict::Fits
+    );
+    assert_eq!(
+        pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
+        Verdict::Wait
+    );
+    assert_eq!(
+        pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
+        Verdict::Wait
+    );
+    pager.completed(2, 3, SessionId(1), 0, false);
+    assert_eq!(
+        pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
+        Verdict::Fits
+    );
+    assert_eq!(pager.charged(), 4_096);
+}
+
+#[test]
+fn a_session_may_reuse_what_it_frees_in_the_same_slice() {
+    let mut pager = Pager::new(4_096);
+    pager.open(0, SessionId(1), &tenant("a"), 0);
+    let slice = [
+        alloc(1, 0, 4_096),
+        Need::Free { address: 0 },
+        alloc(3, 8_192, 4_096),
+    ];
+    assert_eq!(pager.admit(1, SessionId(1), &slice), Verdict::Fits);
+    assert_eq!(
+        pager.admit(2, SessionId(1), &[Need::Free { address: 8_192 }]),
+        Verdict::Fits
+    );
+    assert_eq!(
+        pager.admit(3, SessionId(1), &[alloc(5, 0, 4_096)]),
+        Verdict::Fits
+    );
+    assert_eq!(pager.charged(), 4_096);
+}
+
+/// What a device holds that runs slices in order within a session, op by op.
+#[derive(Default)]
+struct Holder {
+    held: BTreeMap<u64, u64>,
+    slices: VecDeque<(GpuPosition, Vec<Need>)>,
+    failed: bool,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Admit(u64, Vec<(bool, u64, u64)>),
+    Run(u64),
+    /// As `Run`, but fails behind this many ops; nothing of the session runs after it.
+    Fail(u64, usize),
+    Close(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let needs = prop::collection::vec((any::<bool>(), 0..6_u64, 1..3_000_u64), 1..5);
+    let step = prop_oneof![
+        4 => (0..4_u64, needs).prop_map(|(session, needs)| Step::Admit(session, needs)),
+        4 => (0..4_u64).prop_map(Step::Run),
+        1 => (0..4_u64, 0..5_usize).prop_map(|(session, ops)| Step::Fail(session, ops)),
+        1 => (0..4_u64).prop_map(Step::Close),
+    ];
+    prop::collection::vec(step, 1..120)
+}
+
+proptest! {
+    /// I8, and byte-milliseconds are conserved (I10).
+    #[test]
+    fn nobody_holds_more_than_quota_or_capacity(steps in steps()) {
+        const CAPACITY: u64 = 8_192;
+        const QUOTA: u64 = 5_120;
+        let tenants = [tenant("a"), tenant("a"), tenant("b"), tenant("c")];
+        let mut pager = Pager::new(CAPACITY);
+        let mut holders: BTreeMap<u64, Holder> = BTreeMap::new();
+        let (mut now, mut position, mut op) = (0, 0, 0);
+        let mut closed_ms = 0;
+        for step in steps {
+            now += 1_000_000;
+            match step {
+                Step::Admit(session, needs) => {
+                    pager.open(now, SessionId(session), &tenants[session as usize], QUOTA);
+                    let holder = holders.entry(session).or_default();
+                    if holder.failed {
+                        continue;
+                    }
+                    let mut known = holder.held.clone();
+                    for (_, slice) in &holder.slices {
+                        for need in slice {
+                            match need {
+                                Need::Alloc { address, bytes, .. } => known.insert(*address, *bytes),
+                                Need::Free { address } => known.remove(address),
+                            };
+                        }
+                    }
+                    let mut slice = Vec::new();
+                    for (is_alloc, address, bytes) in needs {
+                        op += 1;
+                        // Sane programs: addresses are free when taken, taken when freed.
+                        if is_alloc && known.insert(address, bytes).is_none() {
+                            slice.push(alloc(op, address, bytes));
+                        } else if !is_alloc && known.remove(&address).is_some() {
+                            slice.push(Need::Free { address });
+                        }
+                    }
+                    position += 1;
+                    match pager.admit(position, SessionId(session), &slice) {
+                        Verdict::Fits => holder.slices.push_back((position, slice)),
+                        Verdict::Wait => {
+                            let busy = holders.values().any(|h| !h.slices.is_empty());
+                            prop_assert!(busy, "nothing to wait for");
+                        }
+                        Verdict::Refused(at, _) => {
+                            let ran = slice.iter().take_while(
+                                |need| !matches!(need, Need::Alloc { op, .. } if *op == at));
+                            let ran = ran.copied().collect();
+                            holder.slices.push_back((position, ran));
+                        }
+                    }
+                }
+                Step::Run(session) | Step::Fail(session, _) => {
+                    let Some(holder) = holders.get_mut(&session) else { continue };
+                    let Some((position, slice)) = holder.slices.pop_front() else { continue };
+                    let ops = match step {
+                        _ if holder.failed => 0,
+                        Step::Fail(_, ops) => ops,
+                        _ => usize::MAX,
+                    };
+                    holder.failed |= matches!(step, Step::Fail(..));
+                    let faulted = holder.failed;
+                    for need in slice.into_iter().take(ops) {
+                        let Some(holder) = holders.get_mut(&session) else { break };
+                        match need {
+                            Need::Alloc { address, bytes, .. } => holder
+                                .held
+                                .insert(address, bytes.next_multiple_of(GRANULE)),
+                            Need::Free { address } => holder.held.remove(&address),
+                        };
+                        check(&holders, &tenants, QUOTA, CAPACITY)?;
+                    }
+                    let resident = holders[&session].held.values().sum();
+                    pager.completed(now, position, SessionId(session), resident, faulted);
+                }
+                Step::Close(session) => {
+                    if holders.remove(&session).is_some() {
+                        closed_ms += pager.close(now, SessionId(session));
+                    }
+                }
+            }
+            prop_assert!(pager.charged() <= CAPACITY);
+            for name in ["a", "b", "c"] {
+                prop_assert!(pager.charged_to(&tenant(name)) <= QUOTA);
+            }
+        }
+        let open: u64 = (0..4).filter_map(|s| pager.residency(SessionId(s)))
+            .map(|r| r.byte_ms(now)).sum();
+        prop_assert_eq!(open + closed_ms, pager.device().byte_ms(now));
+    }
+}
+
+fn check(
+    holders: &BTreeMap<u64, Holder>,
+    tenants: &[Tenant; 4],
+    quota: u64,
+    capacity: u64,
+) -> Result<(), TestCaseError> {
+    let held = |h: &Holder| h.held.values().sum::<u64>();
+    prop_assert!(holders.values().map(held).sum::<u64>() <= capacity);
+    for tenant in tenants {
+        let own = holders
+            .iter()
+            .filter(|(s, _)| tenants[**s as usize] == *tenant);
+        prop_assert!(own.map(|(_, h)| held(h)).sum::<u64>() <= quota);
+    }
+    Ok(())
+}

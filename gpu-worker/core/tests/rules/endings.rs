@@ -1,0 +1,150 @@
+//! How a session ends, and a worker.
+
+use bus_schemas::{
+    ClientState, Code, Failure, GrantKind, Incarnation, LeaderId, Lost, Outcome, WIRE_VERSION,
+};
+use gpu_worker_core::sequencer::{Action, CompletedEvent, Config, Event, ExitReason, StartAction};
+
+use crate::bench::{Bench, MS, ack, done, grant, id, outcomes, run, starts, tenant};
+
+#[test]
+fn a_fault_ends_the_session_and_is_told_until_it_is_closed() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.batch(1, 1, 9);
+    let started = starts(&bench.order(&[run(1, 1, 3), run(1, 4, 6), run(1, 7, 9)]));
+    assert_eq!(started.len(), 3);
+    let failure = Failure::new(Code::Trap, "the kernel trapped");
+    let fault = |start: StartAction, op| {
+        Event::Completed(CompletedEvent {
+            position: start.position,
+            session: start.session,
+            device_ns: 5,
+            results: &[],
+            fault: Some((op, &failure)),
+        })
+    };
+    let actions = bench.tell(fault(started[0], 2));
+    assert_eq!(outcomes(&actions), [(2, Outcome::Ran)]);
+    assert_eq!(done(&actions).unwrap().faults[0].op, 2);
+    let told = ack(&actions).unwrap();
+    assert_eq!((told.done, told.failure), (1, Some((2, failure.clone()))));
+    let actions = bench.tell(fault(started[1], 4));
+    assert_eq!(outcomes(&actions), [(3, Outcome::Gone)]);
+    bench.tell(fault(started[2], 7));
+    bench.batch(1, 10, 4);
+    let actions = bench.order(&[run(1, 10, 13)]);
+    assert_eq!(outcomes(&actions), [(5, Outcome::Gone)]);
+    let repeated = (0..40).filter_map(|_| done(&bench.after(5 * MS)));
+    assert!(repeated.filter(|done| done.faults.len() == 1).count() > 2);
+    let actions = bench.order(&[grant(GrantKind::Close, 1, 0, 0)]);
+    assert!(actions.contains(&Action::Close { session: id(1) }));
+    let actions = bench.tell(Event::Closed { session: id(1) });
+    assert_eq!(outcomes(&actions), [(6, Outcome::Ran)]);
+    assert!(done(&actions).unwrap().faults.is_empty());
+    assert!(actions.contains(&Action::Ended { session: id(1) }));
+}
+
+#[test]
+fn a_close_waits_for_what_runs_and_its_results_wait_for_the_client() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.batch(1, 1, 1);
+    let started = starts(&bench.order(&[run(1, 1, 1), grant(GrantKind::Close, 1, 0, 0)]));
+    assert_eq!(started.len(), 1);
+    let actions = bench.complete(started[0], &[64]);
+    assert!(actions.contains(&Action::Close { session: id(1) }));
+    bench.tell(Event::Closed { session: id(1) });
+    bench.now += 100 * MS;
+    let state = |results| ClientState {
+        v: WIRE_VERSION,
+        sent: 1,
+        results,
+    };
+    let tenant = tenant();
+    let says = |state| Event::ClientState {
+        tenant: &tenant,
+        session: id(1),
+        state,
+    };
+    let actions = bench.tell(says(state(0)));
+    let again = Action::ResendResults {
+        session: id(1),
+        from: 1,
+    };
+    assert!(actions.contains(&again));
+    assert!(
+        !bench.tell(says(state(0))).contains(&again),
+        "not at once again"
+    );
+    let actions = bench.tell(says(state(1)));
+    assert!(actions.contains(&Action::Ended { session: id(1) }));
+}
+
+#[test]
+fn a_session_whose_results_nobody_takes_stalls_alone_and_fails_in_the_end() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.open(2);
+    let large = Config::default().result_bytes;
+    bench.batch_of(1, 1, 2, &[(1, large), (2, 8)], &[]);
+    bench.batch(2, 1, 1);
+    let started = starts(&bench.order(&[run(1, 1, 1)]));
+    bench.complete(started[0], &[large]);
+    bench.order(&[run(1, 2, 2), run(2, 1, 1)]);
+    let actions = bench.after(2 * MS);
+    assert_eq!(outcomes(&actions), [(4, Outcome::Void)]);
+    assert_eq!(starts(&actions)[0].session, id(2));
+    let actions = bench.order(&[run(1, 2, 2)]);
+    assert_eq!(
+        outcomes(&actions),
+        [(6, Outcome::Void)],
+        "at once from now on"
+    );
+    bench.now += Config::default().stall_ns;
+    let actions = bench.order(&[run(1, 2, 2)]);
+    assert_eq!(outcomes(&actions), [(7, Outcome::Gone)]);
+    let fault = &done(&actions).unwrap().faults[0];
+    assert_eq!((fault.session, fault.failure.code), (id(1), Code::Protocol));
+}
+
+#[test]
+fn a_lost_worker_leaves_whatever_it_thinks() {
+    let mut bench = Bench::new();
+    let lost = |epoch, incarnation| Lost {
+        v: WIRE_VERSION,
+        epoch,
+        leader: LeaderId(1),
+        incarnation: Incarnation(incarnation),
+    };
+    assert!(bench.tell(Event::Lost(&lost(1, 8))).is_empty());
+    assert!(bench.tell(Event::Lost(&lost(0, 9))).is_empty(), "stale");
+    let actions = bench.tell(Event::Lost(&lost(5, 9)));
+    assert_eq!(actions, [Action::Exit(ExitReason::Lost)]);
+    assert!(bench.batch(1, 1, 1).is_empty());
+    assert_eq!(bench.core.next_wakeup(), None);
+}
+
+#[test]
+fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.batch(1, 1, 2);
+    let started = starts(&bench.order(&[run(1, 1, 1)]));
+    let actions = bench.tell(Event::Drain);
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Beat(beat) if beat.draining))
+    );
+    bench.order(&[run(1, 2, 2)]);
+    assert_eq!(bench.core.accepted().0, 2);
+    let actions = bench.complete(started[0], &[]);
+    assert!(
+        !actions.contains(&Action::Exit(ExitReason::Drained)),
+        "not yet heard"
+    );
+    bench.reports = 2;
+    let actions = bench.order(&[]);
+    assert!(actions.contains(&Action::Exit(ExitReason::Drained)));
+}

@@ -1,0 +1,152 @@
+//! A leader, as simple as the protocol allows: it grants, repeats, and hears reports.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    Column, DoneReport, Epoch, GpuPosition, Grant, GrantKind, LeaderId, OpNumber, OpenGrant, Order,
+    Outcome, SealAnswer, SessionId, Tenant, WIRE_VERSION, Window, encode,
+};
+
+/// A leader: grants what its sessions have queued, resends what is not accepted.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    pub(crate) epoch: Epoch,
+    pub(crate) id: LeaderId,
+    pub(super) sealed: bool,
+    pub(super) first: GpuPosition,
+    pub(super) grants: Vec<(Grant, Option<OpenGrant>)>,
+    pub(super) accepted: GpuPosition,
+    pub(super) reports: u64,
+    pub(super) ended: BTreeMap<GpuPosition, Outcome>,
+    pub(super) next: BTreeMap<u64, OpNumber>,
+    pub(super) doubted: BTreeMap<u64, OpNumber>,
+    pub(super) rewound: BTreeMap<u64, GpuPosition>,
+    pub(super) closed: BTreeMap<u64, bool>,
+}
+
+impl Leader {
+    pub(super) fn new(epoch: Epoch, id: u64) -> Self {
+        Self {
+            epoch,
+            id: LeaderId(id),
+            sealed: false,
+            first: 1,
+            grants: Vec::new(),
+            accepted: 0,
+            reports: 0,
+            ended: BTreeMap::new(),
+            next: BTreeMap::new(),
+            doubted: BTreeMap::new(),
+            rewound: BTreeMap::new(),
+            closed: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn start_from(&mut self, answer: &SealAnswer) {
+        if self.sealed {
+            return;
+        }
+        self.sealed = true;
+        self.first = answer.position + 1;
+        self.accepted = answer.position;
+        self.reports = answer.reports;
+        for sealed in &answer.outstanding {
+            // Outcomes of these come with later reports; voids rewind below.
+            self.next
+                .insert(sealed.grant.session.0, sealed.grant.last + 1);
+        }
+        for session in &answer.sessions {
+            self.next.insert(session.session.0, session.accepted + 1);
+            self.closed.insert(session.session.0, session.closing);
+        }
+        for fault in &answer.faults {
+            self.closed.entry(fault.session.0).or_default();
+        }
+    }
+
+    pub(super) fn grant(&mut self, kind: GrantKind, session: u64, first: OpNumber, last: OpNumber) {
+        let open = (kind == GrantKind::Open).then(|| open_grant(session));
+        self.grants.push((
+            Grant {
+                kind,
+                priority: 1,
+                global: self.first + self.grants.len() as u64,
+                session: SessionId(session),
+                first,
+                last,
+                cost: 1_000 * (last - first + 1),
+                declared: 0,
+                input: self.grants.len() as u64 + 1,
+                epoch: self.epoch,
+            },
+            open,
+        ));
+    }
+
+    pub(super) fn order(&self, from: GpuPosition, count: usize) -> Vec<u8> {
+        let skip = (from.max(self.first) - self.first) as usize;
+        let rows: Vec<_> = self.grants.iter().skip(skip).take(count).collect();
+        let grants: Vec<_> = rows.iter().map(|(grant, _)| *grant).collect();
+        let mut packed = Vec::new();
+        let order = Order {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.id,
+            first: from.max(self.first),
+            recorded: self.grants.len() as u64 / 2,
+            reports: self.reports,
+            grants: Column::pack(&grants, &mut packed),
+            opens: rows.iter().filter_map(|(_, open)| open.clone()).collect(),
+        };
+        encode(&order)
+    }
+
+    pub(super) fn hear(
+        &mut self,
+        first: u64,
+        reports: &[DoneReport],
+        old: &BTreeMap<GpuPosition, Grant>,
+    ) {
+        for (number, report) in (first..).zip(reports) {
+            if number != self.reports + 1 {
+                continue;
+            }
+            self.reports = number;
+            self.ended.insert(report.position, report.outcome);
+            let session = report.session.0;
+            match report.outcome {
+                Outcome::Void => {
+                    // Only the first void of a row of them rewinds.
+                    let rewound = self.rewound.get(&session).copied().unwrap_or(0);
+                    if report.position > rewound {
+                        self.next.insert(session, old[&report.position].first);
+                        let granted = self.first + self.grants.len() as u64 - 1;
+                        self.rewound.insert(session, granted);
+                    }
+                    let received = self.doubted.entry(session).or_default();
+                    *received = report.received.max(*received);
+                }
+                Outcome::Gone | Outcome::Ran => {}
+            }
+        }
+    }
+}
+
+pub(crate) fn tenant() -> Tenant {
+    "a".parse().unwrap()
+}
+
+pub(crate) fn open_grant(session: u64) -> OpenGrant {
+    let size = 16 << 30;
+    OpenGrant {
+        session: SessionId(session),
+        tenant: tenant(),
+        ordinal: session,
+        window: Window {
+            base: bus_schemas::limits::ADDRESS_FIRST + session * size,
+            size,
+        },
+        quota: 0,
+        priority: 1,
+    }
+}

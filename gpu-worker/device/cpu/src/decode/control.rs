@@ -1,0 +1,342 @@
+//! Control flow, calls, barriers, and what lanes do together.
+
+use super::Symbol;
+use super::form::{
+    Bank, BarRed, CallSite, Callee, Constant, Op, Passed, Redux, Shuffle, Slot, Vote,
+};
+use super::operand::{Body, Named};
+use super::parts::Parts;
+use crate::error::BuildError;
+use ptx::{FunctionKind, Instruction, Operand, Scalar};
+
+type Result<T> = std::result::Result<T, BuildError>;
+
+impl<'a> Body<'_, 'a> {
+    /// Decodes one instruction.
+    pub(super) fn instruction(&mut self, i: &Instruction<'a>) -> Result<()> {
+        let mut parts = Parts::new(i);
+        let first = self.builder.out.code.len();
+        let known = self.arithmetic(i, &mut parts)?
+            || self.data(i, &mut parts)?
+            || self.control(i, &mut parts)?
+            || self.together(i, &mut parts)?;
+        if !known {
+            return self.fail(format!("instruction `{}` is not supported", i.opcode));
+        }
+        if let Some(part) = parts.rest() {
+            return self.fail(format!("`.{part}` of `{}` is not supported", i.opcode));
+        }
+        for at in first..self.builder.out.code.len() {
+            if !crate::engine::code::runs(self.builder.out.code[at].op) {
+                return self.fail(format!("`{}` is not supported for this type", i.opcode));
+            }
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<bool> {
+        parts.take("uni");
+        match parts.head {
+            "bra" => {
+                let operands = self.exactly(i, 1)?;
+                let Operand::Name(label) = operands[0] else {
+                    return self.fail("`bra` takes a label");
+                };
+                let at = self.emit(Op::Branch, &[]);
+                self.jumps.push((at, label, i.position));
+            }
+            "brx" => {
+                parts.take("idx");
+                let operands = self.exactly(i, 2)?;
+                let Operand::Name(list) = operands[1] else {
+                    return self.fail("`brx.idx` takes a list of targets");
+                };
+                let index = self.source(&operands[0], Scalar::U32)?;
+                let table = self.builder.out.tables.len();
+                self.builder.out.tables.push(Vec::new());
+                self.emit_with(Op::BranchIndex, &[index], table as i64);
+                self.tables.push((table, list, i.position));
+            }
+            "call" => self.call(i)?,
+            "ret" => {
+                let entry = self.kind == FunctionKind::Entry;
+                self.emit(if entry { Op::Exit } else { Op::Return }, &[]);
+            }
+            "exit" => {
+                self.emit(Op::Exit, &[]);
+            }
+            "trap" => {
+                self.emit(Op::Trap, &[]);
+            }
+            "brkpt" | "pmevent" => {
+                self.emit(Op::Nothing, &[]);
+            }
+            "nanosleep" => {
+                parts.ty();
+                self.emit(Op::Yield, &[]);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// An argument or result at a call.
+    fn passed(&mut self, operand: &Operand<'a>, result: bool) -> Result<Passed> {
+        if let Operand::Name(name) = *operand {
+            match self.find(name) {
+                Some(Named::Register(bank, slot)) => return Ok(Passed::Register(bank, slot)),
+                Some(Named::Local(at)) => return Ok(Passed::Local(at, 0)),
+                _ => {}
+            }
+        }
+        if result {
+            return self.fail("a result goes to a register or a `.param` variable");
+        }
+        Ok(Passed::Register(
+            Bank::Double,
+            self.source(operand, Scalar::B64)?,
+        ))
+    }
+
+    fn call(&mut self, i: &Instruction<'a>) -> Result<()> {
+        let mut operands = i.operands.as_slice();
+        let mut rets = Vec::new();
+        if let Some((Operand::List(list), rest)) = operands.split_first()
+            && rest
+                .first()
+                .is_some_and(|next| matches!(next, Operand::Name(_)))
+        {
+            for operand in list {
+                rets.push(self.passed(operand, true)?);
+            }
+            operands = rest;
+        }
+        let Some((Operand::Name(name), rest)) = operands.split_first() else {
+            return self.fail("`call` takes a function");
+        };
+        let mut args = Vec::new();
+        if let Some(Operand::List(list)) = rest.first() {
+            for operand in list {
+                args.push(self.passed(operand, false)?);
+            }
+        }
+        let callee = match self.find(name) {
+            Some(Named::Register(Bank::Double, slot)) => {
+                self.indirect = true;
+                Callee::Register(slot)
+            }
+            Some(_) => return self.fail(format!("`{name}` cannot be called")),
+            None => match self.builder.symbols.get(name).copied() {
+                Some(Symbol::Function(index)) => {
+                    let function = self.builder.functions[index as usize];
+                    let formal = (function.params.len(), function.returns.len());
+                    if formal != (args.len(), rets.len()) {
+                        return self.fail(format!(
+                            "`{name}` takes {} arguments and gives {} results",
+                            formal.0, formal.1
+                        ));
+                    }
+                    match (function.body.is_some(), *name) {
+                        (true, _) => {
+                            self.calls.push(index);
+                            Callee::Function(index)
+                        }
+                        (false, "vprintf") => Callee::Printf,
+                        _ => return self.fail(format!("function `{name}` has no body")),
+                    }
+                }
+                _ => return self.fail(format!("`{name}` is not a function")),
+            },
+        };
+        self.builder.out.sites.push(CallSite { callee, args, rets });
+        let site = self.builder.out.sites.len() as u32 - 1;
+        let at = self.emit(Op::Call, &[]);
+        self.builder.out.code[at].target = site;
+        Ok(())
+    }
+
+    fn barrier(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        parts.ignore(&["cta", "aligned"]);
+        if parts.head == "bar" && parts.take("warp") {
+            parts.take("sync");
+            let operands = self.exactly(i, 1)?;
+            let members = self.source(&operands[0], Scalar::U32)?;
+            self.emit(Op::WarpSync, &[Slot(0), members]);
+            return Ok(());
+        }
+        let arrive = parts.take("arrive");
+        parts.take("sync");
+        let mut red = None;
+        let mut operands = i.operands.clone();
+        let mut target = Slot(0);
+        let mut source = Slot(0);
+        if parts.take("red") {
+            let kind = parts.pick(|part| {
+                Some(match part {
+                    "popc" => BarRed::Popc,
+                    "and" => BarRed::And,
+                    "or" => BarRed::Or,
+                    _ => return None,
+                })
+            });
+            let Some(kind) = kind else {
+                return self.fail("`bar.red` needs an operation");
+            };
+            let ty = self.ty(parts)?;
+            if operands.len() < 3 {
+                return self.fail("`bar.red` takes a result, a barrier and a predicate");
+            }
+            let to = operands.remove(0);
+            let last = operands.remove(operands.len() - 1);
+            let (slot, negated) = self.signed_predicate(&last)?;
+            source = slot;
+            target = self.target(
+                &to,
+                if kind == BarRed::Popc {
+                    ty
+                } else {
+                    Scalar::Pred
+                },
+            )?;
+            red = Some((kind, negated));
+        }
+        let id = match operands.first() {
+            Some(operand) => self.source(operand, Scalar::U32)?,
+            None => self.constant(Bank::Word, Constant::Bits(0)),
+        };
+        let count = match operands.get(1) {
+            Some(operand) => Some(self.source(operand, Scalar::U32)?),
+            None => None,
+        };
+        let op = Op::Barrier {
+            arrive,
+            counted: count.is_some(),
+            red,
+        };
+        self.emit(op, &[target, id, count.unwrap_or(Slot(0)), source]);
+        Ok(())
+    }
+
+    fn together(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<bool> {
+        let word = Scalar::U32;
+        match parts.head {
+            "bar" | "barrier" => self.barrier(i, parts)?,
+            "activemask" => {
+                parts.ty();
+                let operands = self.exactly(i, 1)?;
+                let d = self.target(&operands[0], word)?;
+                self.emit(Op::Activemask, &[d]);
+            }
+            "shfl" => self.shuffle(i, parts)?,
+            "vote" => self.vote(i, parts)?,
+            "match" => {
+                parts.take("sync");
+                let all = parts.take("all");
+                parts.take("any");
+                let ty = self.ty(parts)?;
+                let operands = self.exactly(i, 3)?;
+                let a = self.source(&operands[1], ty)?;
+                let members = self.source(&operands[2], word)?;
+                let (d, p, both) = self.paired(&operands[0])?;
+                self.emit_with(Op::Match(all, ty.size() == 8), &[d, p, a, members], both);
+            }
+            "redux" => {
+                parts.take("sync");
+                let kind = parts.pick(|part| {
+                    Some(match part {
+                        "add" => Redux::Add,
+                        "min" => Redux::Min,
+                        "max" => Redux::Max,
+                        "and" => Redux::And,
+                        "or" => Redux::Or,
+                        "xor" => Redux::Xor,
+                        _ => return None,
+                    })
+                });
+                let Some(kind) = kind else {
+                    return self.fail("`redux` needs an operation");
+                };
+                let ty = self.ty(parts)?;
+                let operands = self.exactly(i, 3)?;
+                let a = self.source(&operands[1], ty)?;
+                let members = self.source(&operands[2], word)?;
+                let d = self.target(&operands[0], ty)?;
+                self.emit(Op::Redux(kind, ty), &[d, a, members]);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// `d` or `d|p`.
+    fn paired(&mut self, operand: &Operand<'a>) -> Result<(Slot, Slot, i64)> {
+        match *operand {
+            Operand::Pair(d, p) => {
+                let d = self.target(&Operand::Name(d), Scalar::B32)?;
+                Ok((d, self.target(&Operand::Name(p), Scalar::Pred)?, 1))
+            }
+            ref one => Ok((self.target(one, Scalar::B32)?, Slot(0), 0)),
+        }
+    }
+
+    fn all_lanes(&mut self) -> Slot {
+        self.constant(Bank::Word, Constant::Bits(0xffff_ffff))
+    }
+
+    fn shuffle(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let sync = parts.take("sync");
+        let kind = parts.pick(|part| {
+            Some(match part {
+                "up" => Shuffle::Up,
+                "down" => Shuffle::Down,
+                "bfly" => Shuffle::Bfly,
+                "idx" => Shuffle::Idx,
+                _ => return None,
+            })
+        });
+        let Some(kind) = kind else {
+            return self.fail("`shfl` needs a mode");
+        };
+        self.ty(parts)?;
+        let word = Scalar::U32;
+        let operands = self.exactly(i, if sync { 5 } else { 4 })?;
+        let a = self.source(&operands[1], word)?;
+        let b = self.source(&operands[2], word)?;
+        let c = self.source(&operands[3], word)?;
+        let members = if sync {
+            self.source(&operands[4], word)?
+        } else {
+            self.all_lanes()
+        };
+        let (d, p, both) = self.paired(&operands[0])?;
+        self.emit_with(Op::Shuffle(kind), &[d, p, a, b, c, members], both);
+        Ok(())
+    }
+
+    fn vote(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let sync = parts.take("sync");
+        let kind = parts.pick(|part| {
+            Some(match part {
+                "all" => Vote::All,
+                "any" => Vote::Any,
+                "uni" => Vote::Uni,
+                "ballot" => Vote::Ballot,
+                _ => return None,
+            })
+        });
+        let Some(kind) = kind else {
+            return self.fail("`vote` needs a mode");
+        };
+        let ty = self.ty(parts)?;
+        let operands = self.exactly(i, if sync { 3 } else { 2 })?;
+        let (a, negated) = self.signed_predicate(&operands[1])?;
+        let members = if sync {
+            self.source(&operands[2], Scalar::U32)?
+        } else {
+            self.all_lanes()
+        };
+        let d = self.target(&operands[0], ty)?;
+        self.emit(Op::Vote(kind, negated), &[d, a, members]);
+        Ok(())
+    }
+}

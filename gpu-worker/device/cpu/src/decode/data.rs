@@ -1,0 +1,435 @@
+//! Moves, loads, stores, atomics, addresses.
+
+use super::form::Int2;
+use super::form::{Atomic, Bank, Constant, LOCAL_WINDOW, Logic, Op, Place, SHARED_WINDOW, Slot};
+use super::operand::{Body, Named};
+use super::parts::Parts;
+use crate::error::BuildError;
+use ptx::{Address, FunctionKind, Instruction, Operand, Scalar, Space};
+
+type Result<T> = std::result::Result<T, BuildError>;
+
+/// An address operand, decoded.
+struct Spot {
+    slot: Slot,
+    offset: i64,
+    wide: bool,
+    place: Place,
+}
+
+impl<'a> Body<'_, 'a> {
+    /// Decodes it if it belongs to this family.
+    pub(super) fn data(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<bool> {
+        match parts.head {
+            "mov" => self.moving(i, parts)?,
+            "ld" | "ldu" => self.load(i, parts)?,
+            "st" => self.store(i, parts)?,
+            "atom" | "red" => self.atomic(i, parts)?,
+            "cvta" => self.address_space(i, parts)?,
+            "isspacep" => {
+                let place = match parts.pick(Space::from_text) {
+                    Some(Space::Shared) => Place::Shared,
+                    Some(Space::Local) => Place::Local,
+                    Some(Space::Global | Space::Const) => Place::Global,
+                    _ => return self.fail("`isspacep` needs a space"),
+                };
+                let operands = self.exactly(i, 2)?;
+                let a = self.source(&operands[1], Scalar::U64)?;
+                let p = self.target(&operands[0], Scalar::Pred)?;
+                self.emit(Op::IsSpace(place), &[p, a]);
+            }
+            "membar" | "fence" => {
+                parts.ignore(&[
+                    "gl", "cta", "sys", "gpu", "cluster", "sc", "acq_rel", "proxy",
+                ]);
+                parts.ignore(&["async", "alias", "acquire", "release", "mbarrier_init"]);
+                self.emit(Op::Fence, &[]);
+            }
+            "prefetch" | "prefetchu" | "applypriority" | "discard" => {
+                while let Some(part) = parts.rest() {
+                    parts.take(part);
+                }
+                self.emit(Op::Nothing, &[]);
+            }
+            "cp" => self.copy(i, parts)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn moving(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let ty = self.ty(parts)?;
+        let operands = self.exactly(i, 2)?;
+        match (&operands[0], &operands[1]) {
+            (to, Operand::Vector(list)) => self.pack(ty, to, list),
+            (Operand::Vector(list), from) => self.unpack(ty, list, from),
+            (to, from) if ty == Scalar::Pred => {
+                let (a, negated) = self.signed_predicate(from)?;
+                let to = self.target(to, ty)?;
+                self.emit(Op::Logic(Logic::Copy, negated, false), &[to, a, a]);
+                Ok(())
+            }
+            (to, from) => {
+                let a = self.source(from, ty)?;
+                let to = self.target(to, ty)?;
+                let wide = Bank::of(ty) == Bank::Double;
+                self.emit(if wide { Op::Move64 } else { Op::Move32 }, &[to, a]);
+                Ok(())
+            }
+        }
+    }
+
+    fn shape(&self, ty: Scalar, count: usize) -> Result<(Scalar, usize)> {
+        match (ty.size(), count) {
+            (8, 2) => Ok((Scalar::B32, 2)),
+            (8, 4) => Ok((Scalar::B16, 4)),
+            (4, 2) => Ok((Scalar::B16, 2)),
+            (4, 4) => Ok((Scalar::B8, 4)),
+            (2, 2) => Ok((Scalar::B8, 2)),
+            _ => self.fail(format!("{count} parts do not make {ty}")),
+        }
+    }
+
+    fn pack(&mut self, ty: Scalar, to: &Operand<'a>, list: &[Operand<'a>]) -> Result<()> {
+        let (part, count) = self.shape(ty, list.len())?;
+        let mut slots = [Slot(0); 6];
+        for (at, operand) in list.iter().enumerate() {
+            slots[1 + at] = self.source(operand, part)?;
+        }
+        slots[0] = self.target(to, ty)?;
+        let op = match (ty.size(), count) {
+            (8, 2) => Op::Pack64,
+            (8, _) => Op::Pack64x4,
+            (2, _) => Op::Pack32(4),
+            _ => Op::Pack32(count as u8),
+        };
+        if op == Op::Pack32(4) && count == 2 {
+            // Two bytes: the upper two are zero.
+            slots[3] = self.constant(Bank::Word, Constant::Bits(0));
+            slots[4] = slots[3];
+            self.emit(op, &slots[..5]);
+            return Ok(());
+        }
+        self.emit(op, &slots[..=count]);
+        Ok(())
+    }
+
+    fn unpack(&mut self, ty: Scalar, list: &[Operand<'a>], from: &Operand<'a>) -> Result<()> {
+        let (part, count) = self.shape(ty, list.len())?;
+        let whole = self.source(from, ty)?;
+        let mut slots = [Slot(0); 6];
+        let held = if ty.size() == 2 { 4 } else { count };
+        for (at, slot) in slots.iter_mut().enumerate().take(held) {
+            *slot = match list.get(at) {
+                Some(operand) => self.target(operand, part)?,
+                None => self.fresh(Bank::Word),
+            };
+        }
+        slots[held] = whole;
+        let op = match (ty.size(), count) {
+            (8, 2) => Op::Unpack64,
+            (8, _) => Op::Unpack64x4,
+            _ => Op::Unpack32(held as u8),
+        };
+        self.emit(op, &slots[..=held]);
+        Ok(())
+    }
+
+    /// An address in a space; `None` is the generic one.
+    fn spot(&mut self, address: Address<'a>, space: Option<Space>) -> Result<Spot> {
+        let place = match space {
+            None => Place::Generic,
+            Some(Space::Global | Space::Const) => Place::Global,
+            Some(Space::Shared) => Place::Shared,
+            Some(Space::Local) => Place::Local,
+            Some(Space::Param) => Place::Local,
+            Some(Space::Reg) => return self.fail("registers have no address"),
+        };
+        let Some(name) = address.base else {
+            let slot = self.constant(Bank::Double, Constant::Bits(address.offset as u64));
+            return Ok(Spot {
+                slot,
+                offset: 0,
+                wide: true,
+                place,
+            });
+        };
+        match self.find(name) {
+            Some(Named::Register(Bank::Double, slot)) => Ok(Spot {
+                slot,
+                offset: address.offset,
+                wide: true,
+                place,
+            }),
+            Some(Named::Register(Bank::Word, slot)) => Ok(Spot {
+                slot,
+                offset: address.offset,
+                wide: false,
+                place,
+            }),
+            Some(Named::Local(at)) => {
+                let slot = self.constant(Bank::Double, Constant::Bits(u64::from(at)));
+                let entry = self.kind == FunctionKind::Entry;
+                let place = if entry { Place::Local } else { Place::Frame };
+                Ok(Spot {
+                    slot,
+                    offset: address.offset,
+                    wide: true,
+                    place,
+                })
+            }
+            _ => {
+                let slot = self.source(&Operand::Name(name), Scalar::U64)?;
+                // A symbol named without its space is generic only for module variables.
+                Ok(Spot {
+                    slot,
+                    offset: address.offset,
+                    wide: true,
+                    place,
+                })
+            }
+        }
+    }
+
+    fn address(&self, operand: Option<&Operand<'a>>) -> Result<Address<'a>> {
+        match operand {
+            Some(Operand::Address(address)) => Ok(*address),
+            _ => self.fail("an address in brackets is wanted here"),
+        }
+    }
+
+    fn lanes(parts: &mut Parts<'a>) -> u8 {
+        if parts.take("v2") {
+            2
+        } else if parts.take("v4") {
+            4
+        } else {
+            1
+        }
+    }
+
+    fn list<'i>(operand: &'i Operand<'a>) -> &'i [Operand<'a>] {
+        match operand {
+            Operand::Vector(list) => list,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    fn load(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let ordered = parts.take("acquire");
+        parts.ignore_hints();
+        let lanes = Self::lanes(parts);
+        let space = parts.pick(Space::from_text);
+        let ty = self.ty(parts)?;
+        if i.operands.len() < 2 {
+            return self.fail(format!("`{}` takes a register and an address", i.opcode));
+        }
+        let targets = Self::list(&i.operands[0]);
+        if targets.len() != usize::from(lanes) {
+            return self.fail(format!("`{}` takes {lanes} registers", i.opcode));
+        }
+        let address = self.address(i.operands.get(1))?;
+        if space == Some(Space::Param)
+            && let Some(name) = address.base
+            && let Some(Named::Param(at)) = self.find(name)
+        {
+            return self.load_param(targets, ty, i64::from(at).wrapping_add(address.offset));
+        }
+        let spot = self.spot(address, space)?;
+        let mut slots = [spot.slot; 6];
+        for (at, target) in targets.iter().enumerate() {
+            slots[1 + at] = self.target(target, ty)?;
+        }
+        let op = Op::Load {
+            place: spot.place,
+            ty,
+            lanes,
+            wide: spot.wide,
+        };
+        self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
+        if ordered {
+            self.emit(Op::Fence, &[]);
+        }
+        Ok(())
+    }
+
+    /// Kernel parameters are the same for every thread: constants of the launch.
+    fn load_param(&mut self, targets: &[Operand<'a>], ty: Scalar, at: i64) -> Result<()> {
+        for (part, target) in targets.iter().enumerate() {
+            let offset = at.wrapping_add(part as i64 * ty.size() as i64);
+            let offset = match u32::try_from(offset) {
+                Ok(offset) if offset < 1 << 16 => offset,
+                _ => return self.fail("outside the kernel's parameters"),
+            };
+            if u64::from(offset) % ty.size() != 0 {
+                return self.fail("a misaligned parameter");
+            }
+            let from = self.constant(Bank::of(ty), Constant::Param { offset, ty });
+            let to = self.target(target, ty)?;
+            let wide = Bank::of(ty) == Bank::Double;
+            self.emit(if wide { Op::Move64 } else { Op::Move32 }, &[to, from]);
+        }
+        Ok(())
+    }
+
+    fn store(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let ordered = parts.take("release");
+        parts.ignore_hints();
+        let lanes = Self::lanes(parts);
+        let space = parts.pick(Space::from_text);
+        let ty = self.ty(parts)?;
+        if i.operands.len() < 2 {
+            return self.fail(format!("`{}` takes an address and a register", i.opcode));
+        }
+        let sources = Self::list(&i.operands[1]);
+        if sources.len() != usize::from(lanes) {
+            return self.fail(format!("`{}` takes {lanes} registers", i.opcode));
+        }
+        let address = self.address(i.operands.first())?;
+        if let Some(name) = address.base
+            && let Some(Named::Param(_)) = self.find(name)
+        {
+            return self.fail("kernel parameters cannot be written");
+        }
+        let spot = self.spot(address, space)?;
+        let mut slots = [spot.slot; 6];
+        for (at, source) in sources.iter().enumerate() {
+            slots[1 + at] = self.source(source, ty)?;
+        }
+        if ordered {
+            self.emit(Op::Fence, &[]);
+        }
+        let op = Op::Store {
+            place: spot.place,
+            ty,
+            lanes,
+            wide: spot.wide,
+        };
+        self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
+        Ok(())
+    }
+
+    fn atomic(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        parts.ignore_hints();
+        parts.ignore(&["acq_rel", "acquire", "release", "noftz"]);
+        let space = parts.pick(Space::from_text);
+        let kind = parts.pick(|part| {
+            Some(match part {
+                "add" => Atomic::Add,
+                "min" => Atomic::Min,
+                "max" => Atomic::Max,
+                "inc" => Atomic::Inc,
+                "dec" => Atomic::Dec,
+                "and" => Atomic::And,
+                "or" => Atomic::Or,
+                "xor" => Atomic::Xor,
+                "exch" => Atomic::Exch,
+                "cas" => Atomic::Cas,
+                _ => return None,
+            })
+        });
+        let Some(kind) = kind else {
+            return self.fail("an atomic operation is missing");
+        };
+        let ty = self.ty(parts)?;
+        let fetch = parts.head == "atom";
+        let sources = if kind == Atomic::Cas { 2 } else { 1 };
+        let first = usize::from(fetch);
+        let operands = self.exactly(i, first + 1 + sources)?;
+        let address = self.address(operands.get(first))?;
+        let spot = self.spot(address, space)?;
+        let b = self.source(&operands[first + 1], ty)?;
+        let c = if sources == 2 {
+            self.source(&operands[first + 2], ty)?
+        } else {
+            b
+        };
+        let d = if fetch {
+            self.target(&operands[0], ty)?
+        } else {
+            Slot(0)
+        };
+        let op = Op::Atomic {
+            place: spot.place,
+            op: kind,
+            ty,
+            wide: spot.wide,
+            fetch,
+        };
+        self.emit_with(op, &[d, spot.slot, b, c], spot.offset);
+        Ok(())
+    }
+
+    /// `cvta`: shared and local windows have a base, the rest are generic already.
+    fn address_space(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let to = parts.take("to");
+        let space = parts.pick(Space::from_text);
+        let ty = self.ty(parts)?;
+        let operands = self.exactly(i, 2)?;
+        let a = self.source(&operands[1], ty)?;
+        let d = self.target(&operands[0], ty)?;
+        let base = match space {
+            Some(Space::Shared) => SHARED_WINDOW,
+            Some(Space::Local) => LOCAL_WINDOW,
+            Some(Space::Param) => {
+                return self.fail("generic parameter addresses are not supported");
+            }
+            _ => 0,
+        };
+        if base == 0 {
+            self.emit(
+                if ty.size() == 8 {
+                    Op::Move64
+                } else {
+                    Op::Move32
+                },
+                &[d, a],
+            );
+            return Ok(());
+        }
+        let base = self.constant(Bank::of(ty), Constant::Bits(base));
+        let op = if to { Int2::Sub } else { Int2::Add };
+        self.emit(Op::Int2(op, ty), &[d, a, base]);
+        Ok(())
+    }
+
+    fn copy(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        if !parts.take("async") {
+            return self.fail(format!("`{}` is not supported", i.opcode));
+        }
+        if parts.take("commit_group") || parts.take("wait_group") || parts.take("wait_all") {
+            self.emit(Op::Nothing, &[]);
+            return Ok(());
+        }
+        parts.ignore_hints();
+        parts.ignore(&["shared", "shared::cta", "global"]);
+        let bytes = match i.operands.get(2) {
+            Some(Operand::Integer(bytes @ (4 | 8 | 16))) => *bytes as u8,
+            _ => return self.fail("`cp.async` copies 4, 8 or 16 bytes"),
+        };
+        let to = self.address(i.operands.first())?;
+        let to = self.spot(to, Some(Space::Shared))?;
+        let from = self.address(i.operands.get(1))?;
+        let from = self.spot(from, Some(Space::Global))?;
+        let size = match i.operands.get(3) {
+            Some(operand) => Some(self.source(operand, Scalar::U32)?),
+            None => None,
+        };
+        let Ok(offset) = i32::try_from(from.offset) else {
+            return self.fail("the source's offset is too large");
+        };
+        let wide = [to.wide, from.wide];
+        let op = Op::CopyAsync {
+            bytes,
+            wide,
+            limited: size.is_some(),
+        };
+        let at = self.emit_with(
+            op,
+            &[to.slot, from.slot, size.unwrap_or(Slot(0))],
+            to.offset,
+        );
+        self.builder.out.code[at].target = offset as u32;
+        Ok(())
+    }
+}

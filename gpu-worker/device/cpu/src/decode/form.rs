@@ -1,0 +1,300 @@
+//! The decoded form: what an instruction is, with registers, labels and symbols resolved.
+//!
+//! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
+
+pub(crate) use super::kind::{
+    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Permute, Place,
+    Redux, Round, Shuffle, Test, Vote,
+};
+use ptx::Scalar;
+use std::collections::BTreeSet;
+
+/// A register, predicate or constant of a frame.
+///
+/// For the banks of 32- and 64-bit registers this is the byte offset of the lane array, with
+/// [`Slot::CONSTANT`] for the launch's constants; for predicates it is an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Slot(pub(crate) u32);
+
+impl Slot {
+    pub(crate) const CONSTANT: u32 = 1 << 31;
+}
+
+/// Which lanes run an instruction: a predicate and its sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GuardSlot {
+    pub(crate) slot: u32,
+    pub(crate) negated: bool,
+}
+
+/// What an instruction does. `slots` are its operands; each group says in which order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Op {
+    /// d, a. Whole registers of 32 bits.
+    Move32,
+    /// d, a. Whole registers of 64 bits.
+    Move64,
+    /// d(64), lo, hi.
+    Pack64,
+    /// lo, hi, a(64).
+    Unpack64,
+    /// d, then n parts: n parts of 32 / n bits into one register of 32, lowest first.
+    Pack32(u8),
+    /// n parts, then the whole.
+    Unpack32(u8),
+    /// d(64), then 4 parts of 16 bits.
+    Pack64x4,
+    /// 4 parts, then the whole.
+    Unpack64x4,
+    /// d, a, b.
+    Int2(Int2, Scalar),
+    /// d, a.
+    Int1(Int1, Scalar),
+    /// d, a, b, c (and the fourth for bfi: d, a, b, c, d).
+    Int3(Int3, Scalar),
+    /// d, a, b (, c): operation, whether the carry comes in, whether it goes out.
+    Carry(Carry, Scalar, bool, bool),
+    /// d, a, b.
+    Float2(Float2, Scalar, Mode),
+    /// d, a.
+    Float1(Float1, Scalar, Mode),
+    /// d, a, b, c: fused; `true`: and then max(0, x).
+    Fma(Scalar, Mode, bool),
+    /// p, a.
+    Testp(Test, Scalar),
+    /// d, a: to, from, rounding to an integral value or of a float.
+    Convert(Scalar, Scalar, Mode),
+    /// d, a, b: two f32 into one f16x2 or bf16x2 (a is the high half).
+    ConvertPair(Scalar, Mode),
+    /// p, q, a, b, c; `q` may be absent, `c` joins by logic.
+    Setp(Compare, Scalar, bool, Option<(Logic, bool)>),
+    /// d, a, b, c: result type, source type.
+    Set(Compare, Scalar, Scalar, bool, Option<(Logic, bool)>),
+    /// d, a, b, p: registers of 32 bits.
+    Select32,
+    /// d, a, b, p: registers of 64 bits.
+    Select64,
+    /// p, a, b, q.
+    SelectPred,
+    /// d, a, b, c: type of c.
+    Slct(bool, Scalar, bool),
+    /// p, a, b; the flags negate a and b.
+    Logic(Logic, bool, bool),
+    /// address, values: place, type, how many; the address register has 64 bits if `wide`.
+    Load {
+        place: Place,
+        ty: Scalar,
+        lanes: u8,
+        wide: bool,
+    },
+    /// As `Load`.
+    Store {
+        place: Place,
+        ty: Scalar,
+        lanes: u8,
+        wide: bool,
+    },
+    /// d, address, b, c; `fetch`: whether d is wanted.
+    Atomic {
+        place: Place,
+        op: Atomic,
+        ty: Scalar,
+        wide: bool,
+        fetch: bool,
+    },
+    /// Orders memory.
+    Fence,
+    /// Nothing to do (prefetches, cp.async groups).
+    Nothing,
+    /// to(shared), from(global), source bytes if `limited`; each address register's width.
+    CopyAsync {
+        bytes: u8,
+        wide: [bool; 2],
+        limited: bool,
+    },
+    /// d, p, a, b, c, member mask.
+    Shuffle(Shuffle),
+    /// d or p, a, member mask; the flag negates a.
+    Vote(Vote, bool),
+    /// d, p, a, member mask: whether `.all`, whether of 64 bits.
+    Match(bool, bool),
+    /// d, a, member mask.
+    Redux(Redux, Scalar),
+    /// d.
+    Activemask,
+    /// member mask.
+    WarpSync,
+    /// id, count, d or p, a: `arrive` does not wait.
+    Barrier {
+        arrive: bool,
+        counted: bool,
+        red: Option<(BarRed, bool)>,
+    },
+    /// d(64): virtual clock; the flag: nanoseconds.
+    Clock(bool),
+    /// d(32): what the warp's place gives.
+    Place(Special),
+    /// d(64): the frame's place in local memory plus `imm`.
+    FrameAddress,
+    /// d(32).
+    Lanemask(Lanemask),
+    /// p, a(64): whether a generic address lies in a window.
+    IsSpace(Place),
+    /// To `target`.
+    Branch,
+    /// index: to one of `targets` from `imm`.
+    BranchIndex,
+    /// Call site `target`.
+    Call,
+    /// Back to the caller, or the end of the thread.
+    Return,
+    /// The end of the thread.
+    Exit,
+    /// A fault.
+    Trap,
+    /// Lets others run.
+    Yield,
+}
+
+/// `%lanemask_…`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Lanemask {
+    Eq,
+    Le,
+    Lt,
+    Ge,
+    Gt,
+}
+
+/// One decoded instruction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inst {
+    pub(crate) op: Op,
+    pub(crate) guard: Option<GuardSlot>,
+    pub(crate) slots: [Slot; 6],
+    /// Address offset, or index into a side table.
+    pub(crate) imm: i64,
+    /// Instruction or call site jumped to.
+    pub(crate) target: u32,
+    /// Line in the module's text.
+    pub(crate) line: u32,
+}
+
+/// Which bank a register lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Bank {
+    /// 16- and 32-bit registers, one u32 per lane.
+    Word,
+    /// 64-bit registers.
+    Double,
+    /// One bit per lane.
+    Pred,
+}
+
+impl Bank {
+    /// The bank for values of a type.
+    pub(crate) fn of(ty: Scalar) -> Self {
+        match ty {
+            Scalar::Pred => Self::Pred,
+            Scalar::B64 | Scalar::U64 | Scalar::S64 | Scalar::F64 => Self::Double,
+            _ => Self::Word,
+        }
+    }
+}
+
+/// What a constant of a launch is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Constant {
+    /// Bits known at decode.
+    Bits(u64),
+    /// A piece of the parameter block, extended by its sign or with zeros.
+    Param { offset: u32, ty: Scalar },
+    /// Address of module variable `symbol`, plus bytes.
+    Global { symbol: u32, offset: i64 },
+    /// Where dynamic shared memory begins, plus bytes.
+    DynamicShared { offset: i64 },
+    /// `%ntid`.
+    Ntid(u8),
+    /// `%nctaid`.
+    Nctaid(u8),
+    /// `%dynamic_smem_size` and `%total_smem_size`.
+    SharedSize { total: bool },
+    /// `%laneid`: differs by lane, is the same for every warp.
+    Lane,
+}
+
+/// Registers that a warp's or block's place gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ctaid(u8),
+    WarpId,
+}
+
+/// Where an argument or result of a call lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// A register of a bank.
+    Register(Bank, Slot),
+    /// Bytes of local memory: offset from the frame, size.
+    Local(u32, u32),
+}
+
+/// Whom a call goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callee {
+    /// A function of this module.
+    Function(u32),
+    /// The function whose address is in this register.
+    Register(Slot),
+    /// The formatted print of the runtime.
+    Printf,
+}
+
+/// One call instruction's operands.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSite {
+    pub(crate) callee: Callee,
+    pub(crate) args: Vec<Passed>,
+    pub(crate) rets: Vec<Passed>,
+}
+
+/// A function or entry, decoded.
+#[derive(Clone, Debug)]
+pub(crate) struct Function {
+    pub(crate) start: u32,
+    pub(crate) frame: Frame,
+    pub(crate) params: Vec<Passed>,
+    pub(crate) returns: Vec<Passed>,
+    /// Registers that a warp's place fills.
+    pub(crate) specials: Vec<(Special, Slot)>,
+    /// Functions called directly.
+    pub(crate) calls: Vec<u32>,
+    pub(crate) indirect: bool,
+    /// Constants it uses, of words and of doubles.
+    pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
+}
+
+/// What one activation of a function takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Bytes in the bank of 32-bit registers.
+    pub(crate) words: u32,
+    /// Bytes in the bank of 64-bit registers.
+    pub(crate) doubles: u32,
+    /// Predicates.
+    pub(crate) preds: u32,
+    /// Bytes of local memory per thread.
+    pub(crate) local: u32,
+}
+
+/// Base of the generic window of shared memory.
+pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
+/// Base of the generic window of local memory.
+pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
+/// Bytes of each of these windows.
+pub(crate) const WINDOW_SIZE: u64 = 1 << 32;
+/// Base of the addresses of functions.
+pub(crate) const CODE_WINDOW: u64 = 0x0300_0000_0000;
+/// Distance of two functions' addresses.
+pub(crate) const CODE_STRIDE: u64 = 16;

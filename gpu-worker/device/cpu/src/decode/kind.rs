@@ -1,0 +1,247 @@
+//! The kinds of instructions: what an opcode and its modifiers choose from.
+
+/// How a float result is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Round {
+    /// To nearest, ties to even.
+    #[default]
+    Nearest,
+    /// Towards zero.
+    Zero,
+    /// Towards minus infinity.
+    Down,
+    /// Towards plus infinity.
+    Up,
+    /// To nearest, ties away from zero (`.rna`).
+    Away,
+}
+
+/// Modifiers of float arithmetic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Mode {
+    pub(crate) round: Round,
+    pub(crate) ftz: bool,
+    pub(crate) sat: bool,
+}
+
+/// Integer operations of two sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Int2 {
+    Add,
+    AddSat,
+    Sub,
+    SubSat,
+    Mul,
+    MulHi,
+    MulWide,
+    Mul24Lo,
+    Mul24Hi,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+    BmskClamp,
+    BmskWrap,
+    SzextClamp,
+    SzextWrap,
+}
+
+/// Integer operations of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Int1 {
+    Abs,
+    Neg,
+    Not,
+    Cnot,
+    Popc,
+    Clz,
+    Brev,
+    Bfind,
+    BfindShift,
+}
+
+/// Integer operations of three or four sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Int3 {
+    Mad,
+    MadHi,
+    MadHiSat,
+    MadWide,
+    Mad24Lo,
+    Mad24Hi,
+    Sad,
+    Bfe,
+    Bfi,
+    Prmt(Permute),
+    ShfLeftClamp,
+    ShfLeftWrap,
+    ShfRightClamp,
+    ShfRightWrap,
+    Lop3(u8),
+    /// Signedness of the two factors.
+    Dp4a(bool, bool),
+    /// Signedness of the two factors, and whether the high halves are taken.
+    Dp2a(bool, bool, bool),
+}
+
+/// Modes of `prmt`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Permute {
+    Index,
+    F4e,
+    B4e,
+    Rc8,
+    Ecl,
+    Ecr,
+    Rc16,
+}
+
+/// Arithmetic with the carry flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Carry {
+    Add,
+    Sub,
+    MadLo,
+    MadHi,
+}
+
+/// Float operations of two sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Float2 {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Min,
+    Max,
+    MinNan,
+    MaxNan,
+    Copysign,
+}
+
+/// Float operations of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Float1 {
+    Abs,
+    Neg,
+    Rcp,
+    Sqrt,
+    Rsqrt,
+    Ex2,
+    Lg2,
+    Sin,
+    Cos,
+    Tanh,
+}
+
+/// `testp` properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Test {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// Comparisons. The last six are true where an operand is NaN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Compare {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Equ,
+    Neu,
+    Ltu,
+    Leu,
+    Gtu,
+    Geu,
+    Num,
+    Nan,
+}
+
+/// Logic of predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Logic {
+    And,
+    Or,
+    Xor,
+    Not,
+    Copy,
+}
+
+/// Where a memory instruction points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// Any window, by address.
+    Generic,
+    /// The session's memory (`.global` and `.const`).
+    Global,
+    /// The block's shared memory.
+    Shared,
+    /// The thread's local memory.
+    Local,
+    /// The thread's local memory, from the frame of the running function.
+    Frame,
+}
+
+/// What an atomic does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Atomic {
+    Add,
+    Min,
+    Max,
+    Inc,
+    Dec,
+    And,
+    Or,
+    Xor,
+    Exch,
+    Cas,
+}
+
+/// Shuffle modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Shuffle {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+/// Vote modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Vote {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+/// Reductions over a warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Redux {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// Reductions over a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BarRed {
+    Popc,
+    And,
+    Or,
+}

@@ -1,0 +1,454 @@
+//! Operands to slots: registers by name, immediates and symbols as constants.
+
+use super::form::{Bank, Constant, GuardSlot, Inst, Lanemask, Logic, Op, Slot, Special};
+use super::{Builder, Symbol, code, fail};
+use crate::error::BuildError;
+use ptx::{FunctionKind, Operand, Position, Scalar};
+use std::collections::{BTreeSet, HashMap};
+
+/// What a name of a body means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Named {
+    Register(Bank, Slot),
+    Shared(u64),
+    Dynamic,
+    /// Bytes from the frame's start in local memory.
+    Local(u32),
+    /// Bytes from the start of the kernel's parameters.
+    Param(u32),
+}
+
+/// `%r<n>`.
+pub(crate) struct Range<'a> {
+    prefix: &'a str,
+    count: u32,
+    bank: Bank,
+}
+
+/// Names of one scope.
+#[derive(Default)]
+pub(crate) struct Scope<'a> {
+    pub(crate) names: HashMap<&'a str, Named>,
+    pub(crate) ranges: Vec<Range<'a>>,
+}
+
+/// One function being decoded.
+pub(crate) struct Body<'b, 'a> {
+    pub(crate) builder: &'b mut Builder<'a>,
+    pub(crate) kind: FunctionKind,
+    pub(crate) scopes: Vec<Scope<'a>>,
+    pub(crate) frame: super::form::Frame,
+    pub(crate) specials: Vec<(Special, Slot)>,
+    pub(crate) calls: Vec<u32>,
+    pub(crate) indirect: bool,
+    /// Constants it uses, of words and of doubles.
+    pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
+    pub(crate) guard: Option<GuardSlot>,
+    pub(crate) position: Position,
+    pub(crate) labels: HashMap<&'a str, u32>,
+    /// Instructions whose target is still a name.
+    pub(crate) jumps: Vec<(usize, &'a str, Position)>,
+    pub(crate) lists: HashMap<&'a str, Vec<&'a str>>,
+    /// Tables to be filled with labels.
+    pub(crate) tables: Vec<(usize, &'a str, Position)>,
+    pub(crate) shared: u64,
+    /// Conversions to emit behind the current instruction.
+    after: Vec<(Op, [Slot; 2])>,
+}
+
+type Result<T> = std::result::Result<T, BuildError>;
+
+impl<'b, 'a> Body<'b, 'a> {
+    pub(crate) fn new(builder: &'b mut Builder<'a>, function: &ptx::Function<'a>) -> Self {
+        let shared = builder.shared;
+        Self {
+            builder,
+            kind: function.kind,
+            scopes: vec![Scope::default()],
+            frame: super::form::Frame::default(),
+            specials: Vec::new(),
+            calls: Vec::new(),
+            indirect: false,
+            constants: Default::default(),
+            guard: None,
+            position: function.position,
+            labels: HashMap::new(),
+            jumps: Vec::new(),
+            lists: HashMap::new(),
+            tables: Vec::new(),
+            shared,
+            after: Vec::new(),
+        }
+    }
+
+    pub(crate) fn fail<T>(&self, message: impl Into<String>) -> Result<T> {
+        fail(self.position, message)
+    }
+
+    /// A new register of a bank.
+    pub(crate) fn fresh(&mut self, bank: Bank) -> Slot {
+        let (count, step) = match bank {
+            Bank::Word => (&mut self.frame.words, 128),
+            Bank::Double => (&mut self.frame.doubles, 256),
+            Bank::Pred => (&mut self.frame.preds, 1),
+        };
+        let slot = Slot(*count);
+        *count += step;
+        slot
+    }
+
+    pub(crate) fn declare(&mut self, name: &'a str, named: Named) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.names.insert(name, named);
+        }
+    }
+
+    pub(crate) fn declare_range(&mut self, prefix: &'a str, count: u32, bank: Bank) {
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.ranges.push(Range {
+                prefix,
+                count,
+                bank,
+            });
+        }
+    }
+
+    /// What a name means here, innermost scope first.
+    pub(crate) fn find(&mut self, name: &'a str) -> Option<Named> {
+        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+        for depth in (0..self.scopes.len()).rev() {
+            if let Some(named) = self.scopes[depth].names.get(name) {
+                return Some(*named);
+            }
+            // `%r1` may be digit 1 of `%r` or, in principle, of any shorter split.
+            for split in name.len() - digits..name.len() {
+                let number: Option<u32> = name[split..].parse().ok();
+                let found = self.scopes[depth].ranges.iter().find(|range| {
+                    range.prefix == &name[..split] && number.is_some_and(|n| n < range.count)
+                });
+                if let Some(range) = found {
+                    let bank = range.bank;
+                    let named = Named::Register(bank, self.fresh(bank));
+                    self.scopes[depth].names.insert(name, named);
+                    return Some(named);
+                }
+            }
+        }
+        None
+    }
+
+    pub(crate) fn emit(&mut self, op: Op, slots: &[Slot]) -> usize {
+        self.emit_with(op, slots, 0)
+    }
+
+    pub(crate) fn emit_with(&mut self, op: Op, slots: &[Slot], imm: i64) -> usize {
+        let mut all = [Slot(0); 6];
+        all[..slots.len()].copy_from_slice(slots);
+        let line = self.position.line;
+        let code = &mut self.builder.out.code;
+        code.push(Inst {
+            op,
+            guard: self.guard,
+            slots: all,
+            imm,
+            target: 0,
+            line,
+        });
+        let at = code.len() - 1;
+        for (op, [to, from]) in std::mem::take(&mut self.after) {
+            self.emit(op, &[to, from]);
+        }
+        at
+    }
+
+    pub(crate) fn constant(&mut self, bank: Bank, constant: Constant) -> Slot {
+        if bank == Bank::Double {
+            let index = self.builder.doubles.place(constant);
+            self.constants.1.insert(index);
+            return Slot((index * 256) | Slot::CONSTANT);
+        }
+        let index = self.builder.words.place(constant);
+        self.constants.0.insert(index);
+        Slot((index * 128) | Slot::CONSTANT)
+    }
+
+    fn bits(&mut self, bank: Bank, bits: u64) -> Slot {
+        let bits = if bank == Bank::Double {
+            bits
+        } else {
+            bits & 0xffff_ffff
+        };
+        self.constant(bank, Constant::Bits(bits))
+    }
+
+    /// A source of a type.
+    pub(crate) fn source(&mut self, operand: &Operand<'a>, ty: Scalar) -> Result<Slot> {
+        let bank = Bank::of(ty);
+        if bank == Bank::Pred {
+            return self.predicate(operand);
+        }
+        match *operand {
+            Operand::Integer(value) => match ty {
+                Scalar::F32 => Ok(self.bits(bank, u64::from((value as f32).to_bits()))),
+                Scalar::F64 => Ok(self.bits(bank, (value as f64).to_bits())),
+                _ => Ok(self.bits(bank, value as u64)),
+            },
+            Operand::Single(bits) => {
+                let wide = f64::from(f32::from_bits(bits)).to_bits();
+                let bits = if ty == Scalar::F64 {
+                    wide
+                } else {
+                    u64::from(bits)
+                };
+                Ok(self.bits(bank, bits))
+            }
+            Operand::Double(bits) => {
+                let single = (f64::from_bits(bits) as f32).to_bits();
+                let bits = if bank == Bank::Double {
+                    bits
+                } else {
+                    u64::from(single)
+                };
+                Ok(self.bits(bank, bits))
+            }
+            Operand::Name(name) => self.named(name, bank, ty.is_signed()),
+            Operand::Symbol {
+                name,
+                offset,
+                index,
+            } => {
+                if index && offset != 0 {
+                    return self.fail("an index other than 0 is not supported here");
+                }
+                self.address_of(name, offset, bank)
+            }
+            _ => self.fail("this operand must be a register or a number"),
+        }
+    }
+
+    fn named(&mut self, name: &'a str, bank: Bank, signed: bool) -> Result<Slot> {
+        if let Some(Named::Register(have, slot)) = self.find(name) {
+            return match (have, bank) {
+                _ if have == bank => Ok(slot),
+                (Bank::Word, Bank::Double) => {
+                    let temp = self.fresh(Bank::Double);
+                    let from = if signed { Scalar::S32 } else { Scalar::U32 };
+                    self.emit(
+                        Op::Convert(Scalar::B64, from, Default::default()),
+                        &[temp, slot],
+                    );
+                    Ok(temp)
+                }
+                (Bank::Double, Bank::Word) => {
+                    let temp = self.fresh(Bank::Word);
+                    self.emit(
+                        Op::Convert(Scalar::B32, Scalar::B64, Default::default()),
+                        &[temp, slot],
+                    );
+                    Ok(temp)
+                }
+                _ => self.fail(format!("`{name}` is a predicate where a number is wanted")),
+            };
+        }
+        if name.starts_with('%')
+            && let Some(slot) = self.special(name, bank)?
+        {
+            return Ok(slot);
+        }
+        self.address_of(name, 0, bank)
+    }
+
+    /// The address of a symbol plus an offset, as a value.
+    fn address_of(&mut self, name: &'a str, offset: i64, bank: Bank) -> Result<Slot> {
+        let place = match self.find(name) {
+            Some(Named::Register(..)) => return self.fail(format!("`{name}` is no symbol")),
+            Some(named) => named,
+            None => match self.builder.symbols.get(name).copied() {
+                Some(Symbol::Global(symbol)) => {
+                    return Ok(self.constant(bank, Constant::Global { symbol, offset }));
+                }
+                Some(Symbol::Function(function)) => return Ok(self.bits(bank, code(function))),
+                Some(Symbol::Shared(at)) => Named::Shared(at),
+                Some(Symbol::Dynamic) => Named::Dynamic,
+                None => return self.fail(format!("`{name}` is not declared")),
+            },
+        };
+        match place {
+            Named::Shared(at) => Ok(self.bits(bank, at.wrapping_add(offset as u64))),
+            Named::Dynamic => Ok(self.constant(bank, Constant::DynamicShared { offset })),
+            Named::Local(at) => {
+                let offset = i64::from(at).wrapping_add(offset);
+                if self.kind == FunctionKind::Entry {
+                    return Ok(self.bits(bank, offset as u64));
+                }
+                let temp = self.fresh(Bank::Double);
+                self.emit_with(Op::FrameAddress, &[temp], offset);
+                if bank == Bank::Double {
+                    return Ok(temp);
+                }
+                let low = self.fresh(Bank::Word);
+                self.emit(
+                    Op::Convert(Scalar::B32, Scalar::B64, Default::default()),
+                    &[low, temp],
+                );
+                Ok(low)
+            }
+            _ => self.fail(format!("the address of `{name}` cannot be taken")),
+        }
+    }
+
+    /// The slot of a predicate source; immediates become a predicate of their own.
+    pub(crate) fn predicate(&mut self, operand: &Operand<'a>) -> Result<Slot> {
+        match *operand {
+            Operand::Name(name) => match self.find(name) {
+                Some(Named::Register(Bank::Pred, slot)) => Ok(slot),
+                _ => self.fail(format!("`{name}` is not a predicate")),
+            },
+            Operand::Integer(value) => {
+                let temp = self.fresh(Bank::Pred);
+                self.emit(
+                    Op::Logic(Logic::Xor, false, value != 0),
+                    &[temp, temp, temp],
+                );
+                Ok(temp)
+            }
+            _ => self.fail("this operand must be a predicate"),
+        }
+    }
+
+    /// A predicate and whether it is negated.
+    pub(crate) fn signed_predicate(&mut self, operand: &Operand<'a>) -> Result<(Slot, bool)> {
+        match *operand {
+            Operand::Not(name) => Ok((self.predicate(&Operand::Name(name))?, true)),
+            _ => Ok((self.predicate(operand)?, false)),
+        }
+    }
+
+    /// A target of a type; what it holds is converted if the register is of another width.
+    pub(crate) fn target(&mut self, operand: &Operand<'a>, ty: Scalar) -> Result<Slot> {
+        let bank = Bank::of(ty);
+        let Operand::Name(name) = *operand else {
+            return self.fail("the result must go to a register");
+        };
+        if name == "_" {
+            return Ok(self.fresh(bank));
+        }
+        let Some(Named::Register(have, slot)) = self.find(name) else {
+            return self.fail(format!("`{name}` is not a declared register"));
+        };
+        match (have, bank) {
+            _ if have == bank => Ok(slot),
+            (Bank::Double, Bank::Word) => {
+                let temp = self.fresh(Bank::Word);
+                let from = if ty.is_signed() {
+                    Scalar::S32
+                } else {
+                    Scalar::U32
+                };
+                self.after.push((
+                    Op::Convert(Scalar::B64, from, Default::default()),
+                    [slot, temp],
+                ));
+                Ok(temp)
+            }
+            (Bank::Word, Bank::Double) => {
+                let temp = self.fresh(Bank::Double);
+                let op = Op::Convert(Scalar::B32, Scalar::B64, Default::default());
+                self.after.push((op, [slot, temp]));
+                Ok(temp)
+            }
+            _ => self.fail(format!("`{name}` is of the wrong kind for this result")),
+        }
+    }
+
+    fn place_register(&mut self, special: Special) -> Slot {
+        if let Some((_, slot)) = self.specials.iter().find(|(known, _)| *known == special) {
+            return *slot;
+        }
+        let slot = self.fresh(Bank::Word);
+        self.specials.push((special, slot));
+        slot
+    }
+
+    /// `%tid.x` and its like.
+    fn special(&mut self, name: &str, bank: Bank) -> Result<Option<Slot>> {
+        let (base, axis) = name.split_once('.').unwrap_or((name, "x"));
+        let Some(axis) = ["x", "y", "z", "w"].iter().position(|known| *known == axis) else {
+            return Ok(None);
+        };
+        let axis = axis as u8;
+        if axis == 3 {
+            return Ok(Some(self.bits(bank, 0)));
+        }
+        let word = match base {
+            "%tid" | "%ctaid" if self.kind == FunctionKind::Func => {
+                // A function is called from many places: it asks again.
+                let temp = self.fresh(Bank::Word);
+                let special = if base == "%tid" {
+                    Special::Tid(axis)
+                } else {
+                    Special::Ctaid(axis)
+                };
+                self.emit(Op::Place(special), &[temp]);
+                temp
+            }
+            "%warpid" if self.kind == FunctionKind::Func => {
+                let temp = self.fresh(Bank::Word);
+                self.emit(Op::Place(Special::WarpId), &[temp]);
+                temp
+            }
+            "%tid" => self.place_register(Special::Tid(axis)),
+            "%ctaid" => self.place_register(Special::Ctaid(axis)),
+            "%warpid" => self.place_register(Special::WarpId),
+            "%ntid" => return Ok(Some(self.constant(bank, Constant::Ntid(axis)))),
+            "%nctaid" => return Ok(Some(self.constant(bank, Constant::Nctaid(axis)))),
+            "%laneid" => return Ok(Some(self.constant(bank, Constant::Lane))),
+            "%nwarpid" => return Ok(Some(self.bits(bank, 32))),
+            "%smid" | "%gridid" | "%clusterid" | "%cluster_ctaid" | "%cluster_ctarank" => {
+                return Ok(Some(self.bits(bank, 0)));
+            }
+            "%nsmid" | "%nclusterid" | "%cluster_nctaid" | "%cluster_nctarank" => {
+                return Ok(Some(self.bits(bank, 1)));
+            }
+            "%dynamic_smem_size" | "%total_smem_size" => {
+                let total = base == "%total_smem_size";
+                return Ok(Some(self.constant(bank, Constant::SharedSize { total })));
+            }
+            "%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => {
+                let temp = self.fresh(Bank::Double);
+                self.emit(Op::Clock(base.starts_with("%global")), &[temp]);
+                if bank == Bank::Double {
+                    return Ok(Some(temp));
+                }
+                let low = self.fresh(Bank::Word);
+                self.emit(
+                    Op::Convert(Scalar::B32, Scalar::B64, Default::default()),
+                    &[low, temp],
+                );
+                return Ok(Some(low));
+            }
+            _ => {
+                let which = match base {
+                    "%lanemask_eq" => Lanemask::Eq,
+                    "%lanemask_le" => Lanemask::Le,
+                    "%lanemask_lt" => Lanemask::Lt,
+                    "%lanemask_ge" => Lanemask::Ge,
+                    "%lanemask_gt" => Lanemask::Gt,
+                    _ => return Ok(None),
+                };
+                let temp = self.fresh(Bank::Word);
+                self.emit(Op::Lanemask(which), &[temp]);
+                temp
+            }
+        };
+        if bank == Bank::Double {
+            let temp = self.fresh(Bank::Double);
+            self.emit(
+                Op::Convert(Scalar::B64, Scalar::U32, Default::default()),
+                &[temp, word],
+            );
+            return Ok(Some(temp));
+        }
+        Ok(Some(word))
+    }
+}

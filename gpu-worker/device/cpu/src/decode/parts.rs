@@ -1,0 +1,72 @@
+//! The parts of an opcode.
+
+use ptx::{Instruction, Scalar};
+
+/// The dotted parts of an opcode behind its head, ticked off as they are understood.
+pub(crate) struct Parts<'a> {
+    pub(crate) head: &'a str,
+    list: Vec<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn new(instruction: &Instruction<'a>) -> Self {
+        let mut parts = instruction.opcode.split('.');
+        let head = parts.next().unwrap_or_default();
+        Self {
+            head,
+            list: parts.collect(),
+        }
+    }
+
+    /// Whether a modifier is there; it is ticked off.
+    pub(crate) fn take(&mut self, name: &str) -> bool {
+        let place = self.list.iter().position(|part| *part == name);
+        place.map(|at| self.list.remove(at)).is_some()
+    }
+
+    /// The first part that a function understands.
+    pub(crate) fn pick<T>(&mut self, known: impl Fn(&'a str) -> Option<T>) -> Option<T> {
+        let (at, found) = self
+            .list
+            .iter()
+            .enumerate()
+            .find_map(|(at, part)| Some((at, known(part)?)))?;
+        self.list.remove(at);
+        Some(found)
+    }
+
+    /// The next type.
+    pub(crate) fn ty(&mut self) -> Option<Scalar> {
+        self.pick(Scalar::from_text)
+    }
+
+    /// Modifiers that change nothing here.
+    pub(crate) fn ignore(&mut self, names: &[&str]) {
+        self.list.retain(|part| !names.contains(part));
+    }
+
+    /// Cache hints, scopes, and proxies.
+    pub(crate) fn ignore_hints(&mut self) {
+        self.list
+            .retain(|part| !part.starts_with("L1::") && !part.starts_with("L2::"));
+        self.ignore(&[
+            "cta", "cluster", "gpu", "sys", "weak", "relaxed", "volatile", "mmio",
+        ]);
+        self.ignore(&[
+            "ca",
+            "cg",
+            "cs",
+            "lu",
+            "cv",
+            "wb",
+            "wt",
+            "nc",
+            "level::eviction_priority",
+        ]);
+    }
+
+    /// What was not understood.
+    pub(crate) fn rest(&self) -> Option<&'a str> {
+        self.list.first().copied()
+    }
+}

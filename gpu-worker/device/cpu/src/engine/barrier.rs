@@ -1,0 +1,113 @@
+//! Barriers of a block: arrival, reduction, opening.
+
+use super::block::{Block, State};
+use super::context::Context;
+use super::launch::Launch;
+use crate::decode::form::{Bank, BarRed, Inst, Op};
+use crate::error::FaultKind;
+use crate::lanes::LANES;
+
+impl Block {
+    pub(super) fn arrive(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, at): (usize, usize),
+        inst: &Inst,
+    ) -> bool {
+        let Op::Barrier {
+            arrive,
+            counted,
+            red,
+        } = inst.op
+        else {
+            return true;
+        };
+        let (mask, base) = (
+            self.warps[warp].splits[at].mask,
+            self.warps[warp].splits[at].base,
+        );
+        let lane = mask.trailing_zeros();
+        let first = |row: [u64; LANES]| row[lane as usize % LANES];
+        let id = first(self.read(launch, warp, base, Bank::Word, inst.slots[1]));
+        if id >= 16 {
+            let detail = "there are barriers 0 to 15 only";
+            cx.note(FaultKind::IllegalInstruction, None, lane, detail);
+            return false;
+        }
+        let expected = if counted {
+            first(self.read(launch, warp, base, Bank::Word, inst.slots[2])) as u32
+        } else {
+            0
+        };
+        let mut held = 0;
+        if let Some((_, negated)) = red {
+            let row = self.read(launch, warp, base, Bank::Pred, inst.slots[3]);
+            held = (0..LANES).fold(0, |bits, lane| bits | (row[lane] as u32) << lane);
+            held = if negated { !held } else { held } & mask;
+        }
+        let barrier = &mut self.barriers[id as usize];
+        if barrier.arrived == 0 {
+            barrier.all = true;
+            barrier.any = false;
+            barrier.count = 0;
+            barrier.expected = expected;
+        }
+        barrier.arrived += mask.count_ones();
+        barrier.count += held.count_ones();
+        barrier.all &= held == mask;
+        barrier.any |= held != 0;
+        let split = &mut self.warps[warp].splits[at];
+        if arrive {
+            split.pc += 1;
+        } else {
+            split.state = State::Barrier(id as u8);
+        }
+        true
+    }
+
+    /// Opens every barrier that is complete.
+    pub(crate) fn open_barriers(&mut self, launch: &Launch) -> bool {
+        let mut opened = false;
+        for id in 0..16 {
+            let barrier = self.barriers[id];
+            let wanted = if barrier.expected == 0 {
+                self.live
+            } else {
+                barrier.expected
+            };
+            if barrier.arrived == 0 || barrier.arrived < wanted {
+                continue;
+            }
+            opened = true;
+            self.barriers[id] = Default::default();
+            for warp in 0..self.warps.len() {
+                for at in 0..self.warps[warp].splits.len() {
+                    let split = &self.warps[warp].splits[at];
+                    if split.state != State::Barrier(id as u8) {
+                        continue;
+                    }
+                    let (mask, base) = (split.mask, split.base);
+                    let inst = launch.program.steps[split.pc as usize].inst;
+                    if let Op::Barrier {
+                        red: Some((kind, _)),
+                        ..
+                    } = inst.op
+                    {
+                        let (bank, value) = match kind {
+                            BarRed::Popc => (Bank::Word, u64::from(barrier.count)),
+                            BarRed::And => (Bank::Pred, u64::from(barrier.all)),
+                            BarRed::Or => (Bank::Pred, u64::from(barrier.any)),
+                        };
+                        let to = (bank, inst.slots[0]);
+                        self.write(launch, (warp, mask), base, to, &[value; LANES]);
+                    }
+                    let split = &mut self.warps[warp].splits[at];
+                    split.state = State::Ready;
+                    split.pc += 1;
+                }
+            }
+        }
+        opened
+    }
+}

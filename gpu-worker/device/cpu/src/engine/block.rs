@@ -1,0 +1,277 @@
+//! One block in execution: warps, their splits, register files, barriers. Plain data.
+
+use crate::decode::form::{Bank, Constant, Slot, Special};
+use crate::engine::launch::Launch;
+use crate::lanes::LANES;
+
+/// Lanes of a register of 32 bits.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+pub(crate) struct Words(pub(crate) [u32; LANES]);
+
+/// Lanes of a register of 64 bits.
+#[derive(Clone, Copy)]
+#[repr(C, align(128))]
+pub(crate) struct Doubles(pub(crate) [u64; LANES]);
+
+/// Where the registers and local memory of an activation begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub(crate) words: u32,
+    pub(crate) doubles: u32,
+    pub(crate) preds: u32,
+    pub(crate) local: u32,
+}
+
+/// What a call returns to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Activation {
+    pub(crate) pc: u32,
+    pub(crate) site: u32,
+    pub(crate) function: u32,
+    pub(crate) base: Base,
+}
+
+/// What a split waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Ready,
+    /// Gathered: the instruction at pc runs without waiting.
+    Gathered,
+    /// At a barrier.
+    Barrier(u8),
+    /// For these lanes, at pc.
+    Lanes(u32),
+}
+
+/// Lanes of a warp that are at the same place.
+#[derive(Clone, Debug)]
+pub(crate) struct Split {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) state: State,
+    /// Jumps back it made while others of its warp waited.
+    pub(crate) age: u32,
+    pub(crate) function: u32,
+    pub(crate) base: Base,
+    pub(crate) calls: Vec<Activation>,
+}
+
+/// Thirty-two threads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warp {
+    pub(crate) splits: Vec<Split>,
+    pub(crate) live: u32,
+    pub(crate) carry: u32,
+}
+
+/// One of a block's sixteen barriers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Barrier {
+    pub(crate) arrived: u32,
+    /// Threads it waits for; 0: all that live.
+    pub(crate) expected: u32,
+    pub(crate) count: u32,
+    pub(crate) all: bool,
+    pub(crate) any: bool,
+}
+
+/// A block's scratch and state.
+#[derive(Default)]
+pub(crate) struct Block {
+    pub(crate) index: u64,
+    pub(crate) ctaid: [u32; 3],
+    pub(crate) warps: Vec<Warp>,
+    pub(crate) words: Vec<Words>,
+    pub(crate) doubles: Vec<Doubles>,
+    pub(crate) preds: Vec<u32>,
+    pub(crate) shared: Vec<u128>,
+    pub(crate) local: Vec<u128>,
+    pub(crate) barriers: [Barrier; 16],
+    pub(crate) live: u32,
+    /// Warp to go on with.
+    pub(crate) turn: usize,
+    pub(crate) spins: u32,
+}
+
+impl Block {
+    /// Sizes and clears the scratch for a launch; nothing of an earlier one can be read.
+    pub(crate) fn fit(&mut self, launch: &Launch) {
+        fn zeroed<T: Clone>(list: &mut Vec<T>, count: usize, zero: T) {
+            list.clear();
+            list.resize(count, zero);
+        }
+        let stack = &launch.stack;
+        let warps = launch.warps;
+        zeroed(
+            &mut self.words,
+            warps * stack.words as usize / 128,
+            Words([0; LANES]),
+        );
+        zeroed(
+            &mut self.doubles,
+            warps * stack.doubles as usize / 256,
+            Doubles([0; LANES]),
+        );
+        zeroed(&mut self.preds, warps * stack.preds as usize, 0);
+        zeroed(&mut self.shared, (launch.shared as usize).div_ceil(16), 0);
+        zeroed(
+            &mut self.local,
+            warps * LANES * stack.local as usize / 16,
+            0,
+        );
+        self.warps.resize_with(warps, Warp::default);
+        for (special, slot) in &launch.program.decoded.functions[launch.function as usize].specials
+        {
+            if let Special::Ctaid(_) = special {
+                continue;
+            }
+            for warp in 0..warps {
+                let at = self.word_at(launch, warp, Base::default(), *slot);
+                self.words[at].0 = launch.place(*special, warp, [0; 3]);
+            }
+        }
+    }
+
+    pub(crate) fn word_at(&self, launch: &Launch, warp: usize, base: Base, slot: Slot) -> usize {
+        (warp * launch.stack.words as usize + (base.words + slot.0) as usize) / 128
+    }
+
+    /// Starts a block of the grid in this scratch.
+    pub(crate) fn start(&mut self, launch: &Launch, index: u64) {
+        let function = &launch.program.decoded.functions[launch.function as usize];
+        let [x, y, _] = launch.grid.map(u64::from);
+        self.index = index;
+        self.ctaid = [
+            (index % x) as u32,
+            (index / x % y) as u32,
+            (index / x / y) as u32,
+        ];
+        self.live = launch.threads;
+        self.barriers = [Barrier::default(); 16];
+        self.turn = 0;
+        self.spins = 0;
+        for (special, slot) in &function.specials {
+            if let Special::Ctaid(_) = special {
+                let row = launch.place(*special, 0, self.ctaid);
+                for warp in 0..launch.warps {
+                    let at = self.word_at(launch, warp, Base::default(), *slot);
+                    self.words[at].0 = row;
+                }
+            }
+        }
+        for (at, warp) in self.warps.iter_mut().enumerate() {
+            let threads = launch.threads - (at * LANES) as u32;
+            let mask = if threads >= 32 {
+                u32::MAX
+            } else {
+                (1 << threads) - 1
+            };
+            warp.live = mask;
+            warp.carry = 0;
+            warp.splits.clear();
+            warp.splits.push(Split {
+                pc: function.start,
+                mask,
+                state: State::Ready,
+                age: 0,
+                function: launch.function,
+                base: Base::default(),
+                calls: Vec::new(),
+            });
+        }
+    }
+
+    /// Lanes of a source, as 64-bit values.
+    pub(crate) fn read(
+        &self,
+        launch: &Launch,
+        warp: usize,
+        base: Base,
+        bank: Bank,
+        slot: Slot,
+    ) -> [u64; LANES] {
+        let constant = slot.0 & Slot::CONSTANT != 0;
+        let at = (slot.0 & !Slot::CONSTANT) as usize;
+        match bank {
+            Bank::Word if constant => launch.words[at / 128].0.map(u64::from),
+            Bank::Double if constant => launch.doubles[at / 256].0,
+            Bank::Word => self.words[self.word_at(launch, warp, base, slot)]
+                .0
+                .map(u64::from),
+            Bank::Double => {
+                let first = warp * launch.stack.doubles as usize + base.doubles as usize;
+                self.doubles[(first + at) / 256].0
+            }
+            Bank::Pred => {
+                let first = warp * launch.stack.preds as usize + base.preds as usize;
+                let bits = self.preds[first + at];
+                std::array::from_fn(|lane| u64::from(bits >> lane & 1))
+            }
+        }
+    }
+
+    /// Stores lanes of a mask.
+    pub(crate) fn write(
+        &mut self,
+        launch: &Launch,
+        (warp, mask): (usize, u32),
+        base: Base,
+        (bank, slot): (Bank, Slot),
+        values: &[u64; LANES],
+    ) {
+        let at = slot.0 as usize;
+        for (lane, value) in values
+            .iter()
+            .enumerate()
+            .filter(|(lane, _)| mask >> lane & 1 != 0)
+        {
+            match bank {
+                Bank::Word => {
+                    let row = self.word_at(launch, warp, base, slot);
+                    self.words[row].0[lane] = *value as u32;
+                }
+                Bank::Double => {
+                    let first = warp * launch.stack.doubles as usize + base.doubles as usize;
+                    self.doubles[(first + at) / 256].0[lane] = *value;
+                }
+                Bank::Pred => {
+                    let first = warp * launch.stack.preds as usize + base.preds as usize;
+                    let bits = &mut self.preds[first + at];
+                    *bits = *bits & !(1 << lane) | u32::from(*value != 0) << lane;
+                }
+            }
+        }
+    }
+}
+
+/// What a constant of a launch is, for all lanes.
+pub(crate) fn constant(launch: &Launch, params: &[u8], globals: &[u64], it: Constant) -> [u64; 32] {
+    let one = match it {
+        Constant::Bits(bits) => bits,
+        Constant::Param { offset, ty } => {
+            let mut bytes = [0; 8];
+            let size = ty.size() as usize;
+            let from = params.get(offset as usize..).unwrap_or_default();
+            let have = from.len().min(size);
+            bytes[..have].copy_from_slice(&from[..have]);
+            let bits = u64::from_le_bytes(bytes);
+            let unused = 64 - 8 * size as u32;
+            if ty.is_signed() {
+                ((bits << unused) as i64 >> unused) as u64
+            } else {
+                bits
+            }
+        }
+        Constant::Global { symbol, offset } => globals[symbol as usize].wrapping_add(offset as u64),
+        Constant::DynamicShared { offset } => {
+            u64::from(launch.static_shared.next_multiple_of(16)).wrapping_add(offset as u64)
+        }
+        Constant::Ntid(axis) => u64::from(launch.block[usize::from(axis)]),
+        Constant::Nctaid(axis) => u64::from(launch.grid[usize::from(axis)]),
+        Constant::SharedSize { total: true } => u64::from(launch.shared),
+        Constant::SharedSize { total: false } => u64::from(launch.dynamic_shared),
+        Constant::Lane => return std::array::from_fn(|lane| lane as u64),
+    };
+    [one; 32]
+}

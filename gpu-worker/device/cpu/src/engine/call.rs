@@ -1,0 +1,192 @@
+//! Calls and returns: frames, arguments, results.
+
+#![expect(unsafe_code, reason = "copies between frames of local memory")]
+
+use super::block::{Activation, Base, Block};
+use super::context::Context;
+use super::launch::Launch;
+use crate::decode::form::{Bank, CODE_STRIDE, CODE_WINDOW, CallSite, Callee, Inst, Passed};
+use crate::error::FaultKind;
+use crate::lanes::LANES;
+
+impl Block {
+    fn local_bytes(&mut self, launch: &Launch, warp: usize, lane: usize, at: u32) -> *mut u8 {
+        let stride = launch.stack.local as usize;
+        let place = (warp * LANES + lane) * stride + at as usize;
+        debug_assert!(
+            place <= self.local.len() * 16,
+            "frames lie within local memory"
+        );
+        self.local.as_mut_ptr().cast::<u8>().wrapping_add(place)
+    }
+
+    /// Copies an argument or a result between frames.
+    fn pass(
+        &mut self,
+        launch: &Launch,
+        (warp, mask): (usize, u32),
+        (from, from_base): (Passed, Base),
+        (to, to_base): (Passed, Base),
+    ) {
+        let bytes = match (from, to) {
+            (Passed::Local(_, a), Passed::Local(_, b)) => a.max(b),
+            (Passed::Register(bank, _), Passed::Local(_, n))
+            | (Passed::Local(_, n), Passed::Register(bank, _)) => {
+                let most = if bank == Bank::Double { 8 } else { 4 };
+                if n == 0 { most } else { n.min(most) }
+            }
+            _ => 8,
+        };
+        // A caller's variable may be smaller than the formal: never past the thread's memory.
+        let room = |passed: Passed, base: Base| match passed {
+            Passed::Local(at, _) => launch.stack.local.saturating_sub(base.local + at),
+            Passed::Register(..) => bytes,
+        };
+        let bytes = bytes.min(room(from, from_base)).min(room(to, to_base)) as usize;
+        let mut values = [0_u64; LANES];
+        if let Passed::Register(bank, slot) = from {
+            values = self.read(launch, warp, from_base, bank, slot);
+        }
+        for lane in (0..LANES).filter(|lane| mask >> lane & 1 != 0) {
+            let source = match from {
+                Passed::Local(at, _) => self
+                    .local_bytes(launch, warp, lane, from_base.local + at)
+                    .cast_const(),
+                Passed::Register(..) => (&raw const values[lane]).cast(),
+            };
+            let target = match to {
+                Passed::Local(at, _) => self.local_bytes(launch, warp, lane, to_base.local + at),
+                Passed::Register(..) => (&raw mut values[lane]).cast(),
+            };
+            if source != target.cast_const() {
+                // SAFETY: both lie within their frames, which `call` checked to fit; a register's
+                // value has eight bytes.
+                unsafe { std::ptr::copy(source, target, bytes) };
+            }
+        }
+        if let Passed::Register(bank, slot) = to {
+            self.write(launch, (warp, mask), to_base, (bank, slot), &values);
+        }
+    }
+
+    pub(super) fn call(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, at): (usize, usize),
+        inst: &Inst,
+    ) -> bool {
+        let decoded = &launch.program.decoded;
+        let site: &CallSite = &decoded.sites[inst.target as usize];
+        let mut split = self.warps[warp].splits[at].clone();
+        let index = match site.callee {
+            Callee::Function(index) => index,
+            Callee::Printf => {
+                // Nothing is printed here; the call says so.
+                if let Some(Passed::Register(bank, slot)) = site.rets.first() {
+                    let to = (*bank, *slot);
+                    self.write(launch, (warp, split.mask), split.base, to, &[0; LANES]);
+                }
+                self.warps[warp].splits[at].pc += 1;
+                return true;
+            }
+            Callee::Register(slot) => {
+                let row = self.read(launch, warp, split.base, Bank::Double, slot);
+                let lane = split.mask.trailing_zeros() as usize;
+                let same = (0..LANES).fold(0, |mask, other| {
+                    mask | u32::from(split.mask >> other & 1 != 0 && row[other] == row[lane])
+                        << other
+                });
+                if same != split.mask {
+                    // Lanes call different functions: this group now, the others after it.
+                    let mut rest = split.clone();
+                    rest.mask &= !same;
+                    split.mask = same;
+                    self.warps[warp].splits[at].mask = same;
+                    self.warps[warp].splits.push(rest);
+                }
+                let place = row[lane].wrapping_sub(CODE_WINDOW);
+                let index = (place / CODE_STRIDE).wrapping_sub(1);
+                let known =
+                    place.is_multiple_of(CODE_STRIDE) && index < decoded.functions.len() as u64;
+                let fits = known && {
+                    let function = &decoded.functions[index as usize];
+                    let shape = (function.params.len(), function.returns.len());
+                    shape == (site.args.len(), site.rets.len())
+                        && launch.program.callable[index as usize]
+                };
+                if !fits {
+                    let detail = "an indirect call to what is no function of this shape";
+                    cx.note(
+                        FaultKind::IllegalInstruction,
+                        Some(row[lane]),
+                        lane as u32,
+                        detail,
+                    );
+                    return false;
+                }
+                index as u32
+            }
+        };
+        let (caller, callee) = (
+            decoded.functions[split.function as usize].frame,
+            &decoded.functions[index as usize],
+        );
+        let base = Base {
+            words: split.base.words + caller.words,
+            doubles: split.base.doubles + caller.doubles,
+            preds: split.base.preds + caller.preds,
+            local: split.base.local + caller.local,
+        };
+        let (stack, frame) = (&launch.stack, callee.frame);
+        let fits = base.words + frame.words <= stack.words
+            && base.doubles + frame.doubles <= stack.doubles
+            && base.preds + frame.preds <= stack.preds
+            && base.local + frame.local <= stack.local;
+        if !fits {
+            let detail = "calls are nested too deeply";
+            cx.note(
+                FaultKind::StackOverflow,
+                None,
+                split.mask.trailing_zeros(),
+                detail,
+            );
+            return false;
+        }
+        for (from, to) in site.args.iter().zip(&callee.params) {
+            self.pass(launch, (warp, split.mask), (*from, split.base), (*to, base));
+        }
+        let back = Activation {
+            pc: split.pc + 1,
+            site: inst.target,
+            function: split.function,
+            base: split.base,
+        };
+        let split = &mut self.warps[warp].splits[at];
+        split.calls.push(back);
+        split.function = index;
+        split.base = base;
+        split.pc = callee.start;
+        true
+    }
+
+    pub(super) fn returned(&mut self, launch: &Launch, (warp, at): (usize, usize)) {
+        let split = &mut self.warps[warp].splits[at];
+        let (mask, inner, function) = (split.mask, split.base, split.function);
+        let Some(back) = split.calls.pop() else {
+            return;
+        };
+        split.pc = back.pc;
+        split.base = back.base;
+        split.function = back.function;
+        let decoded = &launch.program.decoded;
+        let site = &decoded.sites[back.site as usize];
+        for (to, from) in site
+            .rets
+            .iter()
+            .zip(&decoded.functions[function as usize].returns)
+        {
+            self.pass(launch, (warp, mask), (*from, inner), (*to, back.base));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Decoded instructions with the lane loops that run them.
+
+use crate::decode::form::{Inst, Op};
+use crate::lanes::{Handler, Isa};
+use crate::ops;
+use ptx::Scalar;
+
+/// How the scheduler treats an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A lane loop.
+    Lanes,
+    /// A lane loop that waits for the lanes named in this slot.
+    Gather(usize),
+    Branch,
+    /// Anything else.
+    Control,
+}
+
+/// One instruction as it is run.
+pub(crate) struct Step {
+    pub(crate) handler: Handler,
+    /// Predicate of the guard, or `UNGUARDED`.
+    pub(crate) guard: u32,
+    /// All ones if the guard is negated.
+    pub(crate) flip: u32,
+    pub(crate) kind: Kind,
+    pub(crate) inst: Inst,
+}
+
+pub(crate) const UNGUARDED: u32 = u32::MAX;
+
+/// The lane loop of an instruction.
+fn handler(inst: &Inst, isa: Isa) -> Option<Handler> {
+    if let Op::Convert(to, from, mode) = inst.op
+        && inst.imm != 0
+    {
+        let single = to == Scalar::F32 && from == Scalar::F32;
+        let quick = if single {
+            ops::convert::integral32(mode, isa)
+        } else {
+            None
+        };
+        return Some(quick.unwrap_or_else(|| ops::convert::general(to, from, isa)));
+    }
+    ops::handler(inst.op, isa)
+}
+
+fn kind(op: Op) -> Kind {
+    match op {
+        Op::Branch => Kind::Branch,
+        Op::Shuffle(_) => Kind::Gather(5),
+        Op::Vote(..) | Op::Redux(..) => Kind::Gather(2),
+        Op::Match(..) => Kind::Gather(3),
+        Op::WarpSync => Kind::Gather(1),
+        Op::BranchIndex
+        | Op::Call
+        | Op::Return
+        | Op::Exit
+        | Op::Trap
+        | Op::Yield
+        | Op::Place(_)
+        | Op::Barrier { .. } => Kind::Control,
+        _ => Kind::Lanes,
+    }
+}
+
+/// Whether an operation can be run at all.
+pub(crate) fn runs(op: Op) -> bool {
+    !matches!(kind(op), Kind::Lanes | Kind::Gather(_))
+        || op == Op::WarpSync
+        || ops::handler(op, Isa::Portable).is_some()
+}
+
+/// Pairs instructions with their loops; what `runs` refused never gets here.
+pub(crate) fn steps(code: &[Inst], isa: Isa) -> Vec<Step> {
+    let nothing = ops::nothing(isa);
+    code.iter()
+        .map(|inst| Step {
+            handler: handler(inst, isa).unwrap_or(nothing),
+            guard: inst.guard.map_or(UNGUARDED, |guard| guard.slot),
+            flip: inst
+                .guard
+                .map_or(0, |guard| if guard.negated { u32::MAX } else { 0 }),
+            kind: kind(inst.op),
+            inst: *inst,
+        })
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! One launch: what stays the same for all its blocks.
+
+use super::block::{Doubles, Words, constant};
+use super::{Grid, Instance, Program};
+use crate::decode::form::{Constant, Frame, Special};
+use crate::error::LaunchError;
+use crate::lanes::LANES;
+use std::sync::Arc;
+
+/// Most shared memory of a block, dynamic included.
+pub(crate) const SHARED_LIMIT: u64 = 100 << 10;
+
+/// Bytes that the blocks in progress on one thread may take.
+const RESIDENT_BYTES: u64 = 256 << 20;
+
+/// A checked launch.
+pub(crate) struct Launch {
+    pub(crate) program: Arc<Program>,
+    pub(crate) entry: usize,
+    pub(crate) function: u32,
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) blocks: u64,
+    pub(crate) threads: u32,
+    pub(crate) warps: usize,
+    pub(crate) stack: Frame,
+    pub(crate) static_shared: u32,
+    pub(crate) dynamic_shared: u32,
+    /// Static and dynamic bytes.
+    pub(crate) shared: u32,
+    pub(crate) words: Vec<Words>,
+    pub(crate) doubles: Vec<Doubles>,
+}
+
+fn check(program: &Program, entry: usize, grid: Grid, params: usize) -> Result<u32, LaunchError> {
+    let entry = &program.decoded.entries[entry];
+    let Grid {
+        grid,
+        block,
+        shared,
+    } = grid;
+    let grids = [0x7fff_ffff, 65_535, 65_535];
+    if (0..3).any(|axis| grid[axis] == 0 || grid[axis] > grids[axis]) {
+        return Err(LaunchError::Grid(grid));
+    }
+    let blocks = [1024, 1024, 64];
+    let threads = block.iter().map(|n| u64::from(*n)).product::<u64>();
+    if (0..3).any(|axis| block[axis] == 0 || block[axis] > blocks[axis]) || threads > 1024 {
+        return Err(LaunchError::Block(block));
+    }
+    if let Some(limit) = entry.reqntid.filter(|limit| *limit != block) {
+        return Err(LaunchError::BlockLimit { block, limit });
+    }
+    let most = |limit: &[u32; 3]| limit.iter().map(|n| u64::from(*n)).product::<u64>();
+    if let Some(limit) = entry.maxntid.filter(|limit| threads > most(limit)) {
+        return Err(LaunchError::BlockLimit { block, limit });
+    }
+    let all = u64::from(entry.static_shared).next_multiple_of(16) + u64::from(shared);
+    if all > SHARED_LIMIT + 16 {
+        return Err(LaunchError::Shared(all, SHARED_LIMIT));
+    }
+    if params != entry.param_bytes as usize {
+        return Err(LaunchError::Params {
+            given: params,
+            wanted: entry.param_bytes as usize,
+        });
+    }
+    Ok(all as u32)
+}
+
+impl Launch {
+    /// Checks a launch and computes its constants; `old`'s buffers are used again.
+    pub(crate) fn new(
+        instance: &Instance,
+        entry: usize,
+        grid: Grid,
+        params: &[u8],
+        old: (Vec<Words>, Vec<Doubles>),
+    ) -> Result<Self, LaunchError> {
+        let program = Arc::clone(&instance.program);
+        let shared = check(&program, entry, grid, params.len())?;
+        let found = &program.decoded.entries[entry];
+        let threads = grid.block.iter().product::<u32>();
+        let mut launch = Self {
+            entry,
+            function: found.function,
+            grid: grid.grid,
+            block: grid.block,
+            blocks: grid.grid.iter().map(|n| u64::from(*n)).product(),
+            threads,
+            warps: threads.div_ceil(LANES as u32) as usize,
+            stack: found.stack,
+            static_shared: found.static_shared,
+            dynamic_shared: grid.shared,
+            shared,
+            words: Vec::new(),
+            doubles: Vec::new(),
+            program: Arc::clone(&program),
+        };
+        let (mut words, mut doubles) = old;
+        let globals = &instance.globals;
+        // Rows that this entry does not use keep what they held: it cannot name them.
+        let rows = |list: &[(u32, Constant)]| list.last().map_or(0, |(at, _)| *at as usize + 1);
+        words.resize(words.len().max(rows(&found.words)), Words([0; LANES]));
+        doubles.resize(doubles.len().max(rows(&found.doubles)), Doubles([0; LANES]));
+        for (at, it) in &found.words {
+            let row = constant(&launch, params, globals, *it);
+            words[*at as usize].0 = row.map(|bits| bits as u32);
+        }
+        for (at, it) in &found.doubles {
+            doubles[*at as usize].0 = constant(&launch, params, globals, *it);
+        }
+        launch.words = words;
+        launch.doubles = doubles;
+        Ok(launch)
+    }
+
+    /// How many blocks may be in progress on one thread, given what each takes.
+    pub(crate) fn resident(&self, most: usize) -> usize {
+        let warp = u64::from(self.stack.words)
+            + u64::from(self.stack.doubles)
+            + 4 * u64::from(self.stack.preds)
+            + LANES as u64 * u64::from(self.stack.local);
+        let block = self.warps as u64 * warp + u64::from(self.shared);
+        let fit = RESIDENT_BYTES / block.max(1);
+        most.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
+    }
+
+    /// What a warp's place gives, for each lane.
+    pub(crate) fn place(&self, special: Special, warp: usize, ctaid: [u32; 3]) -> [u32; LANES] {
+        let [x, y, _] = self.block;
+        std::array::from_fn(|lane| {
+            let thread = (warp * LANES + lane) as u32;
+            match special {
+                Special::Tid(0) => thread % x,
+                Special::Tid(1) => thread / x % y,
+                Special::Tid(_) => thread / x / y,
+                Special::Ctaid(axis) => ctaid[usize::from(axis)],
+                Special::WarpId => warp as u32,
+            }
+        })
+    }
+
+    /// Index of a thread in its block.
+    pub(crate) fn thread(&self, warp: usize, lane: u32) -> [u32; 3] {
+        let thread = (warp * LANES) as u32 + lane;
+        let [x, y, _] = self.block;
+        [thread % x, thread / x % y, thread / x / y]
+    }
+}

@@ -1,0 +1,303 @@
+//! Launches: programs, their instances in sessions, and running them.
+
+mod barrier;
+pub(crate) mod block;
+mod call;
+pub(crate) mod code;
+pub(crate) mod context;
+pub(crate) mod launch;
+mod running;
+mod warp;
+
+pub use running::{Progress, Running};
+
+use crate::decode::{self, Decoded};
+use crate::error::{BuildError, LaunchError, MemoryError};
+use crate::lanes::Isa;
+use crate::memory::Memory;
+use code::Step;
+use ptx::Module;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A module, decoded for this machine. Sessions share it.
+pub struct Program {
+    pub(crate) decoded: Decoded,
+    pub(crate) steps: Vec<Step>,
+    /// Functions that have a body and are no entry.
+    pub(crate) callable: Vec<bool>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entries: Vec<_> = self
+            .decoded
+            .entries
+            .iter()
+            .map(|entry| &entry.name)
+            .collect();
+        f.debug_struct("Program")
+            .field("entries", &entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Parses and decodes PTX for the best lane loops this machine has.
+    ///
+    /// # Errors
+    /// With line and column, where the text is not PTX or uses what the engine does not know.
+    pub fn build(ptx: &str) -> Result<Arc<Self>, BuildError> {
+        Self::build_for(&Module::parse(ptx)?, Isa::detect())
+    }
+
+    /// As [`Program::build`], for an image of bytes.
+    ///
+    /// # Errors
+    /// As [`Program::build`].
+    pub fn build_image(image: &[u8]) -> Result<Arc<Self>, BuildError> {
+        Self::build_for(&Module::parse_bytes(image)?, Isa::detect())
+    }
+
+    /// Decodes a parsed module for an instruction set, which the machine must have.
+    ///
+    /// # Errors
+    /// As [`Program::build`].
+    pub fn build_for(module: &Module<'_>, isa: Isa) -> Result<Arc<Self>, BuildError> {
+        let isa = if isa == Isa::Avx2 { Isa::detect() } else { isa };
+        let decoded = decode::decode(module)?;
+        let steps = code::steps(&decoded.code, isa);
+        let entry = |index: usize| decoded.entries.iter().any(|e| e.function as usize == index);
+        let callable = (0..decoded.functions.len())
+            .map(|index| {
+                let start = decoded.functions[index].start as usize;
+                let next = decoded
+                    .functions
+                    .get(index + 1)
+                    .map_or(steps.len(), |f| f.start as usize);
+                next > start && !entry(index)
+            })
+            .collect();
+        Ok(Arc::new(Self {
+            decoded,
+            steps,
+            callable,
+        }))
+    }
+
+    /// The index of an entry.
+    pub fn entry(&self, name: &str) -> Option<usize> {
+        self.decoded
+            .entries
+            .iter()
+            .position(|entry| entry.name == name)
+    }
+
+    /// Names of all entries and the bytes of their parameter blocks, in source order.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.decoded
+            .entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.param_bytes))
+    }
+}
+
+/// A program in one session: its module variables have addresses there.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    pub(crate) program: Arc<Program>,
+    /// Address of each module variable.
+    pub(crate) globals: Vec<u64>,
+}
+
+impl Instance {
+    /// Places a program's variables in a session's memory and writes their initial values.
+    ///
+    /// # Errors
+    /// If the session's memory does not suffice; nothing stays allocated then.
+    pub fn new(program: &Arc<Program>, memory: &mut Memory) -> Result<Self, MemoryError> {
+        let mut instance = Self {
+            program: Arc::clone(program),
+            globals: Vec::new(),
+        };
+        for global in &program.decoded.globals {
+            match memory.alloc_internal(global.size.max(1), global.align, global.writable) {
+                Ok(address) => instance.globals.push(address),
+                Err(error) => {
+                    instance.release(memory);
+                    return Err(error);
+                }
+            }
+        }
+        for (global, address) in program.decoded.globals.iter().zip(&instance.globals) {
+            let mut bytes = global.bytes.clone();
+            bytes.truncate(global.size as usize);
+            for it in &global.relocations {
+                let target = instance.globals[it.symbol as usize].wrapping_add(it.addend as u64);
+                let value = decode::masked(target, it.mask).to_le_bytes();
+                let at = it.at as usize;
+                let size = usize::from(it.bytes).min(8);
+                if let Some(place) = bytes.get_mut(at..at + size) {
+                    place.copy_from_slice(&value[..size]);
+                }
+            }
+            memory.write(*address, &bytes)?;
+        }
+        Ok(instance)
+    }
+
+    /// Frees the variables.
+    pub fn release(self, memory: &mut Memory) {
+        for address in self.globals {
+            // An address of our own is always allocated; a second release cannot happen.
+            let _ = memory.free(address);
+        }
+    }
+
+    /// Address and size of a module variable.
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        let at = self
+            .program
+            .decoded
+            .globals
+            .iter()
+            .position(|global| global.name == name)?;
+        Some((self.globals[at], self.program.decoded.globals[at].size))
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+}
+
+/// Dimensions of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
+
+/// How the engine runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EngineConfig {
+    /// Worker threads a launch may use; launches of few blocks use one.
+    pub threads: usize,
+    /// Warp instructions a launch may run before it is ended as a timeout.
+    pub fuel: u64,
+    /// Blocks a worker thread keeps in progress at most, when they wait for one another.
+    pub resident: usize,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            threads: 1,
+            fuel: 1 << 40,
+            resident: 64,
+        }
+    }
+}
+
+/// What a launch cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Warp instructions run.
+    pub instructions: u64,
+    /// Blocks run.
+    pub blocks: u64,
+}
+
+/// Runs launches; keeps their scratch memory for the next ones.
+pub struct Engine {
+    config: EngineConfig,
+    #[expect(
+        clippy::vec_box,
+        reason = "a launch is handed on from function to function, and is hundreds of bytes"
+    )]
+    idle: Mutex<Vec<Box<Running>>>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Ended launches kept for their buffers.
+const IDLE: usize = 8;
+
+impl Engine {
+    /// An engine.
+    pub fn new(config: EngineConfig) -> Self {
+        Self {
+            config,
+            idle: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Checks a launch and makes it ready; [`Running::step`] runs it.
+    ///
+    /// # Errors
+    /// If the dimensions, the shared memory or the parameters do not fit the entry.
+    pub fn start(
+        &self,
+        instance: &Instance,
+        entry: usize,
+        grid: Grid,
+        params: &[u8],
+    ) -> Result<Box<Running>, LaunchError> {
+        if entry >= instance.program.decoded.entries.len() {
+            return Err(LaunchError::UnknownEntry(format!("number {entry}")));
+        }
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let Some(mut running) = idle else {
+            return Running::new(self.config, instance, entry, grid, params).map(Box::new);
+        };
+        running.renew(instance, entry, grid, params)?;
+        Ok(running)
+    }
+
+    /// Takes a launch back: the next one uses its buffers.
+    pub fn recycle(&self, running: Box<Running>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE {
+            idle.push(running);
+        }
+    }
+
+    /// Runs a launch to its end.
+    ///
+    /// # Errors
+    /// As [`Engine::start`], and the kernel's own fault.
+    pub fn launch(
+        &self,
+        instance: &Instance,
+        entry: usize,
+        grid: Grid,
+        params: &[u8],
+        memory: &mut Memory,
+    ) -> Result<Stats, LaunchError> {
+        let mut running = self.start(instance, entry, grid, params)?;
+        let kill = AtomicBool::new(false);
+        let result = loop {
+            match running.step(memory, u64::MAX, &kill) {
+                Ok(Progress::Running) => {}
+                Ok(Progress::Done(stats)) => break Ok(stats),
+                Err(fault) => break Err(LaunchError::Fault(fault)),
+            }
+        };
+        self.recycle(running);
+        result
+    }
+}

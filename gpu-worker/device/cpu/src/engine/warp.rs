@@ -1,0 +1,409 @@
+//! Running a warp: its splits in turn, the deepest and lowest first, merged where they meet.
+
+#![expect(
+    unsafe_code,
+    reason = "hands slots that decode produced to the lane loops"
+)]
+
+use super::block::{Base, Block, Split, State};
+use super::code::{Kind, UNGUARDED};
+use super::context::Context;
+use super::launch::Launch;
+use crate::decode::form::{Bank, Inst, Op, Slot};
+use crate::error::FaultKind;
+use crate::lanes::LANES;
+
+/// Why a warp stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// All its splits wait, or all its threads are done.
+    Waits,
+    /// It used its share of jumps back.
+    Spun,
+    /// A fault was noted; the instruction at fault.
+    Fault(u32),
+}
+
+/// What a warp may use before it stops.
+pub(crate) struct Allowance {
+    /// Jumps back, calls and yields.
+    pub(crate) jumps: u32,
+    /// Instructions run so far.
+    pub(crate) executed: u64,
+    /// Instructions after which it stops at the next jump back.
+    pub(crate) until: u64,
+}
+
+/// Jumps back of one split after which the others of its warp get their turn.
+const PATIENCE: u32 = 64;
+
+impl Block {
+    /// Points the context at a split's frame.
+    fn enter(&mut self, launch: &Launch, cx: &mut Context<'_>, warp: usize, base: Base) {
+        let stack = &launch.stack;
+        let words = warp * stack.words as usize + base.words as usize;
+        let doubles = warp * stack.doubles as usize + base.doubles as usize;
+        let preds = warp * stack.preds as usize + base.preds as usize;
+        cx.words[0] = self.words.as_mut_ptr().cast::<u8>().wrapping_add(words);
+        cx.doubles[0] = self.doubles.as_mut_ptr().cast::<u8>().wrapping_add(doubles);
+        cx.preds = self.preds.as_mut_ptr().wrapping_add(preds);
+        cx.local_frame = u64::from(base.local);
+        cx.local_len = u64::from(stack.local);
+        let local = warp * LANES * stack.local as usize;
+        cx.local = self.local.as_mut_ptr().cast::<u8>().wrapping_add(local);
+    }
+
+    /// Merges splits that stand at the same place, then picks the next to run.
+    fn pick(&mut self, warp: usize) -> Option<usize> {
+        let splits = &mut self.warps[warp].splits;
+        if splits.len() == 1 {
+            let ready = matches!(splits[0].state, State::Ready | State::Gathered);
+            return ready.then_some(0);
+        }
+        let mut at = 0;
+        while at < splits.len() {
+            let mut other = at + 1;
+            while other < splits.len() {
+                let (a, b) = (&splits[at], &splits[other]);
+                let together = a.pc == b.pc
+                    && a.state == State::Ready
+                    && b.state == State::Ready
+                    && a.base == b.base
+                    && a.calls == b.calls;
+                if together {
+                    let gone = splits.swap_remove(other);
+                    splits[at].mask |= gone.mask;
+                    splits[at].age = splits[at].age.max(gone.age);
+                } else {
+                    other += 1;
+                }
+            }
+            at += 1;
+        }
+        let ready = splits
+            .iter()
+            .enumerate()
+            .filter(|(_, split)| matches!(split.state, State::Ready | State::Gathered));
+        let best = ready.min_by_key(|(_, split)| {
+            (
+                split.age / PATIENCE,
+                usize::MAX - split.calls.len(),
+                split.pc,
+                split.mask,
+            )
+        });
+        best.map(|(at, _)| at)
+    }
+
+    /// The next place above a split where another one stands.
+    fn limit(&self, warp: usize, current: usize) -> u32 {
+        let splits = &self.warps[warp].splits;
+        let own = &splits[current];
+        let above = splits.iter().enumerate().filter(|(at, split)| {
+            *at != current && split.state == State::Ready && split.pc > own.pc
+        });
+        above.map(|(_, split)| split.pc).min().unwrap_or(u32::MAX)
+    }
+
+    /// Runs a warp until it waits, spins, or faults.
+    pub(crate) fn run_warp(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        warp: usize,
+        allowance: &mut Allowance,
+    ) -> Stop {
+        let steps = launch.program.steps.as_slice();
+        cx.carry = self.warps[warp].carry;
+        let stop = loop {
+            let Some(current) = self.pick(warp) else {
+                break Stop::Waits;
+            };
+            let split = &self.warps[warp].splits[current];
+            let (base, mut pc, mask) = (split.base, split.pc, split.mask);
+            let mut gathered = split.state == State::Gathered;
+            let limit = self.limit(warp, current);
+            let alone = self.warps[warp].splits.len() == 1;
+            self.enter(launch, cx, warp, base);
+            let mut first = pc;
+            let outcome = loop {
+                let step = &steps[pc as usize];
+                let mut lanes = mask;
+                if step.guard != UNGUARDED {
+                    // SAFETY: decode gave the guard a predicate of this frame.
+                    lanes &= unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip;
+                }
+                match step.kind {
+                    Kind::Lanes => {
+                        // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
+                        if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } {
+                            allowance.executed += u64::from(pc - first);
+                            return Stop::Fault(pc);
+                        }
+                        pc += 1;
+                    }
+                    Kind::Branch if lanes == 0 => pc += 1,
+                    Kind::Branch if lanes == mask => {
+                        let target = step.inst.target;
+                        allowance.executed += u64::from(pc - first + 1);
+                        first = target;
+                        if target <= pc {
+                            allowance.jumps = allowance.jumps.saturating_sub(1);
+                            if allowance.jumps == 0 || allowance.executed >= allowance.until {
+                                break Some((target, Some(Stop::Spun)));
+                            }
+                            if !alone {
+                                self.warps[warp].splits[current].age += 1;
+                            }
+                        }
+                        pc = target;
+                        if !alone {
+                            break Some((pc, None));
+                        }
+                    }
+                    Kind::Gather(slot) => {
+                        let members = self.members(launch, (warp, base), &step.inst, slot, lanes);
+                        let need = members & self.warps[warp].live;
+                        if lanes == mask && (gathered || need & !lanes == 0) {
+                            gathered = false;
+                            // SAFETY: as above.
+                            if !unsafe { (step.handler)(cx, &step.inst, lanes) } {
+                                return Stop::Fault(pc);
+                            }
+                            pc += 1;
+                        } else if lanes == 0 {
+                            pc += 1;
+                        } else {
+                            break None;
+                        }
+                    }
+                    Kind::Branch | Kind::Control => break None,
+                }
+                if pc == limit {
+                    break Some((pc, None));
+                }
+            };
+            let split = &mut self.warps[warp].splits[current];
+            split.state = State::Ready;
+            match outcome {
+                Some((at, end)) => {
+                    allowance.executed += u64::from(at.saturating_sub(first));
+                    split.pc = at;
+                    if let Some(end) = end {
+                        break end;
+                    }
+                }
+                None => {
+                    allowance.executed += u64::from(pc - first + 1);
+                    split.pc = pc;
+                    let step = &steps[pc as usize];
+                    let mut lanes = mask;
+                    if step.guard != UNGUARDED {
+                        // SAFETY: as above.
+                        lanes &= unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip;
+                    }
+                    if let Some(end) = self.control(launch, cx, (warp, current), lanes, allowance) {
+                        break end;
+                    }
+                }
+            }
+        };
+        self.warps[warp].carry = cx.carry;
+        stop
+    }
+
+    /// The member mask that the first of some lanes names.
+    fn members(
+        &self,
+        launch: &Launch,
+        (warp, base): (usize, Base),
+        inst: &Inst,
+        slot: usize,
+        lanes: u32,
+    ) -> u32 {
+        let (lane, slot) = (lanes.trailing_zeros() as usize % LANES, inst.slots[slot]);
+        if slot.0 & Slot::CONSTANT != 0 {
+            return launch.words[(slot.0 & !Slot::CONSTANT) as usize / 128].0[lane];
+        }
+        self.words[self.word_at(launch, warp, base, slot)].0[lane]
+    }
+
+    /// Runs an instruction that moves lanes between splits.
+    fn control(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, current): (usize, usize),
+        lanes: u32,
+        allowance: &mut Allowance,
+    ) -> Option<Stop> {
+        let split = &mut self.warps[warp].splits[current];
+        let pc = split.pc;
+        if lanes == 0 {
+            split.pc += 1;
+            return None;
+        }
+        let mut at = current;
+        if lanes != split.mask {
+            // The guard holds for some: they go their own way.
+            let mut taken = split.clone();
+            taken.mask = lanes;
+            split.mask &= !lanes;
+            split.pc += 1;
+            self.warps[warp].splits.push(taken);
+            at = self.warps[warp].splits.len() - 1;
+        }
+        let inst = launch.program.steps[pc as usize].inst;
+        match inst.op {
+            Op::Branch => self.warps[warp].splits[at].pc = inst.target,
+            Op::BranchIndex => self.branch_index(launch, cx, (warp, at), &inst)?,
+            Op::Exit => self.leave(warp, at),
+            Op::Return if self.warps[warp].splits[at].calls.is_empty() => self.leave(warp, at),
+            Op::Return => self.returned(launch, (warp, at)),
+            Op::Call => {
+                let called = self.call(launch, cx, (warp, at), &inst);
+                allowance.jumps = allowance.jumps.saturating_sub(1);
+                if !called {
+                    return Some(Stop::Fault(pc));
+                }
+                if allowance.jumps == 0 || allowance.executed >= allowance.until {
+                    return Some(Stop::Spun);
+                }
+            }
+            Op::Trap => {
+                cx.note(
+                    FaultKind::Trap,
+                    None,
+                    lanes.trailing_zeros(),
+                    "the kernel trapped",
+                );
+                return Some(Stop::Fault(pc));
+            }
+            Op::Yield => {
+                let split = &mut self.warps[warp].splits[at];
+                split.pc += 1;
+                split.age += PATIENCE;
+                return Some(Stop::Spun);
+            }
+            Op::Place(special) => {
+                let row = launch.place(special, warp, self.ctaid).map(u64::from);
+                let base = self.warps[warp].splits[at].base;
+                let to = (Bank::Word, inst.slots[0]);
+                self.write(launch, (warp, lanes), base, to, &row);
+                self.warps[warp].splits[at].pc += 1;
+            }
+            Op::Barrier { .. } => {
+                if !self.arrive(launch, cx, (warp, at), &inst) {
+                    return Some(Stop::Fault(pc));
+                }
+            }
+            _ => self.wait_for_lanes(launch, (warp, at), &inst, pc),
+        }
+        if cx.noted.is_some() {
+            return Some(Stop::Fault(pc));
+        }
+        None
+    }
+
+    /// The end of a split's threads.
+    fn leave(&mut self, warp: usize, at: usize) {
+        let split = self.warps[warp].splits.swap_remove(at);
+        self.warps[warp].live &= !split.mask;
+        self.live -= split.mask.count_ones();
+        self.regather(warp);
+    }
+
+    fn branch_index(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, at): (usize, usize),
+        inst: &Inst,
+    ) -> Option<()> {
+        let table = &launch.program.decoded.tables[inst.imm as usize];
+        let split = self.warps[warp].splits[at].clone();
+        let index = self.read(launch, warp, split.base, Bank::Word, inst.slots[0]);
+        let mut left = split.mask;
+        let mut parts = Vec::new();
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            let value = index[lane as usize];
+            let same = (0..LANES).fold(0, |mask, other| {
+                mask | u32::from(left >> other & 1 != 0 && index[other] == value) << other
+            });
+            left &= !same;
+            let Some(target) = table.get(value as usize) else {
+                let detail = "branch index outside its list of targets";
+                cx.note(FaultKind::IllegalInstruction, None, lane, detail);
+                return Some(());
+            };
+            parts.push(Split {
+                pc: *target,
+                mask: same,
+                ..split.clone()
+            });
+        }
+        let splits = &mut self.warps[warp].splits;
+        splits.swap_remove(at);
+        splits.extend(parts);
+        Some(())
+    }
+
+    /// Parks a split until the lanes it names are at the same place.
+    fn wait_for_lanes(
+        &mut self,
+        launch: &Launch,
+        (warp, at): (usize, usize),
+        inst: &Inst,
+        pc: u32,
+    ) {
+        let Kind::Gather(slot) = launch.program.steps[pc as usize].kind else {
+            return;
+        };
+        let split = &self.warps[warp].splits[at];
+        let members = self.members(launch, (warp, split.base), inst, slot, split.mask);
+        self.warps[warp].splits[at].state = State::Lanes(members);
+        self.regather(warp);
+    }
+
+    /// Joins waiting splits whose lanes are all there.
+    fn regather(&mut self, warp: usize) {
+        let live = self.warps[warp].live;
+        self.gather(warp, |have, members| members & live & !have == 0);
+    }
+
+    /// Joins the first group of waiting splits although lanes are missing.
+    pub(crate) fn force(&mut self) -> bool {
+        (0..self.warps.len()).any(|warp| self.gather(warp, |_, _| true))
+    }
+
+    fn gather(&mut self, warp: usize, enough: impl Fn(u32, u32) -> bool) -> bool {
+        let splits = &mut self.warps[warp].splits;
+        for at in 0..splits.len() {
+            let State::Lanes(members) = splits[at].state else {
+                continue;
+            };
+            let (pc, base) = (splits[at].pc, splits[at].base);
+            let calls = splits[at].calls.clone();
+            let same = |split: &Split| {
+                matches!(split.state, State::Lanes(_))
+                    && split.pc == pc
+                    && split.base == base
+                    && split.calls == calls
+            };
+            let have = splits
+                .iter()
+                .filter(|split| same(split))
+                .fold(0, |m, s| m | s.mask);
+            if enough(have, members) {
+                let mut joined = splits[at].clone();
+                splits.retain(|split| !same(split));
+                joined.mask = have;
+                joined.state = State::Gathered;
+                splits.push(joined);
+                return true;
+            }
+        }
+        false
+    }
+}

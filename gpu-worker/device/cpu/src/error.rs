@@ -1,0 +1,139 @@
+//! What can go wrong: building a program, launching it, running it.
+
+use ptx::PtxError;
+use thiserror::Error;
+
+/// A module this engine cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BuildError {
+    /// The text is not PTX, or uses what the engine does not know.
+    #[error(transparent)]
+    Ptx(#[from] PtxError),
+    /// The module is too large or contradicts itself.
+    #[error("{0}")]
+    Module(String),
+}
+
+/// Why a launch was refused or ended early.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LaunchError {
+    /// The module has no entry of this name.
+    #[error("no entry called `{0}`")]
+    UnknownEntry(String),
+    /// A grid dimension is zero or too large.
+    #[error("invalid grid {0:?}: dimensions must be 1 to (2147483647, 65535, 65535)")]
+    Grid([u32; 3]),
+    /// A block dimension is zero or the block is too large.
+    #[error("invalid block {0:?}: dimensions must be 1 to (1024, 1024, 64), at most 1024 threads")]
+    Block([u32; 3]),
+    /// The block differs from what the entry was compiled for.
+    #[error("block {block:?} does not fit the entry, which was compiled for {limit:?}")]
+    BlockLimit {
+        /// What was asked.
+        block: [u32; 3],
+        /// `.reqntid` or `.maxntid`.
+        limit: [u32; 3],
+    },
+    /// More shared memory than a block may have.
+    #[error("{0} bytes of shared memory exceed the limit of {1}")]
+    Shared(u64, u64),
+    /// The parameter block has the wrong size.
+    #[error("{given} bytes of parameters given, the entry takes {wanted}")]
+    Params {
+        /// What was given.
+        given: usize,
+        /// What the entry takes.
+        wanted: usize,
+    },
+    /// The kernel itself failed.
+    #[error(transparent)]
+    Fault(#[from] Box<Fault>),
+}
+
+/// What a kernel did wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// Outside every live allocation, or a write to constant memory.
+    IllegalAddress,
+    /// Not a multiple of the access size.
+    Misaligned,
+    /// An instruction that cannot run (an indirect branch or call to nowhere).
+    IllegalInstruction,
+    /// `trap`.
+    Trap,
+    /// Out of fuel, killed, or waiting for something that cannot happen.
+    Timeout,
+    /// Calls nested too deeply.
+    StackOverflow,
+}
+
+impl FaultKind {
+    /// In words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::IllegalAddress => "illegal address",
+            Self::Misaligned => "misaligned address",
+            Self::IllegalInstruction => "illegal instruction",
+            Self::Trap => "trap",
+            Self::Timeout => "timeout",
+            Self::StackOverflow => "stack overflow",
+        }
+    }
+}
+
+/// A kernel's fault: what, where, who.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{} in kernel `{kernel}`, PTX line {line}, block {block:?}, thread {thread:?}{}: {detail}",
+    kind.text(),
+    address.map_or(String::new(), |address| format!(", address {address:#x}")),
+)]
+pub struct Fault {
+    /// What happened.
+    pub kind: FaultKind,
+    /// The entry that ran.
+    pub kernel: String,
+    /// Line of the instruction in the module's text.
+    pub line: u32,
+    /// Block index in the grid.
+    pub block: [u32; 3],
+    /// Thread index in the block.
+    pub thread: [u32; 3],
+    /// The address accessed, if any: as the kernel formed it, in the space it named.
+    pub address: Option<u64>,
+    /// More words.
+    pub detail: String,
+}
+
+/// Why an operation on a session's memory failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum MemoryError {
+    /// Not within one live allocation.
+    #[error("{len} bytes at {addr:#x} are not within a live allocation")]
+    IllegalAddress {
+        /// First byte.
+        addr: u64,
+        /// How many.
+        len: u64,
+    },
+    /// The address is not a multiple of the width.
+    #[error("address {0:#x} is misaligned for this width")]
+    Misaligned(u64),
+    /// A fill width other than 1, 2 or 4.
+    #[error("fill width must be 1, 2 or 4, not {0}")]
+    Width(u32),
+    /// The range overlaps another allocation or leaves the window.
+    #[error("{len} bytes at {addr:#x} are not free in the session's window")]
+    Occupied {
+        /// First byte.
+        addr: u64,
+        /// How many.
+        len: u64,
+    },
+    /// No allocation starts here.
+    #[error("no allocation starts at {0:#x}")]
+    NotAllocated(u64),
+    /// The capacity, or the machine's memory, does not suffice.
+    #[error("out of memory: {0} bytes more do not fit")]
+    OutOfMemory(u64),
+}

@@ -1,0 +1,19 @@
+//! PTX on the CPU: a warp-vector engine, one decoded instruction for 32 lanes at once.
+//!
+//! [`Program::build`] decodes a module; [`Instance::new`] places its variables in a session's
+//! [`Memory`]; [`Engine::launch`] runs an entry of it, or [`Engine::start`] makes a [`Running`]
+//! that stops and goes on between instructions. [`CpuDevice`] is all of it as a worker's device.
+
+mod decode;
+mod device;
+mod engine;
+mod error;
+mod lanes;
+mod memory;
+mod ops;
+
+pub use device::{CpuConfig, CpuDevice};
+pub use engine::{Engine, EngineConfig, Grid, Instance, Program, Progress, Running, Stats};
+pub use error::{BuildError, Fault, FaultKind, LaunchError, MemoryError};
+pub use lanes::Isa;
+pub use memory::Memory;

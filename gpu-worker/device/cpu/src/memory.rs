@@ -1,0 +1,366 @@
+//! One session's memory: a window of device addresses over a reserved range of the host.
+//!
+//! A device address is an index, never a host pointer: it is checked against the exact table of
+//! live allocations and then translated. The range is reserved without access; pages are
+//! committed as allocations need them and given back when the last one on them is freed.
+
+#![expect(
+    unsafe_code,
+    reason = "mmap, and copies behind the allocation table's checks"
+)]
+
+use crate::error::MemoryError;
+use std::ptr::{self, NonNull};
+
+/// Bytes of one commit; allocations of less share pages.
+const PAGE: u64 = 4096;
+/// The least alignment the session's own allocations get.
+const ALIGN: u64 = 256;
+
+/// A run of live bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Live {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) writable: bool,
+}
+
+/// A session's memory. Addresses are those the tenant sees.
+#[derive(Debug)]
+pub struct Memory {
+    base: u64,
+    size: u64,
+    capacity: u64,
+    used: u64,
+    host: NonNull<u8>,
+    live: Vec<Live>,
+}
+
+// SAFETY: the mapping belongs to this value alone; shared access goes through raw pointers to
+// plain bytes, whose races are the tenant's own (see `engine`).
+unsafe impl Send for Memory {}
+// SAFETY: as above; the table itself changes only through `&mut self`.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Reserves a window of `size` bytes that tenants see at `base`; at most `capacity` bytes of
+    /// it may be allocated at once. Nothing is committed yet.
+    ///
+    /// # Errors
+    /// [`MemoryError::OutOfMemory`] if the host cannot reserve the range, or if the window is
+    /// empty or wraps.
+    pub fn new(base: u64, size: u64, capacity: u64) -> Result<Self, MemoryError> {
+        let size = size.next_multiple_of(PAGE);
+        let bytes = usize::try_from(size).map_err(|_| MemoryError::OutOfMemory(size))?;
+        if bytes == 0 || !base.is_multiple_of(PAGE) || base.checked_add(size).is_none() {
+            return Err(MemoryError::OutOfMemory(size));
+        }
+        // SAFETY: an anonymous reservation at an address of the kernel's choice touches nothing.
+        let host = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if host == libc::MAP_FAILED {
+            return Err(MemoryError::OutOfMemory(size));
+        }
+        let host = NonNull::new(host.cast()).ok_or(MemoryError::OutOfMemory(size))?;
+        Ok(Self {
+            base,
+            size,
+            capacity,
+            used: 0,
+            host,
+            live: Vec::new(),
+        })
+    }
+
+    /// First address of the window.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Bytes of the window.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes allocated, module variables included.
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    /// Where the part for module variables begins: the last sixteenth of the window.
+    pub fn internal_base(&self) -> u64 {
+        self.base + (self.size - self.size / 16) / PAGE * PAGE
+    }
+
+    /// Difference between a device address and its host address.
+    pub(crate) fn delta(&self) -> u64 {
+        (self.host.as_ptr() as u64).wrapping_sub(self.base)
+    }
+
+    /// The live run that holds `[addr, addr + len)`, if one does.
+    pub(crate) fn find(&self, addr: u64, len: u64) -> Option<Live> {
+        let end = addr.checked_add(len)?;
+        let next = self.live.partition_point(|live| live.start <= addr);
+        let live = *self.live.get(next.checked_sub(1)?)?;
+        (end <= live.end).then_some(live)
+    }
+
+    /// Whether a range lies within one live allocation.
+    pub fn contains(&self, addr: u64, len: u64) -> bool {
+        len == 0 || self.find(addr, len).is_some()
+    }
+
+    fn host(&self, addr: u64, len: u64) -> Result<*mut u8, MemoryError> {
+        let illegal = MemoryError::IllegalAddress { addr, len };
+        self.find(addr, len).ok_or(illegal)?;
+        // The sum cannot leave the reservation: `find` has placed the range inside it.
+        Ok(addr.wrapping_add(self.delta()) as *mut u8)
+    }
+
+    /// Commits `len` bytes at `addr`, an address of the client's choice.
+    ///
+    /// # Errors
+    /// If the range is not free, or the capacity does not suffice.
+    pub fn alloc(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
+        self.insert(addr, len, true, self.base, self.internal_base())
+    }
+
+    /// Finds room for `len` bytes among the module variables.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn alloc_internal(
+        &mut self,
+        len: u64,
+        align: u64,
+        writable: bool,
+    ) -> Result<u64, MemoryError> {
+        let (low, high) = (self.internal_base(), self.base + self.size);
+        let align = align.max(ALIGN);
+        let mut at = low;
+        let first = self.live.partition_point(|live| live.start < low);
+        for live in &self.live[first..] {
+            if live.start.saturating_sub(at) >= len {
+                break;
+            }
+            at = live.end.next_multiple_of(align);
+        }
+        self.insert(at, len, writable, low, high)?;
+        Ok(at)
+    }
+
+    fn insert(
+        &mut self,
+        addr: u64,
+        len: u64,
+        writable: bool,
+        low: u64,
+        high: u64,
+    ) -> Result<(), MemoryError> {
+        let occupied = MemoryError::Occupied { addr, len };
+        let end = addr.checked_add(len).ok_or(occupied)?;
+        if len == 0 || addr < low || end > high {
+            return Err(occupied);
+        }
+        let place = self.live.partition_point(|live| live.start < addr);
+        let before = place
+            .checked_sub(1)
+            .is_some_and(|at| self.live[at].end > addr);
+        if before || self.live.get(place).is_some_and(|live| live.start < end) {
+            return Err(occupied);
+        }
+        if self
+            .used
+            .checked_add(len)
+            .is_none_or(|used| used > self.capacity)
+        {
+            return Err(MemoryError::OutOfMemory(len));
+        }
+        let first = addr - self.base;
+        let from = first / PAGE * PAGE;
+        let to = (end - self.base).next_multiple_of(PAGE);
+        // SAFETY: [from, to) lies within the reservation, which this value owns.
+        let status = unsafe {
+            libc::mprotect(
+                self.host.as_ptr().add(from as usize).cast(),
+                (to - from) as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if status != 0 {
+            return Err(MemoryError::OutOfMemory(len));
+        }
+        self.used += len;
+        self.live.insert(
+            place,
+            Live {
+                start: addr,
+                end,
+                writable,
+            },
+        );
+        Ok(())
+    }
+
+    /// Frees the allocation that starts at `addr`; its pages go back to the host.
+    ///
+    /// # Errors
+    /// If none starts there.
+    pub fn free(&mut self, addr: u64) -> Result<(), MemoryError> {
+        let place = self.live.partition_point(|live| live.start < addr);
+        let found = self.live.get(place).filter(|live| live.start == addr);
+        let live = *found.ok_or(MemoryError::NotAllocated(addr))?;
+        self.live.remove(place);
+        self.used -= live.end - live.start;
+        let page = |at: u64| (at - self.base) / PAGE;
+        let mut from = page(live.start);
+        let mut to = page(live.end - 1) + 1;
+        // Pages that a neighbour shares stay.
+        if let Some(before) = place.checked_sub(1).map(|at| self.live[at]) {
+            from = from.max(page(before.end - 1) + 1);
+        }
+        if let Some(after) = self.live.get(place) {
+            to = to.min(page(after.start));
+        }
+        if from < to {
+            // SAFETY: whole pages within the reservation that no live allocation touches. Mapping
+            // them anew discards their contents and takes the access away in one step.
+            unsafe {
+                let at = self.host.as_ptr().add((from * PAGE) as usize).cast();
+                libc::mmap(
+                    at,
+                    ((to - from) * PAGE) as usize,
+                    libc::PROT_NONE,
+                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
+                    -1,
+                    0,
+                );
+            }
+        }
+        // What stays on shared pages must not be seen by the next owner of these bytes.
+        let (low, high) = (live.start, live.end);
+        let kept = if from < to {
+            let head = (self.base + from * PAGE).min(high);
+            [
+                (low, head),
+                ((self.base + to * PAGE).clamp(low, high), high),
+            ]
+        } else {
+            [(low, high), (high, high)]
+        };
+        for (start, end) in kept {
+            if start < end {
+                // SAFETY: these bytes were live until now and their pages are still committed.
+                unsafe {
+                    let at = start.wrapping_add(self.delta()) as *mut u8;
+                    ptr::write_bytes(at, 0, (end - start) as usize);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies out of the session.
+    ///
+    /// # Errors
+    /// If the range is not within one live allocation.
+    pub fn read(&self, addr: u64, out: &mut [u8]) -> Result<(), MemoryError> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let from = self.host(addr, out.len() as u64)?;
+        // SAFETY: `host` checked the range; `out` cannot overlap a private mapping.
+        unsafe { ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+        Ok(())
+    }
+
+    /// Copies into the session; constant memory may be written from here.
+    ///
+    /// # Errors
+    /// If the range is not within one live allocation.
+    pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<(), MemoryError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let to = self.host(addr, bytes.len() as u64)?;
+        // SAFETY: as in `read`.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies within the session; the ranges may overlap.
+    ///
+    /// # Errors
+    /// If a range is not within one live allocation.
+    pub fn copy(&mut self, to: u64, from: u64, len: u64) -> Result<(), MemoryError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let (source, target) = (self.host(from, len)?, self.host(to, len)?);
+        // SAFETY: `host` checked both ranges.
+        unsafe { ptr::copy(source, target, len as usize) };
+        Ok(())
+    }
+
+    /// Writes the low `width` bytes of `value` `count` times.
+    ///
+    /// # Errors
+    /// If `width` is not 1, 2 or 4, `addr` is not a multiple of it, or the range is not within
+    /// one live allocation.
+    pub fn fill(
+        &mut self,
+        addr: u64,
+        value: u32,
+        width: u32,
+        count: u64,
+    ) -> Result<(), MemoryError> {
+        if !matches!(width, 1 | 2 | 4) {
+            return Err(MemoryError::Width(width));
+        }
+        if !addr.is_multiple_of(u64::from(width)) {
+            return Err(MemoryError::Misaligned(addr));
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let len = count.checked_mul(u64::from(width));
+        let len = len.ok_or(MemoryError::IllegalAddress {
+            addr,
+            len: u64::MAX,
+        })?;
+        let at = self.host(addr, len)?;
+        let count = count as usize;
+        // SAFETY: `host` checked the range; the address is aligned and so is the host's, because
+        // the window and the reservation both start on a page.
+        unsafe {
+            match width {
+                1 => ptr::write_bytes(at, value as u8, count),
+                2 => std::slice::from_raw_parts_mut(at.cast::<u16>(), count).fill(value as u16),
+                _ => std::slice::from_raw_parts_mut(at.cast::<u32>(), count).fill(value),
+            }
+        }
+        Ok(())
+    }
+
+    /// Live allocations of the client, module variables left out: address and bytes.
+    pub fn allocations(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let limit = self.internal_base();
+        let own = self.live.iter().filter(move |live| live.start < limit);
+        own.map(|live| (live.start, live.end - live.start))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the reservation is this value's own and nothing refers to it any more.
+        unsafe { libc::munmap(self.host.as_ptr().cast(), self.size as usize) };
+    }
+}

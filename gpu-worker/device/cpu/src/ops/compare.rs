@@ -1,0 +1,288 @@
+//! `setp`, `set`, `slct`, `testp`.
+
+#![expect(unsafe_code, reason = "lane loops over raw register files")]
+#![expect(
+    clippy::needless_range_loop,
+    reason = "a lane loop runs over several arrays at once"
+)]
+
+use super::float::flush;
+use super::narrow::widen;
+use super::soft;
+use crate::decode::form::{Compare, Inst, Logic, Op, Slot, Test};
+use crate::engine::context::Context;
+use crate::lanes::{FULL, Handler, Isa, Kernel, LANES, Lane, Row, mask_of, pick, source, store};
+use ptx::Scalar;
+use std::marker::PhantomData;
+
+/// Values that compare; integers are never NaN.
+trait Ordered: Lane + PartialOrd {
+    fn nan(self) -> bool;
+    fn enter(self, ftz: bool) -> Self;
+}
+
+macro_rules! ordered {
+    ($($ty:ty)*) => {$(
+        impl Ordered for $ty {
+            #[inline(always)]
+            fn nan(self) -> bool { false }
+            #[inline(always)]
+            fn enter(self, _: bool) -> Self { self }
+        }
+    )*};
+}
+ordered! { u16 i16 u32 i32 u64 i64 }
+
+impl Ordered for f32 {
+    #[inline(always)]
+    fn nan(self) -> bool {
+        self.is_nan()
+    }
+    #[inline(always)]
+    fn enter(self, ftz: bool) -> Self {
+        if ftz { flush(self) } else { self }
+    }
+}
+
+impl Ordered for f64 {
+    #[inline(always)]
+    fn nan(self) -> bool {
+        self.is_nan()
+    }
+    #[inline(always)]
+    fn enter(self, _: bool) -> Self {
+        self
+    }
+}
+
+/// A 16-bit float, as the f32 it stands for.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+struct Half<const BF16: bool>(f32);
+
+impl<const BF16: bool> Lane for Half<BF16> {
+    type Bits = u32;
+    #[inline(always)]
+    fn of(bits: u32) -> Self {
+        let format = if BF16 { soft::BF16 } else { soft::F16 };
+        Self(widen(format, bits & 0xffff) as f32)
+    }
+    #[inline(always)]
+    fn bits(self) -> u32 {
+        0
+    }
+}
+
+impl<const BF16: bool> Ordered for Half<BF16> {
+    #[inline(always)]
+    fn nan(self) -> bool {
+        self.0.is_nan()
+    }
+    #[inline(always)]
+    fn enter(self, _: bool) -> Self {
+        self
+    }
+}
+
+/// The mask of lanes for which a comparison holds.
+#[inline(always)]
+unsafe fn compared<T: Ordered, const SIMD: bool>(
+    cx: &Context<'_>,
+    compare: Compare,
+    ftz: bool,
+    [a, b]: [Slot; 2],
+) -> u32 {
+    // SAFETY: the caller vouches for the slots.
+    let (a, b) = unsafe { (source::<T::Bits>(cx, a), source::<T::Bits>(cx, b)) };
+    macro_rules! each {
+        (|$x:ident, $y:ident| $e:expr) => {{
+            let mut row: Row<u32> = [0; LANES];
+            for lane in 0..LANES {
+                let ($x, $y) = (T::of(a[lane]).enter(ftz), T::of(b[lane]).enter(ftz));
+                row[lane] = if $e { FULL } else { 0 };
+            }
+            mask_of::<SIMD>(&row)
+        }};
+    }
+    match compare {
+        Compare::Eq => each!(|x, y| x == y),
+        Compare::Ne => each!(|x, y| x != y && !x.nan() && !y.nan()),
+        Compare::Lt => each!(|x, y| x < y),
+        Compare::Le => each!(|x, y| x <= y),
+        Compare::Gt => each!(|x, y| x > y),
+        Compare::Ge => each!(|x, y| x >= y),
+        Compare::Equ => each!(|x, y| x == y || x.nan() || y.nan()),
+        Compare::Neu => each!(|x, y| x != y),
+        Compare::Ltu => each!(|x, y| x < y || x.nan() || y.nan()),
+        Compare::Leu => each!(|x, y| x <= y || x.nan() || y.nan()),
+        Compare::Gtu => each!(|x, y| x > y || x.nan() || y.nan()),
+        Compare::Geu => each!(|x, y| x >= y || x.nan() || y.nan()),
+        Compare::Num => each!(|x, y| !x.nan() && !y.nan()),
+        Compare::Nan => each!(|x, y| x.nan() || y.nan()),
+    }
+}
+
+/// Joins a comparison with a predicate.
+#[inline(always)]
+fn joined(held: u32, with: Option<(Logic, bool)>, other: u32) -> u32 {
+    let Some((logic, negated)) = with else {
+        return held;
+    };
+    let other = if negated { !other } else { other };
+    match logic {
+        Logic::And => held & other,
+        Logic::Or => held | other,
+        Logic::Xor => held ^ other,
+        Logic::Not | Logic::Copy => held,
+    }
+}
+
+struct Setp<T>(PhantomData<T>);
+
+impl<T: Ordered> Kernel for Setp<T> {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::Setp(compare, _, ftz, with) = inst.op else {
+            return true;
+        };
+        // SAFETY: the caller vouches for the slots.
+        unsafe {
+            let held = compared::<T, SIMD>(cx, compare, ftz, [inst.slots[2], inst.slots[3]]);
+            let other = if with.is_some() {
+                cx.pred(inst.slots[4])
+            } else {
+                0
+            };
+            cx.set_pred(inst.slots[0], mask, joined(held, with, other));
+            if inst.imm != 0 {
+                cx.set_pred(inst.slots[1], mask, joined(!held, with, other));
+            }
+        }
+        true
+    }
+}
+
+/// `set`: all ones or zero, or 1.0 or 0.0.
+struct Set<T>(PhantomData<T>);
+
+impl<T: Ordered> Kernel for Set<T> {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::Set(compare, to, _, ftz, with) = inst.op else {
+            return true;
+        };
+        // SAFETY: the caller vouches for the slots.
+        unsafe {
+            let held = compared::<T, SIMD>(cx, compare, ftz, [inst.slots[1], inst.slots[2]]);
+            let other = if with.is_some() {
+                cx.pred(inst.slots[3])
+            } else {
+                0
+            };
+            let held = joined(held, with, other);
+            let one = match to {
+                Scalar::F32 => 1_f32.to_bits(),
+                Scalar::F16 => 0x3c00,
+                Scalar::Bf16 => 0x3f80,
+                _ => u32::MAX,
+            };
+            let mut out = [0; LANES];
+            for lane in 0..LANES {
+                out[lane] = if held >> lane & 1 != 0 { one } else { 0 };
+            }
+            store(cx, inst.slots[0], mask, &out);
+        }
+        true
+    }
+}
+
+/// `slct`: a where c is not negative.
+struct Slct<B>(PhantomData<B>);
+
+impl<B: crate::lanes::Bits> Kernel for Slct<B> {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::Slct(_, ty, ftz) = inst.op else {
+            return true;
+        };
+        // SAFETY: the caller vouches for the slots.
+        unsafe {
+            let a = source::<B>(cx, inst.slots[1]);
+            let b = source::<B>(cx, inst.slots[2]);
+            let c = source::<u32>(cx, inst.slots[3]);
+            let mut out = [B::default(); LANES];
+            for lane in 0..LANES {
+                let first = if ty == Scalar::F32 {
+                    f32::from_bits(c[lane]).enter(ftz) >= 0.0
+                } else {
+                    c[lane] as i32 >= 0
+                };
+                out[lane] = if first { a[lane] } else { b[lane] };
+            }
+            store(cx, inst.slots[0], mask, &out);
+        }
+        true
+    }
+}
+
+struct Property<T>(PhantomData<T>);
+
+macro_rules! property {
+    ($($ty:ident)*) => {$(
+        impl Kernel for Property<$ty> {
+            #[inline(always)]
+            unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+                let Op::Testp(test, _) = inst.op else { return true };
+                // SAFETY: the caller vouches for the slots.
+                unsafe {
+                    let a = source::<<$ty as Lane>::Bits>(cx, inst.slots[1]);
+                    let mut held = 0;
+                    for lane in 0..LANES {
+                        let x = $ty::from_bits(a[lane]);
+                        let is = match test {
+                            Test::Finite => x.is_finite(),
+                            Test::Infinite => x.is_infinite(),
+                            Test::Number => !x.is_nan(),
+                            Test::NotANumber => x.is_nan(),
+                            Test::Normal => x.is_normal(),
+                            Test::Subnormal => x.is_subnormal(),
+                        };
+                        held |= u32::from(is) << lane;
+                    }
+                    cx.set_pred(inst.slots[0], mask, held);
+                }
+                true
+            }
+        }
+    )*};
+}
+property! { f32 f64 }
+
+macro_rules! by_order {
+    ($ty:expr, $isa:expr, $kernel:ident) => {
+        match $ty {
+            Scalar::U16 | Scalar::B16 => pick::<$kernel<u16>>($isa),
+            Scalar::S16 => pick::<$kernel<i16>>($isa),
+            Scalar::U32 | Scalar::B32 => pick::<$kernel<u32>>($isa),
+            Scalar::S32 => pick::<$kernel<i32>>($isa),
+            Scalar::U64 | Scalar::B64 => pick::<$kernel<u64>>($isa),
+            Scalar::S64 => pick::<$kernel<i64>>($isa),
+            Scalar::F32 => pick::<$kernel<f32>>($isa),
+            Scalar::F64 => pick::<$kernel<f64>>($isa),
+            Scalar::F16 => pick::<$kernel<Half<false>>>($isa),
+            Scalar::Bf16 => pick::<$kernel<Half<true>>>($isa),
+            _ => return None,
+        }
+    };
+}
+
+pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
+    Some(match op {
+        Op::Setp(_, ty, ..) => by_order!(ty, isa, Setp),
+        Op::Set(_, _, ty, ..) => by_order!(ty, isa, Set),
+        Op::Slct(true, ..) => pick::<Slct<u64>>(isa),
+        Op::Slct(false, ..) => pick::<Slct<u32>>(isa),
+        Op::Testp(_, Scalar::F64) => pick::<Property<f64>>(isa),
+        Op::Testp(_, Scalar::F32) => pick::<Property<f32>>(isa),
+        _ => return None,
+    })
+}

@@ -1,0 +1,255 @@
+//! Arithmetic of f32 and f64, to nearest; other roundings are in `directed`.
+
+use super::{directed, math};
+use crate::decode::form::{Float1, Float2, Mode, Op, Round};
+use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
+use ptx::Scalar;
+use std::marker::PhantomData;
+
+/// Subnormals to zeros of their sign.
+#[inline(always)]
+pub(super) fn flush(x: f32) -> f32 {
+    let bits = x.to_bits();
+    f32::from_bits(if bits & 0x7f80_0000 == 0 {
+        bits & 0x8000_0000
+    } else {
+        bits
+    })
+}
+
+/// What every f32 result goes through: the canonical NaN, ftz, saturation to [0, 1].
+#[inline(always)]
+pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> f32 {
+    let x = if ftz { flush(x) } else { x };
+    if sat {
+        // NaN fails the first comparison and becomes zero.
+        let low = if x > 0.0 { x } else { 0.0 };
+        return if low < 1.0 { low } else { 1.0 };
+    }
+    // In integers: as floats, the compiler may take one NaN for another.
+    let bits = x.to_bits();
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    f32::from_bits(if nan { 0x7fff_ffff } else { bits })
+}
+
+/// An f32 operation with its modifiers.
+struct Finished<O, const FTZ: bool, const SAT: bool>(PhantomData<O>);
+
+#[inline(always)]
+fn enter(x: f32, ftz: bool) -> f32 {
+    if ftz { flush(x) } else { x }
+}
+
+impl<O: Op1<A = f32, R = f32>, const FTZ: bool, const SAT: bool> Op1 for Finished<O, FTZ, SAT> {
+    type A = f32;
+    type R = f32;
+    #[inline(always)]
+    fn f(a: f32) -> f32 {
+        finish32(O::f(enter(a, FTZ)), FTZ, SAT)
+    }
+}
+
+impl<O: Op2<A = f32, B = f32, R = f32>, const FTZ: bool, const SAT: bool> Op2
+    for Finished<O, FTZ, SAT>
+{
+    type A = f32;
+    type B = f32;
+    type R = f32;
+    #[inline(always)]
+    fn f(a: f32, b: f32) -> f32 {
+        finish32(O::f(enter(a, FTZ), enter(b, FTZ)), FTZ, SAT)
+    }
+}
+
+impl<O: Op3<A = f32, B = f32, C = f32, R = f32>, const FTZ: bool, const SAT: bool> Op3
+    for Finished<O, FTZ, SAT>
+{
+    type A = f32;
+    type B = f32;
+    type C = f32;
+    type R = f32;
+    #[inline(always)]
+    fn f(a: f32, b: f32, c: f32) -> f32 {
+        finish32(O::f(enter(a, FTZ), enter(b, FTZ), enter(c, FTZ)), FTZ, SAT)
+    }
+}
+
+/// min and max as PTX has them: -0 below +0, the number rather than the NaN.
+macro_rules! extremes {
+    ($($ty:ident $least:ident $most:ident $least_nan:ident $most_nan:ident;)*) => {$(
+        #[inline(always)]
+        pub(super) fn $least(a: $ty, b: $ty) -> $ty {
+            let tie = $ty::from_bits(a.to_bits() | b.to_bits());
+            let less = if a == b { tie } else if a < b { a } else { b };
+            if a.is_nan() { b } else if b.is_nan() { a } else { less }
+        }
+        #[inline(always)]
+        pub(super) fn $most(a: $ty, b: $ty) -> $ty {
+            let tie = $ty::from_bits(a.to_bits() & b.to_bits());
+            let more = if a == b { tie } else if a > b { a } else { b };
+            if a.is_nan() { b } else if b.is_nan() { a } else { more }
+        }
+        #[inline(always)]
+        pub(super) fn $least_nan(a: $ty, b: $ty) -> $ty {
+            if a.is_nan() || b.is_nan() { $ty::NAN } else { $least(a, b) }
+        }
+        #[inline(always)]
+        pub(super) fn $most_nan(a: $ty, b: $ty) -> $ty {
+            if a.is_nan() || b.is_nan() { $ty::NAN } else { $most(a, b) }
+        }
+    )*};
+}
+
+extremes! {
+    f32 least32 most32 least_nan32 most_nan32;
+    f64 least64 most64 least_nan64 most_nan64;
+}
+
+ops! { 1;
+    Rcp32(a: f32) -> f32 = 1.0 / a;
+    Sqrt32(a: f32) -> f32 = a.sqrt();
+    Rsqrt32(a: f32) -> f32 = 1.0 / a.sqrt();
+    Ex2(a: f32) -> f32 = math::ex2(a);
+    Lg2(a: f32) -> f32 = math::lg2(a);
+    Sin(a: f32) -> f32 = math::sin(a);
+    Cos(a: f32) -> f32 = math::cos(a);
+    Tanh(a: f32) -> f32 = math::tanh(a);
+    Abs32(a: f32) -> f32 = a.abs();
+    Neg32(a: f32) -> f32 = -a;
+    Abs32Ftz(a: f32) -> f32 = flush(a).abs();
+    Neg32Ftz(a: f32) -> f32 = -flush(a);
+    Abs64(a: f64) -> f64 = a.abs();
+    Neg64(a: f64) -> f64 = -a;
+    Rcp64(a: f64) -> f64 = 1.0 / a;
+    Sqrt64(a: f64) -> f64 = a.sqrt();
+    Rsqrt64(a: f64) -> f64 = 1.0 / a.sqrt();
+    RcpApprox64(a: f64) -> f64 = 1.0 / cut64(a);
+    RsqrtApprox64(a: f64) -> f64 = 1.0 / cut64(a).sqrt();
+}
+
+/// `.approx.ftz.f64` flushes subnormal inputs.
+#[inline(always)]
+fn cut64(a: f64) -> f64 {
+    if a.abs() < f64::MIN_POSITIVE {
+        0.0_f64.copysign(a)
+    } else {
+        a
+    }
+}
+
+ops! { 2;
+    Add32(a: f32, b: f32) -> f32 = a + b;
+    Sub32(a: f32, b: f32) -> f32 = a - b;
+    Mul32(a: f32, b: f32) -> f32 = a * b;
+    Div32(a: f32, b: f32) -> f32 = a / b;
+    Min32(a: f32, b: f32) -> f32 = least32(a, b);
+    Max32(a: f32, b: f32) -> f32 = most32(a, b);
+    MinNan32(a: f32, b: f32) -> f32 = least_nan32(a, b);
+    MaxNan32(a: f32, b: f32) -> f32 = most_nan32(a, b);
+    // PTX names the sign first.
+    Copysign32(a: f32, b: f32) -> f32 = b.copysign(a);
+    Add64(a: f64, b: f64) -> f64 = a + b;
+    Sub64(a: f64, b: f64) -> f64 = a - b;
+    Mul64(a: f64, b: f64) -> f64 = a * b;
+    Div64(a: f64, b: f64) -> f64 = a / b;
+    Min64(a: f64, b: f64) -> f64 = least64(a, b);
+    Max64(a: f64, b: f64) -> f64 = most64(a, b);
+    Copysign64(a: f64, b: f64) -> f64 = b.copysign(a);
+}
+
+ops! { 3;
+    Fma32(a: f32, b: f32, c: f32) -> f32 = a.mul_add(b, c);
+    FmaRelu32(a: f32, b: f32, c: f32) -> f32 = least_zero(a.mul_add(b, c));
+    Fma64(a: f64, b: f64, c: f64) -> f64 = a.mul_add(b, c);
+}
+
+#[inline(always)]
+fn least_zero(x: f32) -> f32 {
+    if x > 0.0 || x.is_nan() { x } else { 0.0 }
+}
+
+macro_rules! by_mode {
+    ($mode:expr, $isa:expr, $map:ident, $op:ident) => {
+        match ($mode.ftz, $mode.sat) {
+            (false, false) => pick::<$map<Finished<$op, false, false>>>($isa),
+            (false, true) => pick::<$map<Finished<$op, false, true>>>($isa),
+            (true, false) => pick::<$map<Finished<$op, true, false>>>($isa),
+            (true, true) => pick::<$map<Finished<$op, true, true>>>($isa),
+        }
+    };
+}
+
+fn single(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
+    Some(match op {
+        Op::Float1(op, ..) => match op {
+            Float1::Abs if mode.ftz => pick::<Map1<Abs32Ftz>>(isa),
+            Float1::Abs => pick::<Map1<Abs32>>(isa),
+            Float1::Neg if mode.ftz => pick::<Map1<Neg32Ftz>>(isa),
+            Float1::Neg => pick::<Map1<Neg32>>(isa),
+            Float1::Rcp => by_mode!(mode, isa, Map1, Rcp32),
+            Float1::Sqrt => by_mode!(mode, isa, Map1, Sqrt32),
+            Float1::Rsqrt => by_mode!(mode, isa, Map1, Rsqrt32),
+            Float1::Ex2 => by_mode!(mode, isa, Map1, Ex2),
+            Float1::Lg2 => by_mode!(mode, isa, Map1, Lg2),
+            Float1::Sin => by_mode!(mode, isa, Map1, Sin),
+            Float1::Cos => by_mode!(mode, isa, Map1, Cos),
+            Float1::Tanh => by_mode!(mode, isa, Map1, Tanh),
+        },
+        Op::Float2(op, ..) => match op {
+            Float2::Add => by_mode!(mode, isa, Map2, Add32),
+            Float2::Sub => by_mode!(mode, isa, Map2, Sub32),
+            Float2::Mul => by_mode!(mode, isa, Map2, Mul32),
+            Float2::Div => by_mode!(mode, isa, Map2, Div32),
+            Float2::Min => by_mode!(mode, isa, Map2, Min32),
+            Float2::Max => by_mode!(mode, isa, Map2, Max32),
+            Float2::MinNan => by_mode!(mode, isa, Map2, MinNan32),
+            Float2::MaxNan => by_mode!(mode, isa, Map2, MaxNan32),
+            Float2::Copysign => pick::<Map2<Copysign32>>(isa),
+        },
+        Op::Fma(_, _, true) => by_mode!(mode, isa, Map3, FmaRelu32),
+        Op::Fma(..) => by_mode!(mode, isa, Map3, Fma32),
+        _ => return None,
+    })
+}
+
+fn double(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
+    Some(match op {
+        Op::Float1(op, ..) => match op {
+            Float1::Abs => pick::<Map1<Abs64>>(isa),
+            Float1::Neg => pick::<Map1<Neg64>>(isa),
+            Float1::Rcp if mode.ftz => pick::<Map1<RcpApprox64>>(isa),
+            Float1::Rcp => pick::<Map1<Rcp64>>(isa),
+            Float1::Sqrt => pick::<Map1<Sqrt64>>(isa),
+            Float1::Rsqrt if mode.ftz => pick::<Map1<RsqrtApprox64>>(isa),
+            Float1::Rsqrt => pick::<Map1<Rsqrt64>>(isa),
+            _ => return None,
+        },
+        Op::Float2(op, ..) => match op {
+            Float2::Add => pick::<Map2<Add64>>(isa),
+            Float2::Sub => pick::<Map2<Sub64>>(isa),
+            Float2::Mul => pick::<Map2<Mul64>>(isa),
+            Float2::Div => pick::<Map2<Div64>>(isa),
+            Float2::Min => pick::<Map2<Min64>>(isa),
+            Float2::Max => pick::<Map2<Max64>>(isa),
+            Float2::Copysign => pick::<Map2<Copysign64>>(isa),
+            Float2::MinNan | Float2::MaxNan => return None,
+        },
+        Op::Fma(..) => pick::<Map3<Fma64>>(isa),
+        _ => return None,
+    })
+}
+
+pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
+    let (ty, mode) = match op {
+        Op::Float1(_, ty, mode) | Op::Float2(_, ty, mode) | Op::Fma(ty, mode, _) => (ty, mode),
+        _ => return None,
+    };
+    if mode.round != Round::Nearest {
+        return directed::handler(op, ty, isa);
+    }
+    match ty {
+        Scalar::F32 => single(op, mode, isa),
+        Scalar::F64 => double(op, mode, isa),
+        _ => None,
+    }
+}

@@ -1,0 +1,41 @@
+//! Lane loops by family, and which one an operation takes.
+
+pub(crate) mod atomic;
+pub(crate) mod bits;
+pub(crate) mod compare;
+pub(crate) mod convert;
+pub(crate) mod directed;
+pub(crate) mod float;
+pub(crate) mod integer;
+pub(crate) mod math;
+pub(crate) mod memory;
+pub(crate) mod narrow;
+pub(crate) mod registers;
+pub(crate) mod soft;
+pub(crate) mod warp;
+
+use crate::decode::form::Op;
+use crate::lanes::{Handler, Isa};
+
+/// The lane loop for an operation; `None` for control flow and for combinations without one.
+pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
+    match op {
+        Op::Int1(..) | Op::Int2(..) => integer::handler(op, isa),
+        Op::Int3(..) | Op::Carry(..) => bits::handler(op, isa),
+        Op::Float1(_, ty, _) | Op::Float2(_, ty, _) | Op::Fma(ty, ..) if narrow::covers(ty) => {
+            narrow::handler(op, isa)
+        }
+        Op::Float1(..) | Op::Float2(..) | Op::Fma(..) => float::handler(op, isa),
+        Op::Convert(..) | Op::ConvertPair(..) => convert::handler(op, isa),
+        Op::Setp(..) | Op::Set(..) | Op::Slct(..) | Op::Testp(..) => compare::handler(op, isa),
+        Op::Load { .. } | Op::Store { .. } | Op::CopyAsync { .. } => memory::handler(op, isa),
+        Op::Atomic { .. } | Op::Fence => atomic::handler(op, isa),
+        Op::Shuffle(..) | Op::Vote(..) | Op::Match(..) | Op::Redux(..) => warp::handler(op, isa),
+        _ => registers::handler(op, isa),
+    }
+}
+
+/// The loop that does nothing.
+pub(crate) fn nothing(isa: Isa) -> Handler {
+    registers::nothing(isa)
+}

@@ -1,0 +1,314 @@
+//! Divergence, barriers, calls, preemption; and hostile modules.
+
+use device_cpu::{
+    Engine, EngineConfig, FaultKind, Grid, Instance, LaunchError, Memory, Program, Progress,
+};
+use proptest::prelude::*;
+use std::sync::atomic::AtomicBool;
+
+const BASE: u64 = 0x1000_0000_0000;
+const HEAD: &str = ".version 8.3\n.target sm_80\n.address_size 64\n";
+
+/// Each thread's word of the output: `%r` is stored at out + 4 * tid of a block of `threads`.
+fn run(body: &str, outside: &str, threads: u32) -> Result<Vec<u32>, LaunchError> {
+    let text = format!(
+        "{HEAD}{outside}\n.entry k(.param .u64 out) {{
+        .reg .b64 %out, %at; .reg .b32 %tid, %r, %t<9>; .reg .b64 %d<9>; .reg .pred %p<9>;
+        .shared .align 4 .b32 word; .shared .align 4 .b32 many[64];
+        ld.param.u64 %out, [out]; mov.u32 %tid, %tid.x; mul.wide.u32 %at, %tid, 4;
+        add.u64 %at, %at, %out; mov.u32 %r, 0;
+        {body}
+        st.global.u32 [%at], %r; ret; }}"
+    );
+    let program = Program::build(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
+    memory.alloc(BASE, 4096).expect("room");
+    let instance = Instance::new(&program, &mut memory).expect("placed");
+    let engine = Engine::new(EngineConfig {
+        fuel: 1 << 22,
+        ..EngineConfig::default()
+    });
+    let grid = Grid {
+        grid: [1; 3],
+        block: [threads, 1, 1],
+        shared: 0,
+    };
+    engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)?;
+    let mut out = vec![0; 4 * threads as usize];
+    memory.read(BASE, &mut out).expect("live");
+    let (chunks, _) = out.as_chunks::<4>();
+    Ok(chunks
+        .iter()
+        .map(|chunk| u32::from_le_bytes(*chunk))
+        .collect())
+}
+
+fn good(body: &str, outside: &str, threads: u32) -> Vec<u32> {
+    run(body, outside, threads).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn fault(body: &str, outside: &str) -> FaultKind {
+    match run(body, outside, 32) {
+        Err(LaunchError::Fault(fault)) => fault.kind,
+        other => panic!("expected a fault, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_spin_lock_among_the_lanes_of_a_warp_makes_progress() {
+    let body = "mov.u64 %d1, word; setp.ne.u32 %p1, %tid, 0; @!%p1 st.shared.u32 [%d1], 0;
+        mov.u64 %d2, many; @!%p1 st.shared.u32 [%d2], 0; bar.sync 0;
+        again: atom.shared.cas.b32 %t1, [%d1], 0, 1; setp.ne.u32 %p2, %t1, 0; @%p2 bra again;
+        ld.shared.u32 %r, [%d2]; add.u32 %t2, %r, 1; st.shared.u32 [%d2], %t2; membar.cta;
+        atom.shared.exch.b32 %t3, [%d1], 0;";
+    let mut got = good(body, "", 96);
+    got.sort_unstable();
+    assert_eq!(got, (0..96).collect::<Vec<_>>());
+}
+
+#[test]
+fn barriers_count_reduce_and_forget_those_who_left() {
+    let body = "setp.lt.u32 %p1, %tid, 37; bar.red.popc.u32 %r, 0, %p1;";
+    assert_eq!(good(body, "", 100), [37; 100]);
+    let body =
+        "setp.lt.u32 %p1, %tid, 99; bar.red.and.pred %p2, 0, %p1; bar.red.or.pred %p3, 1, !%p1;
+        selp.u32 %r, 1, 0, %p2; selp.u32 %t1, 2, 0, %p3; add.u32 %r, %r, %t1;";
+    assert_eq!(good(body, "", 100), [2; 100]);
+    assert_eq!(good(body, "", 99), [1; 99]);
+    // Half of each warp leaves; the others still meet.
+    let body =
+        "and.b32 %t1, %tid, 1; setp.eq.u32 %p1, %t1, 0; @%p1 exit; bar.sync 0; mov.u32 %r, 5;";
+    let got = good(body, "", 64);
+    assert!(
+        got.iter()
+            .enumerate()
+            .all(|(i, r)| *r == if i % 2 == 1 { 5 } else { 0 })
+    );
+    // Producers arrive, consumers wait.
+    let body = "mov.u64 %d1, word; setp.lt.u32 %p1, %tid, 32; @%p1 bra consume;
+        setp.eq.u32 %p2, %tid, 32; @%p2 st.shared.u32 [%d1], 9; bar.arrive 3, 64; bra done;
+        consume: bar.sync 3, 64; ld.shared.u32 %r, [%d1]; done:";
+    assert_eq!(good(body, "", 64)[..33], [&[9; 32][..], &[0]].concat());
+}
+
+#[test]
+fn lanes_that_diverged_meet_at_a_shuffle() {
+    let body = "and.b32 %t1, %tid, 1; setp.eq.u32 %p1, %t1, 0; mov.u32 %t2, 100; @%p1 bra even;
+        mov.u32 %t2, 200; even: add.u32 %t2, %t2, %tid;
+        shfl.sync.bfly.b32 %r, %t2, 1, 31, -1;";
+    let want: Vec<u32> = (0..32)
+        .map(|i| (i ^ 1) + if i % 2 == 0 { 200 } else { 100 })
+        .collect();
+    assert_eq!(good(body, "", 32), want);
+    let body = "setp.lt.u32 %p1, %tid, 9; @!%p1 bra done; activemask.b32 %r; done:";
+    assert_eq!(
+        good(body, "", 32)[..10],
+        [[0x1ff; 9].as_slice(), &[0]].concat()
+    );
+    let body = "and.b32 %t1, %tid, 3; match.any.sync.b32 %r, %t1, -1;";
+    assert_eq!(good(body, "", 32)[1], 0x2222_2222);
+    assert_eq!(good("redux.sync.max.u32 %r, %tid, -1;", "", 32), [31; 32]);
+}
+
+#[test]
+fn branches_by_index_and_calls_by_address() {
+    let body = "and.b32 %t1, %tid, 3; list: .branchtargets a, b, c, b; brx.idx %t1, list;
+        a: mov.u32 %r, 10; bra done; b: mov.u32 %r, 20; bra done; c: mov.u32 %r, 30; done:";
+    assert_eq!(good(body, "", 5), [10, 20, 30, 20, 10]);
+    let functions = ".func (.reg .b32 %o) twice(.reg .b32 %i) { add.u32 %o, %i, %i; ret; }
+        .func (.reg .b32 %o) inc(.reg .b32 %i) { add.u32 %o, %i, 1; ret; }
+        .func (.param .b32 o) fib(.param .b32 i) { .reg .b32 %a<5>; .reg .pred %p;
+        ld.param.b32 %a1, [i]; setp.lt.u32 %p, %a1, 2; @%p bra base;
+        { .param .b32 x; .param .b32 y; sub.u32 %a2, %a1, 1; st.param.b32 [x], %a2;
+        call (y), fib, (x); ld.param.b32 %a3, [y]; sub.u32 %a2, %a1, 2; st.param.b32 [x], %a2;
+        call (y), fib, (x); ld.param.b32 %a4, [y]; } add.u32 %a1, %a3, %a4;
+        base: st.param.b32 [o], %a1; ret; }";
+    let body = "mov.u64 %d1, twice; mov.u64 %d2, inc; and.b32 %t1, %tid, 1;
+        setp.eq.u32 %p1, %t1, 0; selp.b64 %d3, %d1, %d2, %p1;
+        proto: .callprototype (.reg .b32 _) _ (.reg .b32 _);
+        call (%r), %d3, (%tid), proto;";
+    assert_eq!(good(body, functions, 6), [0, 2, 4, 4, 8, 6]);
+    let body = "{ .param .b32 x; .param .b32 y; rem.u32 %t1, %tid, 11; st.param.b32 [x], %t1;
+        call (y), fib, (x); ld.param.b32 %r, [y]; }";
+    assert_eq!(
+        good(body, functions, 11),
+        [0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55]
+    );
+    let wild = "mov.u64 %d3, 12345; proto: .callprototype (.reg .b32 _) _ (.reg .b32 _);
+        call (%r), %d3, (%tid), proto;";
+    assert_eq!(fault(wild, functions), FaultKind::IllegalInstruction);
+    let endless = ".func down(.reg .b32 %i) { call down, (%i); ret; }";
+    assert_eq!(
+        fault("call down, (%tid);", endless),
+        FaultKind::StackOverflow
+    );
+}
+
+#[test]
+fn generic_addresses_reach_every_space() {
+    let body = ".local .align 4 .b8 own[16]; mov.u64 %d1, own; cvta.local.u64 %d2, %d1;
+        st.u32 [%d2+4], %tid; ld.local.u32 %t1, [own+4]; mov.u64 %d3, many;
+        cvta.shared.u64 %d4, %d3; add.u64 %d4, %d4, 8; and.b32 %t2, %tid, 7;
+        mul.wide.u32 %d5, %t2, 4; add.u64 %d4, %d4, %d5; st.u32 [%d4], %t2;
+        ld.u32 %t3, [%d4]; isspacep.shared %p1, %d4; selp.u32 %t4, 100, 0, %p1;
+        add.u32 %r, %t1, %t3; add.u32 %r, %r, %t4; st.u32 [%at], %r;";
+    let want: Vec<u32> = (0..32).map(|i| i + i % 8 + 100).collect();
+    assert_eq!(good(body, "", 32), want);
+    let write = "mov.u64 %d1, fixed; st.global.u32 [%d1], 1;";
+    let fixed = ".const .align 4 .b32 fixed[2] = {7, 8};";
+    assert_eq!(fault(write, fixed), FaultKind::IllegalAddress);
+    assert_eq!(good("ld.const.u32 %r, [fixed+4];", fixed, 2), [8; 2]);
+    assert_eq!(
+        fault("mov.u64 %d1, 0; ld.u32 %r, [%d1];", ""),
+        FaultKind::IllegalAddress
+    );
+    assert_eq!(
+        fault("ld.local.u32 %r, [0];", ""),
+        FaultKind::IllegalAddress
+    );
+    assert_eq!(fault("bar.sync 1, 64;", ""), FaultKind::Timeout);
+}
+
+#[test]
+fn a_launch_stops_and_goes_on_between_instructions() {
+    let text = format!(
+        "{HEAD}.entry k(.param .u64 out) {{ .reg .b64 %o, %a; .reg .b32 %t, %n, %s, %c; .reg .pred %p;
+        ld.param.u64 %o, [out]; mov.u32 %t, %tid.x; mov.u32 %c, %ctaid.x;
+        mad.lo.u32 %t, %c, 64, %t; mov.u32 %n, %t; mov.u32 %s, 1;
+        again: mad.lo.u32 %s, %s, 1664525, 1013904223; sub.u32 %n, %n, 1;
+        setp.gt.s32 %p, %n, 0; @%p bra again; bar.sync 0;
+        mul.wide.u32 %a, %t, 4; add.u64 %o, %o, %a; st.global.u32 [%o], %s; ret; }}"
+    );
+    let program = Program::build(&text).expect("builds");
+    let mut results = Vec::new();
+    for (budget, threads) in [(u64::MAX, 1), (1, 1), (333, 1), (100, 3)] {
+        let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
+        memory.alloc(BASE, 1 << 16).expect("room");
+        let instance = Instance::new(&program, &mut memory).expect("placed");
+        let engine = Engine::new(EngineConfig {
+            threads,
+            ..EngineConfig::default()
+        });
+        let grid = Grid {
+            grid: [16, 1, 1],
+            block: [64, 1, 1],
+            shared: 0,
+        };
+        let mut running = engine
+            .start(&instance, 0, grid, &BASE.to_le_bytes())
+            .expect("a good launch");
+        let kill = AtomicBool::new(false);
+        let mut steps = 1;
+        let stats = loop {
+            match running.step(&mut memory, budget, &kill).expect("no fault") {
+                Progress::Done(stats) => break stats,
+                Progress::Running => steps += 1,
+            }
+        };
+        assert!(budget == u64::MAX || steps > 5, "{steps} steps");
+        assert_eq!(stats.blocks, 16);
+        let mut out = vec![0; 4096];
+        memory.read(BASE, &mut out).expect("live");
+        results.push(out);
+    }
+    assert!(results.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn the_kill_flag_ends_a_launch() {
+    let program = Program::build(&format!("{HEAD}.entry k() {{ a: bra a; }}")).expect("builds");
+    let mut memory = Memory::new(BASE, 64 << 20, 1 << 20).expect("reserved");
+    let instance = Instance::new(&program, &mut memory).expect("placed");
+    let engine = Engine::new(EngineConfig::default());
+    let grid = Grid {
+        grid: [1; 3],
+        block: [1; 3],
+        shared: 0,
+    };
+    let mut running = engine
+        .start(&instance, 0, grid, &[])
+        .expect("a good launch");
+    let kill = AtomicBool::new(false);
+    assert_eq!(
+        running.step(&mut memory, 1000, &kill),
+        Ok(Progress::Running)
+    );
+    kill.store(true, std::sync::atomic::Ordering::Relaxed);
+    let fault = running
+        .step(&mut memory, u64::MAX, &kill)
+        .expect_err("killed");
+    assert_eq!(fault.kind, FaultKind::Timeout);
+}
+
+#[test]
+fn unknown_instructions_name_their_place() {
+    for (body, line, column, words) in [
+        ("frob.u32 %r1, %r1;", 5, 1, "frob"),
+        ("add.u32 %r1, %r2;", 5, 1, "3 operands"),
+        ("add.bogus.u32 %r1, %r1, 1;", 5, 1, "bogus"),
+        ("add.u32 %x1, %r1, 1;", 5, 1, "%x1"),
+        ("bra nowhere;", 5, 1, "nowhere"),
+        ("add.q32 %r1, %r1, 1;", 5, 1, "type"),
+    ] {
+        let text = format!("{HEAD}.entry k() {{ .reg .b32 %r<9>;\n{body}\nret; }}");
+        let error = Program::build(&text).expect_err(body);
+        let device_cpu::BuildError::Ptx(error) = error else {
+            panic!("{body}: {error}")
+        };
+        assert_eq!(
+            (error.line, error.column),
+            (line, column),
+            "{body}: {error}"
+        );
+        assert!(error.message.contains(words), "{body}: {error}");
+    }
+}
+
+fn corpus() -> Vec<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/kernels");
+    let files = std::fs::read_dir(folder).expect("the kernels are committed");
+    let mut texts: Vec<_> = files
+        .filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok())
+        .filter(|text| text.contains(".entry") && text.len() < 40_000)
+        .collect();
+    texts.sort();
+    texts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    /// Whatever a module says and whatever it is given: a result or an error, never a panic, and
+    /// nothing outside the session is touched.
+    #[test]
+    fn mutated_kernels_end_in_a_result_or_an_error(
+        which in any::<prop::sample::Index>(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..6),
+        seed in any::<u64>(),
+    ) {
+        let texts = corpus();
+        let mut lines: Vec<&str> = texts[which.index(texts.len())].lines().collect();
+        for (at, from) in edits {
+            let (at, from) = (at.index(lines.len()), from.index(lines.len()));
+            lines.swap(at, from);
+        }
+        let text = lines.join("\n");
+        if let Ok(program) = Program::build(&text) {
+            let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
+            memory.alloc(BASE, 1 << 16).expect("room");
+            if let Ok(instance) = Instance::new(&program, &mut memory) {
+                let engine = Engine::new(EngineConfig { fuel: 20_000, ..EngineConfig::default() });
+                let sizes: Vec<u32> = program.entries().map(|(_, bytes)| bytes).collect();
+                for (entry, size) in sizes.into_iter().enumerate() {
+                    let mut params = BASE.to_le_bytes().repeat(size as usize / 8 + 1);
+                    params.truncate(size as usize);
+                    if let Some(byte) = params.get_mut(seed as usize % (size as usize + 1)) {
+                        *byte ^= (seed >> 32) as u8;
+                    }
+                    let grid = Grid { grid: [2, 1, 1], block: [48, 2, 1], shared: 64 };
+                    let _ = engine.launch(&instance, entry, grid, &params, &mut memory);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The driver API as this crate uses it: every `unsafe` call of the crate is here, wrapped so that
+//! handles are owned and errors are [`Failure`]s.
+//!
+//! All of it runs on the device's thread, on which [`Context::new`] made the context current.
+
+#![expect(unsafe_code, reason = "the CUDA boundary")]
+
+mod module;
+mod stream;
+
+use std::ffi::CStr;
+use std::ptr;
+
+use bus_schemas::{Code, Failure};
+use cudarc::driver::sys::{self, CUresult};
+
+pub(crate) use module::{Function, Module, link};
+pub(crate) use stream::{Event, Pinned, Stream};
+
+/// The error of a call, with its name in CUDA and what was attempted.
+pub(crate) fn failure(result: CUresult, what: &str) -> Failure {
+    use CUresult as R;
+    let code = match result {
+        R::CUDA_ERROR_OUT_OF_MEMORY => Code::OutOfMemory,
+        R::CUDA_ERROR_INVALID_PTX | R::CUDA_ERROR_INVALID_IMAGE => Code::BadModule,
+        R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Code::BadModule,
+        R::CUDA_ERROR_NO_BINARY_FOR_GPU => Code::NoBinary,
+        R::CUDA_ERROR_NOT_FOUND => Code::UnknownFunction,
+        R::CUDA_ERROR_INVALID_VALUE => Code::BadLaunch,
+        R::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => Code::LaunchResources,
+        R::CUDA_ERROR_ILLEGAL_ADDRESS => Code::IllegalAddress,
+        R::CUDA_ERROR_MISALIGNED_ADDRESS => Code::Misaligned,
+        R::CUDA_ERROR_ILLEGAL_INSTRUCTION => Code::IllegalInstruction,
+        R::CUDA_ERROR_LAUNCH_TIMEOUT => Code::Watchdog,
+        R::CUDA_ERROR_LAUNCH_FAILED | R::CUDA_ERROR_ASSERT => Code::Trap,
+        R::CUDA_ERROR_DEVICE_UNAVAILABLE | R::CUDA_ERROR_ECC_UNCORRECTABLE => Code::DeviceLost,
+        _ => Code::Device,
+    };
+    let mut name = ptr::null();
+    // SAFETY: `name` outlives the call; on success it points at a static string of the driver.
+    let named = unsafe { sys::cuGetErrorName(result, &raw mut name) };
+    let name = if named == CUresult::CUDA_SUCCESS && !name.is_null() {
+        // SAFETY: a static, terminated string, see above.
+        unsafe { CStr::from_ptr(name) }
+            .to_string_lossy()
+            .into_owned()
+    } else {
+        format!("{result:?}")
+    };
+    Failure::new(code, format!("{what}: {name}"))
+}
+
+fn check(result: CUresult, what: &str) -> Result<(), Failure> {
+    if result == CUresult::CUDA_SUCCESS {
+        Ok(())
+    } else {
+        Err(failure(result, what))
+    }
+}
+
+/// Whether a driver library can be loaded.
+pub(crate) fn is_present() -> bool {
+    // SAFETY: loads and unloads a library of the system, as every CUDA program does.
+    unsafe { sys::is_culib_present() }
+}
+
+/// The device's primary context, current on this thread.
+#[derive(Debug)]
+pub(crate) struct Context {
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+}
+
+// SAFETY: driver handles may be used from any thread; the device is moved to its thread once and
+// `Context::enter` makes the context current there.
+unsafe impl Send for Context {}
+
+impl Context {
+    pub(crate) fn new(ordinal: i32) -> Result<Self, Failure> {
+        let (mut device, mut context) = (0, ptr::null_mut());
+        // SAFETY: out-pointers to locals that outlive the calls.
+        unsafe {
+            check(sys::cuInit(0), "initialising CUDA")?;
+            check(
+                sys::cuDeviceGet(&raw mut device, ordinal),
+                "finding the device",
+            )?;
+            let retained = sys::cuDevicePrimaryCtxRetain(&raw mut context, device);
+            check(retained, "making a context")?;
+        }
+        let this = Self { device, context };
+        this.enter()?;
+        Ok(this)
+    }
+
+    /// Makes the context current on the calling thread.
+    pub(crate) fn enter(&self) -> Result<(), Failure> {
+        // SAFETY: the context was retained by `new` and is never released.
+        check(
+            unsafe { sys::cuCtxSetCurrent(self.context) },
+            "entering the context",
+        )
+    }
+
+    pub(crate) fn name(&self) -> Result<String, Failure> {
+        let mut name = [0_u8; 128];
+        // SAFETY: the buffer is as long as it is said to be; the driver terminates the string.
+        let result = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), 128, self.device) };
+        check(result, "naming the device")?;
+        let name = CStr::from_bytes_until_nul(&name).unwrap_or_default();
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    pub(crate) fn attribute(&self, which: sys::CUdevice_attribute) -> Result<u32, Failure> {
+        let mut value = 0;
+        // SAFETY: an out-pointer to a local.
+        let result = unsafe { sys::cuDeviceGetAttribute(&raw mut value, which, self.device) };
+        check(result, "reading a device attribute")?;
+        Ok(u32::try_from(value).unwrap_or(0))
+    }
+
+    pub(crate) fn free_memory(&self) -> Result<u64, Failure> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: out-pointers to locals.
+        let result = unsafe { sys::cuMemGetInfo_v2(&raw mut free, &raw mut total) };
+        check(result, "reading free memory")?;
+        Ok(free as u64)
+    }
+
+    fn location(&self) -> sys::CUmemLocation {
+        sys::CUmemLocation {
+            type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: self.device,
+        }
+    }
+
+    fn properties(&self) -> sys::CUmemAllocationProp {
+        sys::CUmemAllocationProp {
+            type_: sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+            requestedHandleTypes: sys::CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+            location: self.location(),
+            win32HandleMetaData: ptr::null_mut(),
+            allocFlags: sys::CUmemAllocationProp_st__bindgen_ty_1 {
+                compressionType: 0,
+                gpuDirectRDMACapable: 0,
+                usage: 0,
+                reserved: [0; 4],
+            },
+        }
+    }
+
+    /// Bytes that physical memory comes in.
+    pub(crate) fn granularity(&self) -> Result<u64, Failure> {
+        use sys::CUmemAllocationGranularity_flags as Flags;
+        let (mut bytes, properties) = (0, self.properties());
+        let minimum = Flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
+        // SAFETY: pointers to locals that outlive the call.
+        let result = unsafe {
+            sys::cuMemGetAllocationGranularity(&raw mut bytes, &raw const properties, minimum)
+        };
+        check(result, "reading the allocation granularity")?;
+        Ok((bytes as u64).max(1))
+    }
+
+    /// Reserves exactly these addresses, or fails.
+    pub(crate) fn reserve(&self, base: u64, size: u64) -> Result<(), Failure> {
+        let mut got = 0;
+        // SAFETY: an out-pointer to a local; reserving maps nothing.
+        let result = unsafe { sys::cuMemAddressReserve(&raw mut got, size as usize, 0, base, 0) };
+        check(result, "reserving the session's addresses")?;
+        if got == base {
+            return Ok(());
+        }
+        // SAFETY: frees what was just reserved; nothing is mapped there.
+        unsafe { sys::cuMemAddressFree(got, size as usize) };
+        Err(Failure::new(
+            Code::BadAddress,
+            format!("addresses at {base:#x} are not free"),
+        ))
+    }
+
+    /// Gives reserved addresses back; everything in them was unmapped before.
+    pub(crate) fn unreserve(&self, base: u64, size: u64) {
+        // SAFETY: the caller reserved this range and unmapped all of it.
+        unsafe { sys::cuMemAddressFree(base, size as usize) };
+    }
+
+    /// Maps fresh physical memory at reserved, unmapped addresses.
+    pub(crate) fn map(&self, base: u64, size: u64) -> Result<Mapping, Failure> {
+        let (mut handle, properties) = (0, self.properties());
+        let access = sys::CUmemAccessDesc {
+            location: self.location(),
+            flags: sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        let bytes = size as usize;
+        // SAFETY: pointers to locals that outlive the calls; the range is reserved by the session
+        // and not mapped, and both base and size are multiples of the granularity.
+        unsafe {
+            let created = sys::cuMemCreate(&raw mut handle, bytes, &raw const properties, 0);
+            check(created, "allocating device memory")?;
+            let mapped = sys::cuMemMap(base, bytes, 0, handle, 0);
+            if let Err(failure) = check(mapped, "mapping device memory") {
+                sys::cuMemRelease(handle);
+                return Err(failure);
+            }
+            let mapping = Mapping { base, size, handle };
+            check(
+                sys::cuMemSetAccess(base, bytes, &raw const access, 1),
+                "opening device memory",
+            )?;
+            Ok(mapping)
+        }
+    }
+}
+
+/// Physical memory at some addresses; unmapped and released when dropped. Whoever drops it has
+/// waited for all work that uses it.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    pub(crate) base: u64,
+    pub(crate) size: u64,
+    handle: sys::CUmemGenericAllocationHandle,
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: made by `Context::map`, undone once; no work uses it, see above.
+        unsafe {
+            sys::cuMemUnmap(self.base, self.size as usize);
+            sys::cuMemRelease(self.handle);
+        }
+    }
+}

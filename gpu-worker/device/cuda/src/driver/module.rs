@@ -1,0 +1,161 @@
+//! Images linked for the GPU, modules and their entries.
+
+use std::ffi::{CStr, CString, c_void};
+use std::ptr;
+
+use bus_schemas::{Code, Failure};
+use cudarc::driver::sys::{self, CUresult};
+
+use super::check;
+
+/// Links PTX, or takes device code as it is, and gives device code for this GPU.
+pub(crate) fn link(image: &[u8], is_ptx: bool) -> Result<Vec<u8>, Failure> {
+    use sys::CUjit_option_enum as Option;
+    let mut log = vec![0_u8; 8 << 10];
+    let mut options = [
+        Option::CU_JIT_ERROR_LOG_BUFFER,
+        Option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+    ];
+    let mut values = [
+        log.as_mut_ptr().cast::<c_void>(),
+        ptr::without_provenance_mut(log.len()),
+    ];
+    let kind = if is_ptx {
+        sys::CUjitInputType::CU_JIT_INPUT_PTX
+    } else if image.starts_with(b"\x7fELF") {
+        sys::CUjitInputType::CU_JIT_INPUT_CUBIN
+    } else {
+        sys::CUjitInputType::CU_JIT_INPUT_FATBINARY
+    };
+    // PTX is text that the driver reads to its terminator.
+    let mut data = image.to_vec();
+    data.extend(is_ptx.then_some(0));
+    let (mut state, mut cubin, mut size) = (ptr::null_mut(), ptr::null_mut(), 0);
+    // SAFETY: options, values, log and data outlive the link, which ends in this block; `cubin`
+    // belongs to the link and is copied before it is destroyed.
+    let linked = unsafe {
+        let created =
+            sys::cuLinkCreate_v2(2, options.as_mut_ptr(), values.as_mut_ptr(), &raw mut state);
+        check(created, "linking")?;
+        let name = c"image";
+        let mut result = sys::cuLinkAddData_v2(
+            state,
+            kind,
+            data.as_mut_ptr().cast(),
+            data.len(),
+            name.as_ptr(),
+            0,
+            ptr::null_mut(),
+            ptr::null_mut(),
+        );
+        if result == CUresult::CUDA_SUCCESS {
+            result = sys::cuLinkComplete(state, &raw mut cubin, &raw mut size);
+        }
+        let linked = check(result, "linking")
+            .map(|()| std::slice::from_raw_parts(cubin.cast::<u8>(), size).to_vec());
+        sys::cuLinkDestroy(state);
+        linked
+    };
+    linked.map_err(|mut failure| {
+        let log = CStr::from_bytes_until_nul(&log)
+            .unwrap_or_default()
+            .to_string_lossy();
+        failure.detail = format!("{}: {}", failure.detail, log.trim());
+        failure
+    })
+}
+
+/// A module of one session; unloaded when dropped, after its work.
+#[derive(Debug)]
+pub(crate) struct Module(sys::CUmodule);
+
+// SAFETY: driver handles may be used from any thread in which the context is current.
+unsafe impl Send for Module {}
+
+impl Module {
+    pub(crate) fn load(code: &[u8]) -> Result<Self, Failure> {
+        let mut module = ptr::null_mut();
+        // SAFETY: `code` is a whole image and outlives the call, which copies it.
+        let result = unsafe { sys::cuModuleLoadData(&raw mut module, code.as_ptr().cast()) };
+        check(result, "loading the module")?;
+        Ok(Self(module))
+    }
+
+    pub(crate) fn function(&self, name: &str) -> Result<Function, Failure> {
+        let unknown = || Failure::new(Code::UnknownFunction, format!("no entry {name:?}"));
+        let text = CString::new(name).map_err(|_| unknown())?;
+        let mut function = ptr::null_mut();
+        // SAFETY: the module is loaded; the name is terminated and outlives the call.
+        let result = unsafe { sys::cuModuleGetFunction(&raw mut function, self.0, text.as_ptr()) };
+        check(result, &format!("entry {name:?}"))?;
+        Ok(Function(function))
+    }
+
+    /// Names of all entries.
+    pub(crate) fn names(&self) -> Result<Vec<String>, Failure> {
+        let mut count = 0;
+        // SAFETY: the vector has room for `count` handles; names are the driver's, static for the
+        // life of the module, and copied at once.
+        unsafe {
+            let counted = sys::cuModuleGetFunctionCount(&raw mut count, self.0);
+            check(counted, "counting entries")?;
+            let mut functions = vec![ptr::null_mut(); count as usize];
+            let listed = sys::cuModuleEnumerateFunctions(functions.as_mut_ptr(), count, self.0);
+            check(listed, "listing entries")?;
+            let mut names = Vec::new();
+            for function in functions {
+                let mut name = ptr::null();
+                check(
+                    sys::cuFuncGetName(&raw mut name, function),
+                    "naming an entry",
+                )?;
+                names.push(CStr::from_ptr(name).to_string_lossy().into_owned());
+            }
+            Ok(names)
+        }
+    }
+}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded by `load`, unloaded once, after its session's work.
+        unsafe { sys::cuModuleUnload(self.0) };
+    }
+}
+
+/// An entry of a loaded module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Function(pub(super) sys::CUfunction);
+
+// SAFETY: as `Module`.
+unsafe impl Send for Function {}
+
+impl Function {
+    /// Bytes of its parameter block.
+    pub(crate) fn param_bytes(self) -> u32 {
+        let mut bytes = 0;
+        for index in 0.. {
+            let (mut offset, mut size) = (0, 0);
+            // SAFETY: out-pointers to locals; an index past the last is refused.
+            let result =
+                unsafe { sys::cuFuncGetParamInfo(self.0, index, &raw mut offset, &raw mut size) };
+            if result != CUresult::CUDA_SUCCESS {
+                break;
+            }
+            bytes = (offset + size) as u32;
+        }
+        bytes
+    }
+
+    /// Allows dynamic shared memory beyond the 48 KiB every launch may have.
+    pub(crate) fn allow_shared(self, bytes: u32) -> Result<(), Failure> {
+        use sys::CUfunction_attribute as Attribute;
+        let which = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: plain values.
+        let result = unsafe { sys::cuFuncSetAttribute(self.0, which, bytes as i32) };
+        check(result, "dynamic shared memory").map_err(|mut failure| {
+            failure.code = Code::LaunchResources;
+            failure
+        })
+    }
+}

@@ -1,0 +1,194 @@
+//! Streams, events, and host memory that copies go to.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use bus_schemas::{Dim, Failure};
+use cudarc::driver::sys::{self, CUresult};
+
+use super::check;
+use super::module::Function;
+
+/// A stream; destroyed when dropped, after its work.
+#[derive(Debug)]
+pub(crate) struct Stream(sys::CUstream);
+
+// SAFETY: as `Module`.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let mut stream = ptr::null_mut();
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: an out-pointer to a local.
+        let made = unsafe { sys::cuStreamCreate(&raw mut stream, flags) };
+        check(made, "making a stream")?;
+        Ok(Self(stream))
+    }
+
+    pub(crate) fn wait(&self) -> Result<(), Failure> {
+        // SAFETY: the stream lives.
+        check(
+            unsafe { sys::cuStreamSynchronize(self.0) },
+            "waiting for the device",
+        )
+    }
+
+    /// Copies to the device. `bytes` lives until the stream has passed this point.
+    pub(crate) fn copy_in(&self, to: u64, bytes: &[u8]) -> Result<(), Failure> {
+        // SAFETY: the source is valid for its length and, the caller says, lives long enough; the
+        // destination was checked to be the session's.
+        let result =
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), bytes.len(), self.0) };
+        check(result, "copying to the device")
+    }
+
+    /// Copies to the host. `pinned` lives until the stream has passed this point.
+    pub(crate) fn copy_out(&self, pinned: &mut Pinned, from: u64) -> Result<(), Failure> {
+        // SAFETY: the pinned buffer is as long as said and lives long enough; the source was
+        // checked to be the session's.
+        let result = unsafe { sys::cuMemcpyDtoHAsync_v2(pinned.pointer, from, pinned.len, self.0) };
+        check(result, "copying to the host")
+    }
+
+    pub(crate) fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<(), Failure> {
+        // SAFETY: both ranges were checked to be the session's.
+        let result = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, self.0) };
+        check(result, "copying on the device")
+    }
+
+    pub(crate) fn set(&self, to: u64, count: u64, value: u32, width: u8) -> Result<(), Failure> {
+        let count = count as usize;
+        // SAFETY: the range was checked to be the session's and aligned to the width.
+        let result = unsafe {
+            match width {
+                1 => sys::cuMemsetD8Async(to, value as u8, count, self.0),
+                2 => sys::cuMemsetD16Async(to, value as u16, count, self.0),
+                _ => sys::cuMemsetD32Async(to, value, count, self.0),
+            }
+        };
+        check(result, "setting device memory")
+    }
+
+    /// Launches; `params` is laid out as the function's image says and has its length.
+    pub(crate) fn launch(
+        &self,
+        function: Function,
+        grid: Dim,
+        block: Dim,
+        shared: u32,
+        params: &[u8],
+    ) -> Result<(), Failure> {
+        let mut size = params.len();
+        let mut extra = [
+            ptr::without_provenance_mut::<c_void>(sys::CU_LAUNCH_PARAM_BUFFER_POINTER_AS_INT as _),
+            params.as_ptr().cast_mut().cast(),
+            ptr::without_provenance_mut(sys::CU_LAUNCH_PARAM_BUFFER_SIZE_AS_INT as _),
+            (&raw mut size).cast(),
+            ptr::without_provenance_mut(sys::CU_LAUNCH_PARAM_END_AS_INT as _),
+        ];
+        let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+        // SAFETY: the driver copies the parameters during the call; their length was checked
+        // against the function's.
+        let result = unsafe {
+            let none = ptr::null_mut();
+            let extra = extra.as_mut_ptr();
+            sys::cuLaunchKernel(
+                function.0, gx, gy, gz, bx, by, bz, shared, self.0, none, extra,
+            )
+        };
+        check(result, "launching")
+    }
+
+    pub(crate) fn record(&self, event: &Event) -> Result<(), Failure> {
+        // SAFETY: both handles live.
+        check(
+            unsafe { sys::cuEventRecord(event.0, self.0) },
+            "recording an event",
+        )
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, destroyed once.
+        unsafe { sys::cuStreamDestroy_v2(self.0) };
+    }
+}
+
+/// An event with a time.
+#[derive(Debug)]
+pub(crate) struct Event(sys::CUevent);
+
+// SAFETY: as `Module`.
+unsafe impl Send for Event {}
+
+impl Event {
+    pub(crate) fn new() -> Result<Self, Failure> {
+        let mut event = ptr::null_mut();
+        // SAFETY: an out-pointer to a local.
+        let made = unsafe { sys::cuEventCreate(&raw mut event, 0) };
+        check(made, "making an event")?;
+        Ok(Self(event))
+    }
+
+    /// Whether the stream has passed it.
+    pub(crate) fn is_done(&self) -> Result<bool, Failure> {
+        // SAFETY: the event lives.
+        match unsafe { sys::cuEventQuery(self.0) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            result => check(result, "running").map(|()| true),
+        }
+    }
+
+    /// Nanoseconds since an earlier event; both are done.
+    pub(crate) fn since(&self, earlier: &Self) -> u64 {
+        let mut ms = 0.0;
+        // SAFETY: both events live and are done.
+        let result = unsafe { sys::cuEventElapsedTime(&raw mut ms, earlier.0, self.0) };
+        if result == CUresult::CUDA_SUCCESS {
+            (f64::from(ms) * 1e6) as u64
+        } else {
+            0
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, destroyed once.
+        unsafe { sys::cuEventDestroy_v2(self.0) };
+    }
+}
+
+/// Host memory that the device copies to without waiting.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    pointer: *mut c_void,
+    len: usize,
+}
+
+// SAFETY: plain memory, owned.
+unsafe impl Send for Pinned {}
+
+impl Pinned {
+    pub(crate) fn new(len: usize) -> Result<Self, Failure> {
+        let mut pointer = ptr::null_mut();
+        // SAFETY: an out-pointer to a local.
+        let result = unsafe { sys::cuMemHostAlloc(&raw mut pointer, len.max(1), 0) };
+        check(result, "allocating host memory")?;
+        Ok(Self { pointer, len })
+    }
+
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        // SAFETY: allocated with this length and written by a copy that is done.
+        unsafe { std::slice::from_raw_parts(self.pointer.cast::<u8>(), self.len) }.to_vec()
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, freed once, after the copy into it.
+        unsafe { sys::cuMemFreeHost(self.pointer) };
+    }
+}

@@ -1,0 +1,197 @@
+//! The CUDA device: one context through the driver API, loaded at run time, so that the same
+//! binary starts with or without a driver.
+//!
+//! Every session has a stream, module instances and an address range of its own, backed through
+//! the virtual-memory-management calls at the addresses its client picked. What this device cannot
+//! do, and the CPU device can: a kernel that faults takes the whole context with it, as CUDA
+//! defines, so every session of the device fails with it; and a running kernel is not stopped.
+
+mod driver;
+mod memory;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, Slice};
+
+use driver::{Context, Module};
+use session::Session;
+
+/// Whether a CUDA driver is installed on this host.
+#[must_use]
+pub fn is_present() -> bool {
+    driver::is_present()
+}
+
+/// A module linked for this GPU.
+#[derive(Debug)]
+pub(crate) struct Linked {
+    hash: ModuleHash,
+    code: Vec<u8>,
+    info: ModuleInfo,
+}
+
+/// One GPU, owned by one thread.
+#[derive(Debug)]
+pub struct CudaDevice {
+    context: Context,
+    granularity: u64,
+    info: DeviceInfo,
+    modules: BTreeMap<ModuleHash, Arc<Linked>>,
+    sessions: BTreeMap<SessionId, Session>,
+}
+
+impl CudaDevice {
+    /// Opens GPU number `ordinal`. Sessions may have `capacity` bytes together; without it, what
+    /// is free now less `reserve`.
+    ///
+    /// # Errors
+    /// When there is no driver or no such GPU.
+    pub fn open(ordinal: u32, capacity: Option<u64>, reserve: u64) -> Result<Self, Failure> {
+        if !is_present() {
+            return Err(Failure::new(
+                Code::Device,
+                "no CUDA driver is installed on this host",
+            ));
+        }
+        let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);
+        let context = Context::new(ordinal)?;
+        let attribute = |which| context.attribute(which);
+        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+        let sms = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let free = context.free_memory()?.saturating_sub(reserve);
+        let info = DeviceInfo {
+            name: context.name()?,
+            kind: "cuda",
+            sms: sms.max(1),
+            capacity: capacity.map_or(free, |bytes| bytes.min(free)),
+            compute: (major, minor),
+        };
+        let granularity = context.granularity()?;
+        let (modules, sessions) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self {
+            context,
+            granularity,
+            info,
+            modules,
+            sessions,
+        })
+    }
+
+    fn resident(&self) -> u64 {
+        self.sessions.values().map(Session::resident).sum()
+    }
+}
+
+/// Entries in source order for PTX, in the driver's order for device code.
+fn functions(image: &[u8], module: &Module) -> Result<Vec<FunctionInfo>, Failure> {
+    if is_ptx(image) {
+        let parsed = ptx::ModuleInfo::parse(image)
+            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
+        let entries = parsed.entries.into_iter();
+        return Ok(entries
+            .map(|entry| FunctionInfo {
+                name: entry.name,
+                param_bytes: entry.param_bytes,
+            })
+            .collect());
+    }
+    let names = module.names()?.into_iter();
+    names
+        .map(|name| {
+            let param_bytes = module.function(&name)?.param_bytes();
+            Ok(FunctionInfo { name, param_bytes })
+        })
+        .collect()
+}
+
+fn is_ptx(image: &[u8]) -> bool {
+    !image.starts_with(b"\x7fELF") && !image.starts_with(&0xba55_ed50_u32.to_le_bytes())
+}
+
+impl Device for CudaDevice {
+    fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    fn open(&mut self, session: SessionId, window: Window) -> Result<(), Failure> {
+        self.context.enter()?;
+        let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
+        if self.sessions.values().any(|other| !apart(other.window())) {
+            return Err(Failure::new(
+                Code::BadAddress,
+                "the window is another session's",
+            ));
+        }
+        self.context.reserve(window.base, window.size)?;
+        let made = Session::new(session, window, self.granularity);
+        match made {
+            Ok(made) => drop(self.sessions.insert(session, made)),
+            Err(failure) => {
+                self.context.unreserve(window.base, window.size);
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, session: SessionId) {
+        if let Some(closed) = self.sessions.remove(&session) {
+            let window = closed.window();
+            // Its work ends before its memory goes.
+            closed.end();
+            self.context.unreserve(window.base, window.size);
+        }
+    }
+
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+        if let Some(linked) = self.modules.get(&hash) {
+            return Ok(linked.info.clone());
+        }
+        self.context.enter()?;
+        if is_ptx(image) {
+            // Our own parser's message has line and column; the driver's has a log.
+            ptx::ModuleInfo::parse(image)
+                .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
+        }
+        let code = driver::link(image, is_ptx(image))?;
+        let functions = functions(image, &Module::load(&code)?)?;
+        let info = ModuleInfo { functions };
+        let linked = Linked {
+            hash,
+            code,
+            info: info.clone(),
+        };
+        self.modules.insert(hash, Arc::new(linked));
+        Ok(info)
+    }
+
+    fn submit(&mut self, slice: Slice) {
+        let spare = self.info.capacity.saturating_sub(self.resident());
+        if let Some(session) = self.sessions.get_mut(&slice.session) {
+            session.submit(&self.context, &self.modules, self.info.sms, spare, slice);
+        }
+    }
+
+    fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>) {
+        let begun = Instant::now();
+        loop {
+            for session in self.sessions.values_mut() {
+                session.completed(completions);
+            }
+            if !completions.is_empty() || !self.is_busy() || begun.elapsed() >= budget {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(20).min(budget));
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.sessions.values().any(Session::is_busy)
+    }
+}

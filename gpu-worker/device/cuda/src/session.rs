@@ -1,0 +1,373 @@
+//! One session: its stream, memory, modules, and the slices on their way.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bus_schemas::{
+    Code, Failure, FunctionFingerprint, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef,
+    SessionId, Window,
+};
+use device::{Completion, OpResult, Slice};
+
+use crate::Linked;
+use crate::driver::{Context, Event, Function, Module, Pinned, Stream};
+use crate::memory::Memory;
+
+/// A module instance: its globals are the session's own.
+#[derive(Debug)]
+struct Loaded {
+    linked: Arc<Linked>,
+    module: Module,
+    functions: BTreeMap<u32, Function>,
+}
+
+/// A timed launch.
+#[derive(Debug)]
+struct Timed {
+    key: KernelKey,
+    sms: u64,
+    end: Event,
+}
+
+/// A slice that was handed to the driver.
+#[derive(Debug)]
+struct Flight {
+    slice: Slice,
+    begin: Event,
+    end: Option<Event>,
+    launches: Vec<Timed>,
+    results: Vec<(OpNumber, Option<Pinned>, Event)>,
+    fault: Option<(OpNumber, Failure)>,
+}
+
+/// A session on the device.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: SessionId,
+    window: Window,
+    memory: Memory,
+    stream: Stream,
+    slots: BTreeMap<u32, Loaded>,
+    flights: VecDeque<Flight>,
+    failed: bool,
+}
+
+/// What an op needs beside its session.
+struct Surroundings<'a> {
+    context: &'a Context,
+    modules: &'a BTreeMap<ModuleHash, Arc<Linked>>,
+    sms: u32,
+    spare: u64,
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId, window: Window, granularity: u64) -> Result<Self, Failure> {
+        let stream = Stream::new()?;
+        let memory = Memory::new(window, granularity);
+        let (slots, flights) = (BTreeMap::new(), VecDeque::new());
+        Ok(Self {
+            id,
+            window,
+            memory,
+            stream,
+            slots,
+            flights,
+            failed: false,
+        })
+    }
+
+    pub(crate) fn window(&self) -> Window {
+        self.window
+    }
+
+    pub(crate) fn resident(&self) -> u64 {
+        self.memory.resident()
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    /// Waits for the session's work; then its memory and modules may go.
+    pub(crate) fn end(self) {
+        // An error here is the session's last and nobody's business any more.
+        drop(self.stream.wait());
+    }
+
+    pub(crate) fn submit(
+        &mut self,
+        context: &Context,
+        modules: &BTreeMap<ModuleHash, Arc<Linked>>,
+        sms: u32,
+        spare: u64,
+        slice: Slice,
+    ) {
+        let surroundings = Surroundings {
+            context,
+            modules,
+            sms,
+            spare,
+        };
+        let begin = match Event::new().and_then(|event| {
+            self.stream.record(&event)?;
+            Ok(event)
+        }) {
+            Ok(begin) => begin,
+            Err(_) => return,
+        };
+        let (launches, results) = (Vec::new(), Vec::new());
+        let mut flight = Flight {
+            slice,
+            begin,
+            end: None,
+            launches,
+            results,
+            fault: None,
+        };
+        self.enqueue(&surroundings, &mut flight);
+        let end = Event::new().and_then(|event| self.stream.record(&event).map(|()| event));
+        match end {
+            Ok(end) => flight.end = Some(end),
+            Err(failure) => {
+                let first = flight.slice.first;
+                flight.fault.get_or_insert((first, failure));
+            }
+        }
+        self.failed |= flight.fault.is_some();
+        self.flights.push_back(flight);
+    }
+
+    fn enqueue(&mut self, surroundings: &Surroundings<'_>, flight: &mut Flight) {
+        let spans = flight.slice.spans.clone();
+        let ops = spans.iter().flat_map(|span| span.ops().iter());
+        for (number, op) in (flight.slice.first..).zip(ops) {
+            let planned = flight
+                .slice
+                .fail_at
+                .as_ref()
+                .filter(|(at, _)| *at == number);
+            let outcome = match planned {
+                _ if self.failed => Err(Failure::new(
+                    Code::SessionGone,
+                    "an earlier op of the session failed",
+                )),
+                Some((_, failure)) => Err(failure.clone()),
+                None => self.run(surroundings, number, &op, flight),
+            };
+            if let Err(failure) = outcome {
+                flight.fault = Some((number, failure));
+                return;
+            }
+        }
+    }
+
+    fn run(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        number: OpNumber,
+        op: &OpRef<'_>,
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        match op.op {
+            Op::Alloc { address, bytes } => {
+                if bytes > surroundings.spare {
+                    let left = surroundings.spare;
+                    let detail = format!("{bytes} bytes asked for, {left} are left on the device");
+                    return Err(Failure::new(Code::OutOfMemory, detail));
+                }
+                self.memory.alloc(surroundings.context, address, bytes)?;
+                // What another session left there is nobody's to read.
+                self.stream.set(address, bytes, 0, 1)
+            }
+            Op::Free { address } => {
+                self.stream.wait()?;
+                self.memory.free(address)
+            }
+            Op::CopyIn {
+                address,
+                bytes,
+                transfer,
+            } => {
+                self.memory.check(address, bytes)?;
+                let staged = flight
+                    .slice
+                    .transfers
+                    .iter()
+                    .find(|(id, _)| *id == transfer);
+                let source = match (transfer, staged) {
+                    (0, _) => op.payload,
+                    (_, Some((_, staged))) => &staged[..],
+                    (_, None) => &[],
+                };
+                if source.len() as u64 != bytes {
+                    let detail = format!("transfer {transfer} does not hold {bytes} bytes");
+                    return Err(Failure::new(Code::Protocol, detail));
+                }
+                self.stream.copy_in(address, source)
+            }
+            Op::CopyOut { address, bytes } => {
+                self.memory.check(address, bytes)?;
+                let mut pinned = Pinned::new(bytes as usize)?;
+                self.stream.copy_out(&mut pinned, address)?;
+                self.answer(number, Some(pinned), flight)
+            }
+            Op::Copy { to, from, bytes } => {
+                self.memory.check(to, bytes)?;
+                self.memory.check(from, bytes)?;
+                self.stream.copy(to, from, bytes)
+            }
+            Op::Set {
+                address,
+                count,
+                value,
+                width,
+            } => {
+                let bytes = count.saturating_mul(u64::from(width));
+                self.memory.check(address, bytes)?;
+                if !address.is_multiple_of(u64::from(width)) {
+                    let detail = format!("{address:#x} is not a multiple of {width}");
+                    return Err(Failure::new(Code::Misaligned, detail));
+                }
+                self.stream.set(address, count, value, width)
+            }
+            Op::LoadModule { slot, hash } => self.load(surroundings, slot, hash),
+            Op::UnloadModule { slot } => {
+                self.stream.wait()?;
+                self.slots.remove(&slot);
+                Ok(())
+            }
+            Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
+            Op::Event { .. } => Ok(()),
+            Op::Sync => self.answer(number, None, flight),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        number: OpNumber,
+        bytes: Option<Pinned>,
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        let event = Event::new()?;
+        self.stream.record(&event)?;
+        flight.results.push((number, bytes, event));
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        slot: u32,
+        hash: ModuleHash,
+    ) -> Result<(), Failure> {
+        let Some(linked) = surroundings.modules.get(&hash) else {
+            let detail = format!("no image {hash} was staged");
+            return Err(Failure::new(Code::UnknownFunction, detail));
+        };
+        let module = Module::load(&linked.code)?;
+        let loaded = Loaded {
+            linked: linked.clone(),
+            module,
+            functions: BTreeMap::new(),
+        };
+        if self.slots.contains_key(&slot) {
+            self.stream.wait()?;
+        }
+        self.slots.insert(slot, loaded);
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        sms: u32,
+        launch: &Launch,
+        params: &[u8],
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        let unknown = |what: String| Failure::new(Code::UnknownFunction, what);
+        let loaded = self.slots.get_mut(&launch.module);
+        let loaded = loaded.ok_or_else(|| unknown(format!("slot {} is empty", launch.module)))?;
+        let info = loaded.linked.info.functions.get(launch.function as usize);
+        let info = info.ok_or_else(|| unknown(format!("no function {}", launch.function)))?;
+        if params.len() != info.param_bytes as usize {
+            let (name, have, need) = (&info.name, params.len(), info.param_bytes);
+            let detail = format!("{name} takes {need} bytes of parameters, not {have}");
+            return Err(Failure::new(Code::BadLaunch, detail));
+        }
+        let function = match loaded.functions.get(&launch.function) {
+            Some(function) => *function,
+            None => {
+                let function = loaded.module.function(&info.name)?;
+                loaded.functions.insert(launch.function, function);
+                function
+            }
+        };
+        if launch.shared > 48 << 10 {
+            function.allow_shared(launch.shared)?;
+        }
+        self.stream
+            .launch(function, launch.grid, launch.block, launch.shared, params)?;
+        let end = Event::new()?;
+        self.stream.record(&end)?;
+        let fingerprint = FunctionFingerprint::new(&loaded.linked.hash, &info.name);
+        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        flight.launches.push(Timed {
+            key: fingerprint.key(launch.grid, launch.block, launch.shared),
+            sms: blocks.min(u64::from(sms)),
+            end,
+        });
+        Ok(())
+    }
+
+    /// Appends the slices that are done, in order.
+    pub(crate) fn completed(&mut self, completions: &mut Vec<Completion>) {
+        while let Some(flight) = self.flights.front() {
+            let done = flight.end.as_ref().map_or(Ok(true), Event::is_done);
+            let late = match done {
+                Ok(false) => return,
+                Ok(true) => None,
+                Err(failure) => Some(failure),
+            };
+            let Some(flight) = self.flights.pop_front() else {
+                return;
+            };
+            self.failed |= late.is_some();
+            completions.push(self.completion(flight, late));
+        }
+    }
+
+    /// What a finished slice amounts to; `late` is an error the device reported while it ran.
+    fn completion(&self, flight: Flight, late: Option<Failure>) -> Completion {
+        let mut completion = Completion {
+            position: flight.slice.position,
+            session: self.id,
+            resident: self.memory.resident(),
+            fault: late
+                .map(|failure| (flight.slice.first, failure))
+                .or(flight.fault),
+            ..Completion::default()
+        };
+        if completion.fault.is_none() || flight.end.is_some() {
+            completion.device_ns = flight
+                .end
+                .as_ref()
+                .map_or(0, |end| end.since(&flight.begin));
+        }
+        let mut before = &flight.begin;
+        for timed in &flight.launches {
+            let ns = timed.end.since(before);
+            before = &timed.end;
+            completion.count(timed.key, ns, timed.sms);
+        }
+        completion.results = flight
+            .results
+            .iter()
+            .map(|(op, bytes, event)| OpResult {
+                op: *op,
+                bytes: bytes.as_ref().map(Pinned::to_vec),
+                device_ns: event.since(&flight.begin),
+            })
+            .collect();
+        completion
+    }
+}

@@ -1,0 +1,487 @@
+//! What every device must do. Implementations call [`run`] from a test.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bus_schemas::{
+    Batch, Code, Launch, ModuleHash, Op, SessionId, WIRE_VERSION, Window, encode, limits,
+    write_descriptor,
+};
+use bytes::Bytes;
+
+use crate::{Completion, Device, OpSpan, Slice};
+
+/// Adds 1 to each of `n` 32-bit words; the second entry stores out of bounds of any allocation.
+const PTX: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .entry increment(.param .u64 data, .param .u32 n)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<7>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [data];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    setp.ge.u32 %p1, %r5, %r1;
+    @%p1 bra done;
+    mul.wide.u32 %rd2, %r5, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r6, [%rd3];
+    add.s32 %r6, %r6, 1;
+    st.global.u32 [%rd3], %r6;
+done:
+    ret;
+}
+
+.visible .entry stray(.param .u64 data)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [data];
+    mov.u32 %r1, 7;
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+";
+
+/// The program side of one session, for tests: packs ops as a client does.
+pub struct Program {
+    session: SessionId,
+    window: Window,
+    next: u64,
+    position: u64,
+}
+
+impl Program {
+    /// A program in session number `n` with a window of its own.
+    #[must_use]
+    pub fn new(n: u64) -> Self {
+        let size = limits::WINDOW_MIN_BYTES;
+        let window = Window {
+            base: limits::ADDRESS_FIRST + n * size,
+            size,
+        };
+        Self {
+            session: SessionId(n),
+            window,
+            next: 1,
+            position: n * 1_000,
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// The session's addresses.
+    #[must_use]
+    pub fn window(&self) -> Window {
+        self.window
+    }
+
+    /// The next slice: these ops with their payloads.
+    ///
+    /// # Panics
+    /// When the ops are not ones a batch can hold.
+    pub fn slice(&mut self, ops: &[(Op, &[u8])]) -> Slice {
+        let (mut descriptors, mut blob) = (Vec::new(), Vec::new());
+        for (op, payload) in ops {
+            write_descriptor(op, 0, payload.len() as u32, &mut descriptors);
+            blob.extend_from_slice(payload);
+        }
+        let count = ops.len() as u32;
+        let batch = Batch {
+            v: WIRE_VERSION,
+            first: self.next,
+            count,
+            results: 0,
+            descriptors: &descriptors,
+            blob: &blob,
+        };
+        let split = descriptors.len();
+        debug_assert!(!encode(&batch).is_empty());
+        descriptors.extend_from_slice(&blob);
+        let end = descriptors.len();
+        let span = OpSpan::new(Bytes::from(descriptors), 0..split, split..end, count);
+        let first = self.next;
+        self.next += u64::from(count);
+        self.position += 1;
+        Slice {
+            position: self.position,
+            session: self.session,
+            first,
+            spans: vec![span.expect("ops a batch can hold")],
+            transfers: Vec::new(),
+            fail_at: None,
+        }
+    }
+}
+
+/// Submits one slice and polls until it has completed.
+///
+/// # Panics
+/// When it has not after a minute.
+pub fn complete(device: &mut dyn Device, slice: Slice) -> Completion {
+    let (position, started) = (slice.position, Instant::now());
+    device.submit(slice);
+    let mut completions = Vec::new();
+    while completions.is_empty() {
+        assert!(
+            started.elapsed() < Duration::from_secs(60),
+            "position {position} hangs"
+        );
+        device.poll(Duration::from_millis(10), &mut completions);
+    }
+    assert_eq!((completions.len(), completions[0].position), (1, position));
+    completions.remove(0)
+}
+
+type OpList<'a> = Vec<(Op, &'a [u8])>;
+
+fn launch(function: u32, threads: u32) -> Op {
+    let grid = [threads.div_ceil(64), 1, 1];
+    Op::Launch(Launch {
+        module: 0,
+        function,
+        grid,
+        block: [64, 1, 1],
+        shared: 0,
+    })
+}
+
+fn increment_params(address: u64, n: u32) -> Vec<u8> {
+    [&address.to_le_bytes()[..], &n.to_le_bytes()[..]].concat()
+}
+
+/// Runs the whole suite on a fresh device of less than 14 GiB capacity.
+///
+/// # Panics
+/// When the device does not conform, saying where.
+pub fn run(device: &mut dyn Device) {
+    let capacity = device.info().capacity;
+    assert!(
+        device.info().sms > 0 && capacity > 0 && capacity < 14 << 30,
+        "{capacity}"
+    );
+    let hash = ModuleHash::of(PTX.as_bytes());
+    let info = device
+        .prepare(hash, PTX.as_bytes())
+        .expect("valid PTX is prepared");
+    let names: Vec<_> = info
+        .functions
+        .iter()
+        .map(|f| (f.name.as_str(), f.param_bytes))
+        .collect();
+    assert_eq!(names, [("increment", 12), ("stray", 8)]);
+    assert_eq!(
+        device.prepare(hash, PTX.as_bytes()).as_ref(),
+        Ok(&info),
+        "twice is once"
+    );
+    bad_images(device);
+    let mut one = Program::new(1);
+    let mut two = Program::new(2);
+    for program in [&one, &two] {
+        device
+            .open(program.session(), program.window())
+            .expect("free windows open");
+    }
+    assert!(
+        device.open(SessionId(9), one.window()).is_err(),
+        "windows do not overlap"
+    );
+    computes(device, &mut one, hash);
+    staged(device, &mut one);
+    faults(device, &mut two, &one, hash);
+    computes(device, &mut one, hash);
+    device.close(one.session());
+    device.close(two.session());
+    device.close(two.session());
+    reopened(device, hash);
+    assert!(!device.is_busy());
+}
+
+fn bad_images(device: &mut dyn Device) {
+    let text = PTX.replace("mad.lo.s32", "mad.lo.q32");
+    let failure = device.prepare(ModuleHash::of(text.as_bytes()), text.as_bytes());
+    let failure = failure.expect_err("an unknown type is no PTX");
+    assert_eq!(failure.code, Code::BadModule);
+    let cubin = b"\x7fELF\x02\x01\x01\x33 not a real one";
+    let failure = device
+        .prepare(ModuleHash::of(cubin), cubin)
+        .expect_err("a broken cubin");
+    assert!(
+        matches!(failure.code, Code::NoBinary | Code::BadModule),
+        "{failure}"
+    );
+}
+
+fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
+    let address = program.window().base;
+    let n = 1_000_u32;
+    let input: Vec<u8> = (0..n).flat_map(u32::to_le_bytes).collect();
+    let params = increment_params(address, n);
+    let slice = program.slice(&[
+        (Op::LoadModule { slot: 0, hash }, &[]),
+        (
+            Op::Alloc {
+                address,
+                bytes: 8_000,
+            },
+            &[],
+        ),
+        (
+            Op::CopyIn {
+                address,
+                bytes: 4_000,
+                transfer: 0,
+            },
+            &input,
+        ),
+        (launch(0, n), &params),
+        (
+            Op::Copy {
+                to: address + 4_000,
+                from: address,
+                bytes: 4_000,
+            },
+            &[],
+        ),
+        (launch(0, n), &params),
+        (
+            Op::CopyOut {
+                address,
+                bytes: 4_000,
+            },
+            &[],
+        ),
+        (
+            Op::CopyOut {
+                address: address + 4_000,
+                bytes: 4_000,
+            },
+            &[],
+        ),
+        (
+            Op::Set {
+                address,
+                count: 500,
+                value: 0x0102_0304,
+                width: 4,
+            },
+            &[],
+        ),
+        (
+            Op::CopyOut {
+                address: address + 1_996,
+                bytes: 8,
+            },
+            &[],
+        ),
+        (Op::Sync, &[]),
+    ]);
+    let first = slice.first;
+    let done = complete(device, slice);
+    assert_eq!(done.fault, None);
+    assert_eq!(done.launches, 2);
+    assert!(done.resident >= 8_000, "{}", done.resident);
+    assert_eq!(
+        done.kernels.iter().map(|kernel| kernel.count).sum::<u64>(),
+        2
+    );
+    let plus = |by: u32| {
+        (0..n)
+            .flat_map(|i| (i + by).to_le_bytes())
+            .collect::<Vec<_>>()
+    };
+    let ops: Vec<_> = done
+        .results
+        .iter()
+        .map(|result| result.op - first)
+        .collect();
+    assert_eq!(ops, [6, 7, 9, 10]);
+    assert_eq!(done.results[0].bytes.as_ref(), Some(&plus(2)));
+    assert_eq!(done.results[1].bytes.as_ref(), Some(&plus(1)));
+    assert_eq!(
+        done.results[2].bytes.as_deref(),
+        Some(&[4, 3, 2, 1, 246, 1, 0, 0][..])
+    );
+    assert_eq!(done.results[3].bytes, None);
+    let freed = program.slice(&[
+        (Op::Free { address }, &[]),
+        (Op::UnloadModule { slot: 0 }, &[]),
+    ]);
+    let freed = complete(device, freed);
+    assert_eq!((freed.fault, freed.resident), (None, 0));
+}
+
+fn staged(device: &mut dyn Device, program: &mut Program) {
+    let address = program.window().base + (1 << 30);
+    let bytes = 1_u64 << 20;
+    let data: Arc<[u8]> = (0..bytes).map(|i| (i % 251) as u8).collect();
+    let mut slice = program.slice(&[
+        (Op::Alloc { address, bytes }, &[]),
+        (
+            Op::CopyIn {
+                address,
+                bytes,
+                transfer: 3,
+            },
+            &[],
+        ),
+        (Op::CopyOut { address, bytes }, &[]),
+        (Op::Free { address }, &[]),
+    ]);
+    slice.transfers.push((3, data.clone()));
+    let done = complete(device, slice);
+    assert_eq!(done.fault, None);
+    assert_eq!(done.results[0].bytes.as_deref(), Some(&data[..]));
+}
+
+/// Each mistake is its session's; one other session holds memory that must stay unread.
+fn faults(device: &mut dyn Device, program: &mut Program, other: &Program, hash: ModuleHash) {
+    let address = program.window().base;
+    let foreign = other.window().base.to_le_bytes();
+    let far = (program.window().base + (1 << 32)).to_le_bytes();
+    let odd = (address + 2).to_le_bytes();
+    let load = (Op::LoadModule { slot: 0, hash }, &[][..]);
+    let alloc = (
+        Op::Alloc {
+            address,
+            bytes: 4_096,
+        },
+        &[][..],
+    );
+    let huge = device
+        .info()
+        .capacity
+        .saturating_mul(2)
+        .min(program.window().size);
+    let cases: Vec<(OpList<'_>, Code)> = vec![
+        (
+            vec![load, alloc, (launch(1, 1), &foreign)],
+            Code::IllegalAddress,
+        ),
+        (
+            vec![load, alloc, (launch(1, 1), &far)],
+            Code::IllegalAddress,
+        ),
+        (vec![load, alloc, (launch(1, 1), &odd)], Code::Misaligned),
+        (vec![load, alloc, (launch(1, 1), &[0; 4])], Code::BadLaunch),
+        (vec![load, (launch(7, 1), &foreign)], Code::UnknownFunction),
+        (vec![(launch(0, 1), &foreign)], Code::UnknownFunction),
+        (vec![alloc, alloc], Code::BadAddress),
+        (vec![(Op::Free { address }, &[])], Code::BadAddress),
+        (
+            vec![(
+                Op::Alloc {
+                    address: other.window().base,
+                    bytes: 16,
+                },
+                &[],
+            )],
+            Code::BadAddress,
+        ),
+        (
+            vec![(Op::CopyOut { address, bytes: 16 }, &[])],
+            Code::IllegalAddress,
+        ),
+        (
+            vec![
+                alloc,
+                (
+                    Op::CopyOut {
+                        address: address + 4_090,
+                        bytes: 16,
+                    },
+                    &[],
+                ),
+            ],
+            Code::IllegalAddress,
+        ),
+        (
+            vec![
+                alloc,
+                (
+                    Op::Copy {
+                        to: address,
+                        from: other.window().base,
+                        bytes: 16,
+                    },
+                    &[],
+                ),
+            ],
+            Code::IllegalAddress,
+        ),
+        (
+            vec![(
+                Op::Alloc {
+                    address,
+                    bytes: huge,
+                },
+                &[],
+            )],
+            Code::OutOfMemory,
+        ),
+    ];
+    for (index, (mut ops, code)) in cases.into_iter().enumerate() {
+        ops.push((Op::Sync, &[]));
+        let slice = program.slice(&ops);
+        let last = slice.first + ops.len() as u64 - 1;
+        let done = complete(device, slice);
+        let (op, failure) = done
+            .fault
+            .unwrap_or_else(|| panic!("case {index} has no fault"));
+        assert_eq!(failure.code, code, "case {index}: {failure}");
+        assert_eq!(op, last - 1, "case {index}: {failure}");
+        assert!(
+            done.results.is_empty(),
+            "case {index}: nothing after the fault runs"
+        );
+        device.close(program.session());
+        device
+            .open(program.session(), program.window())
+            .expect("closed windows are free");
+    }
+}
+
+/// A new session in an old window sees nothing of the old one.
+fn reopened(device: &mut dyn Device, hash: ModuleHash) {
+    let mut program = Program::new(1);
+    device
+        .open(program.session(), program.window())
+        .expect("closed windows are free");
+    let address = program.window().base;
+    let slice = program.slice(&[
+        (Op::LoadModule { slot: 0, hash }, &[]),
+        (
+            Op::Alloc {
+                address,
+                bytes: 4_096,
+            },
+            &[],
+        ),
+        (
+            Op::CopyOut {
+                address,
+                bytes: 4_096,
+            },
+            &[],
+        ),
+    ]);
+    let done = complete(device, slice);
+    assert_eq!(
+        done.results[0].bytes.as_deref(),
+        Some(&[0; 4_096][..]),
+        "memory is not leaked"
+    );
+    device.close(program.session());
+}

@@ -1,0 +1,144 @@
+//! What a worker asks of a device: one trait, two implementations (`device-cpu`, `device-cuda`),
+//! one conformance suite ([`conformance`]).
+//!
+//! A device belongs to one thread, which alternates [`Device::submit`] and [`Device::poll`]. It
+//! serves sessions it knows nothing of but their windows; who may run, and when, was decided
+//! before.
+
+pub mod conformance;
+mod slice;
+
+use std::time::Duration;
+
+use bus_schemas::{Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId, Window};
+
+pub use slice::{OpSpan, Slice};
+
+/// What a device is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// For people: `AMD EPYC (cpu, 2 threads)`, `NVIDIA H200`.
+    pub name: String,
+    /// `cpu` or `cuda`.
+    pub kind: &'static str,
+    /// Streaming multiprocessors; a CPU device counts its threads.
+    pub sms: u32,
+    /// Memory that sessions can be given together, bytes.
+    pub capacity: u64,
+    /// Compute capability that PTX is compiled for.
+    pub compute: (u32, u32),
+}
+
+/// A module as a device decoded or compiled it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModuleInfo {
+    /// Entry functions in source order; a launch names one by its index.
+    pub functions: Vec<FunctionInfo>,
+}
+
+/// An entry function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionInfo {
+    /// Its name in the image.
+    pub name: String,
+    /// Bytes of its parameter block.
+    pub param_bytes: u32,
+}
+
+/// Time of the launches of one kernel key within a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelTime {
+    /// The key.
+    pub key: KernelKey,
+    /// Launches.
+    pub count: u64,
+    /// Their device nanoseconds, added up.
+    pub total_ns: u64,
+}
+
+/// The answer to one op that has a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpResult {
+    /// The op.
+    pub op: OpNumber,
+    /// The bytes of a copy to the host; `None` for a sync.
+    pub bytes: Option<Vec<u8>>,
+    /// Device nanoseconds from the slice's start to this op's end.
+    pub device_ns: u64,
+}
+
+/// How a submitted slice ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// Its gpu position.
+    pub position: GpuPosition,
+    /// Its session.
+    pub session: SessionId,
+    /// Answers in op order.
+    pub results: Vec<OpResult>,
+    /// Device nanoseconds the slice took.
+    pub device_ns: u64,
+    /// Launches run.
+    pub launches: u64,
+    /// SM-nanoseconds: SMs the launches could occupy times their nanoseconds.
+    pub sm_ns: u64,
+    /// Times by kernel key.
+    pub kernels: Vec<KernelTime>,
+    /// Bytes the session holds now.
+    pub resident: u64,
+    /// The op that failed and why; nothing after it ran.
+    pub fault: Option<(OpNumber, Failure)>,
+}
+
+impl Completion {
+    /// Counts a launch that took `ns` device nanoseconds on as many SMs as `sms`.
+    pub fn count(&mut self, key: KernelKey, ns: u64, sms: u64) {
+        self.launches += 1;
+        self.sm_ns += ns.saturating_mul(sms);
+        match self.kernels.iter_mut().find(|kernel| kernel.key == key) {
+            Some(kernel) => {
+                kernel.count += 1;
+                kernel.total_ns += ns;
+            }
+            None => self.kernels.push(KernelTime {
+                key,
+                count: 1,
+                total_ns: ns,
+            }),
+        }
+    }
+}
+
+/// A device, owned by one thread.
+pub trait Device: Send {
+    /// What it is.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Begins a session with addresses of its own.
+    ///
+    /// # Errors
+    /// When the window overlaps another session's or cannot be reserved.
+    fn open(&mut self, session: SessionId, window: Window) -> Result<(), Failure>;
+
+    /// Ends a session: drops what it has not started, frees its memory and module instances.
+    /// A session that is not open is no error.
+    fn close(&mut self, session: SessionId);
+
+    /// Decodes or compiles an image, once; later calls with the same hash are cheap. The caller
+    /// has checked that the hash is the image's.
+    ///
+    /// # Errors
+    /// [`bus_schemas::Code::BadModule`] with line and column, or
+    /// [`bus_schemas::Code::NoBinary`].
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
+
+    /// Takes a slice to run after all earlier slices of its session. Never waits.
+    fn submit(&mut self, slice: Slice);
+
+    /// Runs, or looks what has run, for about `budget` at most, and appends what completed.
+    /// Slices complete in the order they were submitted within a session.
+    fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>);
+
+    /// Whether a submitted slice has not completed.
+    fn is_busy(&self) -> bool;
+}

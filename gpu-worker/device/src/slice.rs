@@ -1,0 +1,72 @@
+//! A slice of a session's ops, owned, as it is handed to the device's thread.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bus_schemas::{Failure, GpuPosition, OpError, OpNumber, Ops, SessionId};
+use bytes::Bytes;
+
+/// A contiguous run of ops inside one received batch message. The bytes are shared, not copied.
+#[derive(Debug, Clone)]
+pub struct OpSpan {
+    bytes: Bytes,
+    descriptors: Range<usize>,
+    blob: Range<usize>,
+    count: u32,
+}
+
+impl OpSpan {
+    /// A span of `count` ops whose descriptors and payloads lie at these ranges of `bytes`.
+    ///
+    /// # Errors
+    /// When the ranges lie outside, or do not hold exactly these ops.
+    pub fn new(
+        bytes: Bytes,
+        descriptors: Range<usize>,
+        blob: Range<usize>,
+        count: u32,
+    ) -> Result<Self, OpError> {
+        let column = bytes.get(descriptors.clone()).unwrap_or_default();
+        let payloads = bytes.get(blob.clone()).unwrap_or_default();
+        Ops::new(count, column, payloads)?;
+        Ok(Self {
+            bytes,
+            descriptors,
+            blob,
+            count,
+        })
+    }
+
+    /// The ops, checked when the span was made.
+    #[must_use]
+    pub fn ops(&self) -> Ops<'_> {
+        Ops::checked_before(
+            &self.bytes[self.descriptors.clone()],
+            &self.bytes[self.blob.clone()],
+        )
+    }
+
+    /// Number of ops.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+}
+
+/// What a device runs as a unit.
+#[derive(Debug, Clone)]
+pub struct Slice {
+    /// Its gpu position.
+    pub position: GpuPosition,
+    /// Its session.
+    pub session: SessionId,
+    /// Number of its first op.
+    pub first: OpNumber,
+    /// Its ops, in order.
+    pub spans: Vec<OpSpan>,
+    /// Staged bytes of the copies that name a transfer.
+    pub transfers: Vec<(u64, Arc<[u8]>)>,
+    /// An op that must fail when its turn comes (quota, a lie about cost), and why: the device
+    /// runs what lies before it and completes with this fault.
+    pub fail_at: Option<(OpNumber, Failure)>,
+}

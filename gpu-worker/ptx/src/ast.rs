@@ -1,0 +1,216 @@
+//! The tree a module parses to. Text is borrowed from the source.
+
+use crate::{Position, Scalar, Space};
+
+/// One module: everything between `.version` and the end of the text.
+#[derive(Clone, Debug, Default)]
+pub struct Module<'a> {
+    /// PTX ISA version, major and minor.
+    pub version: (u32, u32),
+    /// What `.target` lists: `sm_80` and perhaps options.
+    pub target: Vec<&'a str>,
+    /// 32 or 64.
+    pub address_size: u32,
+    /// Module-scope variables, in order.
+    pub variables: Vec<Variable<'a>>,
+    /// Entries and functions, declarations included, in order.
+    pub functions: Vec<Function<'a>>,
+    /// `.alias name, target`.
+    pub aliases: Vec<(&'a str, &'a str)>,
+}
+
+/// Who sees a symbol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Linkage {
+    /// This module only.
+    #[default]
+    Internal,
+    /// Everybody.
+    Visible,
+    /// Defined elsewhere.
+    Extern,
+    /// Everybody, may be overridden.
+    Weak,
+    /// Everybody; definitions of the same name are one.
+    Common,
+}
+
+/// A variable declaration of any space; also a formal parameter.
+#[derive(Clone, Debug)]
+pub struct Variable<'a> {
+    /// Where the name stands.
+    pub position: Position,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// Where it lives.
+    pub space: Space,
+    /// Type of one element.
+    pub scalar: Scalar,
+    /// Lanes of one element: 1, 2 or 4 (8 for wide loads).
+    pub lanes: u8,
+    /// Alignment in bytes, at least the natural one.
+    pub align: u64,
+    /// The name; `_` in prototypes.
+    pub name: &'a str,
+    /// `%r<n>`: declares name0 to name(n-1).
+    pub range: Option<u32>,
+    /// Array dimensions; 0 for an unsized one. Empty for a scalar.
+    pub dims: Vec<u64>,
+    /// Initial values, flattened; each takes one element of `scalar`.
+    pub init: Vec<Init<'a>>,
+}
+
+impl Variable<'_> {
+    /// Bytes the variable takes, `None` on overflow; an unsized array takes 0.
+    pub fn size(&self) -> Option<u64> {
+        let one = self.scalar.size().checked_mul(u64::from(self.lanes))?;
+        self.dims
+            .iter()
+            .try_fold(one, |size, dim| size.checked_mul(*dim))
+    }
+}
+
+/// One initial value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Init<'a> {
+    /// Bits of an integer or float, already in the variable's type.
+    Bits(u64),
+    /// The address of a symbol plus an offset.
+    Symbol {
+        /// Whose address.
+        name: &'a str,
+        /// Bytes added to it.
+        offset: i64,
+        /// Whether `generic()` was written around it.
+        generic: bool,
+        /// `0xFF(sym)`: the byte selected by this mask, if written.
+        mask: Option<u64>,
+    },
+}
+
+/// What kind a function is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FunctionKind {
+    /// `.entry`: launched from outside.
+    Entry,
+    /// `.func`: called.
+    Func,
+}
+
+/// An entry or function.
+#[derive(Clone, Debug)]
+pub struct Function<'a> {
+    /// Where the name stands.
+    pub position: Position,
+    /// Entry or function.
+    pub kind: FunctionKind,
+    /// Who sees it.
+    pub linkage: Linkage,
+    /// The name.
+    pub name: &'a str,
+    /// What it returns (functions only).
+    pub returns: Vec<Variable<'a>>,
+    /// What it takes.
+    pub params: Vec<Variable<'a>>,
+    /// `.maxntid`, missing dimensions being 1.
+    pub maxntid: Option<[u32; 3]>,
+    /// `.reqntid`, missing dimensions being 1.
+    pub reqntid: Option<[u32; 3]>,
+    /// The body; `None` for a declaration.
+    pub body: Option<Vec<Statement<'a>>>,
+}
+
+/// One statement of a body. Scopes are flat, so that nesting costs no stack.
+#[derive(Clone, Debug)]
+pub enum Statement<'a> {
+    /// `{`
+    Open,
+    /// `}`
+    Close,
+    /// `name:`
+    Label(&'a str, Position),
+    /// A declaration.
+    Variable(Variable<'a>),
+    /// An instruction.
+    Instruction(Instruction<'a>),
+    /// `name: .callprototype …`
+    Prototype(Prototype<'a>),
+    /// `name: .branchtargets a, b, …`
+    BranchTargets(&'a str, Vec<&'a str>),
+    /// `name: .calltargets f, g, …`
+    CallTargets(&'a str, Vec<&'a str>),
+}
+
+/// The shape of an indirect call.
+#[derive(Clone, Debug)]
+pub struct Prototype<'a> {
+    /// The label before it.
+    pub name: &'a str,
+    /// What is returned.
+    pub returns: Vec<Variable<'a>>,
+    /// What is taken.
+    pub params: Vec<Variable<'a>>,
+}
+
+/// `@p` or `@!p`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard<'a> {
+    /// The predicate register.
+    pub name: &'a str,
+    /// Whether lanes with the predicate *false* run.
+    pub negated: bool,
+}
+
+/// One instruction.
+#[derive(Clone, Debug)]
+pub struct Instruction<'a> {
+    /// Where the opcode stands.
+    pub position: Position,
+    /// Which lanes run it.
+    pub guard: Option<Guard<'a>>,
+    /// The whole dotted opcode, `ld.global.v4.f32`.
+    pub opcode: &'a str,
+    /// Operands in order.
+    pub operands: Vec<Operand<'a>>,
+}
+
+/// What stands inside `[ ]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address<'a> {
+    /// A register or symbol; `None` for an absolute address.
+    pub base: Option<&'a str>,
+    /// Bytes added to it.
+    pub offset: i64,
+}
+
+/// One operand.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand<'a> {
+    /// A register, special register (`%tid.x`), symbol, label, or `_`.
+    Name(&'a str),
+    /// `!p`
+    Not(&'a str),
+    /// An integer; negative ones in two's complement of 64 bits.
+    Integer(i64),
+    /// `0f…` bits, or a decimal float rounded to single.
+    Single(u32),
+    /// `0d…` bits; a decimal float that is not `0f…` also arrives here.
+    Double(u64),
+    /// `[base + offset]`
+    Address(Address<'a>),
+    /// `symbol + offset` or `symbol[index]` outside brackets.
+    Symbol {
+        /// The symbol.
+        name: &'a str,
+        /// Bytes (`+`) or elements (`[ ]`) added to it.
+        offset: i64,
+        /// Whether `offset` counts elements.
+        index: bool,
+    },
+    /// `{a, b, …}`; elements are never vectors themselves.
+    Vector(Vec<Operand<'a>>),
+    /// `(a, b, …)`: the lists of a call.
+    List(Vec<Operand<'a>>),
+    /// `d|p`
+    Pair(&'a str, &'a str),
+}

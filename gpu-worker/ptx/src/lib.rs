@@ -1,0 +1,24 @@
+//! PTX parser, types and module metadata.
+//!
+//! [`Module::parse`] turns the text that NVRTC, Numba, tinygrad or Triton emit into a typed tree:
+//! variables, functions, statements with their line and column. The grammar is generic: an
+//! instruction is a dotted opcode with operands, so that a new opcode needs no change here.
+//! [`ModuleInfo`] is the owned summary a loader needs: entries, parameter layout, shared bytes.
+//!
+//! Arbitrary input never panics, never recurses without bound, and never allocates more than a
+//! constant times its own length.
+
+mod ast;
+mod error;
+mod info;
+mod lex;
+mod parse;
+mod types;
+
+pub use ast::{
+    Address, Function, FunctionKind, Guard, Init, Instruction, Linkage, Module, Operand, Prototype,
+    Statement, Variable,
+};
+pub use error::{Position, PtxError};
+pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
+pub use types::{Scalar, Space};

@@ -1,0 +1,290 @@
+//! Bodies: statements, instructions, operands.
+
+use super::Parser;
+use crate::lex::Token;
+use crate::{
+    Address, Guard, Instruction, Linkage, Operand, Position, Prototype, PtxError, Space, Statement,
+};
+
+/// Most scopes open at once.
+const SCOPES: u32 = 256;
+/// Most operands of one instruction or elements of one list.
+const OPERANDS: usize = 512;
+
+impl<'a> Parser<'a> {
+    /// Statements up to the brace that closes the body; its opening one is read.
+    pub(super) fn body(&mut self) -> Result<Vec<Statement<'a>>, PtxError> {
+        let mut statements = Vec::new();
+        let mut depth = 0_u32;
+        loop {
+            match self.token {
+                Token::Punct(b'{') => {
+                    depth += 1;
+                    if depth > SCOPES {
+                        return self.fail("fewer nested scopes");
+                    }
+                    self.advance()?;
+                    statements.push(Statement::Open);
+                }
+                Token::Punct(b'}') => {
+                    self.advance()?;
+                    if depth == 0 {
+                        return Ok(statements);
+                    }
+                    depth -= 1;
+                    statements.push(Statement::Close);
+                }
+                Token::Punct(b';') => {
+                    self.advance()?;
+                }
+                Token::Dot(name) => self.directive(name, &mut statements)?,
+                Token::Punct(b'@') => {
+                    self.advance()?;
+                    let negated = self.accept(b'!')?;
+                    let name = self.word("a predicate register after `@`")?;
+                    let position = self.position;
+                    let opcode = self.word("an instruction after its guard")?;
+                    let guard = Some(Guard { name, negated });
+                    statements.push(self.instruction(position, guard, opcode)?);
+                }
+                Token::Word(word) => {
+                    let position = self.position;
+                    self.advance()?;
+                    if self.accept(b':')? {
+                        self.labelled(word, position, &mut statements)?;
+                    } else {
+                        statements.push(self.instruction(position, None, word)?);
+                    }
+                }
+                _ => return self.fail("an instruction, a label, a directive or `}`"),
+            }
+        }
+    }
+
+    fn directive(
+        &mut self,
+        name: &'a str,
+        statements: &mut Vec<Statement<'a>>,
+    ) -> Result<(), PtxError> {
+        if name == "loc" || name == "file" {
+            return self.skip_line();
+        }
+        if name == "pragma" || name == "section" {
+            self.advance()?;
+            return self.skip_statement();
+        }
+        let linkage = match name {
+            "extern" => Linkage::Extern,
+            "common" => Linkage::Common,
+            _ => Linkage::Internal,
+        };
+        if linkage != Linkage::Internal {
+            self.advance()?;
+        }
+        let space = match self.token {
+            Token::Dot(space) => Space::from_text(space),
+            _ => None,
+        };
+        let Some(space) = space else {
+            return self.fail("a directive that a body may hold");
+        };
+        self.advance()?;
+        let mut found = Vec::new();
+        self.variables(space, linkage, &mut found)?;
+        self.expect(b';', "after a variable")?;
+        statements.extend(found.into_iter().map(Statement::Variable));
+        Ok(())
+    }
+
+    /// What follows `name:`; a prototype or a list of targets belongs to the label.
+    fn labelled(
+        &mut self,
+        name: &'a str,
+        position: Position,
+        statements: &mut Vec<Statement<'a>>,
+    ) -> Result<(), PtxError> {
+        let statement = match self.token {
+            Token::Dot("callprototype") => {
+                self.advance()?;
+                let returns = if self.token == Token::Punct(b'(') {
+                    self.formals()?
+                } else {
+                    Vec::new()
+                };
+                self.word("`_` in a prototype")?;
+                let params = if self.token == Token::Punct(b'(') {
+                    self.formals()?
+                } else {
+                    Vec::new()
+                };
+                while matches!(self.token, Token::Dot(_) | Token::Integer(_)) {
+                    self.advance()?;
+                }
+                Statement::Prototype(Prototype {
+                    name,
+                    returns,
+                    params,
+                })
+            }
+            Token::Dot("branchtargets") => {
+                self.advance()?;
+                Statement::BranchTargets(name, self.list()?)
+            }
+            Token::Dot("calltargets") => {
+                self.advance()?;
+                Statement::CallTargets(name, self.list()?)
+            }
+            _ => {
+                statements.push(Statement::Label(name, position));
+                return Ok(());
+            }
+        };
+        self.expect(b';', "after a label's directive")?;
+        statements.push(statement);
+        Ok(())
+    }
+
+    fn instruction(
+        &mut self,
+        position: Position,
+        guard: Option<Guard<'a>>,
+        opcode: &'a str,
+    ) -> Result<Statement<'a>, PtxError> {
+        let mut operands = Vec::new();
+        if !self.accept(b';')? {
+            loop {
+                operands.push(self.operand(true)?);
+                if self.accept(b';')? {
+                    break;
+                }
+                if self.token != Token::Punct(b',') {
+                    return self.fail(&format!("`,` or `;` after an operand of `{opcode}`"));
+                }
+                self.advance()?;
+                if operands.len() == OPERANDS {
+                    return self.fail("fewer operands");
+                }
+            }
+        }
+        Ok(Statement::Instruction(Instruction {
+            position,
+            guard,
+            opcode,
+            operands,
+        }))
+    }
+
+    fn operands_until(&mut self, close: u8) -> Result<Vec<Operand<'a>>, PtxError> {
+        let mut list = Vec::new();
+        while !self.accept(close)? {
+            if !list.is_empty() {
+                self.expect(b',', "between operands")?;
+            }
+            if list.len() == OPERANDS {
+                return self.fail("fewer operands");
+            }
+            list.push(self.operand(false)?);
+        }
+        Ok(list)
+    }
+
+    /// One operand; lists and vectors only at the top, so this recurses once at most.
+    fn operand(&mut self, top: bool) -> Result<Operand<'a>, PtxError> {
+        match self.token {
+            Token::Word(name) => {
+                self.advance()?;
+                self.named(name)
+            }
+            Token::Punct(b'!') => {
+                self.advance()?;
+                Ok(Operand::Not(self.word("a predicate after `!`")?))
+            }
+            Token::Punct(b'[') => {
+                self.advance()?;
+                let address = self.address()?;
+                Ok(Operand::Address(address))
+            }
+            Token::Punct(b'{') if top => {
+                self.advance()?;
+                Ok(Operand::Vector(self.operands_until(b'}')?))
+            }
+            Token::Punct(b'(') if top => {
+                self.advance()?;
+                Ok(Operand::List(self.operands_until(b')')?))
+            }
+            Token::Single(bits) => {
+                self.advance()?;
+                Ok(Operand::Single(bits))
+            }
+            Token::Double(bits) => {
+                self.advance()?;
+                Ok(Operand::Double(bits))
+            }
+            Token::Punct(b'-') => self.negative(),
+            Token::Integer(_) | Token::Punct(b'~' | b'+' | b'(') => {
+                Ok(Operand::Integer(self.constant(0)?))
+            }
+            _ => self.fail("an operand"),
+        }
+    }
+
+    fn negative(&mut self) -> Result<Operand<'a>, PtxError> {
+        self.advance()?;
+        match self.token {
+            Token::Single(bits) => {
+                self.advance()?;
+                Ok(Operand::Single(bits ^ 1 << 31))
+            }
+            Token::Double(bits) => {
+                self.advance()?;
+                Ok(Operand::Double(bits ^ 1 << 63))
+            }
+            _ => Ok(Operand::Integer(self.constant(0)?.wrapping_neg())),
+        }
+    }
+
+    fn named(&mut self, name: &'a str) -> Result<Operand<'a>, PtxError> {
+        match self.token {
+            Token::Punct(b'|') => {
+                self.advance()?;
+                Ok(Operand::Pair(name, self.word("the second half of a pair")?))
+            }
+            Token::Punct(b'+' | b'-') => {
+                let offset = self.trailing_offset()?;
+                Ok(Operand::Symbol {
+                    name,
+                    offset,
+                    index: false,
+                })
+            }
+            Token::Punct(b'[') => {
+                self.advance()?;
+                let offset = self.constant(0)?;
+                self.expect(b']', "after an index")?;
+                Ok(Operand::Symbol {
+                    name,
+                    offset,
+                    index: true,
+                })
+            }
+            _ => Ok(Operand::Name(name)),
+        }
+    }
+
+    fn address(&mut self) -> Result<Address<'a>, PtxError> {
+        let address = if let Token::Word(name) = self.token {
+            self.advance()?;
+            Address {
+                base: Some(name),
+                offset: self.trailing_offset()?,
+            }
+        } else {
+            Address {
+                base: None,
+                offset: self.constant(0)?,
+            }
+        };
+        self.expect(b']', "after an address")?;
+        Ok(address)
+    }
+}

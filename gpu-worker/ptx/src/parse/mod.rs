@@ -1,0 +1,340 @@
+//! Tokens to tree: module level.
+
+mod body;
+mod variable;
+
+use crate::lex::{Lexer, Token};
+use crate::{Function, FunctionKind, Linkage, Module, Position, PtxError, Space, Variable};
+
+/// The parser: a lexer and one token of look-ahead.
+pub(crate) struct Parser<'a> {
+    lexer: Lexer<'a>,
+    token: Token<'a>,
+    position: Position,
+}
+
+/// How a token reads in an error message.
+fn spelt(token: Token<'_>) -> String {
+    match token {
+        Token::Word(word) => format!("`{word}`"),
+        Token::Dot(word) => format!("`.{word}`"),
+        Token::Integer(value) => format!("number {value}"),
+        Token::Single(_) | Token::Double(_) => "a float".into(),
+        Token::Text(_) => "a string".into(),
+        Token::Punct(byte) => format!("`{}`", char::from(byte)),
+        Token::End => "the end of the text".into(),
+    }
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Result<Self, PtxError> {
+        let mut lexer = Lexer::new(text);
+        let (token, position) = lexer.next()?;
+        Ok(Self {
+            lexer,
+            token,
+            position,
+        })
+    }
+
+    fn advance(&mut self) -> Result<Token<'a>, PtxError> {
+        let (next, position) = self.lexer.next()?;
+        self.position = position;
+        Ok(std::mem::replace(&mut self.token, next))
+    }
+
+    fn fail<T>(&self, expected: &str) -> Result<T, PtxError> {
+        let message = format!("expected {expected}, found {}", spelt(self.token));
+        Err(PtxError::new(self.position, message))
+    }
+
+    fn accept(&mut self, punct: u8) -> Result<bool, PtxError> {
+        let found = self.token == Token::Punct(punct);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, punct: u8, after: &str) -> Result<(), PtxError> {
+        if self.accept(punct)? {
+            return Ok(());
+        }
+        self.fail(&format!("`{}` {after}", char::from(punct)))
+    }
+
+    fn word(&mut self, what: &str) -> Result<&'a str, PtxError> {
+        match self.token {
+            Token::Word(word) => {
+                self.advance()?;
+                Ok(word)
+            }
+            _ => self.fail(what),
+        }
+    }
+
+    fn integer(&mut self, what: &str) -> Result<u64, PtxError> {
+        match self.token {
+            Token::Integer(value) => {
+                self.advance()?;
+                Ok(value)
+            }
+            _ => self.fail(what),
+        }
+    }
+
+    fn small(&mut self, what: &str) -> Result<u32, PtxError> {
+        let position = self.position;
+        let value = self.integer(what)?;
+        u32::try_from(value)
+            .map_err(|_| PtxError::new(position, format!("{what}: {value} is too large")))
+    }
+
+    /// Skips to behind the next `;`, or over one balanced `{ … }` if that comes first.
+    fn skip_statement(&mut self) -> Result<(), PtxError> {
+        let mut depth = 0_u64;
+        loop {
+            match self.advance()? {
+                Token::End => return self.fail("`;`"),
+                Token::Punct(b'{') => depth += 1,
+                Token::Punct(b'}') if depth <= 1 => return Ok(()),
+                Token::Punct(b'}') => depth -= 1,
+                Token::Punct(b';') if depth == 0 => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// Skips a directive that ends with its line (`.loc`, `.file`); the current token is its name.
+    fn skip_line(&mut self) -> Result<(), PtxError> {
+        self.lexer.skip_line();
+        self.advance()?;
+        self.accept(b';')?;
+        Ok(())
+    }
+
+    fn list(&mut self) -> Result<Vec<&'a str>, PtxError> {
+        let mut names = vec![self.word("a name")?];
+        while self.accept(b',')? {
+            names.push(self.word("a name")?);
+        }
+        Ok(names)
+    }
+
+    fn module(&mut self) -> Result<Module<'a>, PtxError> {
+        let mut module = Module {
+            address_size: 64,
+            ..Module::default()
+        };
+        let mut linkage = Linkage::Internal;
+        let mut versioned = false;
+        loop {
+            let position = self.position;
+            let name = match self.token {
+                Token::End if !versioned => {
+                    return self.fail("`.version` at the start of a module");
+                }
+                Token::End => return Ok(module),
+                Token::Punct(b';') => {
+                    self.advance()?;
+                    continue;
+                }
+                Token::Dot(name) => name,
+                _ => return self.fail("a directive such as `.version`, `.entry` or `.global`"),
+            };
+            if name == "loc" || name == "file" {
+                self.skip_line()?;
+                continue;
+            }
+            if !versioned && name != "version" {
+                return self.fail("`.version` at the start of a module");
+            }
+            self.advance()?;
+            match name {
+                "version" => {
+                    module.version = self.version()?;
+                    versioned = true;
+                }
+                "target" => module.target = self.list()?,
+                "address_size" => module.address_size = self.small("32 or 64")?,
+                "visible" => linkage = Linkage::Visible,
+                "extern" => linkage = Linkage::Extern,
+                "weak" => linkage = Linkage::Weak,
+                "common" => linkage = Linkage::Common,
+                "entry" | "func" => {
+                    let kind = if name == "entry" {
+                        FunctionKind::Entry
+                    } else {
+                        FunctionKind::Func
+                    };
+                    let linkage = std::mem::take(&mut linkage);
+                    module.functions.push(self.function(kind, linkage)?);
+                }
+                "global" | "const" | "shared" | "local" | "param" | "reg" => {
+                    let Some(space) = Space::from_text(name) else {
+                        return self.fail("a space");
+                    };
+                    let linkage = std::mem::take(&mut linkage);
+                    self.variables(space, linkage, &mut module.variables)?;
+                    self.expect(b';', "after a variable")?;
+                }
+                "alias" => {
+                    let alias = self.word("the alias")?;
+                    self.expect(b',', "between an alias and its target")?;
+                    module
+                        .aliases
+                        .push((alias, self.word("the aliased function")?));
+                    self.expect(b';', "after an alias")?;
+                }
+                "section" | "pragma" => self.skip_statement()?,
+                _ => {
+                    let message = format!("`.{name}` is not a directive of module scope");
+                    return Err(PtxError::new(position, message));
+                }
+            }
+        }
+    }
+
+    /// `8.3` lexes as a float and `8` as an integer; keep the two numbers apart.
+    fn version(&mut self) -> Result<(u32, u32), PtxError> {
+        match self.token {
+            Token::Double(bits) => {
+                let value = f64::from_bits(bits);
+                if !(1.0..100.0).contains(&value) {
+                    return self.fail("a version such as 8.3");
+                }
+                self.advance()?;
+                let tenths = (value * 10.0).round() as u32;
+                Ok((tenths / 10, tenths % 10))
+            }
+            Token::Integer(_) => Ok((self.small("a version")?, 0)),
+            _ => self.fail("a version such as 8.3"),
+        }
+    }
+
+    /// `(.param …, .reg …)`, the opening parenthesis being current.
+    fn formals(&mut self) -> Result<Vec<Variable<'a>>, PtxError> {
+        let mut formals = Vec::new();
+        self.expect(b'(', "before parameters")?;
+        while !self.accept(b')')? {
+            if !formals.is_empty() {
+                self.expect(b',', "between parameters")?;
+            }
+            let space = match self.token {
+                Token::Dot("param") => Space::Param,
+                Token::Dot("reg") => Space::Reg,
+                _ => return self.fail("`.param` or `.reg`"),
+            };
+            self.advance()?;
+            let variable = self.formal(space)?;
+            formals.push(variable);
+        }
+        Ok(formals)
+    }
+
+    fn function(&mut self, kind: FunctionKind, linkage: Linkage) -> Result<Function<'a>, PtxError> {
+        let mut returns = Vec::new();
+        if kind == FunctionKind::Func && self.token == Token::Punct(b'(') {
+            returns = self.formals()?;
+        }
+        let position = self.position;
+        let name = self.word("a function's name")?;
+        let params = if self.token == Token::Punct(b'(') {
+            self.formals()?
+        } else {
+            Vec::new()
+        };
+        let mut function = Function {
+            position,
+            kind,
+            linkage,
+            name,
+            returns,
+            params,
+            maxntid: None,
+            reqntid: None,
+            body: None,
+        };
+        loop {
+            match self.token {
+                Token::Punct(b';') => {
+                    self.advance()?;
+                    return Ok(function);
+                }
+                Token::Punct(b'{') => {
+                    self.advance()?;
+                    function.body = Some(self.body()?);
+                    return Ok(function);
+                }
+                Token::Dot("maxntid") => function.maxntid = Some(self.dimensions()?),
+                Token::Dot("reqntid") => function.reqntid = Some(self.dimensions()?),
+                Token::Dot("pragma") => {
+                    self.advance()?;
+                    self.skip_statement()?;
+                }
+                Token::Dot("loc" | "file") => self.skip_line()?,
+                Token::Dot(_) => {
+                    // Tuning hints (.minnctapersm, .maxnreg, .noreturn, …): a name and numbers.
+                    self.advance()?;
+                    while matches!(self.token, Token::Integer(_) | Token::Punct(b',')) {
+                        self.advance()?;
+                    }
+                }
+                _ => return self.fail("`{` or `;` after a function's head"),
+            }
+        }
+    }
+
+    fn dimensions(&mut self) -> Result<[u32; 3], PtxError> {
+        self.advance()?;
+        let mut dims = [1; 3];
+        dims[0] = self.small("a block dimension")?;
+        for dim in &mut dims[1..] {
+            if !self.accept(b',')? {
+                break;
+            }
+            *dim = self.small("a block dimension")?;
+        }
+        Ok(dims)
+    }
+}
+
+impl<'a> Module<'a> {
+    /// Parses a whole module.
+    ///
+    /// # Errors
+    /// Names the line and column of the first thing that is not PTX.
+    pub fn parse(text: &'a str) -> Result<Self, PtxError> {
+        // Loaders pass C strings: what follows the first NUL is not part of the module.
+        let text = text.split('\0').next().unwrap_or_default();
+        Parser::new(text)?.module()
+    }
+
+    /// As [`Module::parse`], for an image of bytes; trailing NULs are ignored.
+    ///
+    /// # Errors
+    /// As [`Module::parse`]; also where the bytes are not UTF-8.
+    pub fn parse_bytes(image: &'a [u8]) -> Result<Self, PtxError> {
+        let end = image
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(image.len());
+        let text = std::str::from_utf8(&image[..end]).map_err(|error| {
+            let before = &image[..error.valid_up_to()];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            let column = before
+                .iter()
+                .rev()
+                .position(|byte| *byte == b'\n')
+                .unwrap_or(before.len())
+                + 1;
+            let clip = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            let position = Position {
+                line: clip(line),
+                column: clip(column),
+            };
+            PtxError::new(position, "not text: a module image must be PTX in UTF-8")
+        })?;
+        Self::parse(text)
+    }
+}

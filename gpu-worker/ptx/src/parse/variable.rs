@@ -1,0 +1,371 @@
+//! Declarations: types, attributes, arrays, initialisers.
+
+use super::Parser;
+use crate::lex::Token;
+use crate::{Init, Linkage, PtxError, Scalar, Space, Variable};
+
+/// Most dimensions of an array and most nested braces of an initialiser.
+const DEPTH: usize = 16;
+
+/// What stands before the name.
+struct Head {
+    scalar: Scalar,
+    lanes: u8,
+    align: u64,
+}
+
+impl<'a> Parser<'a> {
+    /// `.align 8 .v4 .f32`, in any order, and attributes of pointers, which are skipped.
+    fn head(&mut self) -> Result<Head, PtxError> {
+        let (mut scalar, mut lanes, mut align) = (None, 1_u8, None);
+        while let Token::Dot(name) = self.token {
+            self.advance()?;
+            match name {
+                "align" => {
+                    let bytes = u64::from(self.small("an alignment")?);
+                    if !bytes.is_power_of_two() || bytes > 1 << 16 {
+                        return self.fail("an alignment that is a power of two up to 65536");
+                    }
+                    align = Some(bytes);
+                }
+                "v2" => lanes = 2,
+                "v4" => lanes = 4,
+                "v8" => lanes = 8,
+                "ptr" => self.skip_pointer()?,
+                "attribute" => {
+                    self.expect(b'(', "after `.attribute`")?;
+                    while !self.accept(b')')? {
+                        if self.token == Token::End {
+                            return self.fail("`)`");
+                        }
+                        self.advance()?;
+                    }
+                }
+                "managed" | "unified" => {}
+                _ => match Scalar::from_text(name) {
+                    Some(found) => scalar = Some(found),
+                    None if matches!(name, "texref" | "samplerref" | "surfref") => {
+                        scalar = Some(Scalar::B64);
+                    }
+                    None => return self.fail(&format!("a type instead of `.{name}` before")),
+                },
+            }
+        }
+        let Some(scalar) = scalar else {
+            return self.fail("a type such as `.b32`");
+        };
+        let natural = scalar.size() * u64::from(lanes);
+        Ok(Head {
+            scalar,
+            lanes,
+            align: align.unwrap_or(natural).max(scalar.size()),
+        })
+    }
+
+    /// `.ptr [.space] [.align n]` of a kernel parameter.
+    fn skip_pointer(&mut self) -> Result<(), PtxError> {
+        while let Token::Dot(name) = self.token {
+            if name == "align" {
+                self.advance()?;
+                self.small("an alignment")?;
+            } else if Space::from_text(name).is_some() {
+                self.advance()?;
+            } else {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn declared(
+        &mut self,
+        head: &Head,
+        space: Space,
+        linkage: Linkage,
+    ) -> Result<Variable<'a>, PtxError> {
+        let position = self.position;
+        let name = self.word("a variable's name")?;
+        let mut variable = Variable {
+            position,
+            linkage,
+            space,
+            scalar: head.scalar,
+            lanes: head.lanes,
+            align: head.align,
+            name,
+            range: None,
+            dims: Vec::new(),
+            init: Vec::new(),
+        };
+        if self.accept(b'<')? {
+            variable.range = Some(self.small("how many registers")?);
+            self.expect(b'>', "after a register count")?;
+        }
+        while self.accept(b'[')? {
+            if variable.dims.len() == DEPTH {
+                return self.fail("fewer array dimensions");
+            }
+            let dim = match self.token {
+                Token::Punct(b']') => 0,
+                _ => self.constant(0)? as u64,
+            };
+            variable.dims.push(dim);
+            self.expect(b']', "after an array size")?;
+        }
+        if variable.size().is_none_or(|size| size > 1 << 46) {
+            return Err(PtxError::new(position, format!("`{name}` is too large")));
+        }
+        Ok(variable)
+    }
+
+    /// One parameter of a function.
+    pub(super) fn formal(&mut self, space: Space) -> Result<Variable<'a>, PtxError> {
+        let head = self.head()?;
+        self.declared(&head, space, Linkage::Internal)
+    }
+
+    /// `.space` being read: declarations up to, not including, the `;`.
+    pub(super) fn variables(
+        &mut self,
+        space: Space,
+        linkage: Linkage,
+        out: &mut Vec<Variable<'a>>,
+    ) -> Result<(), PtxError> {
+        let head = self.head()?;
+        loop {
+            let mut variable = self.declared(&head, space, linkage)?;
+            if self.accept(b'=')? {
+                self.initialiser(&mut variable)?;
+            }
+            out.push(variable);
+            if !self.accept(b',')? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Values between braces fill rows in order; a short row is padded with zeros.
+    fn initialiser(&mut self, variable: &mut Variable<'a>) -> Result<(), PtxError> {
+        let position = self.position;
+        let lanes = u64::from(variable.lanes);
+        let unsized_head = variable.dims.first() == Some(&0);
+        // Elements below each brace depth; only the outermost dimension may be unsized.
+        let mut below = vec![lanes];
+        for dim in variable.dims.iter().skip(1).rev() {
+            let last = below.last().copied().unwrap_or(1);
+            below.push(last.saturating_mul(*dim));
+        }
+        below.reverse();
+        let limit = match variable.dims.first() {
+            None => lanes,
+            Some(0) => u64::MAX,
+            Some(dim) => below[0].saturating_mul(*dim),
+        };
+        let mut depth = 0_usize;
+        loop {
+            if self.accept(b'{')? {
+                depth += 1;
+                if depth > DEPTH {
+                    return self.fail("fewer nested braces");
+                }
+                continue;
+            }
+            if self.token != Token::Punct(b'}') {
+                let value = self.initial(variable.scalar)?;
+                variable.init.push(value);
+                if variable.init.len() as u64 > limit {
+                    return Err(PtxError::new(position, "more initial values than elements"));
+                }
+            }
+            while self.accept(b'}')? {
+                if depth == 0 {
+                    return self.fail("a value");
+                }
+                depth -= 1;
+                if depth > 0 {
+                    self.pad_row(variable, below.get(depth - 1).copied().unwrap_or(1), limit)?;
+                }
+            }
+            if depth == 0 {
+                break;
+            }
+            self.expect(b',', "between initial values")?;
+        }
+        if unsized_head {
+            let row = below[0].max(1);
+            variable.dims[0] = (variable.init.len() as u64).div_ceil(row);
+        }
+        Ok(())
+    }
+
+    /// Pads with zeros to a multiple of `row`. The zeros of short rows could outgrow the text, so
+    /// a padded row is bounded.
+    fn pad_row(&self, variable: &mut Variable<'a>, row: u64, limit: u64) -> Result<(), PtxError> {
+        let have = variable.init.len() as u64;
+        let padded = have
+            .checked_next_multiple_of(row.max(1))
+            .unwrap_or(u64::MAX);
+        if padded > limit || padded - have > 1 << 16 {
+            return self.fail("initial values that fit the array");
+        }
+        variable.init.resize(padded as usize, Init::Bits(0));
+        Ok(())
+    }
+
+    fn initial(&mut self, scalar: Scalar) -> Result<Init<'a>, PtxError> {
+        if let Token::Word(name) = self.token {
+            self.advance()?;
+            if name == "generic" && self.accept(b'(')? {
+                let name = self.word("a symbol")?;
+                self.expect(b')', "after `generic(`")?;
+                let offset = self.trailing_offset()?;
+                return Ok(Init::Symbol {
+                    name,
+                    offset,
+                    generic: true,
+                    mask: None,
+                });
+            }
+            let offset = self.trailing_offset()?;
+            return Ok(Init::Symbol {
+                name,
+                offset,
+                generic: false,
+                mask: None,
+            });
+        }
+        let bits = match self.token {
+            Token::Single(bits) if scalar == Scalar::F64 => {
+                f64::from(f32::from_bits(bits)).to_bits()
+            }
+            Token::Single(bits) => u64::from(bits),
+            Token::Double(bits) if scalar == Scalar::F32 => {
+                u64::from((f64::from_bits(bits) as f32).to_bits())
+            }
+            Token::Double(bits) => bits,
+            _ => {
+                let value = self.constant(0)?;
+                if self.accept(b'(')? {
+                    return self.masked(value as u64);
+                }
+                match scalar {
+                    Scalar::F32 => u64::from((value as f32).to_bits()),
+                    Scalar::F64 => (value as f64).to_bits(),
+                    _ => value as u64,
+                }
+            }
+        };
+        if matches!(self.token, Token::Single(_) | Token::Double(_)) {
+            self.advance()?;
+        }
+        Ok(Init::Bits(bits))
+    }
+
+    /// `0xFF00(symbol)`: one byte of an address.
+    fn masked(&mut self, mask: u64) -> Result<Init<'a>, PtxError> {
+        let mut name = self.word("a symbol")?;
+        let mut generic = false;
+        if name == "generic" && self.accept(b'(')? {
+            generic = true;
+            name = self.word("a symbol")?;
+            self.expect(b')', "after `generic(`")?;
+        }
+        let offset = self.trailing_offset()?;
+        self.expect(b')', "after a masked symbol")?;
+        Ok(Init::Symbol {
+            name,
+            offset,
+            generic,
+            mask: Some(mask),
+        })
+    }
+
+    /// `+ 4`, `- 4`, `+ -4`, or nothing.
+    pub(super) fn trailing_offset(&mut self) -> Result<i64, PtxError> {
+        let mut negative = match self.token {
+            Token::Punct(b'+') => false,
+            Token::Punct(b'-') => true,
+            _ => return Ok(0),
+        };
+        self.advance()?;
+        if self.accept(b'-')? {
+            negative = !negative;
+        }
+        let value = self.integer("an offset")? as i64;
+        Ok(if negative {
+            value.wrapping_neg()
+        } else {
+            value
+        })
+    }
+
+    /// A constant integer expression of `+ - * / % << >> & | ^ ~ !` and parentheses, evaluated
+    /// with precedence climbing; the depth is bounded.
+    pub(super) fn constant(&mut self, depth: usize) -> Result<i64, PtxError> {
+        self.expression(depth, 0)
+    }
+
+    fn expression(&mut self, depth: usize, floor: u8) -> Result<i64, PtxError> {
+        if depth > DEPTH {
+            return self.fail("a simpler constant expression");
+        }
+        let mut left = self.primary(depth)?;
+        while let Token::Punct(op) = self.token {
+            let level = match op {
+                b'|' => 1,
+                b'^' => 2,
+                b'&' => 3,
+                b'<' | b'>' => 4,
+                b'+' | b'-' => 5,
+                b'*' | b'/' | b'%' => 6,
+                _ => break,
+            };
+            if level <= floor {
+                break;
+            }
+            self.advance()?;
+            if matches!(op, b'<' | b'>') {
+                self.expect(op, "in a shift")?;
+            }
+            let right = self.expression(depth + 1, level)?;
+            left = match op {
+                b'|' => left | right,
+                b'^' => left ^ right,
+                b'&' => left & right,
+                b'<' => left.checked_shl(right as u32).unwrap_or(0),
+                b'>' => left.checked_shr(right as u32).unwrap_or(0),
+                b'+' => left.wrapping_add(right),
+                b'-' => left.wrapping_sub(right),
+                b'*' => left.wrapping_mul(right),
+                b'/' if right != 0 => left.wrapping_div(right),
+                b'%' if right != 0 => left.wrapping_rem(right),
+                _ => return self.fail("a divisor that is not zero before"),
+            };
+        }
+        Ok(left)
+    }
+
+    fn primary(&mut self, depth: usize) -> Result<i64, PtxError> {
+        let mut signs = Vec::new();
+        while let Token::Punct(sign @ (b'-' | b'~' | b'!' | b'+')) = self.token {
+            self.advance()?;
+            signs.push(sign);
+        }
+        let mut value = if self.accept(b'(')? {
+            let value = self.expression(depth + 1, 0)?;
+            self.expect(b')', "after a constant expression")?;
+            value
+        } else {
+            self.integer("a number")? as i64
+        };
+        for sign in signs.iter().rev() {
+            value = match sign {
+                b'-' => value.wrapping_neg(),
+                b'~' => !value,
+                b'!' => i64::from(value == 0),
+                _ => value,
+            };
+        }
+        Ok(value)
+    }
+}

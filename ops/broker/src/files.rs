@@ -1,0 +1,79 @@
+//! Small files of the state directory: owner-only, written whole or not at all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// Creates `dir` and its parents; new ones are for the owner only.
+pub(crate) fn private_dir(dir: &Path) -> Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(Error::io("creating the directory", dir))
+}
+
+/// Writes `text` to `path` with mode 0600, so that a reader sees the old or the new, never half.
+pub(crate) fn write_private(path: &Path, text: &str) -> Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    // A leftover of a dead process with our id could have another mode.
+    let _ = fs::remove_file(&temporary);
+    let write = || {
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    write().map_err(Error::io("writing", path))
+}
+
+/// Takes the lock file at `path`; it is released when the returned file is dropped.
+pub(crate) fn lock(path: &Path) -> Result<File> {
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(Error::io("opening the lock", path))?;
+    file.lock().map_err(Error::io("locking", path))?;
+    Ok(file)
+}
+
+/// What `path` holds from byte `offset` on, at most its last 64 KiB; empty if it is not there.
+/// A file shorter than `offset` was rotated and is read from its start.
+pub(crate) fn read_from(path: &Path, offset: u64) -> String {
+    const LIMIT: u64 = 64 << 10;
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let start = if offset > length { 0 } else { offset };
+        file.seek(SeekFrom::Start(start.max(length.saturating_sub(LIMIT))))?;
+        let mut bytes = Vec::new();
+        file.take(LIMIT).read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    read().unwrap_or_default()
+}
+
+/// The last `lines` lines of `path`; none if it is not there.
+pub(crate) fn tail(path: &Path, lines: usize) -> Vec<String> {
+    let text = read_from(path, 0);
+    let all: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    all[all.len().saturating_sub(lines)..]
+        .iter()
+        .map(|line| (*line).to_owned())
+        .collect()
+}

@@ -1,0 +1,39 @@
+//! Finds, installs, configures and starts a real nats-server, and keeps the credentials for it.
+//!
+//! ```no_run
+//! use broker::{Broker, BrokerConfig};
+//!
+//! let mut config = BrokerConfig::new("/var/lib/warploom/broker", "prod");
+//! config.tenants = vec!["chat".into(), "train".into()];
+//! let broker = Broker::start(&config)?;
+//! println!("{} {}", broker.url(), broker.credentials_path().display());
+//! # Ok::<(), broker::Error>(())
+//! ```
+//!
+//! Everything here blocks (starting takes tens of milliseconds, a first install some seconds)
+//! and needs no async runtime. Connecting is the caller's: [`Credentials`] names URL, user,
+//! password and inbox prefix.
+
+mod config;
+mod credentials;
+mod discovery;
+mod error;
+mod files;
+mod location;
+mod permissions;
+mod process;
+mod server;
+pub mod testing;
+mod wheel;
+
+pub use config::{BrokerConfig, Lifetime, SyncInterval};
+pub use credentials::{Credentials, Login, TenantLogin};
+pub use discovery::{MINIMUM_VERSION, NatsServer, SERVER_ENV, Version};
+pub use error::Error;
+pub use location::tools_dir;
+pub use permissions::{ACCOUNT, Permissions, SYSTEM_ACCOUNT};
+pub use server::Broker;
+pub use wheel::PINNED_VERSION;
+
+/// What every fallible call of this crate returns.
+pub type Result<T> = std::result::Result<T, Error>;

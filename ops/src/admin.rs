@@ -1,0 +1,276 @@
+//! The administrator's side of a cluster: status, tenants, settings, hold, kill.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use async_nats::jetstream;
+use broker::Credentials;
+use bus_schemas::subject::{Admin, Subjects};
+use bus_schemas::{
+    CloseReason, CloseRequest, ClusterSettings, Failure, Hold, LeaderNotice, SessionId, Status,
+    StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
+};
+use futures_util::TryStreamExt;
+
+use crate::exit::{Unreachable, Usage};
+
+/// How long one question to the leader may take; it is asked again until the caller's patience
+/// ends.
+const ASK: Duration = Duration::from_millis(500);
+
+/// A connection with the cluster's login.
+pub struct Administrator {
+    client: async_nats::Client,
+    subjects: Subjects,
+}
+
+impl Administrator {
+    /// Connects as the cluster user.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when the broker does not answer within 5 s.
+    pub async fn connect(credentials: &Credentials) -> Result<Self> {
+        let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
+        let subjects = Subjects::new(&cluster);
+        let mut options = async_nats::ConnectOptions::new()
+            .name("administrator")
+            .connection_timeout(Duration::from_secs(5))
+            .custom_inbox_prefix(subjects.cluster_inbox());
+        if let Some(login) = &credentials.cluster_user {
+            options = options.user_and_password(login.user.clone(), login.password.clone());
+        }
+        let client = options.connect(&credentials.url).await.map_err(|error| {
+            let url = &credentials.url;
+            Unreachable(format!(
+                "no broker answers at {url} ({error}); is `warploom up` running?"
+            ))
+        })?;
+        Ok(Self { client, subjects })
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn client(&self) -> &async_nats::Client {
+        &self.client
+    }
+
+    /// The cluster's subjects.
+    #[must_use]
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
+    async fn ask(&self, verb: Admin, request: Vec<u8>, patience: Duration) -> Result<bytes::Bytes> {
+        let asked = Instant::now();
+        let subject = self.subjects.admin(verb);
+        loop {
+            let answer = self.client.request(subject.clone(), request.clone().into());
+            match tokio::time::timeout(ASK, answer).await {
+                Ok(Ok(message)) => return Ok(message.payload),
+                _ if asked.elapsed() < patience => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                _ => bail!(Unreachable(format!(
+                    "no leader of cluster {} answers after {patience:?}; `warploom up` starts one",
+                    self.subjects.cluster()
+                ))),
+            }
+        }
+    }
+
+    /// The leader's view of the cluster, asked until one answers.
+    ///
+    /// # Errors
+    /// [`Unreachable`] after `patience`.
+    pub async fn status(&self, patience: Duration) -> Result<Status> {
+        let request = encode(&StatusRequest { v: WIRE_VERSION });
+        let answer = self.ask(Admin::Status, request, patience).await?;
+        decode(&answer).map_err(|error| anyhow!(Failure::from(error)))
+    }
+
+    /// Waits until a leader answers and sees this many live workers.
+    ///
+    /// # Errors
+    /// [`Unreachable`] after `patience`.
+    pub async fn ready(&self, workers: usize, patience: Duration) -> Result<Status> {
+        let asked = Instant::now();
+        loop {
+            let left = patience.saturating_sub(asked.elapsed());
+            let status = self.status(left).await?;
+            let live = status.workers.iter().filter(|worker| !worker.lost).count();
+            if live >= workers {
+                return Ok(status);
+            }
+            if left.is_zero() {
+                bail!(Unreachable(format!(
+                    "{live} of {workers} workers came up in {patience:?}"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Holds back all grants, or lets them go.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within 5 s.
+    pub async fn hold(&self, held: bool) -> Result<()> {
+        let request = encode(&Hold {
+            v: WIRE_VERSION,
+            held,
+        });
+        self.ask(Admin::Hold, request, Duration::from_secs(5))
+            .await
+            .map(drop)
+    }
+
+    /// Ends a session of any tenant.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within 5 s; the leader's failure otherwise.
+    pub async fn kill(&self, session: SessionId) -> Result<()> {
+        let reason = CloseReason::Killed;
+        let request = encode(&CloseRequest {
+            v: WIRE_VERSION,
+            session,
+            after: 0,
+            reason,
+        });
+        let answer = self
+            .ask(Admin::Kill, request, Duration::from_secs(5))
+            .await?;
+        let notice: LeaderNotice =
+            decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+        drop(notice);
+        Ok(())
+    }
+
+    async fn bucket(&self) -> Result<jetstream::kv::Store> {
+        let jetstream = jetstream::new(self.client.clone());
+        let bucket = self.subjects.state_bucket();
+        if let Ok(store) = jetstream.get_key_value(&bucket).await {
+            return Ok(store);
+        }
+        let config = jetstream::kv::Config {
+            bucket,
+            history: 1,
+            ..Default::default()
+        };
+        jetstream.create_key_value(config).await.map_err(|error| {
+            anyhow!(Unreachable(format!(
+                "the broker's JetStream does not answer ({error})"
+            )))
+        })
+    }
+
+    /// Writes a tenant's settings; the leader hears of it and records it.
+    ///
+    /// # Errors
+    /// [`Usage`] when the settings make no sense, [`Unreachable`] without a broker.
+    pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
+        if settings.priority > 4 {
+            bail!(Usage(format!(
+                "priority {} is not 0 (highest) to 4",
+                settings.priority
+            )));
+        }
+        if !(1..=1000).contains(&settings.weight) {
+            bail!(Usage(format!(
+                "weight {} is not 1 to 1000",
+                settings.weight
+            )));
+        }
+        let value = serde_json::to_vec(settings)?;
+        let store = self.bucket().await?;
+        store
+            .put(format!("tenant.{tenant}"), value.into())
+            .await
+            .context("writing the tenant")?;
+        Ok(())
+    }
+
+    /// Waits until the leader orders by these settings of a tenant.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader does within `patience`.
+    pub async fn tenant_applies(
+        &self,
+        tenant: &Tenant,
+        settings: &TenantSettings,
+        patience: Duration,
+    ) -> Result<()> {
+        let asked = Instant::now();
+        loop {
+            let status = self.status(patience).await?;
+            let mut known = status.tenants.iter();
+            if known.any(|known| known.tenant == *tenant && known.settings == *settings) {
+                return Ok(());
+            }
+            if asked.elapsed() > patience {
+                bail!(Unreachable(format!(
+                    "the leader has not heard of tenant {tenant} in {patience:?}"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// One tenant's settings, if it exists.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn tenant(&self, tenant: &Tenant) -> Result<Option<TenantSettings>> {
+        let entry = self.bucket().await?.get(format!("tenant.{tenant}")).await?;
+        entry
+            .map(|value| serde_json::from_slice(&value).context("a tenant's entry"))
+            .transpose()
+    }
+
+    /// All tenants, by name.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn tenants(&self) -> Result<Vec<(Tenant, TenantSettings)>> {
+        let store = self.bucket().await?;
+        let keys: Vec<String> = store.keys().await?.try_collect().await?;
+        let mut tenants = Vec::new();
+        for key in keys {
+            let Some(tenant) = key
+                .strip_prefix("tenant.")
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            if let Some(settings) = self.tenant(&tenant).await? {
+                tenants.push((tenant, settings));
+            }
+        }
+        tenants.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(tenants)
+    }
+
+    /// Writes the cluster's order settings.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn set_cluster(&self, settings: &ClusterSettings) -> Result<()> {
+        let value = serde_json::to_vec(settings)?;
+        self.bucket()
+            .await?
+            .put("settings", value.into())
+            .await
+            .context("writing the settings")?;
+        Ok(())
+    }
+
+    /// The cluster's order settings, as they apply.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn cluster(&self) -> Result<ClusterSettings> {
+        match self.bucket().await?.get("settings").await? {
+            Some(value) => serde_json::from_slice(&value).context("the settings' entry"),
+            None => Ok(ClusterSettings::default()),
+        }
+    }
+}

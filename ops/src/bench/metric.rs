@@ -1,0 +1,248 @@
+//! What a benchmark found, and how it is printed.
+
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// What a value should be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Goal {
+    /// It is there to be read beside others.
+    None,
+    /// This or less.
+    AtMost(f64),
+    /// This or more.
+    AtLeast(f64),
+}
+
+impl Goal {
+    /// Whether a value is what it should be; always, where nothing is asked.
+    #[must_use]
+    pub fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::None => true,
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::AtMost(most) => format!("<= {}", digits(most)),
+            Self::AtLeast(least) => format!(">= {}", digits(least)),
+        }
+    }
+}
+
+/// A metric as the list of benchmarks names it.
+#[derive(Debug, Clone, Copy)]
+pub struct Spec {
+    /// Its name.
+    pub name: &'static str,
+    /// Of what.
+    pub unit: &'static str,
+    /// What it should be.
+    pub goal: Goal,
+    /// What is measured.
+    pub what: &'static str,
+}
+
+/// One metric's result: a line of `--json`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Metric {
+    /// Its name.
+    pub metric: &'static str,
+    /// Median over the repetitions; none where it could not be measured (`config.why`).
+    pub value: Option<f64>,
+    /// Of what.
+    pub unit: &'static str,
+    /// What it is compared with.
+    pub baseline: Option<&'static str>,
+    /// The baseline's median, in the unit of what is compared.
+    pub baseline_value: Option<f64>,
+    /// Smallest of the repetitions.
+    pub min: Option<f64>,
+    /// Largest of the repetitions.
+    pub max: Option<f64>,
+    /// Repetitions.
+    pub reps: usize,
+    /// Under which conditions, and what else was seen.
+    pub config: Map<String, Value>,
+    #[serde(skip)]
+    goal: Goal,
+}
+
+impl Metric {
+    /// A metric with the values of its repetitions.
+    #[must_use]
+    pub fn new(spec: &Spec, values: &[f64]) -> Self {
+        let mut config = Map::new();
+        if spec.goal != Goal::None {
+            config.insert("goal".into(), spec.goal.text().into());
+        }
+        let value = median(values);
+        if let Some(value) = value {
+            config.insert("goal_met".into(), spec.goal.is_met(value).into());
+        }
+        Self {
+            metric: spec.name,
+            value,
+            unit: spec.unit,
+            baseline: None,
+            baseline_value: None,
+            min: values.iter().copied().reduce(f64::min),
+            max: values.iter().copied().reduce(f64::max),
+            reps: values.len(),
+            config,
+            goal: spec.goal,
+        }
+    }
+
+    /// A metric that could not be measured.
+    #[must_use]
+    pub fn missing(spec: &Spec, why: &str) -> Self {
+        Self::new(spec, &[]).with("why", why)
+    }
+
+    /// What it is compared with.
+    #[must_use]
+    pub fn against(mut self, baseline: &'static str, values: &[f64]) -> Self {
+        self.baseline = Some(baseline);
+        self.baseline_value = median(values);
+        self
+    }
+
+    /// A condition, or something else that was seen.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.config.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+/// The middle of the values, of an even number the mean of the middle two.
+#[must_use]
+pub(super) fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    let lower = sorted[(sorted.len() - 1) / 2];
+    Some(f64::midpoint(lower, upper))
+}
+
+/// Four significant digits, thousands apart.
+fn digits(value: f64) -> String {
+    if value.abs() < 1_000.0 {
+        let decimals = if value == value.trunc() || value.abs() >= 100.0 {
+            0
+        } else if value.abs() >= 10.0 {
+            1
+        } else {
+            3
+        };
+        return format!("{value:.decimals$}");
+    }
+    let whole = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in whole.char_indices() {
+        let left = whole.len() - index;
+        if left % 3 == 0 && text.ends_with(|last: char| last.is_ascii_digit()) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// All results as a table.
+#[must_use]
+pub(super) fn table(metrics: &[Metric]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "metric", "value", "unit", "goal", "", "min", "max", "reps", "against", "remarks",
+    ]);
+    for metric in metrics {
+        let number = |value: Option<f64>| value.map_or("-".to_owned(), digits);
+        let met = match metric.value {
+            Some(_) if metric.goal == Goal::None => "",
+            Some(value) if metric.goal.is_met(value) => "met",
+            Some(_) => "missed",
+            None => "not measured",
+        };
+        let against = metric.baseline.map_or(String::new(), |baseline| {
+            format!("{baseline}: {}", number(metric.baseline_value))
+        });
+        let remarks = metric
+            .config
+            .iter()
+            .filter(|(key, _)| !key.starts_with("goal"));
+        let remarks: Vec<String> = remarks
+            .map(|(key, value)| match value {
+                Value::String(text) => format!("{key}: {text}"),
+                Value::Number(value) => {
+                    format!("{key}: {}", value.as_f64().map_or_else(String::new, digits))
+                }
+                other => format!("{key}: {other}"),
+            })
+            .collect();
+        table.add_row([
+            metric.metric.to_owned(),
+            number(metric.value),
+            metric.unit.to_owned(),
+            metric.goal.text(),
+            met.to_owned(),
+            number(metric.min),
+            number(metric.max),
+            metric.reps.to_string(),
+            against,
+            remarks.join(", "),
+        ]);
+    }
+    for column in [1, 5, 6, 7] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: Spec = Spec {
+        name: "takeover_ms",
+        unit: "ms",
+        goal: Goal::AtMost(50.0),
+        what: "a test",
+    };
+
+    #[test]
+    fn a_metric_is_the_median_of_its_repetitions() {
+        let metric = Metric::new(&SPEC, &[70.0, 10.0, 40.0]).against("bare", &[20.0, 10.0]);
+        assert_eq!(
+            (metric.value, metric.min, metric.max),
+            (Some(40.0), Some(10.0), Some(70.0))
+        );
+        assert_eq!(metric.baseline_value, Some(15.0));
+        assert_eq!(metric.config["goal_met"], true);
+        assert_eq!(Metric::new(&SPEC, &[51.0]).config["goal_met"], false);
+    }
+
+    #[test]
+    fn a_metric_that_is_missing_says_why() {
+        let metric = Metric::missing(&SPEC, "no server");
+        let json = serde_json::to_value(&metric).unwrap();
+        assert!(json["value"].is_null() && json["config"]["why"] == "no server");
+        assert!(json.get("goal").is_none());
+        assert!(table(&[metric]).to_string().contains("not measured"));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let shown = [0.123_456, 12.34, 256.7, 50.0, 1_234.5, 3_000_000.0].map(digits);
+        assert_eq!(shown, ["0.123", "12.3", "257", "50", "1 234", "3 000 000"]);
+    }
+}

@@ -1,0 +1,101 @@
+//! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
+//! the same broker, `order` the leader's order core alone. docs/benchmarks.md describes them.
+
+pub mod allocation;
+mod baseline;
+mod bus;
+mod footprint;
+mod latency;
+mod memory;
+mod metric;
+mod order;
+mod party;
+mod takeover;
+mod throughput;
+
+use anyhow::{Result, bail};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+pub use allocation::CountingAllocator;
+pub use metric::{Goal, Metric, Spec};
+
+use crate::cli::BenchArgs;
+use crate::exit::Usage;
+use crate::settings::Settings;
+
+/// Lists the benchmarks, or runs one and prints what it found: a table, or as soon as it is known
+/// one JSON object a line. Progress goes to stderr.
+///
+/// # Errors
+/// [`Usage`] for a name there is not; when the cluster to be measured does not start.
+pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<()> {
+    let Some(name) = args.name.as_deref() else {
+        println!("{}", list());
+        return Ok(());
+    };
+    if let Some(party) = name.strip_prefix('.') {
+        // On a thread of its own: whoever waits for an answer drives the client's connection, which
+        // a thread of a runtime may not.
+        let played = || party::play(party, args, settings);
+        return std::thread::scope(|scope| scope.spawn(played).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+    let mut metrics = Vec::new();
+    let wanted = |metric: &str| {
+        args.only
+            .as_deref()
+            .is_none_or(|only| metric.contains(only))
+    };
+    let tell = |metric: Metric| {
+        if json && let Ok(line) = serde_json::to_string(&metric) {
+            println!("{line}");
+        }
+        metrics.push(metric);
+    };
+    match name {
+        "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
+        "order" => order::order(args.reps.max(1), wanted, tell),
+        _ => bail!(Usage(format!(
+            "there is no benchmark {name:?}; `warploom bench` lists them"
+        ))),
+    }
+    if metrics.is_empty() {
+        bail!(Usage("no metric's name contains what --only says".into()));
+    }
+    if !json {
+        println!("{}", metric::table(&metrics));
+    }
+    Ok(())
+}
+
+fn list() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(["benchmark", "metric", "unit", "what"]);
+    for spec in bus::METRICS {
+        table.add_row(["bus", spec.name, spec.unit, spec.what]);
+    }
+    for (spec, _) in order::METRICS {
+        table.add_row(["order", spec.name, spec.unit, spec.what]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn metrics_have_one_name_each() {
+        let names = bus::METRICS.iter().map(|spec| spec.name);
+        let names: Vec<_> = names
+            .chain(order::METRICS.iter().map(|(spec, _)| spec.name))
+            .collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert!(list().to_string().contains("sync_launch_ratio"));
+    }
+}

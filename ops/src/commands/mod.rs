@@ -1,0 +1,55 @@
+//! One module a command.
+
+pub mod config;
+pub mod order;
+pub mod replay;
+pub mod roles;
+pub mod status;
+pub mod submit;
+pub mod tenant;
+pub mod up;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use broker::Credentials;
+
+use crate::local::default_state_dir;
+use crate::settings::Settings;
+
+/// Where the cluster on this host keeps its state.
+#[must_use]
+pub fn state_dir(settings: &Settings) -> PathBuf {
+    settings
+        .given("cluster.state_dir")
+        .map_or_else(default_state_dir, PathBuf::from)
+}
+
+/// How to reach the cluster: the credentials file that is set, or somebody else's broker without
+/// logins, or the cluster that `up` runs on this host.
+///
+/// # Errors
+/// [`crate::exit::Unreachable`] when there is none of these.
+pub fn credentials(settings: &Settings) -> Result<Credentials> {
+    let cluster = settings.text("cluster.name");
+    if let Some(path) = settings.given("broker.credentials") {
+        let mut credentials = Credentials::load(path.as_ref())?;
+        if let Some(url) = settings.given("broker.url") {
+            credentials.url = url.to_owned();
+        }
+        return Ok(credentials);
+    }
+    if let Some(url) = settings.given("broker.url") {
+        return Ok(Credentials::open(url, cluster));
+    }
+    let path = state_dir(settings).join("broker/credentials.toml");
+    if !path.exists() {
+        return Err(crate::exit::Unreachable(format!(
+            "no cluster on this host ({} is missing); run `warploom up`, or set broker.url or \
+             broker.credentials",
+            path.display()
+        ))
+        .into());
+    }
+    Credentials::load(&path).context("the credentials of the cluster on this host")
+}

@@ -1,0 +1,127 @@
+//! `warploom status`: leader, workers, tenants.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use bus_schemas::Status;
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+use crate::admin::Administrator;
+use crate::cli::StatusArgs;
+use crate::commands::credentials;
+use crate::settings::Settings;
+
+/// Prints the leader's view of the cluster.
+///
+/// # Errors
+/// [`crate::exit::Unreachable`] when nobody answers.
+pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    loop {
+        let status = administrator.status(Duration::from_secs(3)).await?;
+        if json {
+            println!("{}", as_json(&status));
+        } else {
+            println!("{}", tables(&status));
+        }
+        let Some(seconds) = args.watch else {
+            return Ok(());
+        };
+        tokio::time::sleep(Duration::from_secs_f64(seconds.max(0.1))).await;
+    }
+}
+
+fn tables(status: &Status) -> String {
+    let held = if status.held { ", grants are held" } else { "" };
+    let head = format!(
+        "leader {} epoch {}{held}\ninputs {} ({} recorded), global position {}",
+        status.leader, status.epoch, status.input, status.recorded, status.global
+    );
+    let mut workers = Table::new();
+    workers.load_style(UTF8_FULL_CONDENSED).set_header([
+        "gpu",
+        "worker",
+        "device",
+        "sessions",
+        "granted",
+        "accepted",
+        "outstanding",
+        "state",
+    ]);
+    for worker in &status.workers {
+        workers.add_row([
+            worker.gpu.to_string(),
+            worker.incarnation.to_string(),
+            worker.device.clone(),
+            worker.sessions.to_string(),
+            worker.granted.to_string(),
+            worker.accepted.to_string(),
+            format!("{:.2} ms", worker.outstanding_ns as f64 / 1e6),
+            if worker.lost { "lost" } else { "live" }.to_owned(),
+        ]);
+    }
+    let mut tenants = Table::new();
+    tenants.load_style(UTF8_FULL_CONDENSED).set_header([
+        "tenant", "priority", "weight", "quota", "sessions", "queued", "granted",
+    ]);
+    for tenant in &status.tenants {
+        let quota = match tenant.settings.quota {
+            0 => "the device".to_owned(),
+            bytes => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        };
+        tenants.add_row([
+            tenant.tenant.to_string(),
+            tenant.settings.priority.to_string(),
+            tenant.settings.weight.to_string(),
+            quota,
+            tenant.sessions.to_string(),
+            tenant.queued.to_string(),
+            tenant.granted.to_string(),
+        ]);
+    }
+    format!("{head}\n{workers}\n{tenants}")
+}
+
+fn as_json(status: &Status) -> serde_json::Value {
+    let workers: Vec<_> = status
+        .workers
+        .iter()
+        .map(|worker| {
+            serde_json::json!({
+                "incarnation": worker.incarnation.to_string(),
+                "gpu": worker.gpu,
+                "device": worker.device,
+                "sessions": worker.sessions,
+                "granted": worker.granted,
+                "accepted": worker.accepted,
+                "chain": worker.chain.to_string(),
+                "outstanding_ns": worker.outstanding_ns,
+                "lost": worker.lost,
+            })
+        })
+        .collect();
+    let tenants: Vec<_> = status
+        .tenants
+        .iter()
+        .map(|tenant| {
+            serde_json::json!({
+                "tenant": tenant.tenant.as_str(),
+                "settings": tenant.settings,
+                "sessions": tenant.sessions,
+                "queued": tenant.queued,
+                "granted": tenant.granted,
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "epoch": status.epoch,
+        "leader": status.leader.to_string(),
+        "input": status.input,
+        "recorded": status.recorded,
+        "global": status.global,
+        "held": status.held,
+        "workers": workers,
+        "tenants": tenants,
+    })
+}

@@ -1,0 +1,187 @@
+//! `warploom submit`: runs one kernel of a PTX file and prints the results.
+
+mod argument;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use client_agent::telemetry::Role;
+use client_agent::{Client, Session, Settings as ClientSettings};
+
+use crate::cli::SubmitArgs;
+use crate::commands::{credentials, roles};
+use crate::exit::Usage;
+use crate::settings::Settings;
+use argument::{Argument, Element, pack};
+
+/// A buffer to show after the run.
+struct Output {
+    argument: usize,
+    file: Option<PathBuf>,
+}
+
+impl Output {
+    fn parse(text: &str) -> Result<Self> {
+        let (number, file) = match text.split_once(':') {
+            Some((number, file)) => (number, Some(file.into())),
+            None => (text, None),
+        };
+        let argument = number.parse().ok();
+        let argument = argument.with_context(|| Usage(format!("--out {text:?} is no N[:FILE]")))?;
+        Ok(Self { argument, file })
+    }
+}
+
+/// How a tenant's programs join the cluster.
+///
+/// # Errors
+/// When there is no cluster or no login for the tenant.
+pub fn client_settings(settings: &Settings, tenant: &str) -> Result<ClientSettings> {
+    let credentials = credentials(settings)?;
+    let mut joined = ClientSettings::new(&credentials.url, &credentials.cluster, tenant);
+    joined.telemetry = roles::telemetry(Role::Client, settings)?;
+    if credentials.cluster_user.is_none() && credentials.tenants.is_empty() {
+        return Ok(joined);
+    }
+    let login = credentials.for_tenant(tenant)?.tenants.remove(0).login;
+    Ok(joined.with_login(login.user, login.password))
+}
+
+/// Runs the kernel.
+///
+/// # Errors
+/// [`Usage`] for arguments that make no sense; the device's error otherwise.
+pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> {
+    let arguments: Result<Vec<_>> = args.args.iter().map(|text| Argument::parse(text)).collect();
+    let arguments = arguments?;
+    let outputs = outputs(args, &arguments)?;
+    let image = std::fs::read(&args.ptx)
+        .with_context(|| Usage(format!("cannot read {}", args.ptx.display())))?;
+    let client = Client::connect(client_settings(settings, args.tenant.as_str())?)
+        .map_err(|error| unreachable_or(error, settings))?;
+    let session = client.open()?;
+    let begun = Instant::now();
+    let buffers = run(args, &session, &image, &arguments)?;
+    let took = begun.elapsed();
+    for output in &outputs {
+        show(output, &session, &buffers[output.argument], json)?;
+    }
+    if !json {
+        eprintln!(
+            "{} ran on gpu {} in {took:.1?}",
+            args.entry,
+            session.opened().gpu
+        );
+    }
+    session.close()?;
+    Ok(())
+}
+
+/// A client that finds nobody is the same error as an administrator that finds nobody.
+fn unreachable_or(error: client_agent::Error, settings: &Settings) -> anyhow::Error {
+    if error.code() == bus_schemas::Code::NoLeader {
+        let name = settings.text("cluster.name");
+        return crate::exit::Unreachable(format!("cluster {name}: {error}")).into();
+    }
+    error.into()
+}
+
+fn outputs(args: &SubmitArgs, arguments: &[Argument]) -> Result<Vec<Output>> {
+    let is_buffer = |index: usize| matches!(arguments.get(index), Some(Argument::Buffer(..)));
+    if args.out.is_empty() {
+        let buffers = (0..arguments.len()).filter(|index| is_buffer(*index));
+        return Ok(buffers
+            .map(|argument| Output {
+                argument,
+                file: None,
+            })
+            .collect());
+    }
+    let outputs: Result<Vec<_>> = args.out.iter().map(|text| Output::parse(text)).collect();
+    let outputs = outputs?;
+    if let Some(wrong) = outputs.iter().find(|output| !is_buffer(output.argument)) {
+        bail!(Usage(format!("argument {} is no buffer", wrong.argument)));
+    }
+    Ok(outputs)
+}
+
+/// A buffer on the device.
+struct Buffer {
+    element: Element,
+    address: u64,
+    bytes: usize,
+}
+
+/// Launches and waits; gives the buffers by argument, `None` for scalars.
+fn run(
+    args: &SubmitArgs,
+    session: &Session,
+    image: &[u8],
+    arguments: &[Argument],
+) -> Result<Vec<Option<Buffer>>> {
+    let module = session.load(image)?;
+    let function = module.function(&args.entry)?;
+    let mut buffers = Vec::new();
+    for argument in arguments {
+        buffers.push(match argument {
+            Argument::Scalar(_) => None,
+            Argument::Buffer(element, contents) => {
+                let address = session.alloc(contents.len().max(1) as u64)?;
+                session.copy_in(address, contents)?;
+                Some(Buffer {
+                    element: *element,
+                    address,
+                    bytes: contents.len(),
+                })
+            }
+        });
+    }
+    let addresses: Vec<u64> = buffers
+        .iter()
+        .flatten()
+        .map(|buffer| buffer.address)
+        .collect();
+    let params = pack(arguments, &addresses);
+    for _ in 0..args.repeat {
+        session.launch(&function, args.grid, args.block, args.shared, &params)?;
+    }
+    session.sync()?;
+    Ok(buffers)
+}
+
+fn show(output: &Output, session: &Session, buffer: &Option<Buffer>, json: bool) -> Result<()> {
+    let Some(buffer) = buffer else { return Ok(()) };
+    let mut contents = vec![0; buffer.bytes];
+    session.copy_out(buffer.address, &mut contents)?;
+    let argument = output.argument;
+    if let Some(file) = &output.file {
+        std::fs::write(file, &contents)
+            .with_context(|| format!("E-SUBMIT-FILE: cannot write {}", file.display()))?;
+    }
+    let values = buffer.element.show(&contents);
+    match &output.file {
+        Some(file) if json => {
+            let file = file.display().to_string();
+            println!(
+                "{}",
+                serde_json::json!({"argument": argument, "file": file})
+            );
+        }
+        Some(file) => println!("{argument}: {} bytes to {}", contents.len(), file.display()),
+        None if json => {
+            let values: Vec<_> = values.split(' ').map(number).collect();
+            println!(
+                "{}",
+                serde_json::json!({"argument": argument, "values": values})
+            );
+        }
+        None => println!("{argument}: {values}"),
+    }
+    Ok(())
+}
+
+/// A value as a JSON number; what is none (NaN, infinity) stays text.
+fn number(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}

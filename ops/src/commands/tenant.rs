@@ -1,0 +1,148 @@
+//! `warploom tenant`: create, set, list.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use broker::Broker;
+use bus_schemas::TenantSettings;
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+use crate::admin::Administrator;
+use crate::cli::{TenantCommand, TenantSetArgs};
+use crate::commands::{credentials, state_dir};
+use crate::exit::Usage;
+use crate::settings::{Settings, parse_bytes};
+
+/// Runs a tenant command.
+///
+/// # Errors
+/// [`Usage`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
+pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    match command {
+        TenantCommand::Create(args) => create(args, settings, &administrator, json).await,
+        TenantCommand::Set(args) => {
+            let Some(current) = administrator.tenant(&args.tenant).await? else {
+                bail!(Usage(format!(
+                    "there is no tenant {}; create it first",
+                    args.tenant
+                )));
+            };
+            let changed = changed(current, args)?;
+            administrator.set_tenant(&args.tenant, &changed).await?;
+            applied(args, &changed, &administrator).await?;
+            print_one(args, &changed, json);
+            Ok(())
+        }
+        TenantCommand::List => list(&administrator, json).await,
+    }
+}
+
+async fn create(
+    args: &TenantSetArgs,
+    settings: &Settings,
+    administrator: &Administrator,
+    json: bool,
+) -> Result<()> {
+    if administrator.tenant(&args.tenant).await?.is_some() {
+        bail!(Usage(format!(
+            "tenant {} exists; change it with `tenant set`",
+            args.tenant
+        )));
+    }
+    let made = changed(TenantSettings::default(), args)?;
+    administrator.set_tenant(&args.tenant, &made).await?;
+    // A login is ours to give only where the broker is ours.
+    let ours = settings.given("broker.url").is_none();
+    if let Ok(mut broker) = Broker::attach(&state_dir(settings).join("broker"))
+        && ours
+    {
+        broker
+            .add_tenant(args.tenant.as_str())
+            .context("giving the tenant a login")?;
+    }
+    applied(args, &made, administrator).await?;
+    print_one(args, &made, json);
+    Ok(())
+}
+
+/// What comes after this command finds the tenant as it was set; without a leader, the next one
+/// will read it.
+async fn applied(
+    args: &TenantSetArgs,
+    settings: &TenantSettings,
+    administrator: &Administrator,
+) -> Result<()> {
+    if administrator.status(Duration::from_secs(1)).await.is_err() {
+        eprintln!("no leader answers; the next one will find the tenant");
+        return Ok(());
+    }
+    administrator
+        .tenant_applies(&args.tenant, settings, Duration::from_secs(5))
+        .await
+}
+
+fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantSettings> {
+    settings.priority = args.priority.unwrap_or(settings.priority);
+    settings.weight = args.weight.unwrap_or(settings.weight);
+    settings.sessions = args.sessions.unwrap_or(settings.sessions);
+    if let Some(text) = &args.quota {
+        settings.quota = parse_bytes(text)
+            .with_context(|| Usage(format!("quota {text:?} is no size such as 4GiB")))?;
+    }
+    if let Some(ms) = args.outstanding {
+        settings.outstanding_ns = ms.saturating_mul(1_000_000);
+    }
+    Ok(settings)
+}
+
+fn print_one(args: &TenantSetArgs, settings: &TenantSettings, json: bool) {
+    if json {
+        let tenant = args.tenant.as_str();
+        println!(
+            "{}",
+            serde_json::json!({"tenant": tenant, "settings": settings})
+        );
+    } else {
+        println!(
+            "tenant {}: priority {}, weight {}",
+            args.tenant, settings.priority, settings.weight
+        );
+    }
+}
+
+async fn list(administrator: &Administrator, json: bool) -> Result<()> {
+    let tenants = administrator.tenants().await?;
+    if json {
+        for (tenant, settings) in tenants {
+            let tenant = tenant.as_str();
+            println!(
+                "{}",
+                serde_json::json!({"tenant": tenant, "settings": settings})
+            );
+        }
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "tenant",
+        "priority",
+        "weight",
+        "quota",
+        "sessions",
+        "outstanding",
+    ]);
+    for (tenant, settings) in tenants {
+        table.add_row([
+            tenant.to_string(),
+            settings.priority.to_string(),
+            settings.weight.to_string(),
+            settings.quota.to_string(),
+            settings.sessions.to_string(),
+            format!("{} ms", settings.outstanding_ns / 1_000_000),
+        ]);
+    }
+    println!("{table}");
+    Ok(())
+}

@@ -1,0 +1,174 @@
+use super::*;
+
+fn submitted(session: &str, first: u64, last: u64) -> Submitted {
+    let (session, tenant) = (session.to_owned(), "chat".to_owned());
+    Submitted {
+        session,
+        tenant,
+        ordinal: 1,
+        first,
+        last,
+    }
+}
+
+/// Worker, session, position, kind, first op, last op, outcome.
+type Position = (
+    &'static str,
+    &'static str,
+    u64,
+    &'static str,
+    u64,
+    u64,
+    &'static str,
+);
+
+fn positions() -> Vec<Position> {
+    vec![
+        ("w0", "s", 1, "open", 0, 0, "ran"),
+        ("w0", "s", 2, "run", 1, 3, "ran"),
+        ("w0", "s", 3, "run", 4, 6, "void"),
+        ("w0", "s", 4, "run", 4, 6, "ran"),
+        ("w0", "s", 5, "run", 7, 7, "ran"),
+        ("w0", "s", 6, "close", 0, 0, "ran"),
+        ("w1", "t", 1, "open", 0, 0, "ran"),
+        ("w1", "t", 2, "run", 1, 3, "ran"),
+    ]
+}
+
+fn good() -> Evidence {
+    let mut evidence = Evidence {
+        submitted: vec![
+            submitted("s", 1, 2),
+            submitted("s", 3, 6),
+            submitted("s", 7, 7),
+            submitted("t", 1, 2),
+            submitted("t", 3, 3),
+        ],
+        ..Evidence::default()
+    };
+    for (global, entry) in (1..).zip(positions()) {
+        let (incarnation, session, position, kind, first, last, outcome) = entry;
+        let (incarnation, kind) = (incarnation.to_owned(), kind.to_owned());
+        let (session, tenant, outcome) =
+            (session.to_owned(), "chat".to_owned(), outcome.to_owned());
+        evidence.order.push(Ordered {
+            gpu: 0,
+            incarnation: incarnation.clone(),
+            position,
+            global: global * 2,
+            epoch: 1 + position / 4,
+            tenant: tenant.clone(),
+            ordinal: 1,
+            session: session.clone(),
+            kind: kind.clone(),
+            first,
+            last,
+        });
+        evidence.started.push(Started {
+            gpu: 0,
+            incarnation,
+            position,
+            session,
+            tenant,
+            ordinal: 1,
+            kind,
+            first,
+            last,
+            outcome,
+        });
+    }
+    for kill in 1..=2 {
+        evidence.kills.push(Kill {
+            kill,
+            of: 2,
+            at_ms: 1,
+            pid: 1,
+            leader: "l".into(),
+            epoch: kill as u64,
+            takeover_ms: 9.5,
+            successor: kill as u64 + 1,
+        });
+    }
+    evidence
+}
+
+#[test]
+fn what_agrees_is_clean() {
+    let verdict = good().verify();
+    assert!(verdict.is_clean(), "{verdict:?}");
+    assert_eq!(
+        (verdict.submitted, verdict.ran, verdict.positions),
+        (10, 10, 8)
+    );
+}
+
+/// Every one-line damage to a list.
+fn damages<T: Clone + PartialEq>(lines: &[T]) -> Vec<Vec<T>> {
+    let mut all = Vec::new();
+    for index in 0..lines.len() {
+        let mut deleted = lines.to_vec();
+        deleted.remove(index);
+        all.push(deleted);
+        let mut doubled = lines.to_vec();
+        doubled.insert(index, lines[index].clone());
+        all.push(doubled);
+        for other in index + 1..lines.len() {
+            let mut swapped = lines.to_vec();
+            swapped.swap(index, other);
+            all.push(swapped);
+        }
+    }
+    all
+}
+
+#[test]
+fn any_line_deleted_doubled_or_swapped_is_found() {
+    let good = good();
+    for submitted in damages(&good.submitted) {
+        let bad = Evidence {
+            submitted,
+            ..good.clone()
+        };
+        assert!(!bad.verify().is_clean(), "{:?}", bad.submitted);
+    }
+    for started in damages(&good.started) {
+        let bad = Evidence {
+            started,
+            ..good.clone()
+        };
+        assert!(!bad.verify().is_clean(), "{:?}", bad.started);
+    }
+    for order in damages(&good.order) {
+        let bad = Evidence {
+            order,
+            ..good.clone()
+        };
+        assert!(!bad.verify().is_clean(), "{:?}", bad.order);
+    }
+    for kills in damages(&good.kills) {
+        let bad = Evidence {
+            kills,
+            ..good.clone()
+        };
+        assert!(!bad.verify().is_clean(), "{:?}", bad.kills);
+    }
+}
+
+#[test]
+fn a_failed_session_stops_where_it_failed() {
+    let mut evidence = good();
+    // Session t fails at op 2 of 3.
+    let last = evidence.started.last_mut().unwrap();
+    (last.last, last.outcome) = (2, "failed".into());
+    assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
+    // Session s fails at op 2 of 3, but goes on.
+    (evidence.started[1].last, evidence.started[1].outcome) = (2, "failed".into());
+    assert!(!evidence.verify().is_clean());
+}
+
+#[test]
+fn files_survive() {
+    let dir = broker::testing::TempDir::new().unwrap();
+    good().write(dir.path()).unwrap();
+    assert_eq!(Evidence::read(dir.path()).unwrap(), good());
+}

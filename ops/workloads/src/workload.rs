@@ -1,0 +1,109 @@
+//! What the demo and the benchmarks drive.
+
+use crate::{Chat, Gpu, Search, Train};
+
+/// The names [`by_name`] knows.
+pub const NAMES: [&str; 3] = ["chat", "search", "train"];
+
+/// Why a request could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error<E: std::error::Error + Send + Sync + 'static> {
+    /// The device refused an op or is gone.
+    #[error("{workload}: {source}")]
+    Device {
+        /// Whose request it was.
+        workload: &'static str,
+        /// What the device said.
+        source: E,
+    },
+    /// [`Workload::prepare`] was not called, or failed.
+    #[error("{0} was not prepared on a device")]
+    NotPrepared(&'static str),
+}
+
+/// No workload has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no workload is named {0:?}; there are chat, search and train")]
+pub struct UnknownWorkload(pub String);
+
+/// Whether a result equals the reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verdict {
+    /// True if every value does.
+    pub verified: bool,
+    /// The first difference, where there is one.
+    pub detail: Option<String>,
+}
+
+impl Verdict {
+    /// The verdict on what a comparison found: nothing means verified.
+    pub(crate) fn from_difference(detail: Option<String>) -> Self {
+        Self {
+            verified: detail.is_none(),
+            detail,
+        }
+    }
+}
+
+/// What came of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Kernel launches it took.
+    pub launches: u64,
+    /// True if the whole result equals the reference.
+    pub verified: bool,
+    /// The first difference, where there is one.
+    pub detail: Option<String>,
+}
+
+/// A tenant's program: it prepares a device once, then serves requests, one after
+/// the other.
+pub trait Workload<G: Gpu>: Send {
+    /// One of [`NAMES`].
+    fn name(&self) -> &'static str;
+
+    /// Loads modules, allocates, and copies weights. Again on another device, the
+    /// workload starts over there.
+    ///
+    /// # Errors
+    /// The device refused an op or is gone.
+    fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>>;
+
+    /// Runs the next request until its result is on the host; returns its number
+    /// of launches. What a tenant waits for is this call.
+    ///
+    /// # Errors
+    /// The device refused an op or is gone; or nothing was prepared.
+    fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>>;
+
+    /// Compares the result of the last [`run`](Workload::run) with the reference,
+    /// in full, on the host only. Call it once after each run.
+    fn verify(&mut self) -> Verdict;
+
+    /// [`run`](Workload::run) and [`verify`](Workload::verify) in one.
+    ///
+    /// # Errors
+    /// As [`run`](Workload::run).
+    fn request(&mut self, gpu: &mut G) -> Result<Outcome, Error<G::Error>> {
+        let launches = self.run(gpu)?;
+        let Verdict { verified, detail } = self.verify();
+        Ok(Outcome {
+            launches,
+            verified,
+            detail,
+        })
+    }
+}
+
+/// The workload of this name; equal seeds give equal weights, inputs and results.
+///
+/// # Errors
+/// There is no such workload.
+pub fn by_name<G: Gpu>(name: &str, seed: u64) -> Result<Box<dyn Workload<G>>, UnknownWorkload> {
+    match name {
+        "chat" => Ok(Box::new(Chat::new(seed))),
+        "search" => Ok(Box::new(Search::new(seed))),
+        "train" => Ok(Box::new(Train::new(seed))),
+        _ => Err(UnknownWorkload(name.to_owned())),
+    }
+}

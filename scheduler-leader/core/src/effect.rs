@@ -1,0 +1,88 @@
+//! What the order decides.
+
+use bus_schemas::{
+    CloseReason, Code, GpuId, GpuPosition, Grant, Incarnation, OpNumber, OpenGrant, SessionId,
+    Tenant, Window,
+};
+
+/// Why a session is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndCause {
+    /// Its close grant was carried out.
+    Closed(CloseReason),
+    /// Its worker is lost.
+    Lost,
+}
+
+/// One decision of the order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// A grant at a worker's next position.
+    Grant {
+        /// The worker.
+        incarnation: Incarnation,
+        /// The gpu position.
+        position: GpuPosition,
+        /// The grant.
+        grant: Grant,
+        /// For an open grant, what it says of the session.
+        open: Option<Box<OpenGrant>>,
+    },
+    /// A session was placed; its open grant is the `Grant` effect before this one.
+    Opened {
+        /// The request.
+        nonce: u64,
+        /// Its tenant.
+        tenant: Tenant,
+        /// The session.
+        session: SessionId,
+        /// It is the tenant's how manyth, from 1.
+        ordinal: u64,
+        /// The worker.
+        incarnation: Incarnation,
+        /// That worker's device.
+        gpu: GpuId,
+        /// The open grant's position.
+        position: GpuPosition,
+        /// The session's addresses.
+        window: Window,
+        /// Memory the tenant may hold there, bytes.
+        quota: u64,
+    },
+    /// A session cannot be opened.
+    Refused {
+        /// The request.
+        nonce: u64,
+        /// Its tenant.
+        tenant: Tenant,
+        /// Why.
+        code: Code,
+    },
+    /// A sealed worker's session goes on: its client is to send intents above `queued`.
+    Resumed {
+        /// The session.
+        session: SessionId,
+        /// Its tenant.
+        tenant: Tenant,
+        /// The worker.
+        incarnation: Incarnation,
+        /// Ops that need no intent any more.
+        queued: OpNumber,
+    },
+    /// The session's close grant was decided: nothing more of it will be granted.
+    Closing {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// The session is no more.
+    Ended {
+        /// The session.
+        session: SessionId,
+        /// Its tenant.
+        tenant: Tenant,
+        /// Why.
+        cause: EndCause,
+    },
+}

@@ -1,0 +1,166 @@
+//! What the order is told: a closed set of inputs, numbered by their order and recorded.
+
+use bus_schemas::{
+    CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition, Incarnation,
+    KernelKey, LeaderId, OpNumber, Row, SealAnswer, SessionId, Tenant, TenantSettings,
+};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// Estimated device times by kernel key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Counts up with every change.
+    pub version: u64,
+    /// Estimated nanoseconds of one launch, by key, in key order.
+    pub entries: Vec<(KernelKey, u64)>,
+}
+
+/// All a new leader's order starts from, beside the workers' seal answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Takeover {
+    /// The rules that decide: [`crate::ORDER_VERSION`] of the leader.
+    pub order_version: u32,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+    /// How to order.
+    pub settings: ClusterSettings,
+    /// Every tenant.
+    pub tenants: Vec<(Tenant, TenantSettings)>,
+    /// What kernels are estimated to cost.
+    pub profile: Profile,
+    /// The highest ordinal each tenant is known to have used.
+    pub ordinals: Vec<(Tenant, u64)>,
+    /// Whether grants are held.
+    pub held: bool,
+}
+
+/// One input of the order. Variant and field names are the record's format: they never change
+/// their meaning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Input {
+    /// The first input of an epoch.
+    Takeover(Box<Takeover>),
+    /// A worker obeys this epoch; its sessions go on.
+    WorkerSealed {
+        /// The worker.
+        incarnation: Incarnation,
+        /// What it has.
+        answer: Box<SealAnswer>,
+    },
+    /// A worker is gone for good.
+    WorkerLost {
+        /// The worker.
+        incarnation: Incarnation,
+        /// It had announced that it drains: it left, its chain counts.
+        left: bool,
+        /// The last position it is known to have accepted. Of one that left, this is all.
+        #[serde(default)]
+        accepted: GpuPosition,
+    },
+    /// A worker takes no new sessions, or does again.
+    Draining {
+        /// The worker.
+        incarnation: Incarnation,
+        /// Whether it drains.
+        draining: bool,
+    },
+    /// A tenant asks for a session.
+    SessionOpen {
+        /// The tenant.
+        tenant: Tenant,
+        /// The request's nonce: tells the answer's effect from others.
+        nonce: u64,
+    },
+    /// A session is to end.
+    SessionClose {
+        /// The session.
+        session: SessionId,
+        /// If asked for by its client: after this op is done.
+        after: OpNumber,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// Ops of a session that may be ordered: the next ones, without a gap.
+    Intent {
+        /// The session.
+        session: SessionId,
+        /// Number of the first op.
+        first: OpNumber,
+        /// What they cost.
+        runs: Rows<CostRun>,
+    },
+    /// Positions of a worker ended, in the order it reported them.
+    Done {
+        /// The worker.
+        incarnation: Incarnation,
+        /// How they ended.
+        reports: Rows<DoneReport>,
+    },
+    /// What a worker has of a doubted session.
+    Received {
+        /// The session.
+        session: SessionId,
+        /// Ops received without a gap.
+        received: OpNumber,
+    },
+    /// A session can run no more.
+    Fault {
+        /// The session.
+        session: SessionId,
+        /// The op that failed, 0 where it was none.
+        op: OpNumber,
+        /// What went wrong.
+        code: Code,
+    },
+    /// The cluster's settings changed.
+    Settings(ClusterSettings),
+    /// A tenant is new, changed, or (without settings) no more.
+    TenantSet {
+        /// The tenant.
+        tenant: Tenant,
+        /// What it is now.
+        settings: Option<TenantSettings>,
+    },
+    /// Estimates that changed; the others stay.
+    Profile(Profile),
+    /// Grants are held back from now on, or go again.
+    Hold {
+        /// Whether they are held.
+        held: bool,
+    },
+    /// One fixed period has passed.
+    Tick,
+}
+
+/// Rows that are recorded packed: one bin field instead of a map a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rows<R>(pub Vec<R>);
+
+impl<R> Default for Rows<R> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<R: Row> Serialize for Rows<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut packed = Vec::with_capacity(self.0.len() * R::SIZE);
+        self.0.iter().for_each(|row| row.write(&mut packed));
+        serializer.serialize_bytes(&packed)
+    }
+}
+
+impl<'de, R: Row> Deserialize<'de> for Rows<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let bytes: &[u8] = serde_bytes::deserialize(deserializer)?;
+        let rows = bytes.chunks(R::SIZE).map(|row| {
+            let whole = (row.len() == R::SIZE).then_some(row);
+            whole.and_then(R::read)
+        });
+        let rows: Option<Vec<R>> = rows.collect();
+        rows.map(Self)
+            .ok_or_else(|| serde::de::Error::custom("rows that mean nothing"))
+    }
+}

@@ -1,0 +1,469 @@
+//! Sessions as their clients see them: asked for, answered, alive, closed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use bus_schemas::{
+    Alive, CloseReason, CloseRequest, Code, Failure, GpuPosition, Incarnation, OpenAnswer,
+    OpenRequest, Opened, SessionId, Tenant, WIRE_VERSION, encode,
+};
+
+use super::config::Nanos;
+use super::event::Action;
+use super::link::Link;
+use super::reign::Context;
+use super::voice::Voice;
+use crate::effect::{Effect, EndCause};
+use crate::input::Input;
+
+/// Ended sessions whose clients can still be told why.
+const REMEMBERED: usize = 4_096;
+/// Open requests that wait at a time.
+const WAITING: usize = 4_096;
+
+type Request = (Tenant, u64);
+
+/// An open request that has no session yet.
+#[derive(Debug)]
+struct Waiting {
+    reply: Option<Arc<str>>,
+    connection: String,
+    since: Nanos,
+}
+
+/// One session.
+#[derive(Debug)]
+struct Client {
+    tenant: Tenant,
+    incarnation: Incarnation,
+    /// Name of its client's connection, once known.
+    connection: Option<String>,
+    /// It expires then, unless its client is heard.
+    deadline: Nanos,
+    /// Its close was asked for.
+    asked: bool,
+    /// Who waits for its end.
+    replies: Vec<Arc<str>>,
+    failure: Option<Failure>,
+    nonce: Option<u64>,
+    /// What its client is answered once the worker accepted the open grant.
+    opened: Option<Opened>,
+    /// The open grant's position, until it is accepted.
+    opening: Option<GpuPosition>,
+    reply: Option<Arc<str>>,
+}
+
+/// All sessions of a reign.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    sessions: BTreeMap<SessionId, Client>,
+    requests: BTreeMap<Request, SessionId>,
+    waiting: BTreeMap<Request, Waiting>,
+    /// Sessions whose open grant is not accepted.
+    opening: Vec<SessionId>,
+    ended: BTreeMap<SessionId, Failure>,
+    ended_order: VecDeque<SessionId>,
+}
+
+impl Clients {
+    /// An open request. Gives the input it makes, if it is new.
+    pub(super) fn open(
+        &mut self,
+        tenant: &Tenant,
+        request: OpenRequest,
+        reply: Option<&str>,
+        workers: bool,
+        voice: &Voice,
+        cx: &mut Context<'_>,
+    ) -> Option<Input> {
+        let key = (tenant.clone(), request.nonce);
+        let reply: Option<Arc<str>> = reply.map(Into::into);
+        if let Some(session) = self.requests.get(&key) {
+            let client = self.sessions.get_mut(session)?;
+            client.reply = reply;
+            if client.opening.is_none() {
+                client.answer(voice, cx.actions);
+            }
+            return None;
+        }
+        if self.waiting.len() >= WAITING {
+            let failure = Failure::new(Code::SessionLimit, "too many open requests wait");
+            refuse(reply.as_ref(), failure, voice, cx.actions);
+            return None;
+        }
+        let new = !self.waiting.contains_key(&key);
+        let waiting = self.waiting.entry(key).or_insert_with(|| Waiting {
+            reply: None,
+            connection: request.connection,
+            since: cx.now,
+        });
+        waiting.reply = reply;
+        let nonce = request.nonce;
+        let tenant = tenant.clone();
+        (new && workers).then_some(Input::SessionOpen { tenant, nonce })
+    }
+
+    /// The inputs of requests that found no worker so far.
+    pub(super) fn waiting_opens(&self) -> Vec<Input> {
+        let inputs = self.waiting.keys().map(|(tenant, nonce)| {
+            let (tenant, nonce) = (tenant.clone(), *nonce);
+            Input::SessionOpen { tenant, nonce }
+        });
+        inputs.collect()
+    }
+
+    pub(super) fn opened(&mut self, effect: Effect, voice: &Voice, cx: &mut Context<'_>) {
+        let Effect::Opened {
+            nonce,
+            tenant,
+            session,
+            ordinal,
+            incarnation,
+            gpu,
+            position,
+            window,
+            quota,
+        } = effect
+        else {
+            return;
+        };
+        let waiting = self.waiting.remove(&(tenant.clone(), nonce));
+        let (reply, connection) = match waiting {
+            Some(waiting) => (waiting.reply, Some(waiting.connection)),
+            None => (None, None),
+        };
+        self.requests.insert((tenant.clone(), nonce), session);
+        self.opening.push(session);
+        let (epoch, leader) = (voice.epoch, voice.leader);
+        let opened = Opened {
+            session,
+            ordinal,
+            incarnation,
+            gpu,
+            window,
+            quota,
+            epoch,
+            leader,
+        };
+        let client = Client {
+            opened: Some(opened),
+            opening: Some(position),
+            reply,
+            nonce: Some(nonce),
+            connection,
+            ..Client::new(tenant.clone(), incarnation, cx)
+        };
+        self.sessions.insert(session, client);
+        cx.actions.push(Action::QueueOpen {
+            session,
+            tenant,
+            epoch,
+            queued: 0,
+        });
+    }
+
+    pub(super) fn resumed(
+        &mut self,
+        session: SessionId,
+        tenant: Tenant,
+        incarnation: Incarnation,
+        cx: &Context<'_>,
+    ) {
+        let client = Client::new(tenant, incarnation, cx);
+        self.sessions.insert(session, client);
+    }
+
+    /// The order refused a request. While the reign is young a worker may still come.
+    pub(super) fn refused(
+        &mut self,
+        tenant: Tenant,
+        nonce: u64,
+        code: Code,
+        voice: &Voice,
+        cx: &mut Context<'_>,
+    ) {
+        let key = (tenant, nonce);
+        let Some(waiting) = self.waiting.get(&key) else {
+            return;
+        };
+        if code == Code::NoWorker && cx.now < waiting.since.saturating_add(cx.config.open_wait) {
+            return;
+        }
+        let detail = match code {
+            Code::UnknownTenant => format!("there is no tenant {}: create it first", key.0),
+            Code::SessionLimit => {
+                format!("tenant {} has as many sessions as it may have", key.0)
+            }
+            Code::NoWorker => "no worker has room for the session".to_owned(),
+            _ => "the session cannot be opened".to_owned(),
+        };
+        refuse(
+            waiting.reply.as_ref(),
+            Failure::new(code, detail),
+            voice,
+            cx.actions,
+        );
+        self.waiting.remove(&key);
+    }
+
+    /// Refuses what waited for a worker for too long.
+    pub(super) fn refuse_waiting(&mut self, voice: &Voice, began: Nanos, cx: &mut Context<'_>) {
+        let late = cx.now.saturating_sub(cx.config.open_wait);
+        self.waiting.retain(|_, waiting| {
+            let keep = waiting.since.max(began) > late;
+            if !keep {
+                let failure = Failure::new(Code::NoWorker, "no worker can take the session now");
+                refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
+            }
+            keep
+        });
+    }
+
+    /// Answers the requests whose open grants are accepted.
+    pub(super) fn accepted(
+        &mut self,
+        worker: Incarnation,
+        link: &Link,
+        voice: &Voice,
+        actions: &mut Vec<Action>,
+    ) {
+        let sessions = &mut self.sessions;
+        self.opening.retain(|session| {
+            let Some(client) = sessions.get_mut(session) else {
+                return false;
+            };
+            let accepted = client
+                .opening
+                .is_none_or(|position| position <= link.accepted);
+            let ready = client.incarnation == worker && accepted;
+            if ready {
+                client.opening = None;
+                client.answer(voice, actions);
+            }
+            !ready
+        });
+    }
+
+    /// A close request. Gives the input it makes, if it is new.
+    pub(super) fn close(
+        &mut self,
+        tenant: Option<&Tenant>,
+        request: &CloseRequest,
+        reply: Option<&str>,
+        settled: bool,
+        voice: &Voice,
+        actions: &mut Vec<Action>,
+    ) -> Option<Input> {
+        let session = request.session;
+        let client = self.sessions.get_mut(&session);
+        let client = client.filter(|client| tenant.is_none_or(|tenant| *tenant == client.tenant));
+        let Some(client) = client else {
+            if let Some(reply) = reply {
+                self.tell_gone(Ok(&reply.into()), session, settled, voice, actions);
+            }
+            return None;
+        };
+        if let Some(reply) = reply
+            && !client.replies.iter().any(|known| **known == *reply)
+        {
+            client.replies.truncate(15);
+            client.replies.push(reply.into());
+        }
+        let reason = match request.reason {
+            CloseReason::Fault => CloseReason::Killed,
+            reason => reason,
+        };
+        let news = !client.asked || reason != CloseReason::Asked;
+        client.asked = true;
+        news.then_some(Input::SessionClose {
+            session,
+            after: request.after,
+            reason,
+        })
+    }
+
+    /// A client says which of its sessions live.
+    pub(super) fn alive(
+        &mut self,
+        tenant: &Tenant,
+        alive: &Alive,
+        settled: bool,
+        voice: &Voice,
+        cx: &mut Context<'_>,
+    ) {
+        for session in &alive.sessions {
+            match self.sessions.get_mut(session) {
+                Some(client) if client.tenant == *tenant => {
+                    client.connection = Some(alive.connection.clone());
+                    client.deadline = cx.now.saturating_add(cx.config.expiry);
+                }
+                _ => self.tell_gone(
+                    Err((tenant, *session)),
+                    *session,
+                    settled,
+                    voice,
+                    cx.actions,
+                ),
+            }
+        }
+    }
+
+    /// Tells a client that a session is no more, if that is sure: it is not while there are
+    /// workers that are not sealed yet.
+    pub(super) fn tell_gone(
+        &self,
+        to: Result<&Arc<str>, (&Tenant, SessionId)>,
+        session: SessionId,
+        settled: bool,
+        voice: &Voice,
+        actions: &mut Vec<Action>,
+    ) {
+        let known = self.ended.get(&session);
+        if known.is_none() && (!settled || self.sessions.contains_key(&session)) {
+            return;
+        }
+        let gone = || Failure::new(Code::SessionGone, "the session has ended or never was");
+        let failure = known.cloned().unwrap_or_else(gone);
+        voice.ended(to, 0, &failure, actions);
+    }
+
+    /// A session's client did something.
+    pub(super) fn active(&mut self, session: SessionId, cx: &Context<'_>) {
+        if let Some(client) = self.sessions.get_mut(&session) {
+            client.deadline = cx.now.saturating_add(cx.config.expiry);
+        }
+    }
+
+    /// A client's connection was closed: its sessions live on for a short while.
+    pub(super) fn connection_closed(&mut self, name: &str, cx: &Context<'_>) {
+        let deadline = cx.now.saturating_add(cx.config.connection_lost);
+        for client in self.sessions.values_mut() {
+            if client.connection.as_deref() == Some(name) {
+                client.deadline = client.deadline.min(deadline);
+            }
+        }
+    }
+
+    /// Our connection is up again: nobody was silent before now.
+    pub(super) fn connected(&mut self, cx: &Context<'_>) {
+        let deadline = cx.now.saturating_add(cx.config.expiry);
+        let clients = self.sessions.values_mut();
+        clients.for_each(|client| client.deadline = client.deadline.max(deadline));
+    }
+
+    /// The inputs that end those not heard from for too long.
+    pub(super) fn expired(&mut self, now: Nanos) -> Vec<Input> {
+        let late = self
+            .sessions
+            .iter_mut()
+            .filter(|(_, client)| client.deadline <= now);
+        let inputs = late.map(|(session, client)| {
+            client.deadline = Nanos::MAX;
+            Input::SessionClose {
+                session: *session,
+                after: 0,
+                reason: CloseReason::Expired,
+            }
+        });
+        inputs.collect()
+    }
+
+    /// Why a session fails, to be told when it has ended. Gives whether it is there.
+    pub(super) fn failed(&mut self, session: SessionId, failure: Failure) {
+        if let Some(client) = self.sessions.get_mut(&session) {
+            client.failure.get_or_insert(failure);
+        }
+    }
+
+    /// A session is no more: its queue, and whoever waits for its end, are told.
+    pub(super) fn ended(
+        &mut self,
+        session: SessionId,
+        cause: EndCause,
+        voice: &Voice,
+        cx: &mut Context<'_>,
+    ) {
+        let Some(client) = self.sessions.remove(&session) else {
+            return;
+        };
+        if let Some(nonce) = client.nonce {
+            self.requests.remove(&(client.tenant.clone(), nonce));
+        }
+        let failure = client.failure.unwrap_or_else(|| failure(cause));
+        if client.opening.is_some() {
+            // Its client never had it: another worker may take what it asks for.
+            let refusal = match cause {
+                EndCause::Lost => Failure::new(Code::NoWorker, "the worker chosen for it is gone"),
+                EndCause::Closed(_) => failure.clone(),
+            };
+            refuse(client.reply.as_ref(), refusal, voice, cx.actions);
+        }
+        for reply in &client.replies {
+            voice.ended(Ok(reply), 0, &failure, cx.actions);
+        }
+        self.ended.insert(session, failure.clone());
+        self.ended_order.push_back(session);
+        if self.ended_order.len() > REMEMBERED
+            && let Some(oldest) = self.ended_order.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        cx.actions.push(Action::QueueEnd { session, failure });
+    }
+}
+
+impl Client {
+    fn new(tenant: Tenant, incarnation: Incarnation, cx: &Context<'_>) -> Self {
+        Self {
+            tenant,
+            incarnation,
+            connection: None,
+            deadline: cx.now.saturating_add(cx.config.expiry),
+            asked: false,
+            replies: Vec::new(),
+            failure: None,
+            nonce: None,
+            opened: None,
+            opening: None,
+            reply: None,
+        }
+    }
+
+    /// Answers the open request.
+    fn answer(&self, voice: &Voice, actions: &mut Vec<Action>) {
+        if let Some(reply) = &self.reply {
+            let answer = OpenAnswer {
+                v: WIRE_VERSION,
+                opened: self.opened.clone(),
+                failure: None,
+            };
+            voice.publish(reply.clone(), encode(&answer), actions);
+        }
+    }
+}
+
+/// What a client is told of its session's end.
+fn failure(cause: EndCause) -> Failure {
+    let (code, detail) = match cause {
+        EndCause::Lost => (Code::DeviceLost, "the worker that held the session is gone"),
+        EndCause::Closed(CloseReason::Asked) => (Code::SessionGone, "closed as asked"),
+        EndCause::Closed(CloseReason::Expired) => {
+            (Code::Expired, "the client was not heard from for too long")
+        }
+        EndCause::Closed(CloseReason::Fault) => (Code::Device, "the session failed"),
+        EndCause::Closed(CloseReason::Killed) => (Code::Killed, "ended by an administrator"),
+    };
+    Failure::new(code, detail)
+}
+
+/// Answers an open request with a failure.
+fn refuse(reply: Option<&Arc<str>>, failure: Failure, voice: &Voice, actions: &mut Vec<Action>) {
+    if let Some(reply) = reply {
+        let answer = OpenAnswer {
+            v: WIRE_VERSION,
+            opened: None,
+            failure: Some(failure),
+        };
+        voice.publish(reply.clone(), encode(&answer), actions);
+    }
+}

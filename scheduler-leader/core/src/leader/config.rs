@@ -1,0 +1,82 @@
+//! Every duration and bound of the leader's protocol in one place.
+
+use bus_schemas::Tenant;
+
+/// Monotonic nanoseconds, handed in by the shell.
+pub type Nanos = u64;
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+
+/// How the leader's protocol behaves. All durations in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The cluster's name.
+    pub cluster: Tenant,
+    /// Between two heartbeats of the leader.
+    pub beat: Nanos,
+    /// A leader not heard from for so long is dead.
+    pub silence: Nanos,
+    /// Between two renewals of the lease. Its TTL, 2 s, is the shell's.
+    pub renew: Nanos,
+    /// Before a lease operation that failed is tried again.
+    pub lease_retry: Nanos,
+    /// Before a seal without an answer is sent again.
+    pub seal_retry: Nanos,
+    /// Before unaccepted grants are sent again.
+    pub order_retry: Nanos,
+    /// An order without grants (what is recorded, which reports are here) waits so long for one
+    /// with grants.
+    pub order_linger: Nanos,
+    /// A worker not heard from for so long is lost.
+    pub worker_silence: Nanos,
+    /// After the bus came back, nobody is declared lost or expired for so long.
+    pub grace: Nanos,
+    /// A leader or candidate that itself stood still for so long treats that as the bus having
+    /// been away: it heard nobody meanwhile.
+    pub stall: Nanos,
+    /// A session lives so long after its client's connection closed.
+    pub connection_lost: Nanos,
+    /// A session lives so long without a sign of its client.
+    pub expiry: Nanos,
+    /// An open request waits so long for a worker.
+    pub open_wait: Nanos,
+    /// The period of ticks while anything is happening.
+    pub tick: Nanos,
+    /// Between two profile versions at least.
+    pub learn: Nanos,
+    /// A record block is sent when its first input is so old.
+    pub record_linger: Nanos,
+    /// Bytes of record not yet acknowledged; above it inputs go unrecorded and a gap is counted.
+    pub record_bytes: usize,
+    /// A leader told to leave waits so long for its record.
+    pub leave: Nanos,
+}
+
+impl Config {
+    /// The defaults of `ARCHITECTURE.md`, for a cluster.
+    #[must_use]
+    pub fn new(cluster: Tenant) -> Self {
+        Self {
+            cluster,
+            beat: 25 * MS,
+            silence: 300 * MS,
+            renew: 500 * MS,
+            lease_retry: 50 * MS,
+            seal_retry: 20 * MS,
+            order_retry: 5 * MS,
+            order_linger: 2 * MS,
+            worker_silence: 3 * SECOND,
+            grace: 3 * SECOND,
+            stall: 500 * MS,
+            connection_lost: 10 * SECOND,
+            expiry: 60 * SECOND,
+            open_wait: 3 * SECOND,
+            tick: 10 * MS,
+            learn: SECOND,
+            record_linger: 20 * MS,
+            record_bytes: 16 << 20,
+            leave: 2 * SECOND,
+        }
+    }
+}

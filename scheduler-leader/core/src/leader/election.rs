@@ -1,0 +1,258 @@
+//! Who leads, as one candidate knows it, and what it does about the lease.
+
+use bus_schemas::{Epoch, LeaderBeat, LeaderId};
+
+use super::config::{Config, Nanos};
+use super::event::{Action, Lease};
+
+/// The lease operation that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Read,
+    Write(Lease),
+}
+
+/// What became of the lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Nothing that concerns the role.
+    None,
+    /// A campaign was won.
+    Won(Lease),
+    /// The lease is somebody else's.
+    Lost,
+}
+
+/// One candidate's view.
+#[derive(Debug)]
+pub(super) struct Election {
+    id: LeaderId,
+    lease: Option<Lease>,
+    revision: u64,
+    /// `lease` and `revision` were read and not doubted since.
+    read: bool,
+    pending: Option<Pending>,
+    retry_at: Nanos,
+    /// The leader as last heard of.
+    leader: Option<Lease>,
+    /// When it was last heard.
+    heard_at: Nanos,
+    /// It is known to be dead or leaving, or there is none.
+    gone: bool,
+    /// The highest epoch anybody named.
+    highest: Epoch,
+    renew_at: Nanos,
+    /// Since when it is known that somebody has to lead.
+    noticed_at: Option<Nanos>,
+}
+
+impl Election {
+    pub(super) fn new(id: LeaderId) -> Self {
+        Self {
+            id,
+            lease: None,
+            revision: 0,
+            read: false,
+            pending: None,
+            retry_at: 0,
+            leader: None,
+            heard_at: 0,
+            gone: false,
+            highest: 0,
+            renew_at: 0,
+            noticed_at: None,
+        }
+    }
+
+    /// Our connection is up: nobody is silent before now.
+    pub(super) fn connected(&mut self, now: Nanos) {
+        self.heard_at = now;
+        self.read = false;
+        self.retry_at = now;
+    }
+
+    /// Somebody named an epoch.
+    pub(super) fn saw(&mut self, epoch: Epoch) {
+        self.highest = self.highest.max(epoch);
+    }
+
+    /// A heartbeat of another leader.
+    pub(super) fn beat(&mut self, now: Nanos, beat: &LeaderBeat) {
+        self.saw(beat.epoch);
+        if self.leader.is_none_or(|leader| beat.epoch >= leader.epoch) {
+            self.leader = Some(Lease {
+                epoch: beat.epoch,
+                leader: beat.leader,
+            });
+            self.heard_at = now;
+            self.gone = beat.leaving;
+        }
+    }
+
+    /// A leader's connection was closed.
+    pub(super) fn closed(&mut self, id: LeaderId) {
+        let leader = self.leader.or(self.lease);
+        self.gone |= leader.is_some_and(|leader| leader.leader == id);
+    }
+
+    /// Our reign over: from now on somebody else leads, or has to be found.
+    pub(super) fn dethroned(&mut self, now: Nanos) {
+        self.leader = None;
+        self.gone = false;
+        self.heard_at = now;
+        self.read = false;
+    }
+
+    /// Our reign is to be followed by another of ours at once.
+    pub(super) fn succeed_self(&mut self) {
+        self.gone = true;
+    }
+
+    /// Since when it is known that somebody has to lead, if somebody has.
+    pub(super) fn noticed_at(&self) -> Option<Nanos> {
+        self.noticed_at
+    }
+
+    fn is_due(&self, now: Nanos, config: &Config) -> bool {
+        self.gone || now >= self.heard_at.saturating_add(config.silence)
+    }
+
+    /// As a candidate: reads the lease, or campaigns, if it is time.
+    pub(super) fn campaign(&mut self, now: Nanos, config: &Config, actions: &mut Vec<Action>) {
+        if !self.is_due(now, config) {
+            self.noticed_at = None;
+        } else if self.noticed_at.is_none() {
+            self.noticed_at = Some(now);
+        }
+        if self.pending.is_some() || now < self.retry_at {
+            return;
+        }
+        if !self.read {
+            self.pending = Some(Pending::Read);
+            actions.push(Action::ReadLease);
+        } else if self.is_due(now, config) {
+            let replaced = self.lease.map_or(0, |lease| lease.epoch);
+            let lease = Lease {
+                epoch: replaced.max(self.highest) + 1,
+                leader: self.id,
+            };
+            self.write(lease, actions);
+        }
+    }
+
+    /// As the leader: renews the lease, if it is time.
+    pub(super) fn renew(&mut self, now: Nanos, ours: Lease, actions: &mut Vec<Action>) {
+        if self.pending.is_some() || now < self.retry_at.max(self.renew_at) {
+            return;
+        }
+        if self.read {
+            self.write(ours, actions);
+        } else {
+            self.pending = Some(Pending::Read);
+            actions.push(Action::ReadLease);
+        }
+    }
+
+    /// When [`Self::campaign`] (as a candidate) or [`Self::renew`] (as the leader) is due.
+    pub(super) fn deadline(&self, leading: bool, config: &Config) -> Option<Nanos> {
+        if self.pending.is_some() {
+            return None;
+        }
+        let due = match (leading, self.read) {
+            (true, _) => self.renew_at,
+            (false, false) => 0,
+            (false, true) if self.gone => 0,
+            (false, true) => self.heard_at.saturating_add(config.silence),
+        };
+        Some(due.max(self.retry_at))
+    }
+
+    fn write(&mut self, lease: Lease, actions: &mut Vec<Action>) {
+        self.pending = Some(Pending::Write(lease));
+        actions.push(Action::WriteLease {
+            lease,
+            expected: self.revision,
+        });
+    }
+
+    /// The lease was read, because we asked or by a watch. `ours` is what we hold, if we lead.
+    pub(super) fn was_read(
+        &mut self,
+        now: Nanos,
+        lease: Option<Lease>,
+        revision: u64,
+        ours: Option<Lease>,
+    ) -> Outcome {
+        let asked = self.pending == Some(Pending::Read);
+        if asked {
+            self.pending = None;
+        }
+        if let Some(Pending::Write(_)) = self.pending {
+            // Our write is under way: its answer says more than this.
+            return Outcome::None;
+        }
+        (self.lease, self.revision, self.read) = (lease, revision, true);
+        if let Some(lease) = lease {
+            self.saw(lease.epoch);
+        }
+        match ours {
+            None => {
+                self.judge(now, lease);
+                Outcome::None
+            }
+            // Nobody's, ours, or an old one come back with a store that lost its tail.
+            Some(ours) if lease.is_none_or(|lease| lease.epoch < ours.epoch || lease == ours) => {
+                if lease != Some(ours) {
+                    self.renew_at = now;
+                }
+                Outcome::None
+            }
+            Some(_) if asked => Outcome::Lost,
+            Some(_) => {
+                // Seen by the watch, which may be late: ask.
+                (self.read, self.renew_at) = (false, now);
+                Outcome::None
+            }
+        }
+    }
+
+    /// What a lease that was read says of who leads.
+    fn judge(&mut self, now: Nanos, lease: Option<Lease>) {
+        match lease {
+            // A write of ours whose answer was lost, or a reign of ours that ended: above it.
+            Some(lease) if lease.leader == self.id => self.gone = true,
+            Some(lease) if self.leader.is_none_or(|leader| lease.epoch > leader.epoch) => {
+                self.leader = Some(lease);
+                self.heard_at = now;
+                self.gone = false;
+            }
+            Some(_) => {}
+            // There is no leader at all, unless one is heard.
+            None => self.gone |= self.leader.is_none(),
+        }
+    }
+
+    pub(super) fn written(&mut self, now: Nanos, revision: u64, config: &Config) -> Outcome {
+        let Some(Pending::Write(lease)) = self.pending.take() else {
+            return Outcome::None;
+        };
+        (self.lease, self.revision, self.read) = (Some(lease), revision, true);
+        self.saw(lease.epoch);
+        self.renew_at = now.saturating_add(config.renew);
+        Outcome::Won(lease)
+    }
+
+    /// Somebody else wrote first, or our view was old: read again at once. Whoever won will be
+    /// heard, or will be found silent.
+    pub(super) fn conflict(&mut self, now: Nanos) {
+        self.pending = None;
+        self.read = false;
+        self.renew_at = now;
+    }
+
+    pub(super) fn unavailable(&mut self, now: Nanos, config: &Config) {
+        self.pending = None;
+        self.read = false;
+        self.retry_at = now.saturating_add(config.lease_retry);
+    }
+}

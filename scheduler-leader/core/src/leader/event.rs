@@ -1,0 +1,216 @@
+//! What the leader is told and what it answers.
+
+use std::sync::Arc;
+
+use bus_schemas::subject::LeaderSubject;
+use bus_schemas::{
+    ClusterSettings, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId, Tenant,
+    TenantSettings,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::input::Profile;
+
+/// The lease's value: KV entry `leader`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// Its leader.
+    pub leader: LeaderId,
+}
+
+/// What outlives a reign beside settings and tenants: KV entry `placement`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The epoch that wrote it: a writer of a lower one gives way.
+    pub epoch: Epoch,
+    /// The highest ordinal of each tenant.
+    pub ordinals: Vec<(Tenant, u64)>,
+    /// Incarnations declared lost, the latest last.
+    pub lost: Vec<Incarnation>,
+    /// Whether grants are held.
+    pub held: bool,
+}
+
+/// The state bucket as a candidate has read it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StateSnapshot {
+    /// Entry `settings`.
+    pub settings: ClusterSettings,
+    /// Entries `tenant.<name>`.
+    pub tenants: Vec<(Tenant, TenantSettings)>,
+    /// Entry `profile`.
+    pub profile: Profile,
+    /// Entry `placement`.
+    pub placement: Placement,
+}
+
+/// What the leader is told.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Our own connection to the bus is up (at first, or again).
+    Connected,
+    /// Our own connection is down.
+    Disconnected,
+    /// The broker says a connection of this name was closed.
+    ConnectionClosed(&'a str),
+    /// The lease as it is now: the answer to [`Action::ReadLease`], or unasked from a watch.
+    LeaseRead {
+        /// The value, if there is one.
+        lease: Option<Lease>,
+        /// What a compare-and-set must name; of a deletion's marker too; 0 if there is nothing.
+        revision: u64,
+    },
+    /// Our write of the lease was accepted.
+    LeaseWritten {
+        /// The new revision.
+        revision: u64,
+    },
+    /// Our write was refused: the entry has another revision.
+    LeaseConflict,
+    /// The store did not answer a read or a write. The write may have been carried out.
+    LeaseUnavailable,
+    /// The state bucket was read. Needed once before a candidate campaigns; may come again.
+    State(&'a StateSnapshot),
+    /// An administrator changed the settings.
+    Settings(&'a ClusterSettings),
+    /// An administrator changed or removed a tenant.
+    TenantSet(&'a Tenant, Option<&'a TenantSettings>),
+    /// A message on a subject of ours, but for intents, which go to a [`crate::KernelQueue`].
+    Message {
+        /// The subject.
+        subject: &'a LeaderSubject,
+        /// Where an answer goes.
+        reply: Option<&'a str>,
+        /// The message.
+        bytes: &'a [u8],
+    },
+    /// A worker's answer to a seal, on our inbox.
+    SealReply {
+        /// The worker.
+        incarnation: Incarnation,
+        /// The message.
+        bytes: &'a [u8],
+    },
+    /// The next ops of a session, without a gap, from its kernel queue.
+    Intent {
+        /// The session.
+        session: SessionId,
+        /// Number of the first op.
+        first: OpNumber,
+        /// What they cost.
+        runs: Vec<CostRun>,
+    },
+    /// The stream acknowledged a block.
+    Recorded {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Its number.
+        number: u64,
+    },
+    /// Hand over and go (SIGTERM).
+    Leave,
+    /// Time has passed: due at [`crate::Leader::deadline`].
+    Timer,
+}
+
+/// Why a reign ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReignEnd {
+    /// Another leader holds the lease.
+    Lease,
+    /// A worker, or another leader's heartbeat, named a higher epoch or another leader of ours.
+    Fenced {
+        /// That epoch.
+        epoch: Epoch,
+    },
+    /// The record had a gap and can be taken up again: a new reign begins with a checkpoint.
+    RecordGap,
+    /// We were told to leave.
+    Left,
+}
+
+/// What the leader wants done. Nothing here waits for anything: every answer is an [`Event`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Publish a message.
+    Publish {
+        /// Where.
+        subject: Arc<str>,
+        /// Where an answer is to go.
+        reply: Option<Arc<str>>,
+        /// The message.
+        bytes: Vec<u8>,
+    },
+    /// Read the lease; answered by `LeaseRead` or `LeaseUnavailable`.
+    ReadLease,
+    /// Write the lease if its revision is `expected`; answered by `LeaseWritten`,
+    /// `LeaseConflict` or `LeaseUnavailable`. One at a time.
+    WriteLease {
+        /// The value.
+        lease: Lease,
+        /// The revision it replaces, 0 for none.
+        expected: u64,
+    },
+    /// Append a block to the record, in order, with message id `<epoch>.<number>`, until it is
+    /// acknowledged by `Recorded` or the reign ends.
+    Append {
+        /// The epoch.
+        epoch: Epoch,
+        /// The block's number in it, from 1.
+        number: u64,
+        /// The block.
+        bytes: Vec<u8>,
+    },
+    /// Keep the placement, unless a higher epoch wrote it.
+    WritePlacement(Placement),
+    /// Keep the profile, unless a higher epoch (named here) wrote it.
+    WriteProfile {
+        /// Our epoch.
+        epoch: Epoch,
+        /// The whole profile.
+        profile: Profile,
+    },
+    /// A session needs a kernel queue.
+    QueueOpen {
+        /// The session.
+        session: SessionId,
+        /// Its tenant.
+        tenant: Tenant,
+        /// Our epoch.
+        epoch: Epoch,
+        /// Ops that need no intent any more.
+        queued: OpNumber,
+    },
+    /// Ops of a session were granted or are done.
+    QueueProgress {
+        /// The session.
+        session: SessionId,
+        /// Ops granted, as of now.
+        granted: OpNumber,
+        /// Ops done.
+        done: OpNumber,
+    },
+    /// A session has ended: its queue tells the client and goes.
+    QueueEnd {
+        /// The session.
+        session: SessionId,
+        /// Why.
+        failure: Failure,
+    },
+    /// We lead from now on.
+    ReignBegan {
+        /// The epoch.
+        epoch: Epoch,
+    },
+    /// We lead no more: all queues go.
+    ReignEnded {
+        /// The epoch that ended.
+        epoch: Epoch,
+        /// Why.
+        why: ReignEnd,
+    },
+    /// Handed over: the process may end.
+    Left,
+}

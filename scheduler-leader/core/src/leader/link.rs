@@ -1,0 +1,219 @@
+//! The order as it goes to one worker: sent, sent again, acknowledged.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bus_schemas::{
+    Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, SealAnswer,
+    WIRE_VERSION, encode, limits,
+};
+
+use super::config::{Config, Nanos};
+use super::event::Action;
+use super::voice::Voice;
+
+/// Grants unaccepted by a worker that is away are sent again this many times more slowly at most.
+const PATIENCE: u32 = 6;
+
+/// A grant on its way.
+#[derive(Debug)]
+struct Sending {
+    grant: Grant,
+    open: Option<Box<OpenGrant>>,
+}
+
+/// One worker's side of the order.
+#[derive(Debug)]
+pub(super) struct Link {
+    subject: Arc<str>,
+    pub(super) sealed: bool,
+    /// When to ask it again to seal.
+    seal_at: Nanos,
+    /// Granted and not accepted, from `accepted + 1` on.
+    sending: VecDeque<Sending>,
+    pub(super) accepted: GpuPosition,
+    pub(super) chain: Chain,
+    sent: GpuPosition,
+    /// When to send again what is not accepted, and how often that was done in vain.
+    retry_at: Nanos,
+    retries: u32,
+    /// Reports received without a gap.
+    reports: u64,
+    /// When to say what is recorded and received, if nothing else is said before.
+    tell_at: Option<Nanos>,
+    told: InputNumber,
+    /// The last input that a grant which the worker has names.
+    input: InputNumber,
+}
+
+impl Link {
+    pub(super) fn new(subject: Arc<str>, now: Nanos) -> Self {
+        Self {
+            subject,
+            sealed: false,
+            seal_at: now,
+            sending: VecDeque::new(),
+            accepted: 0,
+            chain: Chain::default(),
+            sent: 0,
+            retry_at: 0,
+            retries: 0,
+            reports: 0,
+            tell_at: None,
+            told: 0,
+            input: 0,
+        }
+    }
+
+    /// Whether it is to be asked to seal, now; the next time is then later.
+    pub(super) fn wants_seal(&mut self, now: Nanos, config: &Config) -> bool {
+        let due = !self.sealed && now >= self.seal_at;
+        if due {
+            self.seal_at = now.saturating_add(config.seal_retry);
+        }
+        due
+    }
+
+    pub(super) fn seal(&mut self, answer: &SealAnswer) {
+        self.sealed = true;
+        self.accepted = answer.position;
+        self.sent = answer.position;
+        self.chain = answer.chain;
+        self.reports = answer.reports;
+    }
+
+    /// Takes the next grant.
+    pub(super) fn push(&mut self, grant: Grant, open: Option<Box<OpenGrant>>) {
+        self.sending.push_back(Sending { grant, open });
+    }
+
+    /// The worker accepted through here.
+    pub(super) fn accept(
+        &mut self,
+        now: Nanos,
+        accepted: GpuPosition,
+        chain: Chain,
+        config: &Config,
+    ) {
+        let new = accepted.saturating_sub(self.accepted);
+        if new == 0 || new > self.sending.len() as u64 {
+            return;
+        }
+        for gone in self.sending.drain(..new as usize) {
+            self.input = gone.grant.input;
+        }
+        self.accepted = accepted;
+        self.chain = chain;
+        self.sent = self.sent.max(accepted);
+        self.retries = 0;
+        self.retry_at = now.saturating_add(config.order_retry);
+    }
+
+    /// The reports that are new; none if some before them are missing.
+    pub(super) fn new_reports(
+        &mut self,
+        now: Nanos,
+        first: u64,
+        reports: &Column<'_, DoneReport>,
+        config: &Config,
+    ) -> Vec<DoneReport> {
+        if reports.is_empty() {
+            return Vec::new();
+        }
+        self.tell(now.saturating_add(config.order_linger));
+        let Some(old) = (self.reports + 1).checked_sub(first) else {
+            return Vec::new();
+        };
+        let old = usize::try_from(old).unwrap_or(usize::MAX);
+        let new: Vec<_> = reports.iter().skip(old).collect();
+        self.reports += new.len() as u64;
+        new
+    }
+
+    /// More is recorded: the worker is told, if it keeps grants for that.
+    pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, config: &Config) {
+        if self.sealed && self.told < self.input.min(recorded) {
+            self.tell(now.saturating_add(config.record_linger));
+        }
+    }
+
+    fn tell(&mut self, at: Nanos) {
+        self.tell_at = Some(self.tell_at.map_or(at, |before| before.min(at)));
+    }
+
+    /// Sends what is new or due.
+    pub(super) fn flush(
+        &mut self,
+        now: Nanos,
+        recorded: InputNumber,
+        voice: &Voice,
+        config: &Config,
+        actions: &mut Vec<Action>,
+    ) {
+        if !self.sealed {
+            return;
+        }
+        if self.sent > self.accepted && now >= self.retry_at {
+            self.sent = self.accepted;
+            self.retries = (self.retries + 1).min(PATIENCE);
+            self.wait(now, config);
+            self.send_next(recorded, voice, actions);
+        }
+        while self.sent - self.accepted < self.sending.len() as u64 && self.retries == 0 {
+            if self.sent == self.accepted {
+                self.wait(now, config);
+            }
+            self.send_next(recorded, voice, actions);
+        }
+        if self.tell_at.is_some_and(|at| now >= at) {
+            self.send_range(0, 0, recorded, voice, actions);
+        }
+    }
+
+    fn wait(&mut self, now: Nanos, config: &Config) {
+        self.retry_at = now.saturating_add(config.order_retry << self.retries);
+    }
+
+    /// Sends as many grants behind `sent` as one message holds.
+    fn send_next(&mut self, recorded: InputNumber, voice: &Voice, actions: &mut Vec<Action>) {
+        let skip = (self.sent - self.accepted) as usize;
+        let count = (self.sending.len() - skip).min(limits::ORDER_GRANTS);
+        self.send_range(skip, count, recorded, voice, actions);
+        self.sent += count as u64;
+    }
+
+    fn send_range(
+        &mut self,
+        skip: usize,
+        count: usize,
+        recorded: InputNumber,
+        voice: &Voice,
+        actions: &mut Vec<Action>,
+    ) {
+        let sending = self.sending.range(skip..skip + count);
+        let opens = sending
+            .clone()
+            .filter_map(|sending| sending.open.as_deref().cloned());
+        let mut packed = Vec::with_capacity(count * 72);
+        let order = Order {
+            v: WIRE_VERSION,
+            epoch: voice.epoch,
+            leader: voice.leader,
+            first: self.sent + 1,
+            recorded,
+            reports: self.reports,
+            grants: Column::pack(sending.map(|sending| &sending.grant), &mut packed),
+            opens: opens.collect(),
+        };
+        voice.publish(self.subject.clone(), encode(&order), actions);
+        (self.tell_at, self.told) = (None, recorded);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        if !self.sealed {
+            return Some(self.seal_at);
+        }
+        let retry = (self.sent > self.accepted).then_some(self.retry_at);
+        retry.into_iter().chain(self.tell_at).min()
+    }
+}

@@ -1,0 +1,280 @@
+//! What a leader hears in its reign.
+
+use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
+use bus_schemas::{
+    Alive, CloseRequest, Done, Failure, Hold, Incarnation, LeaderBeat, Measured, OpenAnswer,
+    OpenRequest, Refusal, SessionId, Status, StatusRequest, Tenant, TenantStatus, WIRE_VERSION,
+    WorkerBeat, WorkerStatus, decode, encode,
+};
+
+use super::event::ReignEnd;
+use super::reign::{Context, Reign};
+use crate::input::{Input, Rows};
+
+impl Reign {
+    /// A message that a leader hears.
+    pub(super) fn message(
+        &mut self,
+        subject: &LeaderSubject,
+        reply: Option<&str>,
+        bytes: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Option<ReignEnd> {
+        match subject {
+            LeaderSubject::Tenant(tenant, what) => self.tenant(tenant, *what, reply, bytes, cx),
+            LeaderSubject::Done(worker) => return self.done(*worker, bytes, cx),
+            LeaderSubject::WorkerBeat(worker) => {
+                let beat: WorkerBeat = decode(bytes).ok()?;
+                if beat.epoch >= self.voice.epoch
+                    && let Some(end) = self.refused(beat.epoch, beat.leader)
+                {
+                    return Some(end);
+                }
+                self.meet(*worker, cx);
+            }
+            LeaderSubject::Refusal(_) => {
+                let refusal: Refusal = decode(bytes).ok()?;
+                return self.refused(refusal.epoch, refusal.leader);
+            }
+            LeaderSubject::Measured(worker) => {
+                let measured: Measured = decode(bytes).ok()?;
+                if self.learning {
+                    self.learner.measured(*worker, &measured);
+                }
+            }
+            LeaderSubject::LeaderBeat => {
+                let beat: LeaderBeat = decode(bytes).ok()?;
+                return (beat.epoch > self.voice.epoch)
+                    .then_some(ReignEnd::Fenced { epoch: beat.epoch });
+            }
+            LeaderSubject::Admin(verb) => self.admin(*verb, reply, bytes, cx),
+        }
+        None
+    }
+
+    /// Whether every worker heard of is sealed, and time enough has passed to hear of all.
+    fn is_settled(&self, cx: &Context<'_>) -> bool {
+        let sealed = self.links.values().all(|link| link.sealed);
+        let since = self.began.max(cx.connected_at);
+        sealed && cx.now >= since.saturating_add(cx.config.worker_silence)
+    }
+
+    fn tenant(
+        &mut self,
+        tenant: &Tenant,
+        what: ToLeader,
+        reply: Option<&str>,
+        bytes: &[u8],
+        cx: &mut Context<'_>,
+    ) {
+        let settled = self.is_settled(cx);
+        let reply = reply.filter(|reply| self.voice.subjects.is_heard_by(tenant, reply));
+        match what {
+            ToLeader::Open => match decode::<OpenRequest>(bytes) {
+                Ok(request) => {
+                    let workers = !self.order.workers().is_empty();
+                    let clients = &mut self.clients;
+                    let input = clients.open(tenant, request, reply, workers, &self.voice, cx);
+                    self.feed_some(input, cx);
+                }
+                Err(error) => self.refuse_open(reply, error.into(), cx),
+            },
+            ToLeader::Close => match decode::<CloseRequest>(bytes) {
+                Ok(request) => self.close(Some(tenant), &request, reply, cx),
+                Err(error) => self.refuse_close(reply, error.into(), cx),
+            },
+            ToLeader::Alive => {
+                if let Ok(alive) = decode::<Alive>(bytes) {
+                    self.clients.alive(tenant, &alive, settled, &self.voice, cx);
+                }
+            }
+            ToLeader::Intent(session) => self.stray_intent(tenant, session, settled, cx),
+        }
+    }
+
+    /// An intent of a session that has no queue.
+    fn stray_intent(
+        &mut self,
+        tenant: &Tenant,
+        session: SessionId,
+        settled: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let to = Err((tenant, session));
+        let (voice, actions) = (&self.voice, &mut *cx.actions);
+        self.clients.tell_gone(to, session, settled, voice, actions);
+    }
+
+    fn refuse_open(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {
+        if let Some(reply) = reply {
+            let answer = OpenAnswer {
+                v: WIRE_VERSION,
+                opened: None,
+                failure: Some(failure),
+            };
+            self.voice
+                .publish(reply.into(), encode(&answer), cx.actions);
+        }
+    }
+
+    fn refuse_close(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {
+        if let Some(reply) = reply {
+            self.voice.ended(Ok(&reply.into()), 0, &failure, cx.actions);
+        }
+    }
+
+    fn close(
+        &mut self,
+        tenant: Option<&Tenant>,
+        request: &CloseRequest,
+        reply: Option<&str>,
+        cx: &mut Context<'_>,
+    ) {
+        let settled = self.is_settled(cx);
+        let (voice, actions) = (&self.voice, &mut *cx.actions);
+        let input = self
+            .clients
+            .close(tenant, request, reply, settled, voice, actions);
+        self.feed_some(input, cx);
+    }
+
+    fn feed_some(&mut self, input: Option<Input>, cx: &mut Context<'_>) {
+        if let Some(input) = input {
+            self.feed(input, cx);
+        }
+    }
+
+    /// What a worker accepted and did.
+    fn done(
+        &mut self,
+        worker: Incarnation,
+        bytes: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Option<ReignEnd> {
+        let done: Done<'_> = decode(bytes).ok()?;
+        if done.epoch > self.voice.epoch {
+            return Some(ReignEnd::Fenced { epoch: done.epoch });
+        }
+        cx.members.heard(cx.now, worker);
+        let link = self.links.get_mut(&worker)?;
+        if !link.sealed || done.epoch != self.voice.epoch {
+            return None;
+        }
+        link.accept(cx.now, done.accepted, done.chain, cx.config);
+        let reports = link.new_reports(cx.now, done.first, &done.reports, cx.config);
+        self.clients.accepted(worker, link, &self.voice, cx.actions);
+        if !reports.is_empty() {
+            self.moved
+                .extend(reports.iter().map(|report| report.session));
+            self.feed(
+                Input::Done {
+                    incarnation: worker,
+                    reports: Rows(reports),
+                },
+                cx,
+            );
+        }
+        self.received(worker, &done, cx);
+        self.faults(worker, done.faults, cx);
+        None
+    }
+
+    /// What the worker has of doubted sessions, where that is news.
+    fn received(&mut self, worker: Incarnation, done: &Done<'_>, cx: &mut Context<'_>) {
+        for row in done.received.iter() {
+            let session = self.order.session(row.session);
+            let doubted = session.is_some_and(|session| {
+                session.incarnation == worker && session.doubted && row.received > session.received
+            });
+            if doubted {
+                let (session, received) = (row.session, row.received);
+                self.feed(Input::Received { session, received }, cx);
+            }
+        }
+    }
+
+    fn faults(
+        &mut self,
+        worker: Incarnation,
+        faults: Vec<bus_schemas::SessionFault>,
+        cx: &mut Context<'_>,
+    ) {
+        for fault in faults {
+            let session = self.order.session(fault.session);
+            if session.is_some_and(|session| session.incarnation == worker && !session.closing) {
+                let (session, op, code) = (fault.session, fault.op, fault.failure.code);
+                self.clients.failed(session, fault.failure);
+                self.feed(Input::Fault { session, op, code }, cx);
+            }
+        }
+    }
+
+    fn admin(&mut self, verb: Admin, reply: Option<&str>, bytes: &[u8], cx: &mut Context<'_>) {
+        match verb {
+            Admin::Status if decode::<StatusRequest>(bytes).is_ok() => {}
+            Admin::Status => return,
+            Admin::Hold => match decode::<Hold>(bytes) {
+                Ok(hold) => self.hold(hold.held, cx),
+                Err(_) => return,
+            },
+            Admin::Kill => {
+                match decode::<CloseRequest>(bytes) {
+                    Ok(request) => self.close(None, &request, reply, cx),
+                    Err(error) => self.refuse_close(reply, error.into(), cx),
+                }
+                return;
+            }
+        }
+        if let Some(reply) = reply {
+            let status = encode(&self.status(cx));
+            self.voice.publish(reply.into(), status, cx.actions);
+        }
+    }
+
+    /// How the cluster is.
+    fn status(&self, cx: &Context<'_>) -> Status {
+        let worker = |view: crate::order::WorkerView| {
+            let member = cx.members.get(view.incarnation);
+            let link = self.links.get(&view.incarnation);
+            WorkerStatus {
+                incarnation: view.incarnation,
+                gpu: view.gpu,
+                device: member
+                    .map(|member| member.device.clone())
+                    .unwrap_or_default(),
+                sessions: view.sessions,
+                granted: view.granted,
+                accepted: link.map_or(0, |link| link.accepted),
+                chain: link.map(|link| link.chain).unwrap_or_default(),
+                outstanding_ns: view.outstanding_ns.iter().sum(),
+                lost: false,
+            }
+        };
+        let tenant = |view: crate::order::TenantView| {
+            let settings = view.settings?;
+            Some(TenantStatus {
+                tenant: view.tenant,
+                settings,
+                sessions: view.sessions,
+                queued: view.queued,
+                granted: view.granted,
+            })
+        };
+        Status {
+            v: WIRE_VERSION,
+            epoch: self.voice.epoch,
+            leader: self.voice.leader,
+            input: self.order.input(),
+            recorded: self.recorder.recorded(),
+            global: self.order.global(),
+            held: self.order.held(),
+            workers: self.order.workers().into_iter().map(worker).collect(),
+            tenants: self
+                .order
+                .tenants()
+                .into_iter()
+                .filter_map(tenant)
+                .collect(),
+        }
+    }
+}

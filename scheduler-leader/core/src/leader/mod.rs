@@ -1,0 +1,408 @@
+//! The leader's protocol: a state machine over bus, lease, record and time.
+
+mod clients;
+mod config;
+mod election;
+mod event;
+mod learning;
+mod link;
+mod members;
+mod messages;
+mod record;
+mod reign;
+mod voice;
+
+pub use config::{Config, Nanos};
+pub use event::{Action, Event, Lease, Placement, ReignEnd, StateSnapshot};
+
+pub(crate) use record::Block;
+
+use bus_schemas::subject::{ConnectionName, LeaderSubject, Subjects};
+use bus_schemas::{
+    Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, Tenant, TenantSettings,
+    WorkerBeat, decode,
+};
+
+use crate::input::Input;
+use crate::order::Order;
+use election::{Election, Outcome};
+use members::Members;
+use reign::{Context, Reign};
+
+/// The protocol core of one leader candidate.
+#[derive(Debug)]
+pub struct Leader {
+    config: Config,
+    id: LeaderId,
+    subjects: Subjects,
+    election: Election,
+    members: Members,
+    state: Option<StateSnapshot>,
+    /// Since when our connection is up, if it is.
+    connected_at: Option<Nanos>,
+    reign: Option<Box<Reign>>,
+    /// When it was last told anything.
+    last: Nanos,
+    /// Told to leave: no campaign any more.
+    leaving: bool,
+}
+
+impl Leader {
+    /// A candidate. It does nothing before [`Event::Connected`] and [`Event::State`].
+    #[must_use]
+    pub fn new(config: Config, id: LeaderId) -> Self {
+        let subjects = Subjects::new(&config.cluster);
+        Self {
+            config,
+            id,
+            subjects,
+            election: Election::new(id),
+            members: Members::default(),
+            state: None,
+            connected_at: None,
+            reign: None,
+            last: 0,
+            leaving: false,
+        }
+    }
+
+    /// Tells it something.
+    pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
+        let stood_still = now.saturating_sub(self.last) >= self.config.stall;
+        self.last = now;
+        if stood_still && self.connected_at.is_some() && self.deadline().is_some() {
+            self.connected(now, actions);
+        }
+        match event {
+            Event::Connected => self.connected(now, actions),
+            Event::Disconnected => self.disconnected(),
+            Event::ConnectionClosed(name) => self.connection_closed(now, name, actions),
+            Event::LeaseRead { lease, revision } => {
+                let ours = self.ours();
+                let outcome = self.election.was_read(now, lease, revision, ours);
+                self.outcome(now, outcome, actions);
+            }
+            Event::LeaseWritten { revision } => {
+                let outcome = self.election.written(now, revision, &self.config);
+                self.outcome(now, outcome, actions);
+            }
+            Event::LeaseConflict => self.election.conflict(now),
+            Event::LeaseUnavailable => self.election.unavailable(now, &self.config),
+            Event::State(state) => self.set_state(now, state, actions),
+            Event::Settings(settings) => {
+                self.change(now, Input::Settings(settings.clone()), actions);
+            }
+            Event::TenantSet(tenant, settings) => {
+                let (tenant, settings) = (tenant.clone(), settings.cloned());
+                self.change(now, Input::TenantSet { tenant, settings }, actions);
+            }
+            Event::Message {
+                subject,
+                reply,
+                bytes,
+            } => self.message(now, subject, reply, bytes, actions),
+            Event::SealReply { incarnation, bytes } => {
+                self.reign_with(now, actions, |reign, cx| {
+                    reign.seal_reply(incarnation, bytes, cx)
+                });
+            }
+            Event::Intent {
+                session,
+                first,
+                runs,
+            } => self.reign_with(now, actions, |reign, cx| {
+                reign.intent(session, first, runs, cx);
+                None
+            }),
+            Event::Recorded { epoch, number } => self.reign_with(now, actions, |reign, cx| {
+                if reign.voice.epoch == epoch {
+                    reign.recorded(number, cx);
+                }
+                None
+            }),
+            Event::Leave => self.leave(now, actions),
+            Event::Timer => {}
+        }
+        self.step(now, actions);
+    }
+
+    /// Does what is due, whatever was told.
+    fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        if let Some(ours) = self.ours() {
+            if self.connected_at.is_some() {
+                self.election.renew(now, ours, actions);
+            }
+            self.reign_with(now, actions, |reign, cx| reign.step(cx));
+        }
+        let candidate = self.reign.is_none() && !self.leaving && self.state.is_some();
+        if candidate && self.connected_at.is_some() {
+            self.election.campaign(now, &self.config, actions);
+        }
+    }
+
+    /// Does something with the reign, if there is one, and ends it if that says so.
+    fn reign_with(
+        &mut self,
+        now: Nanos,
+        actions: &mut Vec<Action>,
+        act: impl FnOnce(&mut Reign, &mut Context<'_>) -> Option<ReignEnd>,
+    ) {
+        let Some(reign) = &mut self.reign else {
+            return;
+        };
+        let mut cx = Context {
+            now,
+            config: &self.config,
+            members: &mut self.members,
+            connected_at: self.connected_at.unwrap_or(now),
+            actions,
+        };
+        if let Some(why) = act(reign, &mut cx) {
+            self.end_reign(now, why, actions);
+        }
+    }
+
+    fn end_reign(&mut self, now: Nanos, why: ReignEnd, actions: &mut Vec<Action>) {
+        let Some(reign) = self.reign.take() else {
+            return;
+        };
+        self.election.dethroned(now);
+        let epoch = reign.voice.epoch;
+        match why {
+            ReignEnd::Fenced { epoch } => self.election.saw(epoch),
+            ReignEnd::RecordGap => self.election.succeed_self(),
+            ReignEnd::Lease | ReignEnd::Left => {}
+        }
+        if let Some(state) = &mut self.state {
+            // What the store may not have yet, should we lead again.
+            state.placement = reign.placement.clone();
+            state.placement.ordinals = reign.order.ordinals();
+            state.profile = reign.learner.profile();
+        }
+        actions.push(Action::ReignEnded { epoch, why });
+        if self.leaving {
+            actions.push(Action::Left);
+        }
+    }
+
+    fn outcome(&mut self, now: Nanos, outcome: Outcome, actions: &mut Vec<Action>) {
+        match outcome {
+            Outcome::None => {}
+            Outcome::Lost => self.end_reign(now, ReignEnd::Lease, actions),
+            Outcome::Won(lease) => {
+                let wins = self.reign.is_none() && !self.leaving;
+                if let Some(state) = self.state.clone().filter(|_| wins) {
+                    let mut cx = Context {
+                        now,
+                        config: &self.config,
+                        members: &mut self.members,
+                        connected_at: self.connected_at.unwrap_or(now),
+                        actions,
+                    };
+                    let reign = Reign::new(lease.epoch, self.id, &state, &mut cx);
+                    self.reign = Some(Box::new(reign));
+                }
+            }
+        }
+    }
+
+    /// What we hold, if we lead.
+    fn ours(&self) -> Option<Lease> {
+        let epoch = self.epoch()?;
+        let leader = self.id;
+        Some(Lease { epoch, leader })
+    }
+
+    fn connected(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        self.connected_at = Some(now);
+        self.election.connected(now);
+        self.members.connected(now);
+        self.reign_with(now, actions, |reign, cx| {
+            reign.voice.connected = true;
+            reign.clients.connected(cx);
+            None
+        });
+    }
+
+    fn disconnected(&mut self) {
+        self.connected_at = None;
+        if let Some(reign) = &mut self.reign {
+            reign.voice.connected = false;
+        }
+    }
+
+    fn connection_closed(&mut self, now: Nanos, name: &str, actions: &mut Vec<Action>) {
+        match name.parse() {
+            Ok(ConnectionName::Leader(id)) => self.election.closed(id),
+            Ok(ConnectionName::Worker(worker)) => self.reign_with(now, actions, |reign, cx| {
+                reign.worker_closed(worker, cx);
+                None
+            }),
+            Err(_) => self.reign_with(now, actions, |reign, cx| {
+                reign.clients.connection_closed(name, cx);
+                None
+            }),
+        }
+    }
+
+    fn set_state(&mut self, now: Nanos, state: &StateSnapshot, actions: &mut Vec<Action>) {
+        self.election.saw(state.placement.epoch);
+        self.election.saw(state.placement.epoch);
+        let before = self.state.replace(state.clone());
+        if self.reign.is_none() {
+            return;
+        }
+        // The leader itself owns profile and placement; settings and tenants may have changed.
+        let before = before.unwrap_or_default();
+        if before.settings != state.settings {
+            self.change(now, Input::Settings(state.settings.clone()), actions);
+        }
+        for (tenant, settings) in &state.tenants {
+            let known = before.tenants.iter().find(|(name, _)| name == tenant);
+            if known.is_none_or(|(_, known)| known != settings) {
+                let (tenant, settings) = (tenant.clone(), Some(settings.clone()));
+                self.change(now, Input::TenantSet { tenant, settings }, actions);
+            }
+        }
+        for (tenant, _) in before.tenants {
+            if !state.tenants.iter().any(|(name, _)| *name == tenant) {
+                let settings = None;
+                self.change(now, Input::TenantSet { tenant, settings }, actions);
+            }
+        }
+    }
+
+    /// An administrator's change: kept for the next takeover, and an input if we lead.
+    fn change(&mut self, now: Nanos, input: Input, actions: &mut Vec<Action>) {
+        if let Some(state) = &mut self.state {
+            match &input {
+                Input::Settings(settings) => state.settings = settings.clone(),
+                Input::TenantSet { tenant, settings } => keep(state, tenant, settings.as_ref()),
+                _ => {}
+            }
+        }
+        self.reign_with(now, actions, |reign, cx| {
+            if let Input::Settings(settings) = &input {
+                reign.learning = settings.learn;
+            }
+            reign.feed(input, cx);
+            None
+        });
+    }
+
+    fn message(
+        &mut self,
+        now: Nanos,
+        subject: &LeaderSubject,
+        reply: Option<&str>,
+        bytes: &[u8],
+        actions: &mut Vec<Action>,
+    ) {
+        match subject {
+            LeaderSubject::LeaderBeat => {
+                if let Ok(beat) = decode::<LeaderBeat>(bytes)
+                    && beat.leader != self.id
+                {
+                    self.election.beat(now, &beat);
+                } else {
+                    return;
+                }
+            }
+            LeaderSubject::WorkerBeat(worker) => {
+                let Ok(beat) = decode::<WorkerBeat>(bytes) else {
+                    return;
+                };
+                self.election.saw(beat.epoch);
+                self.members.beat(now, *worker, &beat);
+            }
+            LeaderSubject::Refusal(_) => {
+                if let Ok(refusal) = decode::<Refusal>(bytes) {
+                    self.election.saw(refusal.epoch);
+                }
+            }
+            _ => {}
+        }
+        self.reign_with(now, actions, |reign, cx| {
+            reign.message(subject, reply, bytes, cx)
+        });
+    }
+
+    fn leave(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        if std::mem::replace(&mut self.leaving, true) {
+            return;
+        }
+        if self.reign.is_none() {
+            actions.push(Action::Left);
+        }
+        self.reign_with(now, actions, |reign, cx| {
+            reign.leave(cx);
+            None
+        });
+    }
+
+    /// When it wants to hear [`Event::Timer`]; `None` while it waits for anything else.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Nanos> {
+        let reign = self.reign.as_ref().map(|reign| reign.deadline());
+        let campaigns = self.state.is_some() && !self.leaving;
+        let active = self.connected_at.is_some() && (reign.is_some() || campaigns);
+        let election = self.election.deadline(reign.is_some(), &self.config);
+        let election = election.filter(|_| active);
+        reign.into_iter().chain(election).min()
+    }
+
+    /// Who it is.
+    #[must_use]
+    pub fn id(&self) -> LeaderId {
+        self.id
+    }
+
+    /// The epoch it leads in, if it leads.
+    #[must_use]
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.reign.as_ref().map(|reign| reign.voice.epoch)
+    }
+
+    /// When it noticed that there was no leader, before its present reign or campaign.
+    #[must_use]
+    pub fn noticed_at(&self) -> Option<Nanos> {
+        self.election.noticed_at()
+    }
+
+    /// Inputs recorded, while it leads.
+    #[must_use]
+    pub fn recorded(&self) -> Option<InputNumber> {
+        self.reign.as_ref().map(|reign| reign.recorder.recorded())
+    }
+
+    /// The order, while it leads.
+    #[must_use]
+    pub fn order(&self) -> Option<&Order> {
+        self.reign.as_ref().map(|reign| &reign.order)
+    }
+
+    /// The subjects it subscribes to, wildcards included.
+    #[must_use]
+    pub fn hears(&self) -> Vec<String> {
+        let mut hears = self.subjects.leader_hears();
+        let inbox = self.subjects.cluster_inbox();
+        hears.push(format!("{inbox}.leader.{}.*", self.id));
+        hears
+    }
+
+    /// Whose seal answer arrives on this subject, if it is one of our inbox.
+    #[must_use]
+    pub fn seal_reply_of(&self, subject: &str) -> Option<Incarnation> {
+        let prefix = format!("{}.leader.{}.", self.subjects.cluster_inbox(), self.id);
+        subject.strip_prefix(&prefix)?.parse().ok()
+    }
+}
+
+/// Keeps a tenant's settings, or forgets them.
+fn keep(state: &mut StateSnapshot, tenant: &Tenant, settings: Option<&TenantSettings>) {
+    state.tenants.retain(|(name, _)| name != tenant);
+    if let Some(settings) = settings {
+        state.tenants.push((tenant.clone(), settings.clone()));
+        state.tenants.sort_by(|one, other| one.0.cmp(&other.0));
+    }
+}

@@ -1,0 +1,446 @@
+//! One reign: the order, the links to the workers, the record, and what is due when.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bus_schemas::{
+    CostRun, Epoch, Incarnation, LeaderId, OpNumber, SealReply, SessionId, decode,
+    subject::Subjects,
+};
+
+use super::clients::Clients;
+use super::config::{Config, Nanos};
+use super::event::{Action, Placement, ReignEnd, StateSnapshot};
+use super::learning::Learner;
+use super::link::Link;
+use super::members::Members;
+use super::record::Recorder;
+use super::voice::Voice;
+use crate::effect::Effect;
+use crate::input::{Input, Rows, Takeover};
+use crate::order::Order;
+use crate::policy::ORDER_VERSION;
+
+/// Lost incarnations remembered in the placement.
+const LOST: usize = 256;
+/// How often silence and expiry are looked for.
+const CHECK: Nanos = 100_000_000;
+
+/// What every step of a reign needs.
+pub(super) struct Context<'c> {
+    pub(super) now: Nanos,
+    pub(super) config: &'c Config,
+    pub(super) members: &'c mut Members,
+    /// Since when our connection is up.
+    pub(super) connected_at: Nanos,
+    pub(super) actions: &'c mut Vec<Action>,
+}
+
+/// One reign.
+#[derive(Debug)]
+pub(super) struct Reign {
+    pub(super) voice: Voice,
+    pub(super) order: Order,
+    pub(super) links: BTreeMap<Incarnation, Link>,
+    pub(super) clients: Clients,
+    pub(super) recorder: Recorder,
+    pub(super) learner: Learner,
+    pub(super) learning: bool,
+    pub(super) placement: Placement,
+    placement_changed: bool,
+    /// Sessions whose granted or done changed.
+    pub(super) moved: BTreeSet<SessionId>,
+    effects: Vec<Effect>,
+    inbox: String,
+    pub(super) began: Nanos,
+    beat_at: Nanos,
+    tick_at: Option<Nanos>,
+    check_at: Nanos,
+    /// Told to leave: gone by then.
+    leaving: Option<Nanos>,
+}
+
+impl Reign {
+    /// A reign begins.
+    pub(super) fn new(
+        epoch: Epoch,
+        leader: LeaderId,
+        state: &StateSnapshot,
+        cx: &mut Context<'_>,
+    ) -> Self {
+        let subjects = Subjects::new(&cx.config.cluster);
+        let mut reign = Self {
+            inbox: format!("{}.leader.{leader}", subjects.cluster_inbox()),
+            voice: Voice {
+                subjects,
+                epoch,
+                leader,
+                connected: true,
+            },
+            order: Order::new(),
+            links: BTreeMap::new(),
+            clients: Clients::default(),
+            recorder: Recorder::new(epoch),
+            learner: Learner::new(&state.profile, cx.now),
+            learning: state.settings.learn,
+            placement: Placement {
+                epoch,
+                ..state.placement.clone()
+            },
+            // The store is told at once that there is such an epoch.
+            placement_changed: true,
+            moved: BTreeSet::new(),
+            effects: Vec::new(),
+            began: cx.now,
+            beat_at: cx.now,
+            tick_at: None,
+            check_at: cx.now,
+            leaving: None,
+        };
+        cx.actions.push(Action::ReignBegan { epoch });
+        let takeover = Takeover {
+            order_version: ORDER_VERSION,
+            epoch,
+            leader,
+            settings: state.settings.clone(),
+            tenants: state.tenants.clone(),
+            profile: state.profile.clone(),
+            ordinals: state.placement.ordinals.clone(),
+            held: state.placement.held,
+        };
+        reign.feed(Input::Takeover(Box::new(takeover)), cx);
+        for (tenant, _) in &state.tenants {
+            reign.voice.beat(Some(tenant), false, cx.actions);
+        }
+        let members: Vec<_> = cx.members.incarnations().collect();
+        members
+            .into_iter()
+            .for_each(|worker| reign.meet(worker, cx));
+        reign
+    }
+
+    /// Applies an input: recorded, decided, and what was decided carried out.
+    pub(super) fn feed(&mut self, input: Input, cx: &mut Context<'_>) {
+        if self.leaving.is_some() {
+            // The successor starts from the workers; what is decided now would be lost to replay.
+            return;
+        }
+        self.recorder.push(cx.now, &input, cx.config, cx.actions);
+        let mut effects = std::mem::take(&mut self.effects);
+        self.order.apply(&input, &mut effects);
+        if !effects.is_empty() && self.tick_at.is_none() {
+            self.tick_at = Some(cx.now.saturating_add(cx.config.tick));
+        }
+        effects
+            .drain(..)
+            .for_each(|effect| self.carry_out(effect, cx));
+        self.effects = effects;
+    }
+
+    fn carry_out(&mut self, effect: Effect, cx: &mut Context<'_>) {
+        match effect {
+            Effect::Grant {
+                incarnation,
+                grant,
+                open,
+                ..
+            } => {
+                self.moved.insert(grant.session);
+                if let Some(link) = self.links.get_mut(&incarnation) {
+                    link.push(grant, open);
+                }
+            }
+            Effect::Opened { .. } => {
+                self.placement_changed = true;
+                self.clients.opened(effect, &self.voice, cx);
+            }
+            Effect::Refused {
+                nonce,
+                tenant,
+                code,
+            } => self.clients.refused(tenant, nonce, code, &self.voice, cx),
+            Effect::Resumed {
+                session,
+                tenant,
+                incarnation,
+                queued,
+            } => {
+                let epoch = self.voice.epoch;
+                self.clients
+                    .resumed(session, tenant.clone(), incarnation, cx);
+                cx.actions.push(Action::QueueOpen {
+                    session,
+                    tenant,
+                    epoch,
+                    queued,
+                });
+            }
+            Effect::Closing { .. } => {}
+            Effect::Ended { session, cause, .. } => {
+                self.moved.remove(&session);
+                self.clients.ended(session, cause, &self.voice, cx);
+            }
+        }
+    }
+
+    /// A worker was heard of: it is to be sealed, unless it is already.
+    pub(super) fn meet(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if self.placement.lost.contains(&worker) {
+            cx.members.remove(worker);
+            self.voice.lost(worker, cx.actions);
+            return;
+        }
+        let subject = self.voice.subjects.order(worker);
+        let link = self.links.entry(worker);
+        link.or_insert_with(|| Link::new(subject.into(), cx.now));
+        self.ask_seal(worker, cx);
+        if let Some(member) = cx.members.get(worker)
+            && let Some(view) = self.order.worker(worker)
+            && view.draining != member.draining
+        {
+            let draining = member.draining;
+            let incarnation = worker;
+            self.feed(
+                Input::Draining {
+                    incarnation,
+                    draining,
+                },
+                cx,
+            );
+        }
+    }
+
+    fn ask_seal(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if let Some(link) = self.links.get_mut(&worker)
+            && link.wants_seal(cx.now, cx.config)
+        {
+            let reply: Arc<str> = format!("{}.{worker}", self.inbox).into();
+            self.voice.seal(worker, reply, cx.actions);
+        }
+    }
+
+    /// A worker answered a seal.
+    pub(super) fn seal_reply(
+        &mut self,
+        worker: Incarnation,
+        bytes: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Option<ReignEnd> {
+        let reply: SealReply = decode(bytes).ok()?;
+        if let Some(refusal) = reply.refused {
+            return self.refused(refusal.epoch, refusal.leader);
+        }
+        let answer = reply.sealed?;
+        let link = self.links.get_mut(&worker)?;
+        let ours = (answer.epoch, answer.leader) == (self.voice.epoch, self.voice.leader);
+        if link.sealed || !ours {
+            return None;
+        }
+        cx.members.heard(cx.now, worker);
+        link.seal(&answer);
+        let faults: Vec<_> = answer.faults.clone();
+        self.feed(
+            Input::WorkerSealed {
+                incarnation: worker,
+                answer,
+            },
+            cx,
+        );
+        faults
+            .into_iter()
+            .for_each(|fault| self.clients.failed(fault.session, fault.failure));
+        if cx.members.get(worker).is_some_and(|member| member.draining) {
+            self.meet(worker, cx);
+        }
+        for input in self.clients.waiting_opens() {
+            self.feed(input, cx);
+        }
+        None
+    }
+
+    /// Whether somebody who named this epoch and leader ends our reign.
+    pub(super) fn refused(&self, epoch: Epoch, leader: LeaderId) -> Option<ReignEnd> {
+        let ours = (self.voice.epoch, self.voice.leader);
+        let above = epoch > ours.0 || (epoch == ours.0 && leader != ours.1);
+        above.then_some(ReignEnd::Fenced { epoch })
+    }
+
+    /// The next ops of a session.
+    pub(super) fn intent(
+        &mut self,
+        session: SessionId,
+        first: OpNumber,
+        runs: Vec<CostRun>,
+        cx: &mut Context<'_>,
+    ) {
+        self.clients.active(session, cx);
+        self.feed(
+            Input::Intent {
+                session,
+                first,
+                runs: Rows(runs),
+            },
+            cx,
+        );
+    }
+
+    /// A worker's connection was closed.
+    pub(super) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
+            self.lose(worker, cx);
+        }
+    }
+
+    /// Declares a worker lost, for good.
+    fn lose(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        let Some(member) = cx.members.remove(worker) else {
+            return;
+        };
+        self.placement.lost.push(worker);
+        let surplus = self.placement.lost.len().saturating_sub(LOST);
+        self.placement.lost.drain(..surplus);
+        self.placement_changed = true;
+        self.voice.lost(worker, cx.actions);
+        self.learner.lost(worker);
+        let accepted = self.links.get(&worker).map_or(0, |link| link.accepted);
+        self.feed(
+            Input::WorkerLost {
+                incarnation: worker,
+                left: member.draining,
+                accepted,
+            },
+            cx,
+        );
+        self.links.remove(&worker);
+    }
+
+    /// Does what is due, at the end of every event.
+    pub(super) fn step(&mut self, cx: &mut Context<'_>) -> Option<ReignEnd> {
+        if cx.now >= self.beat_at {
+            self.beat_at = cx.now.saturating_add(cx.config.beat);
+            self.voice.beat(None, self.leaving.is_some(), cx.actions);
+        }
+        if cx.now >= self.check_at {
+            self.check_at = cx.now.saturating_add(CHECK);
+            self.check(cx);
+        }
+        if self.tick_at.is_some_and(|at| cx.now >= at) {
+            self.tick(cx);
+        }
+        if self.learning
+            && let Some(changed) = self.learner.next(cx.now, cx.config)
+        {
+            self.feed(Input::Profile(changed), cx);
+            cx.actions.push(Action::WriteProfile {
+                epoch: self.voice.epoch,
+                profile: self.learner.profile(),
+            });
+        }
+        self.recorder.flush(cx.now, cx.actions);
+        let unsealed = self.links.iter().filter(|(_, link)| !link.sealed);
+        for worker in unsealed.map(|(worker, _)| *worker).collect::<Vec<_>>() {
+            self.ask_seal(worker, cx);
+        }
+        for link in self.links.values_mut() {
+            let recorded = self.recorder.recorded();
+            link.flush(cx.now, recorded, &self.voice, cx.config, cx.actions);
+        }
+        self.tell_progress(cx.actions);
+        self.end(cx)
+    }
+
+    /// Why the reign ends now, if it does.
+    fn end(&mut self, cx: &mut Context<'_>) -> Option<ReignEnd> {
+        if self.recorder.gap_is_recorded() {
+            return Some(ReignEnd::RecordGap);
+        }
+        let leaving = self.leaving?;
+        let over = self.recorder.is_whole() || cx.now >= leaving;
+        over.then_some(ReignEnd::Left)
+    }
+
+    /// Looks for those who are silent. Nobody is while the bus is away, nor soon after.
+    fn check(&mut self, cx: &mut Context<'_>) {
+        let up = self.voice.connected;
+        if up && cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
+            let since = cx.now.saturating_sub(cx.config.worker_silence);
+            for worker in cx.members.silent(since) {
+                self.lose(worker, cx);
+            }
+            for input in self.clients.expired(cx.now) {
+                self.feed(input, cx);
+            }
+        }
+        self.clients.refuse_waiting(&self.voice, self.began, cx);
+        if std::mem::take(&mut self.placement_changed) {
+            self.placement.ordinals = self.order.ordinals();
+            cx.actions
+                .push(Action::WritePlacement(self.placement.clone()));
+        }
+    }
+
+    /// Lets time pass for the order while anything is happening.
+    fn tick(&mut self, cx: &mut Context<'_>) {
+        let workers = self.order.workers();
+        let busy = workers
+            .iter()
+            .any(|worker| worker.outstanding_ns.iter().any(|ns| *ns > 0));
+        self.tick_at = busy.then(|| cx.now.saturating_add(cx.config.tick));
+        if busy {
+            self.feed(Input::Tick, cx);
+        }
+    }
+
+    fn tell_progress(&mut self, actions: &mut Vec<Action>) {
+        for session in std::mem::take(&mut self.moved) {
+            if let Some(view) = self.order.session(session) {
+                actions.push(Action::QueueProgress {
+                    session,
+                    granted: view.granted,
+                    done: view.done,
+                });
+            }
+        }
+    }
+
+    /// The stream acknowledged a block.
+    pub(super) fn recorded(&mut self, number: u64, cx: &mut Context<'_>) {
+        if self.recorder.acknowledged(number) {
+            let recorded = self.recorder.recorded();
+            let links = self.links.values_mut();
+            links.for_each(|link| link.recorded(cx.now, recorded, cx.config));
+        }
+    }
+
+    /// Grants are held or go again.
+    pub(super) fn hold(&mut self, held: bool, cx: &mut Context<'_>) {
+        if self.order.held() != held {
+            self.placement.held = held;
+            self.placement_changed = true;
+            self.feed(Input::Hold { held }, cx);
+        }
+    }
+
+    /// Begins to hand over.
+    pub(super) fn leave(&mut self, cx: &mut Context<'_>) {
+        if self.leaving.is_none() {
+            self.recorder.cut_all(cx.actions);
+            self.leaving = Some(cx.now.saturating_add(cx.config.leave));
+            self.voice.beat(None, true, cx.actions);
+        }
+    }
+
+    /// When the next thing is due.
+    pub(super) fn deadline(&self) -> Nanos {
+        let links = self.links.values().filter_map(Link::deadline);
+        let others = [
+            self.tick_at,
+            self.leaving,
+            self.recorder.deadline(),
+            self.learner.deadline().filter(|_| self.learning),
+        ];
+        let due = links.chain(others.into_iter().flatten()).min();
+        let own = self.beat_at.min(self.check_at);
+        due.map_or(own, |due| due.min(own))
+    }
+}

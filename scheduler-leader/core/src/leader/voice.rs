@@ -1,0 +1,104 @@
+//! How a leader speaks: every message carries its epoch and id, and nothing is said while the
+//! bus is away. What matters is said again later.
+
+use std::sync::Arc;
+
+use bus_schemas::subject::{Subjects, ToClient};
+use bus_schemas::{
+    Epoch, Failure, LeaderBeat, LeaderId, LeaderNotice, Lost, OpNumber, Seal, SessionId, Tenant,
+    WIRE_VERSION, encode,
+};
+
+use super::event::Action;
+
+#[derive(Debug)]
+pub(super) struct Voice {
+    pub(super) subjects: Subjects,
+    pub(super) epoch: Epoch,
+    pub(super) leader: LeaderId,
+    pub(super) connected: bool,
+}
+
+impl Voice {
+    pub(super) fn publish(&self, subject: Arc<str>, bytes: Vec<u8>, actions: &mut Vec<Action>) {
+        if self.connected {
+            actions.push(Action::Publish {
+                subject,
+                reply: None,
+                bytes,
+            });
+        }
+    }
+
+    /// A heartbeat to leaders; with a tenant, to its clients.
+    pub(super) fn beat(&self, tenant: Option<&Tenant>, leaving: bool, actions: &mut Vec<Action>) {
+        let beat = LeaderBeat {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            leaving,
+        };
+        let subject = match tenant {
+            Some(tenant) => self.subjects.reign(tenant),
+            None => self.subjects.leader_beat(),
+        };
+        self.publish(subject.into(), encode(&beat), actions);
+    }
+
+    pub(super) fn lost(&self, incarnation: bus_schemas::Incarnation, actions: &mut Vec<Action>) {
+        let lost = Lost {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            incarnation,
+        };
+        self.publish(self.subjects.lost().into(), encode(&lost), actions);
+    }
+
+    pub(super) fn seal(
+        &self,
+        incarnation: bus_schemas::Incarnation,
+        reply: Arc<str>,
+        actions: &mut Vec<Action>,
+    ) {
+        let seal = Seal {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+        };
+        if self.connected {
+            actions.push(Action::Publish {
+                subject: self.subjects.seal(incarnation).into(),
+                reply: Some(reply),
+                bytes: encode(&seal),
+            });
+        }
+    }
+
+    /// Says that a session has ended, to its client or on a reply subject.
+    pub(super) fn ended(
+        &self,
+        to: Result<&Arc<str>, (&Tenant, SessionId)>,
+        granted: OpNumber,
+        failure: &Failure,
+        actions: &mut Vec<Action>,
+    ) {
+        let notice = LeaderNotice {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            queued: granted,
+            granted,
+            queue_through: granted,
+            ended: Some(failure.clone()),
+        };
+        let subject = match to {
+            Ok(reply) => reply.clone(),
+            Err((tenant, session)) => {
+                let subjects = &self.subjects;
+                subjects.to_client(tenant, session, ToClient::Leader).into()
+            }
+        };
+        self.publish(subject, encode(&notice), actions);
+    }
+}

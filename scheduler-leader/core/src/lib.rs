@@ -1,0 +1,27 @@
+//! The order: a pure core that weaves all tenants' ops into one deterministic order, and the
+//! protocol core of the leader around it. No clock, no randomness, no I/O.
+//!
+//! * [`Order`]: `apply(input) -> effects`, the decisions. Its policy is in `policy/`.
+//! * [`Leader`]: election, reign, sealing, order links, the record; told events, answers actions.
+//! * [`KernelQueue`]: one session's intents in op order and its credit.
+//! * [`LeaderNode`]: a `Leader` with its queues behind one `message`/`handle`, as simulation and
+//!   tests drive it; the actix shell runs the same two cores as actors.
+//! * [`replay`]: recomputes the order from recorded blocks.
+
+pub mod bench;
+mod effect;
+mod input;
+mod leader;
+mod node;
+mod order;
+mod policy;
+mod queue;
+pub mod replay;
+
+pub use effect::{Effect, EndCause};
+pub use input::{Input, Profile, Rows, Takeover};
+pub use leader::{Action, Config, Event, Leader, Lease, Nanos, Placement, ReignEnd, StateSnapshot};
+pub use node::LeaderNode;
+pub use order::{Order, SessionView, TenantView, WorkerView};
+pub use policy::ORDER_VERSION;
+pub use queue::{KernelQueue, QueueAction, QueueEvent};

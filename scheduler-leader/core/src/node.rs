@@ -1,0 +1,190 @@
+//! A leader with its kernel queues, as one thing: for simulation and tests.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
+use bus_schemas::{LeaderId, SessionId, Tenant};
+
+use crate::leader::{Action, Config, Event, Leader, Nanos};
+use crate::queue::{KernelQueue, QueueAction, QueueEvent};
+
+/// A [`Leader`] and its [`crate::KernelQueue`]s: queue actions are carried out inside and never
+/// come out.
+#[derive(Debug)]
+pub struct LeaderNode {
+    leader: Leader,
+    cluster: Tenant,
+    subjects: Subjects,
+    queues: BTreeMap<SessionId, KernelQueue>,
+    connected: bool,
+}
+
+impl LeaderNode {
+    /// A candidate.
+    #[must_use]
+    pub fn new(config: Config, id: LeaderId) -> Self {
+        Self {
+            cluster: config.cluster.clone(),
+            subjects: Subjects::new(&config.cluster),
+            leader: Leader::new(config, id),
+            queues: BTreeMap::new(),
+            connected: false,
+        }
+    }
+
+    /// The subjects it subscribes to, wildcards included.
+    #[must_use]
+    pub fn hears(&self) -> Vec<String> {
+        self.leader.hears()
+    }
+
+    /// A message on any subject of [`Self::hears`].
+    pub fn message(
+        &mut self,
+        now: Nanos,
+        subject: &str,
+        reply: Option<&str>,
+        bytes: &[u8],
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(incarnation) = self.leader.seal_reply_of(subject) {
+            return self.handle(now, Event::SealReply { incarnation, bytes }, actions);
+        }
+        let Some(subject) = self.subjects.parse_leader(subject) else {
+            return;
+        };
+        if let LeaderSubject::Tenant(tenant, ToLeader::Intent(session)) = &subject
+            && let Some(queue) = self.queues.get_mut(session)
+            && queue.tenant() == tenant
+        {
+            let mut out = Vec::new();
+            queue.handle(now, QueueEvent::Message(bytes), &mut out);
+            return self.queue_actions(now, *session, out, actions);
+        }
+        let event = Event::Message {
+            subject: &subject,
+            reply,
+            bytes,
+        };
+        self.handle(now, event, actions);
+    }
+
+    /// Anything else.
+    pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
+        match event {
+            Event::Connected => self.connected = true,
+            Event::Disconnected => self.connected = false,
+            _ => {}
+        }
+        let timer = matches!(event, Event::Timer);
+        let mut out = Vec::new();
+        self.leader.handle(now, event, &mut out);
+        if timer {
+            let due = |queue: &KernelQueue| queue.deadline().is_some_and(|at| now >= at);
+            let due: Vec<_> = self
+                .queues
+                .iter()
+                .filter(|(_, queue)| due(queue))
+                .map(|(session, _)| *session)
+                .collect();
+            for session in due {
+                self.tell_queue(now, session, QueueEvent::Timer, actions);
+            }
+        }
+        for action in out {
+            self.carry_out(now, action, actions);
+        }
+    }
+
+    fn carry_out(&mut self, now: Nanos, action: Action, actions: &mut Vec<Action>) {
+        match action {
+            Action::QueueOpen {
+                session,
+                tenant,
+                epoch,
+                queued,
+            } => {
+                let id = self.leader.id();
+                let queue = KernelQueue::new(&self.cluster, &tenant, session, epoch, id, queued);
+                self.queues.insert(session, queue);
+                self.tell_queue(now, session, QueueEvent::Timer, actions);
+            }
+            Action::QueueProgress {
+                session,
+                granted,
+                done,
+            } => self.tell_queue(
+                now,
+                session,
+                QueueEvent::Progress { granted, done },
+                actions,
+            ),
+            Action::QueueEnd { session, failure } => {
+                self.tell_queue(now, session, QueueEvent::End(&failure), actions);
+                self.queues.remove(&session);
+            }
+            Action::ReignEnded { .. } => {
+                self.queues.clear();
+                actions.push(action);
+            }
+            other => actions.push(other),
+        }
+    }
+
+    fn tell_queue(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        event: QueueEvent<'_>,
+        actions: &mut Vec<Action>,
+    ) {
+        if let Some(queue) = self.queues.get_mut(&session) {
+            let mut out = Vec::new();
+            queue.handle(now, event, &mut out);
+            self.queue_actions(now, session, out, actions);
+        }
+    }
+
+    fn queue_actions(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        out: Vec<QueueAction>,
+        actions: &mut Vec<Action>,
+    ) {
+        for action in out {
+            match action {
+                QueueAction::Ready { first, runs } => {
+                    let event = Event::Intent {
+                        session,
+                        first,
+                        runs,
+                    };
+                    self.handle(now, event, actions);
+                }
+                QueueAction::Publish { subject, bytes } if self.connected => {
+                    let reply = None;
+                    actions.push(Action::Publish {
+                        subject,
+                        reply,
+                        bytes,
+                    });
+                }
+                QueueAction::Publish { .. } => {}
+            }
+        }
+    }
+
+    /// When it wants to hear [`Event::Timer`], which it hands to its queues too.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Nanos> {
+        let queues = self.queues.values().filter_map(KernelQueue::deadline);
+        queues.chain(self.leader.deadline()).min()
+    }
+
+    /// The leader inside.
+    #[must_use]
+    pub fn leader(&self) -> &Leader {
+        &self.leader
+    }
+}

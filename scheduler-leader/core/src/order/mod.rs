@@ -1,0 +1,345 @@
+//! The order: a pure state machine. `apply` dispatches; who is next is decided in `policy/`.
+
+mod sessions;
+mod space;
+mod state;
+mod tenants;
+mod view;
+mod workers;
+
+pub use view::{SessionView, TenantView, WorkerView};
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    ClusterSettings, Epoch, GlobalPosition, Grant, GrantKind, Incarnation, InputNumber, SessionId,
+    Tenant,
+};
+
+use self::sessions::IDS;
+use crate::effect::Effect;
+use crate::input::{Input, Takeover};
+use crate::policy::{ABSENT, Costs, Entry, ORDER_VERSION, virtual_time};
+use state::{Flow, Granted, SessionState, TenantState, WorkerState};
+
+/// The order of one epoch. Same inputs, same effects.
+#[derive(Debug, Default)]
+pub struct Order {
+    input: InputNumber,
+    epoch: Epoch,
+    global: GlobalPosition,
+    held: bool,
+    settings: ClusterSettings,
+    costs: Costs,
+    tenants: Vec<TenantState>,
+    tenant_index: BTreeMap<Tenant, u32>,
+    /// Lost ones stay in their places: the indices are kept elsewhere.
+    workers: Vec<WorkerState>,
+    worker_index: BTreeMap<Incarnation, u32>,
+    flows: Vec<Flow>,
+    /// Where each flow is in its worker's heap.
+    flow_places: Vec<u32>,
+    sessions: Vec<Option<SessionState>>,
+    /// Where each session is in its flow's heap.
+    session_places: Vec<u32>,
+    session_index: BTreeMap<SessionId, u32>,
+    vacant: Vec<u32>,
+    /// The last session id given out, without the epoch.
+    opened: u64,
+    /// Workers on which something changed, to be served at the end of the input.
+    dirty: Vec<u32>,
+}
+
+impl Order {
+    /// An order that was told nothing yet; its first input must be a takeover, or nothing comes
+    /// of any.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Applies the next input and appends what is decided. Inputs that contradict what the order
+    /// knows (an unknown session, a gap) change nothing.
+    pub fn apply(&mut self, input: &Input, effects: &mut Vec<Effect>) {
+        self.input += 1;
+        if self.epoch == 0 {
+            if let Input::Takeover(takeover) = input {
+                self.take_over(takeover);
+            }
+            return;
+        }
+        match input {
+            Input::Takeover(_) | Input::Tick => {}
+            Input::WorkerSealed {
+                incarnation,
+                answer,
+            } => self.worker_sealed(*incarnation, answer, effects),
+            Input::WorkerLost { incarnation, .. } => self.worker_lost(*incarnation, effects),
+            Input::Draining {
+                incarnation,
+                draining,
+            } => self.worker_draining(*incarnation, *draining),
+            Input::SessionOpen { tenant, nonce } => self.session_open(tenant, *nonce, effects),
+            Input::SessionClose {
+                session,
+                after,
+                reason,
+            } => self.session_close(*session, *after, *reason, effects),
+            Input::Intent {
+                session,
+                first,
+                runs,
+            } => self.intent(*session, *first, &runs.0),
+            Input::Done {
+                incarnation,
+                reports,
+            } => self.done(*incarnation, &reports.0, effects),
+            Input::Received { session, received } => self.received(*session, *received),
+            Input::Fault { session, .. } => self.fault(*session, effects),
+            Input::Settings(settings) => self.set_settings(settings),
+            Input::TenantSet { tenant, settings } => self.set_tenant(tenant, settings.as_ref()),
+            Input::Profile(profile) => self.costs.merge(&profile.entries),
+            Input::Hold { held } => self.hold(*held),
+        }
+        self.serve(effects);
+    }
+
+    /// Number of the last input.
+    #[must_use]
+    pub fn input(&self) -> InputNumber {
+        self.input
+    }
+
+    /// The epoch, 0 before the takeover.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The last global position.
+    #[must_use]
+    pub fn global(&self) -> GlobalPosition {
+        self.global
+    }
+
+    /// Whether grants are held.
+    #[must_use]
+    pub fn held(&self) -> bool {
+        self.held
+    }
+
+    /// How it orders.
+    #[must_use]
+    pub fn settings(&self) -> &ClusterSettings {
+        &self.settings
+    }
+
+    fn take_over(&mut self, takeover: &Takeover) {
+        if takeover.order_version != ORDER_VERSION {
+            return;
+        }
+        self.epoch = takeover.epoch;
+        // A store that lost its tail can repeat an epoch under another leader; its sessions'
+        // ids still must not come again.
+        self.opened = takeover.leader.0 & (IDS / 2 - 1);
+        self.held = takeover.held;
+        self.costs.merge(&takeover.profile.entries);
+        self.set_settings(&takeover.settings);
+        for (tenant, ordinal) in &takeover.ordinals {
+            let index = self.tenant(tenant);
+            self.tenants[index as usize].ordinal = *ordinal;
+        }
+        for (tenant, settings) in &takeover.tenants {
+            self.set_tenant(tenant, Some(settings));
+        }
+    }
+
+    fn hold(&mut self, held: bool) {
+        self.held = held;
+        (0..self.workers.len() as u32).for_each(|worker| self.touch(worker));
+    }
+
+    /// Notes that a worker may have something to grant.
+    fn touch(&mut self, worker: u32) {
+        let state = &mut self.workers[worker as usize];
+        if !state.dirty && !state.lost {
+            state.dirty = true;
+            self.dirty.push(worker);
+        }
+    }
+
+    /// Grants what can be granted now on every worker that was touched.
+    fn serve(&mut self, effects: &mut Vec<Effect>) {
+        while let Some(worker) = self.dirty.pop() {
+            self.workers[worker as usize].dirty = false;
+            while !self.held && self.grant_next(worker, effects) {}
+        }
+    }
+
+    /// Grants one worker's next slice, if there is one and the window has room for it.
+    fn grant_next(&mut self, worker: u32, effects: &mut Vec<Effect>) -> bool {
+        let lanes = &mut self.workers[worker as usize].lanes;
+        let next = |flow: u32| {
+            let first = self.flows[flow as usize].sessions.first()?;
+            self.sessions[first.id as usize].as_ref()
+        };
+        let cost = |flow: u32| next(flow).map_or(0, |session| session.queue.next().cost);
+        let Some((priority, first)) = lanes.first(&self.settings.floors, cost) else {
+            return false;
+        };
+        let cost = cost(first.id);
+        let flow = &mut self.flows[first.id as usize];
+        let tenant = &mut self.tenants[flow.tenant as usize];
+        let bound = tenant.settings.outstanding_ns;
+        if bound > 0 && tenant.outstanding > 0 && tenant.outstanding.saturating_add(cost) > bound {
+            flow.blocked = true;
+            tenant.blocked += 1;
+            lanes
+                .flows(priority)
+                .remove(first.id, &mut self.flow_places);
+            return true;
+        }
+        if !lanes.has_room(self.settings.window_ns, priority, cost) {
+            return false;
+        }
+        lanes.granted(&self.settings.floors, priority, first.tag, cost);
+        tenant.outstanding = tenant.outstanding.saturating_add(cost);
+        flow.tag = first.tag + virtual_time(cost, tenant.settings.weight);
+        let Some(turn) = flow.sessions.first().copied() else {
+            return false;
+        };
+        flow.now = turn.tag;
+        if let Some(session) = &mut self.sessions[turn.id as usize] {
+            session.tag = turn.tag + virtual_time(cost, 1);
+        }
+        self.grant_slice(worker, turn.id, priority, effects);
+        self.requeue(worker, first.id, turn.id);
+        true
+    }
+
+    /// Grants a session's next slice.
+    fn grant_slice(&mut self, worker: u32, slot: u32, priority: u8, effects: &mut Vec<Effect>) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let (first, next) = (session.queue.granted() + 1, *session.queue.next());
+        let granted = Granted {
+            kind: GrantKind::Run,
+            priority,
+            generation: session.generation,
+            slot,
+            session: session.id,
+            tenant: session.tenant,
+            first,
+            last: next.last,
+            cost: next.cost,
+            cut: session.queue.cut(),
+        };
+        session.queue.grant();
+        let limit = session.limit();
+        session.queue.extend(self.settings.quantum_ns, limit);
+        let tenant = &mut self.tenants[granted.tenant as usize];
+        tenant.granted += next.last + 1 - first;
+        tenant.granted_ns = tenant.granted_ns.saturating_add(next.cost);
+        self.emit(worker, granted, next.declared, None, effects);
+    }
+
+    /// Puts a grant at a worker's next position.
+    fn emit(
+        &mut self,
+        worker: u32,
+        granted: Granted,
+        declared: u64,
+        open: Option<Box<bus_schemas::OpenGrant>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.global += 1;
+        let worker = &mut self.workers[worker as usize];
+        let position = worker.put(granted);
+        effects.push(Effect::Grant {
+            incarnation: worker.incarnation,
+            position,
+            grant: Grant {
+                kind: granted.kind,
+                priority: granted.priority,
+                global: self.global,
+                session: granted.session,
+                first: granted.first,
+                last: granted.last,
+                cost: granted.cost,
+                declared,
+                input: self.input,
+                epoch: self.epoch,
+            },
+            open,
+        });
+    }
+
+    /// Puts the session that had its turn, and its flow, where they belong now.
+    fn requeue(&mut self, worker: u32, flow: u32, slot: u32) {
+        let state = &mut self.flows[flow as usize];
+        let places = &mut self.session_places;
+        match &self.sessions[slot as usize] {
+            Some(session) if session.is_eligible() => {
+                state.sessions.raise_first(session.tag, places);
+            }
+            _ => state.sessions.remove(slot, places),
+        }
+        let flows = self.workers[worker as usize].lanes.flows(state.priority);
+        if state.sessions.is_empty() {
+            flows.remove(flow, &mut self.flow_places);
+        } else {
+            flows.raise_first(state.tag, &mut self.flow_places);
+        }
+    }
+
+    /// Looks anew at a session after it changed: is it, and its flow, eligible?
+    fn refresh(&mut self, slot: u32) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let limit = session.limit();
+        session.queue.extend(self.settings.quantum_ns, limit);
+        let (eligible, flow_id, worker) = (session.is_eligible(), session.flow, session.worker);
+        let flow = &mut self.flows[flow_id as usize];
+        let inside = self.session_places[slot as usize] != ABSENT;
+        if eligible && !inside {
+            session.tag = session.tag.max(flow.now);
+            let entry = Entry {
+                tag: session.tag,
+                tie: session.ordinal,
+                id: slot,
+            };
+            flow.sessions.push(entry, &mut self.session_places);
+        } else if !eligible && inside {
+            flow.sessions.remove(slot, &mut self.session_places);
+        }
+        self.refresh_flow(flow_id);
+        self.touch(worker);
+    }
+
+    /// Puts a flow into its worker's heap, or takes it out, as its sessions say.
+    fn refresh_flow(&mut self, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        let lanes = &mut self.workers[flow.worker as usize].lanes;
+        let inside = self.flow_places[id as usize] != ABSENT;
+        let eligible = !flow.sessions.is_empty() && !flow.blocked;
+        if eligible && !inside {
+            flow.tag = flow.tag.max(lanes.now(flow.priority));
+            let entry = Entry {
+                tag: flow.tag,
+                tie: self.tenants[flow.tenant as usize].rank,
+                id,
+            };
+            lanes
+                .flows(flow.priority)
+                .push(entry, &mut self.flow_places);
+        } else if !eligible && inside {
+            lanes.flows(flow.priority).remove(id, &mut self.flow_places);
+        }
+    }
+
+    fn slot(&self, session: SessionId) -> Option<usize> {
+        self.session_index.get(&session).map(|slot| *slot as usize)
+    }
+}

@@ -1,0 +1,304 @@
+//! Sessions: placed, fed, doubted, ended.
+
+use bus_schemas::{CloseReason, Code, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant};
+
+use super::Order;
+use super::space::Space;
+use super::state::{Flow, Granted, Life, SessionState};
+use crate::effect::{Effect, EndCause};
+use crate::policy::{ABSENT, Cut, SliceQueue, TagHeap};
+
+/// Sessions one leader can open: the lower digits of their ids.
+pub(super) const IDS: u64 = 1 << 24;
+
+impl Order {
+    pub(super) fn session_open(&mut self, name: &Tenant, nonce: u64, effects: &mut Vec<Effect>) {
+        let placed = self.place(name);
+        let (tenant, worker) = match placed {
+            Ok(placed) => placed,
+            Err(code) => {
+                effects.push(Effect::Refused {
+                    nonce,
+                    tenant: name.clone(),
+                    code,
+                });
+                return;
+            }
+        };
+        let quota = self.quota(tenant, worker);
+        let state = &mut self.workers[worker as usize];
+        let size = Space::size(state.capacity, quota);
+        let Some(window) = state.space.take(size) else {
+            return;
+        };
+        self.opened += 1;
+        let id = SessionId(self.epoch << 24 | self.opened);
+        let owner = &mut self.tenants[tenant as usize];
+        owner.ordinal += 1;
+        let (ordinal, priority) = (owner.ordinal, owner.settings.priority);
+        let slot = self.insert_session(SessionState {
+            id,
+            tenant,
+            ordinal,
+            worker,
+            flow: 0,
+            window,
+            tag: 0,
+            queue: SliceQueue::new(0),
+            generation: 0,
+            doubted: false,
+            received: 0,
+            life: Life::Open,
+        });
+        let open = OpenGrant {
+            session: id,
+            tenant: name.clone(),
+            ordinal,
+            window,
+            quota,
+            priority,
+        };
+        self.mark(slot, GrantKind::Open, Some(Box::new(open)), effects);
+        let state = &self.workers[worker as usize];
+        effects.push(Effect::Opened {
+            nonce,
+            tenant: name.clone(),
+            session: id,
+            ordinal,
+            incarnation: state.incarnation,
+            gpu: state.gpu,
+            position: state.position,
+            window,
+            quota,
+        });
+    }
+
+    /// The tenant and the worker a new session goes to: the one with the fewest sessions that
+    /// has an address window left, the lowest device number of these.
+    fn place(&self, name: &Tenant) -> Result<(u32, u32), Code> {
+        let tenant = *self.tenant_index.get(name).ok_or(Code::UnknownTenant)?;
+        let state = &self.tenants[tenant as usize];
+        if !state.known {
+            return Err(Code::UnknownTenant);
+        }
+        let limit = u64::from(state.settings.sessions);
+        if (limit > 0 && state.sessions >= limit) || self.opened + 1 >= IDS {
+            return Err(Code::SessionLimit);
+        }
+        let fits = |worker: &u32| {
+            let state = &self.workers[*worker as usize];
+            let size = Space::size(state.capacity, self.quota(tenant, *worker));
+            !state.lost && !state.draining && state.space.has_room(size)
+        };
+        let load = |worker: &u32| {
+            let state = &self.workers[*worker as usize];
+            (state.sessions, state.gpu, state.incarnation)
+        };
+        let workers = self.worker_index.values().copied();
+        let worker = workers.filter(fits).min_by_key(load);
+        Ok((tenant, worker.ok_or(Code::NoWorker)?))
+    }
+
+    /// Memory a tenant may hold on a worker's device.
+    fn quota(&self, tenant: u32, worker: u32) -> u64 {
+        let quota = self.tenants[tenant as usize].settings.quota;
+        let capacity = self.workers[worker as usize].capacity;
+        if quota == 0 {
+            capacity
+        } else {
+            quota.min(capacity)
+        }
+    }
+
+    /// Takes a session in, as a newcomer of its tenant's flow on its worker.
+    pub(super) fn insert_session(&mut self, mut session: SessionState) -> u32 {
+        session.flow = self.flow(session.worker, session.tenant);
+        session.tag = self.flows[session.flow as usize].now;
+        self.tenants[session.tenant as usize].sessions += 1;
+        let worker = &mut self.workers[session.worker as usize];
+        worker.sessions += 1;
+        worker.space.insert(session.window);
+        let id = session.id;
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                self.sessions[slot as usize] = Some(session);
+                slot
+            }
+            None => {
+                self.sessions.push(Some(session));
+                self.session_places.push(ABSENT);
+                self.sessions.len() as u32 - 1
+            }
+        };
+        self.session_index.insert(id, slot);
+        slot
+    }
+
+    /// The flow of a tenant on a worker, made if it is new.
+    fn flow(&mut self, worker: u32, tenant: u32) -> u32 {
+        let state = &mut self.workers[worker as usize];
+        if let Some(flow) = state.flows.get(&tenant) {
+            return *flow;
+        }
+        let id = self.flows.len() as u32;
+        state.flows.insert(tenant, id);
+        let owner = &mut self.tenants[tenant as usize];
+        owner.flows.push(id);
+        let priority = owner.settings.priority;
+        self.flows.push(Flow {
+            worker,
+            tenant,
+            priority,
+            tag: state.lanes.now(priority),
+            sessions: TagHeap::default(),
+            now: 0,
+            blocked: false,
+        });
+        self.flow_places.push(ABSENT);
+        id
+    }
+
+    /// Emits a session's open or close grant.
+    fn mark(
+        &mut self,
+        slot: u32,
+        kind: GrantKind,
+        open: Option<Box<OpenGrant>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(session) = &self.sessions[slot as usize] else {
+            return;
+        };
+        let granted = Granted {
+            kind,
+            priority: self.flows[session.flow as usize].priority,
+            generation: session.generation,
+            slot,
+            session: session.id,
+            tenant: session.tenant,
+            first: 0,
+            last: 0,
+            cost: 0,
+            cut: Cut::default(),
+        };
+        self.emit(session.worker, granted, 0, open, effects);
+    }
+
+    pub(super) fn session_close(
+        &mut self,
+        session: SessionId,
+        after: OpNumber,
+        reason: CloseReason,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(slot) = self.slot(session) else {
+            return;
+        };
+        let Some(state) = &mut self.sessions[slot] else {
+            return;
+        };
+        if reason == CloseReason::Asked {
+            if state.life == Life::Open {
+                state.life = Life::Asked(after);
+            }
+            self.close_if_asked(slot as u32, effects);
+        } else {
+            self.close(slot as u32, reason, effects);
+        }
+    }
+
+    pub(super) fn fault(&mut self, session: SessionId, effects: &mut Vec<Effect>) {
+        if let Some(slot) = self.slot(session) {
+            self.close(slot as u32, CloseReason::Fault, effects);
+        }
+    }
+
+    /// Closes a session whose client asked for it, once what it wanted done is done.
+    pub(super) fn close_if_asked(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(session) = &self.sessions[slot as usize] else {
+            return;
+        };
+        if let Life::Asked(after) = session.life
+            && session.queue.done() >= after
+        {
+            self.close(slot, CloseReason::Asked, effects);
+        }
+    }
+
+    /// Decides a session's close grant.
+    pub(super) fn close(&mut self, slot: u32, reason: CloseReason, effects: &mut Vec<Effect>) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        if matches!(session.life, Life::Closing(_)) {
+            return;
+        }
+        session.life = Life::Closing(reason);
+        let id = session.id;
+        self.refresh(slot);
+        effects.push(Effect::Closing {
+            session: id,
+            reason,
+        });
+        self.mark(slot, GrantKind::Close, None, effects);
+    }
+
+    /// Forgets a session that is no more; its addresses are free.
+    pub(super) fn remove_session(&mut self, slot: u32, cause: EndCause, effects: &mut Vec<Effect>) {
+        if self.session_places[slot as usize] != ABSENT
+            && let Some(session) = &self.sessions[slot as usize]
+        {
+            let flow = session.flow;
+            let heap = &mut self.flows[flow as usize].sessions;
+            heap.remove(slot, &mut self.session_places);
+            self.refresh_flow(flow);
+        }
+        let Some(session) = self.sessions[slot as usize].take() else {
+            return;
+        };
+        self.vacant.push(slot);
+        self.session_index.remove(&session.id);
+        let worker = &mut self.workers[session.worker as usize];
+        worker.sessions -= 1;
+        worker.space.remove(session.window);
+        let tenant = &mut self.tenants[session.tenant as usize];
+        tenant.sessions -= 1;
+        effects.push(Effect::Ended {
+            session: session.id,
+            tenant: tenant.name.clone(),
+            cause,
+        });
+    }
+
+    pub(super) fn intent(&mut self, session: SessionId, first: OpNumber, runs: &[CostRun]) {
+        let Some(slot) = self.slot(session) else {
+            return;
+        };
+        let Some(state) = &mut self.sessions[slot] else {
+            return;
+        };
+        let next = state.queue.queued().checked_add(1) == Some(first);
+        if !next || matches!(state.life, Life::Closing(_)) {
+            return;
+        }
+        for run in runs {
+            state.queue.push(run, &self.costs);
+        }
+        self.refresh(slot as u32);
+    }
+
+    pub(super) fn received(&mut self, session: SessionId, received: OpNumber) {
+        if let Some(slot) = self.slot(session) {
+            self.note_received(slot, received);
+            self.refresh(slot as u32);
+        }
+    }
+
+    /// Ends the doubt once the worker has everything that is queued.
+    pub(super) fn note_received(&mut self, slot: usize, received: OpNumber) {
+        if let Some(session) = &mut self.sessions[slot] {
+            session.received = session.received.max(received);
+            session.doubted &= session.received < session.queue.queued();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What the order keeps of tenants, workers, sessions and outstanding grants.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{
+    CloseReason, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, SessionId, Tenant,
+    TenantSettings, Window,
+};
+
+use super::space::Space;
+use crate::policy::{Cut, Lanes, SliceQueue, TagHeap};
+
+#[derive(Debug)]
+pub(super) struct TenantState {
+    pub(super) name: Tenant,
+    /// As last set; kept for running sessions when the tenant is removed.
+    pub(super) settings: TenantSettings,
+    /// Set and not removed.
+    pub(super) known: bool,
+    /// Its place among all tenants by name: decides between equal tags.
+    pub(super) rank: u64,
+    /// The highest ordinal used.
+    pub(super) ordinal: u64,
+    pub(super) sessions: u64,
+    pub(super) granted: u64,
+    pub(super) granted_ns: u64,
+    pub(super) outstanding: u64,
+    pub(super) flows: Vec<u32>,
+    /// How many of its flows its bound holds back.
+    pub(super) blocked: u32,
+}
+
+/// One tenant on one worker: the unit that is scheduled.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) worker: u32,
+    pub(super) tenant: u32,
+    pub(super) priority: u8,
+    /// Start tag of its next slice: the finish tag of its last.
+    pub(super) tag: u128,
+    /// Its eligible sessions, by tags of their own.
+    pub(super) sessions: TagHeap,
+    /// The start tag of its last session granted.
+    pub(super) now: u128,
+    /// Held back by its tenant's bound on outstanding work.
+    pub(super) blocked: bool,
+}
+
+/// A grant that is not done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Granted {
+    pub(super) kind: GrantKind,
+    pub(super) priority: u8,
+    /// The session's generation when granted: grants of an older one are void and rewind nothing.
+    pub(super) generation: u32,
+    pub(super) slot: u32,
+    pub(super) session: SessionId,
+    pub(super) tenant: u32,
+    pub(super) first: OpNumber,
+    pub(super) last: OpNumber,
+    pub(super) cost: u64,
+    /// The slice in progress before it.
+    pub(super) cut: Cut,
+}
+
+#[derive(Debug)]
+pub(super) struct WorkerState {
+    pub(super) incarnation: Incarnation,
+    pub(super) gpu: GpuId,
+    pub(super) capacity: u64,
+    pub(super) draining: bool,
+    pub(super) lost: bool,
+    /// Last position granted.
+    pub(super) position: GpuPosition,
+    /// Position of the first of `outstanding`.
+    pub(super) base: GpuPosition,
+    pub(super) outstanding: VecDeque<Option<Granted>>,
+    /// Outstanding grants from before the seal.
+    pub(super) sealed: BTreeMap<GpuPosition, Granted>,
+    pub(super) lanes: Lanes,
+    pub(super) space: Space,
+    pub(super) sessions: u64,
+    pub(super) grants: u64,
+    pub(super) voids: u64,
+    pub(super) flows: BTreeMap<u32, u32>,
+    /// Something changed since it was last served.
+    pub(super) dirty: bool,
+}
+
+impl WorkerState {
+    /// Takes the grant at a position out, if it is outstanding.
+    pub(super) fn take(&mut self, position: GpuPosition) -> Option<Granted> {
+        let Some(at) = position.checked_sub(self.base) else {
+            return self.sealed.remove(&position);
+        };
+        let granted = self.outstanding.get_mut(usize::try_from(at).ok()?)?.take();
+        while let Some(None) = self.outstanding.front() {
+            self.outstanding.pop_front();
+            self.base += 1;
+        }
+        granted
+    }
+
+    /// Puts a grant at the next position, which it gives.
+    pub(super) fn put(&mut self, granted: Granted) -> GpuPosition {
+        self.position += 1;
+        self.grants += 1;
+        self.outstanding.push_back(Some(granted));
+        self.position
+    }
+}
+
+/// How far a session's end has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Life {
+    Open,
+    /// Its client asked for the end once this op is done.
+    Asked(OpNumber),
+    /// The close grant is decided.
+    Closing(CloseReason),
+}
+
+#[derive(Debug)]
+pub(super) struct SessionState {
+    pub(super) id: SessionId,
+    pub(super) tenant: u32,
+    pub(super) ordinal: u64,
+    pub(super) worker: u32,
+    pub(super) flow: u32,
+    pub(super) window: Window,
+    pub(super) tag: u128,
+    pub(super) queue: SliceQueue,
+    pub(super) generation: u32,
+    pub(super) doubted: bool,
+    /// Ops the worker has, as last heard.
+    pub(super) received: OpNumber,
+    pub(super) life: Life,
+}
+
+impl SessionState {
+    /// Whether its next slice may be granted as it is: cut, or all there is.
+    pub(super) fn is_eligible(&self) -> bool {
+        let next = self.queue.next();
+        let some = next.last > self.queue.granted();
+        let alive = !matches!(self.life, Life::Closing(_));
+        alive && some && (next.complete || next.last == self.limit())
+    }
+
+    /// Ops that may be granted.
+    pub(super) fn limit(&self) -> OpNumber {
+        if self.doubted {
+            self.received.min(self.queue.queued())
+        } else {
+            self.queue.queued()
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Settings of the cluster and of tenants.
+
+use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
+
+use super::Order;
+use super::state::TenantState;
+use crate::policy::ABSENT;
+
+impl Order {
+    /// The index of a tenant, made if it is new.
+    pub(super) fn tenant(&mut self, name: &Tenant) -> u32 {
+        if let Some(index) = self.tenant_index.get(name) {
+            return *index;
+        }
+        let index = self.tenants.len() as u32;
+        self.tenant_index.insert(name.clone(), index);
+        self.tenants.push(TenantState {
+            name: name.clone(),
+            settings: TenantSettings::default(),
+            known: false,
+            rank: 0,
+            ordinal: 0,
+            sessions: 0,
+            granted: 0,
+            granted_ns: 0,
+            outstanding: 0,
+            flows: Vec::new(),
+            blocked: 0,
+        });
+        self.rank_tenants();
+        index
+    }
+
+    /// Numbers the tenants by name. Their order among themselves is what it was, so heaps keep
+    /// their shape.
+    fn rank_tenants(&mut self) {
+        for (rank, index) in self.tenant_index.values().enumerate() {
+            self.tenants[*index as usize].rank = rank as u64;
+        }
+        for worker in &mut self.workers {
+            for priority in 0..5 {
+                for entry in worker.lanes.flows(priority).entries_mut() {
+                    let tenant = self.flows[entry.id as usize].tenant;
+                    entry.tie = self.tenants[tenant as usize].rank;
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_tenant(&mut self, name: &Tenant, settings: Option<&TenantSettings>) {
+        let index = self.tenant(name);
+        let tenant = &mut self.tenants[index as usize];
+        tenant.known = settings.is_some();
+        if let Some(settings) = settings {
+            tenant.settings = settings.clone();
+            tenant.settings.priority = settings.priority.min(4);
+            tenant.settings.weight = settings.weight.max(1);
+        }
+        let priority = tenant.settings.priority;
+        for flow in tenant.flows.clone() {
+            self.move_flow(flow, priority);
+        }
+        self.unblock(index);
+    }
+
+    /// Gives a flow another priority: there it is a newcomer.
+    fn move_flow(&mut self, id: u32, priority: u8) {
+        let flow = &mut self.flows[id as usize];
+        if flow.priority == priority {
+            return;
+        }
+        let lanes = &mut self.workers[flow.worker as usize].lanes;
+        if self.flow_places[id as usize] != ABSENT {
+            lanes.flows(flow.priority).remove(id, &mut self.flow_places);
+        }
+        flow.priority = priority;
+        flow.tag = lanes.now(priority);
+        self.refresh_flow(id);
+        let worker = self.flows[id as usize].worker;
+        self.touch(worker);
+    }
+
+    /// Lets a tenant's flows that its bound held back be looked at again.
+    pub(super) fn unblock(&mut self, tenant: u32) {
+        let state = &mut self.tenants[tenant as usize];
+        if state.blocked == 0 {
+            return;
+        }
+        state.blocked = 0;
+        for id in state.flows.clone() {
+            let flow = &mut self.flows[id as usize];
+            if std::mem::take(&mut flow.blocked) {
+                let worker = flow.worker;
+                self.refresh_flow(id);
+                self.touch(worker);
+            }
+        }
+    }
+
+    pub(super) fn set_settings(&mut self, settings: &ClusterSettings) {
+        self.settings = settings.clone();
+        self.settings.quantum_ns = settings.quantum_ns.max(1);
+        self.costs.unknown_ns = settings.unknown_ns;
+        for slot in 0..self.sessions.len() as u32 {
+            if let Some(session) = &mut self.sessions[slot as usize] {
+                session.queue.relearn();
+                self.refresh(slot);
+            }
+        }
+    }
+}

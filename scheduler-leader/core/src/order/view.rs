@@ -1,0 +1,155 @@
+//! What others may see of the order.
+
+use bus_schemas::{GpuId, GpuPosition, Incarnation, OpNumber, SessionId, Tenant, TenantSettings};
+
+use super::Order;
+use super::state::{Life, WorkerState};
+
+/// A session as the order sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionView {
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// It is the tenant's how manyth.
+    pub ordinal: u64,
+    /// Its worker.
+    pub incarnation: Incarnation,
+    /// Ops queued without a gap.
+    pub queued: OpNumber,
+    /// Ops granted.
+    pub granted: OpNumber,
+    /// Ops done.
+    pub done: OpNumber,
+    /// Granted only what the worker reports received.
+    pub doubted: bool,
+    /// Ops the worker has, as last heard.
+    pub received: OpNumber,
+    /// Its close grant is decided.
+    pub closing: bool,
+}
+
+/// A worker as the order sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerView {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device.
+    pub gpu: GpuId,
+    /// Last position granted.
+    pub granted: GpuPosition,
+    /// Sessions placed there.
+    pub sessions: u64,
+    /// Charged nanoseconds granted and not done, by priority.
+    pub outstanding_ns: [u64; 5],
+    /// Grants made in this epoch.
+    pub grants: u64,
+    /// Positions reported void in this epoch.
+    pub voids: u64,
+    /// Whether it takes no new sessions.
+    pub draining: bool,
+}
+
+/// A tenant as the order sees it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TenantView {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// Its settings; `None` once removed.
+    pub settings: Option<TenantSettings>,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Ops queued and not granted.
+    pub queued: u64,
+    /// Ops granted in this epoch.
+    pub granted: u64,
+    /// Charged nanoseconds granted in this epoch.
+    pub granted_ns: u64,
+    /// Charged nanoseconds granted and not done.
+    pub outstanding_ns: u64,
+}
+
+impl Order {
+    /// One session.
+    #[must_use]
+    pub fn session(&self, session: SessionId) -> Option<SessionView> {
+        let state = self.sessions[self.slot(session)?].as_ref()?;
+        Some(SessionView {
+            tenant: self.tenants[state.tenant as usize].name.clone(),
+            ordinal: state.ordinal,
+            incarnation: self.workers[state.worker as usize].incarnation,
+            queued: state.queue.queued(),
+            granted: state.queue.granted(),
+            done: state.queue.done(),
+            doubted: state.doubted,
+            received: state.received,
+            closing: matches!(state.life, Life::Closing(_)),
+        })
+    }
+
+    /// Every session that is not closed, by id.
+    pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
+        self.session_index.keys().copied()
+    }
+
+    /// One worker.
+    #[must_use]
+    pub fn worker(&self, incarnation: Incarnation) -> Option<WorkerView> {
+        let index = *self.worker_index.get(&incarnation)?;
+        Some(view(&self.workers[index as usize]))
+    }
+
+    /// Every worker that is not lost, by incarnation.
+    #[must_use]
+    pub fn workers(&self) -> Vec<WorkerView> {
+        let indices = self.worker_index.values();
+        let workers = indices.map(|index| &self.workers[*index as usize]);
+        workers.filter(|worker| !worker.lost).map(view).collect()
+    }
+
+    /// Every tenant, by name.
+    #[must_use]
+    pub fn tenants(&self) -> Vec<TenantView> {
+        let mut queued = vec![0; self.tenants.len()];
+        for session in self.sessions.iter().flatten() {
+            queued[session.tenant as usize] += session.queue.queued() - session.queue.granted();
+        }
+        let indices = self.tenant_index.values().map(|index| *index as usize);
+        let view = |index: usize| {
+            let tenant = &self.tenants[index];
+            TenantView {
+                tenant: tenant.name.clone(),
+                settings: tenant.known.then(|| tenant.settings.clone()),
+                sessions: tenant.sessions,
+                queued: queued[index],
+                granted: tenant.granted,
+                granted_ns: tenant.granted_ns,
+                outstanding_ns: tenant.outstanding,
+            }
+        };
+        indices.map(view).collect()
+    }
+
+    /// The highest ordinal of each tenant, by name.
+    #[must_use]
+    pub fn ordinals(&self) -> Vec<(Tenant, u64)> {
+        let tenants = self.tenant_index.iter();
+        let ordinals = tenants.map(|(name, index)| {
+            let ordinal = self.tenants[*index as usize].ordinal;
+            (name.clone(), ordinal)
+        });
+        ordinals.filter(|(_, ordinal)| *ordinal > 0).collect()
+    }
+}
+
+fn view(worker: &WorkerState) -> WorkerView {
+    WorkerView {
+        incarnation: worker.incarnation,
+        gpu: worker.gpu,
+        granted: worker.position,
+        sessions: worker.sessions,
+        outstanding_ns: worker.lanes.outstanding(),
+        grants: worker.grants,
+        voids: worker.voids,
+        draining: worker.draining,
+    }
+}

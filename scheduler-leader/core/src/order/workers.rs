@@ -1,0 +1,275 @@
+//! Workers: sealed, reporting, lost.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{
+    CloseReason, DoneReport, Grant, GrantKind, Incarnation, Outcome, SealAnswer, SealedSession,
+};
+
+use super::Order;
+use super::space::Space;
+use super::state::{Granted, Life, SessionState, WorkerState};
+use crate::effect::{Effect, EndCause};
+use crate::policy::{Cut, Lanes, SliceQueue};
+
+/// No honest number is higher; above it sums might not fit.
+const HIGHEST: u64 = 1 << 62;
+/// The slot of a grant whose session is not there any more.
+const NO_SLOT: u32 = u32::MAX;
+
+impl Order {
+    pub(super) fn worker_sealed(
+        &mut self,
+        incarnation: Incarnation,
+        answer: &SealAnswer,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.worker_index.contains_key(&incarnation) || answer.position > HIGHEST {
+            return;
+        }
+        self.global = self.global.max(answer.global.min(HIGHEST));
+        for (tenant, ordinal) in &answer.ordinals {
+            let index = self.tenant(tenant) as usize;
+            let highest = &mut self.tenants[index].ordinal;
+            *highest = (*highest).max((*ordinal).min(HIGHEST));
+        }
+        let worker = self.workers.len() as u32;
+        self.worker_index.insert(incarnation, worker);
+        self.workers.push(WorkerState {
+            incarnation,
+            gpu: answer.gpu,
+            capacity: answer.capacity,
+            draining: false,
+            lost: false,
+            position: answer.position,
+            base: answer.position + 1,
+            outstanding: VecDeque::new(),
+            sealed: BTreeMap::new(),
+            lanes: Lanes::default(),
+            space: Space::default(),
+            sessions: 0,
+            grants: 0,
+            voids: 0,
+            flows: BTreeMap::new(),
+            dirty: false,
+        });
+        for session in &answer.sessions {
+            if session.accepted <= HIGHEST && session.done <= session.accepted {
+                self.resume(worker, session, answer, effects);
+            }
+        }
+        for sealed in &answer.outstanding {
+            if sealed.position <= answer.position {
+                let granted = self.resumed_grant(&sealed.grant, answer);
+                self.count_sealed(worker, sealed.position, granted);
+            }
+        }
+        for fault in &answer.faults {
+            self.fault(fault.session, effects);
+        }
+        self.touch(worker);
+    }
+
+    /// Takes in a session that its worker has already.
+    fn resume(
+        &mut self,
+        worker: u32,
+        session: &SealedSession,
+        answer: &SealAnswer,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.session_index.contains_key(&session.session) {
+            return;
+        }
+        let tenant = self.tenant(&session.tenant);
+        let mut queue = SliceQueue::new(session.done);
+        for grant in live_grants(session, answer) {
+            // Between live grants lie ops that are done already; nothing will rewind to them.
+            queue.push_granted(grant.first - 1, 1, 0);
+            queue.push_granted(grant.last, grant.cost, grant.declared);
+        }
+        queue.push_granted(session.accepted, 1, 0);
+        let life = match session.closing {
+            true => Life::Closing(CloseReason::Asked),
+            false => Life::Open,
+        };
+        self.insert_session(SessionState {
+            id: session.session,
+            tenant,
+            ordinal: session.ordinal,
+            worker,
+            flow: 0,
+            window: session.window,
+            tag: 0,
+            queue,
+            generation: 1,
+            doubted: false,
+            received: session.received,
+            life,
+        });
+        effects.push(Effect::Resumed {
+            session: session.session,
+            tenant: session.tenant.clone(),
+            incarnation: self.workers[worker as usize].incarnation,
+            queued: session.accepted,
+        });
+    }
+
+    /// What an earlier leader granted, as an outstanding grant of ours.
+    fn resumed_grant(&self, grant: &Grant, answer: &SealAnswer) -> Granted {
+        let slot = self.slot(grant.session);
+        let session = slot.and_then(|slot| self.sessions[slot].as_ref());
+        let sealed = answer.sessions.iter();
+        let mut sealed = sealed.filter(|session| session.session == grant.session);
+        let live = sealed.any(|session| {
+            live_grants(session, answer)
+                .iter()
+                .any(|live| live.global == grant.global)
+        });
+        Granted {
+            kind: grant.kind,
+            priority: grant.priority.min(4),
+            generation: u32::from(live),
+            slot: slot.map_or(NO_SLOT, |slot| slot as u32),
+            session: grant.session,
+            tenant: session.map_or(NO_SLOT, |session| session.tenant),
+            first: grant.first,
+            last: grant.last,
+            cost: grant.cost,
+            cut: Cut::default(),
+        }
+    }
+
+    fn count_sealed(&mut self, worker: u32, position: u64, granted: Granted) {
+        let state = &mut self.workers[worker as usize];
+        state.lanes.charge(granted.priority, granted.cost);
+        state.sealed.insert(position, granted);
+        if let Some(tenant) = self.tenants.get_mut(granted.tenant as usize) {
+            tenant.outstanding = tenant.outstanding.saturating_add(granted.cost);
+        }
+    }
+
+    pub(super) fn worker_draining(&mut self, incarnation: Incarnation, draining: bool) {
+        if let Some(worker) = self.worker_index.get(&incarnation) {
+            self.workers[*worker as usize].draining = draining;
+        }
+    }
+
+    pub(super) fn worker_lost(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let Some(worker) = self.worker_index.get(&incarnation).copied() else {
+            return;
+        };
+        let state = &mut self.workers[worker as usize];
+        if std::mem::replace(&mut state.lost, true) {
+            return;
+        }
+        let outstanding = std::mem::take(&mut state.outstanding);
+        let sealed = std::mem::take(&mut state.sealed);
+        let slots: Vec<u32> = self.session_index.values().copied().collect();
+        for slot in slots {
+            let session = self.sessions[slot as usize].as_ref();
+            if session.is_some_and(|session| session.worker == worker) {
+                self.remove_session(slot, EndCause::Lost, effects);
+            }
+        }
+        let state = &mut self.workers[worker as usize];
+        state.lanes.clear(&mut self.flow_places);
+        state.space = Space::default();
+        let granted = outstanding
+            .into_iter()
+            .flatten()
+            .chain(sealed.into_values());
+        for granted in granted {
+            self.discharge_tenant(&granted);
+        }
+    }
+
+    /// Counts a grant of a tenant as done, and lets it be granted more where its bound held it.
+    fn discharge_tenant(&mut self, granted: &Granted) {
+        if let Some(tenant) = self.tenants.get_mut(granted.tenant as usize) {
+            tenant.outstanding = tenant.outstanding.saturating_sub(granted.cost);
+            self.unblock(granted.tenant);
+        }
+    }
+
+    pub(super) fn done(
+        &mut self,
+        incarnation: Incarnation,
+        reports: &[DoneReport],
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(worker) = self.worker_index.get(&incarnation).copied() else {
+            return;
+        };
+        for report in reports {
+            let state = &mut self.workers[worker as usize];
+            let Some(granted) = state.take(report.position) else {
+                continue;
+            };
+            state.lanes.discharge(granted.priority, granted.cost);
+            state.voids += u64::from(report.outcome == Outcome::Void);
+            self.discharge_tenant(&granted);
+            self.settle(&granted, report, effects);
+        }
+        self.touch(worker);
+    }
+
+    /// What the end of a grant means for its session.
+    fn settle(&mut self, granted: &Granted, report: &DoneReport, effects: &mut Vec<Effect>) {
+        let slot = granted.slot;
+        let state = self.sessions.get_mut(slot as usize);
+        let Some(session) = state.and_then(Option::as_mut) else {
+            return;
+        };
+        if session.id != granted.session {
+            return;
+        }
+        match (granted.kind, report.outcome) {
+            (GrantKind::Open, _) => {}
+            (GrantKind::Close, _) => {
+                let reason = match session.life {
+                    Life::Closing(reason) => reason,
+                    Life::Open | Life::Asked(_) => CloseReason::Asked,
+                };
+                self.remove_session(slot, EndCause::Closed(reason), effects);
+            }
+            (GrantKind::Run, Outcome::Ran) => {
+                let asked = matches!(session.life, Life::Asked(_));
+                if session.queue.finish(granted.last) {
+                    self.refresh(slot);
+                }
+                if asked {
+                    self.close_if_asked(slot, effects);
+                }
+            }
+            (GrantKind::Run, Outcome::Void) => {
+                if granted.generation == session.generation {
+                    session.generation += 1;
+                    session.queue.rewind(granted.first, granted.cut);
+                    session.doubted = true;
+                }
+                self.note_received(slot as usize, report.received);
+                self.refresh(slot);
+            }
+            (GrantKind::Run, Outcome::Gone) => {}
+        }
+    }
+}
+
+/// The session's outstanding grants that will not be void, in op order: seen from the last
+/// backwards, each ends before the one after it begins.
+fn live_grants(session: &SealedSession, answer: &SealAnswer) -> Vec<Grant> {
+    let mut need = session.accepted;
+    let mut live = Vec::new();
+    for sealed in answer.outstanding.iter().rev() {
+        let grant = &sealed.grant;
+        let own = grant.session == session.session && grant.kind == GrantKind::Run;
+        let range = grant.first > session.done && grant.first <= grant.last;
+        if own && range && grant.last <= need && sealed.position <= answer.position {
+            need = grant.first - 1;
+            live.push(*grant);
+        }
+    }
+    live.reverse();
+    live
+}

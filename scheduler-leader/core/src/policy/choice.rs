@@ -1,0 +1,96 @@
+//! One GPU's flows by priority: who is next, and whether the window has room.
+
+use super::heap::{Entry, TagHeap};
+
+/// Percent that a whole is.
+const WHOLE: u64 = 100;
+
+/// What is eligible on one GPU, and what was granted there and is not done.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    flows: [TagHeap; 5],
+    /// The start tag of the last flow granted, by priority.
+    now: [u128; 5],
+    outstanding: [u64; 5],
+    /// Work each floor is behind, in hundredths of a nanosecond.
+    owed: [u64; 5],
+}
+
+impl Lanes {
+    /// The virtual time of a priority: where newcomers start.
+    pub(crate) fn now(&self, priority: u8) -> u128 {
+        self.now[usize::from(priority)]
+    }
+
+    /// Charged work granted and not done, by priority.
+    pub(crate) fn outstanding(&self) -> [u64; 5] {
+        self.outstanding
+    }
+
+    /// The heap of a priority.
+    pub(crate) fn flows(&mut self, priority: u8) -> &mut TagHeap {
+        &mut self.flows[usize::from(priority)]
+    }
+
+    /// The flow that is next: the first of the highest priority that is owed its floor, else of
+    /// the highest there is. `cost` is of a flow's next slice.
+    pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(u32) -> u64) -> Option<(u8, Entry)> {
+        let firsts = || {
+            let lanes = self.flows.iter().enumerate();
+            lanes.filter_map(|(lane, heap)| Some((lane, *heap.first()?)))
+        };
+        let owed = |(lane, first): &(usize, Entry)| {
+            let need = cost(first.id).saturating_mul(WHOLE);
+            floors[*lane] > 0 && self.owed[*lane] >= need
+        };
+        let strict = firsts().next()?;
+        let (lane, first) = match floors {
+            [0, 0, 0, 0, 0] => strict,
+            _ => firsts().find(owed).unwrap_or(strict),
+        };
+        Some((lane as u8, first))
+    }
+
+    /// Whether the window has room for a slice of this cost and priority.
+    pub(crate) fn has_room(&self, window: u64, priority: u8, cost: u64) -> bool {
+        let above = &self.outstanding[..=usize::from(priority)];
+        let sum = above.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+        sum == 0 || sum.saturating_add(cost) <= window
+    }
+
+    /// Notes a grant of the flow that was first of its priority, before its tag is raised.
+    pub(crate) fn granted(&mut self, floors: &[u8; 5], priority: u8, tag: u128, cost: u64) {
+        let own = usize::from(priority);
+        self.now[own] = tag;
+        self.charge(priority, cost);
+        if *floors == [0; 5] {
+            return;
+        }
+        for (lane, floor) in floors.iter().enumerate() {
+            if self.flows[lane].is_empty() {
+                self.owed[lane] = 0;
+                continue;
+            }
+            let earned = cost.saturating_mul(u64::from((*floor).min(100)));
+            self.owed[lane] = self.owed[lane].saturating_add(earned);
+        }
+        self.owed[own] = self.owed[own].saturating_sub(cost.saturating_mul(WHOLE));
+    }
+
+    /// Counts work as granted and not done.
+    pub(crate) fn charge(&mut self, priority: u8, cost: u64) {
+        let outstanding = &mut self.outstanding[usize::from(priority)];
+        *outstanding = outstanding.saturating_add(cost);
+    }
+
+    /// Counts work as done.
+    pub(crate) fn discharge(&mut self, priority: u8, cost: u64) {
+        let outstanding = &mut self.outstanding[usize::from(priority)];
+        *outstanding = outstanding.saturating_sub(cost);
+    }
+
+    /// Takes all flows out.
+    pub(crate) fn clear(&mut self, places: &mut [u32]) {
+        self.flows.iter_mut().for_each(|heap| heap.clear(places));
+    }
+}

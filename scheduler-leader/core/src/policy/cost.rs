@@ -1,0 +1,50 @@
+//! What ops are estimated to cost. All numbers here are part of the rules.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{CostClass, CostRun, KernelKey};
+
+/// Nanoseconds charged for an op beside what it moves or runs.
+const LIGHT_NS: u64 = 500;
+/// Bytes a copy moves in a nanosecond.
+const BYTES_PER_NS: u64 = 8;
+/// No op costs more: 2.4 hours. It keeps every sum in its integer.
+const HIGHEST_NS: u64 = 1 << 43;
+/// Binary digits of virtual time below the nanosecond.
+const FRACTION: u32 = 20;
+
+/// The profile, looked up by key.
+#[derive(Debug, Default)]
+pub(crate) struct Costs {
+    /// Cost of a kernel that is not in the profile.
+    pub(crate) unknown_ns: u64,
+    entries: BTreeMap<KernelKey, u64>,
+}
+
+impl Costs {
+    /// Takes estimates in; those of other keys stay.
+    pub(crate) fn merge(&mut self, entries: &[(KernelKey, u64)]) {
+        self.entries.extend(entries.iter().copied());
+    }
+
+    /// Estimated nanoseconds of each op of a run, at least 1.
+    pub(crate) fn of(&self, run: &CostRun) -> u64 {
+        let known = |key| self.entries.get(key).copied().unwrap_or(self.unknown_ns);
+        let cost = match run.class {
+            CostClass::Launch => known(&run.key),
+            CostClass::Copy | CostClass::Sync => LIGHT_NS.saturating_add(run.bytes / BYTES_PER_NS),
+            CostClass::Light => LIGHT_NS,
+        };
+        cost.clamp(1, HIGHEST_NS)
+    }
+}
+
+/// What a cost adds to the tag of whoever has this weight.
+pub(crate) fn virtual_time(cost: u64, weight: u32) -> u128 {
+    let weight = u128::from(weight.max(1));
+    match u128::from(cost) << FRACTION {
+        // Most are below 2^64: a narrow division is several times faster.
+        scaled if scaled <= u128::from(u64::MAX) => u128::from(scaled as u64 / weight as u64),
+        scaled => scaled / weight,
+    }
+}

@@ -1,0 +1,122 @@
+//! A binary heap by (tag, tie) from which any member can be taken. Members are small integers;
+//! where each one is stands in a table that all heaps of one kind of member share.
+
+/// The position of what is in no heap.
+pub(crate) const ABSENT: u32 = u32::MAX;
+
+/// A member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its start tag.
+    pub(crate) tag: u128,
+    /// Decides between equal tags; different for all members of a heap.
+    pub(crate) tie: u64,
+    /// Who it is.
+    pub(crate) id: u32,
+}
+
+impl Entry {
+    fn before(&self, other: &Self) -> bool {
+        (self.tag, self.tie) < (other.tag, other.tie)
+    }
+}
+
+/// The heap.
+#[derive(Debug, Default)]
+pub(crate) struct TagHeap {
+    entries: Vec<Entry>,
+}
+
+impl TagHeap {
+    /// The member that is next.
+    pub(crate) fn first(&self) -> Option<&Entry> {
+        self.entries.first()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// All members, to renumber their ties without changing their order.
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+        &mut self.entries
+    }
+
+    /// Takes a member in that is in no heap.
+    pub(crate) fn push(&mut self, entry: Entry, places: &mut [u32]) {
+        self.entries.push(entry);
+        self.rise(self.entries.len() - 1, places);
+    }
+
+    /// Gives the first member another, higher tag.
+    pub(crate) fn raise_first(&mut self, tag: u128, places: &mut [u32]) {
+        if let Some(first) = self.entries.first_mut() {
+            first.tag = tag;
+            self.sink(0, places);
+        }
+    }
+
+    /// Takes a member out.
+    pub(crate) fn remove(&mut self, id: u32, places: &mut [u32]) {
+        let at = places[id as usize] as usize;
+        places[id as usize] = ABSENT;
+        let Some(last) = self.entries.pop() else {
+            return;
+        };
+        if at < self.entries.len() {
+            self.entries[at] = last;
+            places[last.id as usize] = at as u32;
+            self.rise(at, places);
+            self.sink(places[last.id as usize] as usize, places);
+        }
+    }
+
+    /// Takes all members out.
+    pub(crate) fn clear(&mut self, places: &mut [u32]) {
+        for entry in self.entries.drain(..) {
+            places[entry.id as usize] = ABSENT;
+        }
+    }
+
+    fn rise(&mut self, mut at: usize, places: &mut [u32]) {
+        let entry = self.entries[at];
+        while at > 0 {
+            let parent = (at - 1) / 2;
+            if !entry.before(&self.entries[parent]) {
+                break;
+            }
+            self.place(at, self.entries[parent], places);
+            at = parent;
+        }
+        self.place(at, entry, places);
+    }
+
+    fn sink(&mut self, mut at: usize, places: &mut [u32]) {
+        let entry = self.entries[at];
+        loop {
+            let (left, right) = (2 * at + 1, 2 * at + 2);
+            let Some(mut child) = self.entries.get(left) else {
+                break;
+            };
+            let mut child_at = left;
+            if let Some(other) = self.entries.get(right)
+                && other.before(child)
+            {
+                (child, child_at) = (other, right);
+            }
+            if !child.before(&entry) {
+                break;
+            }
+            let child = *child;
+            self.place(at, child, places);
+            at = child_at;
+        }
+        self.place(at, entry, places);
+    }
+
+    fn place(&mut self, at: usize, entry: Entry, places: &mut [u32]) {
+        self.entries[at] = entry;
+        places[entry.id as usize] = at as u32;
+    }
+}

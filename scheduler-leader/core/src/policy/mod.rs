@@ -1,0 +1,14 @@
+//! Which slice is next: see `README.md` beside this file.
+
+mod choice;
+mod cost;
+mod heap;
+mod slices;
+
+pub(crate) use choice::Lanes;
+pub(crate) use cost::{Costs, virtual_time};
+pub(crate) use heap::{ABSENT, Entry, TagHeap};
+pub(crate) use slices::{Cut, SliceQueue};
+
+/// The version of the rules. A record names the version it was made by; replay refuses another.
+pub const ORDER_VERSION: u32 = 1;

@@ -1,0 +1,251 @@
+//! Each incarnation's chain, as it is recomputed.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    Chain, ChainEntry, GpuPosition, GpuTail, Grant, Incarnation, OpenGrant, SealAnswer, SessionId,
+    Tenant,
+};
+
+use super::{Position, ReplayError, Tail};
+
+/// A grant that no seal has confirmed or refuted yet.
+#[derive(Debug, Clone)]
+struct Proposed {
+    grant: Grant,
+    adopted: bool,
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    tail: End,
+    lost: bool,
+    proposed: BTreeMap<GpuPosition, Proposed>,
+    positions: Vec<Position>,
+}
+
+/// Where a chain ends: as `GpuTail`, with a default.
+#[derive(Debug, Default, Clone, Copy)]
+struct End {
+    gpu: u32,
+    position: GpuPosition,
+    chain: Chain,
+}
+
+/// All incarnations' chains.
+#[derive(Debug, Default)]
+pub(super) struct Chains {
+    workers: BTreeMap<Incarnation, Worker>,
+    names: BTreeMap<SessionId, (Tenant, u64)>,
+    pub(super) adopted: u64,
+    pub(super) skipped: u64,
+}
+
+impl Chains {
+    /// A leader's order granted this.
+    pub(super) fn grant(
+        &mut self,
+        incarnation: Incarnation,
+        position: GpuPosition,
+        grant: Grant,
+        open: Option<&OpenGrant>,
+    ) {
+        if let Some(open) = open {
+            let name = (open.tenant.clone(), open.ordinal);
+            self.names.insert(open.session, name);
+        }
+        let worker = self.workers.entry(incarnation).or_default();
+        let adopted = false;
+        worker
+            .proposed
+            .insert(position, Proposed { grant, adopted });
+    }
+
+    /// A worker was sealed: what it accepted is what stands.
+    pub(super) fn seal(
+        &mut self,
+        incarnation: Incarnation,
+        answer: &SealAnswer,
+    ) -> Result<(), ReplayError> {
+        for session in &answer.sessions {
+            let name = (session.tenant.clone(), session.ordinal);
+            self.names.insert(session.session, name);
+        }
+        let worker = self.workers.entry(incarnation).or_default();
+        worker.tail.gpu = answer.gpu;
+        worker
+            .proposed
+            .split_off(&answer.position.saturating_add(1));
+        for sealed in &answer.tail {
+            if sealed.position <= worker.tail.position || sealed.position > answer.position {
+                continue;
+            }
+            // A leader that died with its whole record may have come between: what a leader
+            // before it proposed here and behind was never accepted.
+            let (at, epoch) = (sealed.position, sealed.grant.epoch);
+            worker
+                .proposed
+                .retain(|position, proposed| *position < at || proposed.grant.epoch >= epoch);
+            match worker.proposed.get(&sealed.position) {
+                Some(proposed) if proposed.grant == sealed.grant => {}
+                Some(_) => {
+                    return Err(ReplayError::Disagrees {
+                        gpu: answer.gpu,
+                        position: sealed.position,
+                        why: "the worker accepted another grant than was recomputed".into(),
+                    });
+                }
+                None => {
+                    let (grant, adopted) = (sealed.grant, true);
+                    worker
+                        .proposed
+                        .insert(sealed.position, Proposed { grant, adopted });
+                }
+            }
+        }
+        let tail = GpuTail {
+            gpu: answer.gpu,
+            position: answer.position,
+            chain: answer.chain,
+        };
+        self.reach(incarnation, &tail, true)
+    }
+
+    /// Advances a chain to where its worker says it ends. Where grants are missing and that is
+    /// allowed, the rest is skipped and the worker believed.
+    fn reach(
+        &mut self,
+        incarnation: Incarnation,
+        to: &GpuTail,
+        may_skip: bool,
+    ) -> Result<(), ReplayError> {
+        let worker = self.workers.entry(incarnation).or_default();
+        while worker.tail.position < to.position {
+            let next = worker.proposed.remove(&(worker.tail.position + 1));
+            let known = next
+                .as_ref()
+                .map(|next| self.names.get(&next.grant.session));
+            let (Some(next), Some(Some(name))) = (&next, known) else {
+                break;
+            };
+            self.adopted += u64::from(next.adopted);
+            worker.advance(incarnation, next, name);
+        }
+        let missing = to.position.saturating_sub(worker.tail.position);
+        if missing > 0 && may_skip {
+            self.skipped += missing;
+            worker
+                .proposed
+                .retain(|position, _| *position > to.position);
+            (worker.tail.position, worker.tail.chain) = (to.position, to.chain);
+        }
+        let disagrees = |why: &str| ReplayError::Disagrees {
+            gpu: to.gpu,
+            position: to.position,
+            why: why.into(),
+        };
+        if worker.tail.position != to.position {
+            return Err(disagrees("the record does not lead there"));
+        }
+        if worker.tail.chain != to.chain {
+            return Err(disagrees("the recomputed chain is not the worker's"));
+        }
+        Ok(())
+    }
+
+    /// A worker was declared lost, or left: then it accepted no more than it said.
+    pub(super) fn lost(&mut self, incarnation: Incarnation, left: bool, accepted: GpuPosition) {
+        if let Some(worker) = self.workers.get_mut(&incarnation) {
+            worker.lost |= !left;
+            if left {
+                worker.proposed.split_off(&accepted.saturating_add(1));
+            }
+        }
+    }
+
+    /// What a worker reports at the end.
+    pub(super) fn finish(
+        &mut self,
+        incarnation: Incarnation,
+        to: &GpuTail,
+    ) -> Result<(), ReplayError> {
+        let worker = self.workers.entry(incarnation).or_default();
+        worker.tail.gpu = to.gpu;
+        worker.proposed.split_off(&to.position.saturating_add(1));
+        self.reach(incarnation, to, false)?;
+        if let Some(worker) = self.workers.get_mut(&incarnation) {
+            worker.proposed.clear();
+        }
+        Ok(())
+    }
+
+    /// Of the others, all that was granted counts.
+    pub(super) fn finish_rest(&mut self) {
+        for (incarnation, worker) in &mut self.workers {
+            while let Some(next) = worker.proposed.remove(&(worker.tail.position + 1)) {
+                let Some(name) = self.names.get(&next.grant.session) else {
+                    break;
+                };
+                worker.advance(*incarnation, &next, name);
+            }
+        }
+    }
+
+    /// Where every chain ends, by gpu and incarnation.
+    pub(super) fn tails(&self) -> Vec<Tail> {
+        let tails = self.workers.iter().map(|(incarnation, worker)| Tail {
+            incarnation: *incarnation,
+            tail: GpuTail {
+                gpu: worker.tail.gpu,
+                position: worker.tail.position,
+                chain: worker.tail.chain,
+            },
+            lost: worker.lost,
+        });
+        let mut tails: Vec<_> = tails.collect();
+        tails.sort_by_key(|tail| (tail.tail.gpu, tail.incarnation));
+        tails
+    }
+
+    /// Every position, by gpu, incarnation and position.
+    pub(super) fn into_positions(self) -> Vec<Position> {
+        let workers = self.workers.into_values();
+        let mut positions: Vec<_> = workers.flat_map(|worker| worker.positions).collect();
+        positions.sort_by_key(|row| (row.gpu, row.incarnation, row.position));
+        positions
+    }
+}
+
+impl Worker {
+    fn advance(
+        &mut self,
+        incarnation: Incarnation,
+        next: &Proposed,
+        (tenant, ordinal): &(Tenant, u64),
+    ) {
+        let grant = &next.grant;
+        self.tail.position += 1;
+        self.tail.chain = self.tail.chain.then(&ChainEntry {
+            position: self.tail.position,
+            tenant,
+            ordinal: *ordinal,
+            kind: grant.kind,
+            first: grant.first,
+            last: grant.last,
+        });
+        self.positions.push(Position {
+            gpu: self.tail.gpu,
+            incarnation,
+            position: self.tail.position,
+            global: grant.global,
+            epoch: grant.epoch,
+            tenant: tenant.clone(),
+            ordinal: *ordinal,
+            session: grant.session,
+            kind: grant.kind,
+            first: grant.first,
+            last: grant.last,
+            adopted: next.adopted,
+        });
+    }
+}

@@ -1,0 +1,5 @@
+//! The order: its invariants on random clusters, and yesterday's record ordered as it was.
+
+mod golden;
+mod invariants;
+mod model;

@@ -1,0 +1,448 @@
+//! A model of everything around the order: workers that run what they are granted, clients that
+//! submit, and a naive view of the rules to hold the order against.
+
+mod rules;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{
+    Chain, ChainEntry, ClusterSettings, CostClass, CostRun, DoneReport, Grant, GrantKind,
+    Incarnation, KernelKey, LeaderId, OpNumber, Outcome, SealAnswer, SealedGrant, SealedSession,
+    SessionId, Tenant, TenantSettings, WIRE_VERSION, Window,
+};
+use scheduler_leader_core::{Effect, Input, ORDER_VERSION, Order, Profile, Rows, Takeover};
+
+/// Costs of kernels 0, 1, 2 … in the model's profile.
+pub(crate) const COSTS: [u64; 6] = [1_000, 7_000, 20_000, 90_000, 333_333, 1_200_000];
+
+pub(crate) fn tenant(index: usize) -> Tenant {
+    format!("t{index}").parse().unwrap()
+}
+
+pub(crate) fn launches(kernel: usize, count: u32) -> CostRun {
+    CostRun {
+        key: KernelKey(kernel as u64),
+        bytes: 0,
+        count,
+        class: CostClass::Launch,
+    }
+}
+
+pub(crate) fn sync() -> CostRun {
+    CostRun {
+        key: KernelKey(0),
+        bytes: 0,
+        count: 1,
+        class: CostClass::Sync,
+    }
+}
+
+/// Cost of one op of a run, as the rules say.
+pub(crate) fn cost(run: &CostRun) -> u64 {
+    match run.class {
+        CostClass::Launch => COSTS[run.key.0 as usize],
+        CostClass::Copy | CostClass::Sync => 500 + run.bytes / 8,
+        CostClass::Light => 500,
+    }
+}
+
+pub(crate) fn takeover(
+    epoch: u64,
+    settings: ClusterSettings,
+    tenants: &[TenantSettings],
+    ordinals: Vec<(Tenant, u64)>,
+) -> Input {
+    let tenants = tenants.iter().enumerate();
+    let entries = COSTS.iter().enumerate();
+    Input::Takeover(Box::new(Takeover {
+        order_version: ORDER_VERSION,
+        epoch,
+        leader: LeaderId(epoch),
+        settings,
+        tenants: tenants
+            .map(|(index, settings)| (tenant(index), settings.clone()))
+            .collect(),
+        profile: Profile {
+            version: 1,
+            entries: entries
+                .map(|(key, cost)| (KernelKey(key as u64), *cost))
+                .collect(),
+        },
+        ordinals,
+        held: false,
+    }))
+}
+
+/// One worker: accepts in order, runs in order, voids what cannot run.
+#[derive(Debug, Clone)]
+pub(crate) struct Worker {
+    pub(crate) gpu: u32,
+    pub(crate) position: u64,
+    pub(crate) chain: Chain,
+    pub(crate) global: u64,
+    /// Accepted and not done.
+    pub(crate) queue: VecDeque<(u64, Grant)>,
+    /// The last report handed over.
+    pub(crate) reports: u64,
+    pub(crate) ordinals: BTreeMap<Tenant, u64>,
+}
+
+/// One session as the worker has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    pub(crate) tenant: Tenant,
+    pub(crate) ordinal: u64,
+    pub(crate) worker: Incarnation,
+    pub(crate) window: Window,
+    /// All ops submitted, expanded.
+    pub(crate) ops: Vec<CostRun>,
+    /// Ops the leader was told of.
+    pub(crate) announced: u64,
+    /// Ops the worker has.
+    pub(crate) received: u64,
+    /// Ops run.
+    pub(crate) done: u64,
+    pub(crate) closing: bool,
+    pub(crate) closed: bool,
+}
+
+/// Everything.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) order: Order,
+    /// Told the same: must decide the same.
+    pub(crate) twin: Order,
+    pub(crate) settings: ClusterSettings,
+    pub(crate) tenants: Vec<TenantSettings>,
+    pub(crate) workers: BTreeMap<Incarnation, Worker>,
+    pub(crate) sessions: BTreeMap<SessionId, Session>,
+    pub(crate) epoch: u64,
+    pub(crate) grants: Vec<(Incarnation, u64, Grant)>,
+    pub(crate) nonce: u64,
+    /// All inputs so far.
+    pub(crate) inputs: Vec<Input>,
+    /// Check that a slice does not cross a cut point: true while no leader changed.
+    pub(crate) check_cuts: bool,
+}
+
+impl Model {
+    pub(crate) fn new(
+        settings: ClusterSettings,
+        tenants: Vec<TenantSettings>,
+        workers: u32,
+    ) -> Self {
+        let mut model = Self {
+            order: Order::new(),
+            twin: Order::new(),
+            settings,
+            tenants,
+            workers: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            epoch: 0,
+            grants: Vec::new(),
+            nonce: 0,
+            inputs: Vec::new(),
+            check_cuts: true,
+        };
+        for gpu in 0..workers {
+            let incarnation = Incarnation(u64::from(gpu) + 100);
+            let worker = Worker {
+                gpu,
+                position: 0,
+                chain: Chain::default(),
+                global: 0,
+                queue: VecDeque::new(),
+                reports: 0,
+                ordinals: BTreeMap::new(),
+            };
+            model.workers.insert(incarnation, worker);
+        }
+        model.take_over();
+        model
+    }
+
+    /// A new leader seals all workers.
+    pub(crate) fn take_over(&mut self) {
+        self.epoch += 1;
+        let ordinals = self.order.ordinals();
+        (self.order, self.twin) = (Order::new(), Order::new());
+        let input = takeover(self.epoch, self.settings.clone(), &self.tenants, ordinals);
+        self.apply(input);
+        let workers: Vec<_> = self.workers.keys().copied().collect();
+        for incarnation in workers {
+            let answer = Box::new(self.seal(incarnation));
+            self.apply(Input::WorkerSealed {
+                incarnation,
+                answer,
+            });
+        }
+        self.check_cuts &= self.epoch == 1;
+    }
+
+    /// What a worker answers to a seal.
+    pub(crate) fn seal(&self, incarnation: Incarnation) -> SealAnswer {
+        let worker = &self.workers[&incarnation];
+        let own = |session: &&Session| session.worker == incarnation && !session.closed;
+        let sessions = self.sessions.iter().filter(|(_, session)| own(session));
+        SealAnswer {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: LeaderId(self.epoch),
+            gpu: worker.gpu,
+            capacity: 8 << 30,
+            position: worker.position,
+            chain: worker.chain,
+            global: worker.global,
+            reports: worker.reports,
+            sessions: sessions
+                .map(|(id, session)| SealedSession {
+                    session: *id,
+                    tenant: session.tenant.clone(),
+                    ordinal: session.ordinal,
+                    window: session.window,
+                    accepted: self.accepted(*id),
+                    done: session.done,
+                    received: session.received,
+                    closing: session.closing,
+                })
+                .collect(),
+            outstanding: worker
+                .queue
+                .iter()
+                .map(|(position, grant)| SealedGrant {
+                    position: *position,
+                    grant: *grant,
+                })
+                .collect(),
+            tail_epoch: 0,
+            tail_recorded: 0,
+            tail: Vec::new(),
+            ordinals: worker.ordinals.clone().into_iter().collect(),
+            faults: Vec::new(),
+        }
+    }
+
+    /// Ops of a session that will have run once all that is accepted ran.
+    pub(crate) fn accepted(&self, id: SessionId) -> u64 {
+        let session = &self.sessions[&id];
+        let queue = self.workers[&session.worker].queue.iter();
+        let own = queue.filter(|(_, grant)| grant.session == id && grant.kind == GrantKind::Run);
+        own.fold(session.done, |next, (_, grant)| {
+            if grant.first == next + 1 {
+                grant.last
+            } else {
+                next
+            }
+        })
+    }
+
+    /// Tells both orders, checks that they agree and that each grant obeys the rules.
+    pub(crate) fn apply(&mut self, input: Input) -> Vec<Effect> {
+        let bytes = rmp_serde::to_vec_named(&input).unwrap();
+        let again: Input = rmp_serde::from_slice(&bytes).unwrap();
+        assert_eq!(again, input, "inputs survive the record");
+        let (mut effects, mut twins) = (Vec::new(), Vec::new());
+        self.order.apply(&input, &mut effects);
+        self.twin.apply(&again, &mut twins);
+        assert_eq!(effects, twins, "same inputs, same effects");
+        self.inputs.push(input);
+        for effect in &effects {
+            self.take(effect);
+        }
+        effects
+    }
+
+    fn take(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Grant {
+                incarnation,
+                position,
+                grant,
+                open,
+            } => {
+                if let Some(open) = open {
+                    let session = Session {
+                        tenant: open.tenant.clone(),
+                        ordinal: open.ordinal,
+                        worker: *incarnation,
+                        window: open.window,
+                        ops: Vec::new(),
+                        announced: 0,
+                        received: 0,
+                        done: 0,
+                        closing: false,
+                        closed: false,
+                    };
+                    let taken = self.sessions.values();
+                    let same = taken.filter(|other| other.worker == *incarnation && !other.closed);
+                    for other in same {
+                        let apart = other.window.end() <= open.window.base
+                            || open.window.end() <= other.window.base;
+                        assert!(apart && open.window.is_valid(), "windows are disjoint");
+                    }
+                    self.sessions.insert(open.session, session);
+                }
+                self.check(*incarnation, *position, grant);
+                self.accept(*incarnation, *position, grant);
+                self.grants.push((*incarnation, *position, *grant));
+            }
+            Effect::Ended { session, .. } => {
+                assert!(self.sessions[session].closed, "ended after its close");
+            }
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
+        let session = &self.sessions[&grant.session];
+        let worker = self.workers.get_mut(&incarnation).unwrap();
+        worker.position = position;
+        worker.global = worker.global.max(grant.global);
+        worker.chain = worker.chain.then(&ChainEntry {
+            position,
+            tenant: &session.tenant,
+            ordinal: session.ordinal,
+            kind: grant.kind,
+            first: grant.first,
+            last: grant.last,
+        });
+        worker.queue.push_back((position, *grant));
+        let ordinal = worker.ordinals.entry(session.tenant.clone()).or_default();
+        *ordinal = (*ordinal).max(session.ordinal);
+        if grant.kind == GrantKind::Close {
+            self.sessions.get_mut(&grant.session).unwrap().closing = true;
+        }
+    }
+
+    /// Opens a session of a tenant.
+    pub(crate) fn open(&mut self, index: usize) -> Option<SessionId> {
+        self.nonce += 1;
+        let (tenant, nonce) = (tenant(index), self.nonce);
+        let effects = self.apply(Input::SessionOpen { tenant, nonce });
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Opened { session, .. } => Some(session),
+            _ => None,
+        })
+    }
+
+    /// A client submits ops: to the worker at once if `send`, else only to the leader.
+    pub(crate) fn submit(&mut self, id: SessionId, runs: &[CostRun], send: bool) {
+        let session = self.sessions.get_mut(&id).unwrap();
+        for run in runs {
+            let one = CostRun { count: 1, ..*run };
+            session.ops.extend((0..run.count).map(|_| one));
+        }
+        if send {
+            session.received = session.ops.len() as u64;
+        }
+    }
+
+    /// Tells the leader of ops it does not know yet, at most so many.
+    pub(crate) fn announce(&mut self, id: SessionId, most: usize) {
+        let Some(view) = self.order.session(id) else {
+            return;
+        };
+        let session = self.sessions.get_mut(&id).unwrap();
+        let from = view.queued as usize;
+        let to = session.ops.len().min(from + most);
+        if from >= to {
+            return;
+        }
+        let runs: Vec<_> = session.ops[from..to].to_vec();
+        session.announced = session.announced.max(to as u64);
+        let first = view.queued + 1;
+        self.apply(Input::Intent {
+            session: id,
+            first,
+            runs: Rows(runs),
+        });
+    }
+
+    /// The worker ends its next `count` positions and reports them.
+    pub(crate) fn run(&mut self, incarnation: Incarnation, count: usize) -> usize {
+        let mut reports = Vec::new();
+        for _ in 0..count {
+            let worker = self.workers.get_mut(&incarnation).unwrap();
+            let Some((position, grant)) = worker.queue.pop_front() else {
+                break;
+            };
+            worker.reports += 1;
+            let session = self.sessions.get_mut(&grant.session).unwrap();
+            let outcome = match grant.kind {
+                _ if session.closed => Outcome::Gone,
+                GrantKind::Open => Outcome::Ran,
+                GrantKind::Close => {
+                    session.closed = true;
+                    Outcome::Ran
+                }
+                GrantKind::Run
+                    if grant.first == session.done + 1 && grant.last <= session.received =>
+                {
+                    session.done = grant.last;
+                    Outcome::Ran
+                }
+                GrantKind::Run => Outcome::Void,
+            };
+            reports.push(DoneReport {
+                position,
+                session: grant.session,
+                measured: 0,
+                received: session.received,
+                outcome,
+            });
+        }
+        let count = reports.len();
+        if count > 0 {
+            self.apply(Input::Done {
+                incarnation,
+                reports: Rows(reports),
+            });
+        }
+        count
+    }
+
+    /// Tells the leader what the worker has of a session, if the leader doubts it.
+    pub(crate) fn tell_received(&mut self, id: SessionId) {
+        let received = self.sessions[&id].received;
+        if self.order.session(id).is_some_and(|view| view.doubted) {
+            self.apply(Input::Received {
+                session: id,
+                received,
+            });
+        }
+    }
+
+    /// Everything submitted is sent, announced and run.
+    pub(crate) fn settle(&mut self) {
+        let ids: Vec<_> = self.sessions.keys().copied().collect();
+        for id in &ids {
+            let session = self.sessions.get_mut(id).unwrap();
+            session.received = session.ops.len() as u64;
+        }
+        let workers: Vec<_> = self.workers.keys().copied().collect();
+        for round in 0.. {
+            assert!(round < 100_000, "it never settles");
+            let mut moved = 0;
+            for id in &ids {
+                self.tell_received(*id);
+                let before = self.order.session(*id).map(|view| view.queued);
+                self.announce(*id, usize::MAX / 2);
+                moved += usize::from(before != self.order.session(*id).map(|view| view.queued));
+            }
+            for worker in &workers {
+                moved += self.run(*worker, 3);
+            }
+            if moved == 0 {
+                break;
+            }
+        }
+        for (id, session) in &self.sessions {
+            let all = session.ops.len() as OpNumber;
+            assert!(
+                session.closed || session.done == all,
+                "I1, I4: {id} ran {} of {all}",
+                session.done
+            );
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The naive view of the rules: what a grant may be, who comes first, where slices end.
+
+use bus_schemas::{CostClass, CostRun, Grant, GrantKind, Incarnation, SessionId};
+
+use super::{Model, cost};
+
+impl Model {
+    /// Holds a run grant against the naive rules.
+    pub(super) fn check(&self, incarnation: Incarnation, position: u64, grant: &Grant) {
+        let worker = &self.workers[&incarnation];
+        assert_eq!(position, worker.position + 1, "I2: no gaps");
+        assert_eq!(grant.epoch, self.epoch);
+        assert_eq!(grant.input, self.order.input());
+        if grant.kind != GrantKind::Run {
+            return;
+        }
+        let session = &self.sessions[&grant.session];
+        assert!(grant.first <= grant.last, "a slice has ops");
+        assert!(grant.last <= session.announced, "I4: submitted");
+        assert!(!session.closing, "nothing after the close");
+        let ops = &session.ops[grant.first as usize - 1..grant.last as usize];
+        if self.check_cuts {
+            let sum: u64 = ops.iter().map(cost).sum();
+            assert_eq!(grant.cost, sum, "charged what the profile says");
+            let cuts = cuts(&session.ops, self.settings.quantum_ns);
+            let crossed = cuts
+                .iter()
+                .find(|cut| **cut >= grant.first && **cut < grant.last);
+            assert_eq!(crossed, None, "cut points do not depend on arrivals");
+            let most = ops.iter().map(cost).max().unwrap_or(0);
+            assert!(
+                sum <= self.settings.quantum_ns.max(most),
+                "at most a quantum or an op"
+            );
+            assert!(ops.len() <= 1024);
+        }
+        let declared = ops
+            .iter()
+            .fold(0u64, |sum, op| sum.wrapping_add(op.declared()));
+        assert_eq!(grant.declared, declared);
+        let above = worker.queue.iter().map(|(_, other)| other);
+        let above: u64 = above
+            .filter(|other| other.priority <= grant.priority)
+            .map(|other| other.cost)
+            .sum();
+        assert!(
+            above == 0 || above + grant.cost <= self.settings.window_ns,
+            "I6: the window: {above} and {}",
+            grant.cost
+        );
+    }
+
+    /// Sessions of a higher priority with something to grant on a worker, as the order is now.
+    pub(crate) fn higher_eligible(&self, incarnation: Incarnation, priority: u8) -> Vec<SessionId> {
+        let own = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.worker == incarnation);
+        let eligible = own.filter(|(id, session)| {
+            let index: usize = session.tenant.as_str()[1..].parse().unwrap();
+            let view = self.order.session(**id);
+            self.tenants[index].priority < priority
+                && view.is_some_and(|view| {
+                    view.queued > view.granted && !view.doubted && !view.closing
+                })
+        });
+        eligible.map(|(id, _)| *id).collect()
+    }
+}
+
+/// The cut points of ops, the naive way.
+fn cuts(ops: &[CostRun], quantum: u64) -> Vec<u64> {
+    let (mut cuts, mut count, mut sum) = (Vec::new(), 0, 0);
+    for (index, op) in ops.iter().enumerate() {
+        let this = cost(op);
+        if count > 0 && sum + this > quantum {
+            cuts.push(index as u64);
+            (count, sum) = (0, 0);
+        }
+        count += 1;
+        sum += this;
+        if op.class == CostClass::Sync || sum >= quantum || count == 1024 {
+            cuts.push(index as u64 + 1);
+            (count, sum) = (0, 0);
+        }
+    }
+    cuts
+}

@@ -1,0 +1,197 @@
+//! Whole reigns: nodes, workers and a client exchange real messages; leaders die; the record is
+//! replayed and must arrive at the workers' chains.
+
+mod worker;
+mod world;
+
+use bus_schemas::subject::ToLeader;
+use bus_schemas::{WIRE_VERSION, encode};
+use scheduler_leader_core::replay::ReplayError;
+use scheduler_leader_core::{Event, ReignEnd};
+use worker::Worker;
+use world::{MS, World, opened, tenant};
+
+#[test]
+fn a_session_runs_and_its_record_replays() {
+    let mut world = opened(1);
+    for _ in 0..20 {
+        world.submit(700);
+        world.pass(30);
+    }
+    world.pass(2_000);
+    world.check();
+    assert_eq!(world.replay().unwrap().adopted, 0);
+    let close = bus_schemas::CloseRequest {
+        v: WIRE_VERSION,
+        session: world.opened.as_ref().unwrap().session,
+        after: world.submitted,
+        reason: bus_schemas::CloseReason::Asked,
+    };
+    let subject = world.subjects.to_leader(&tenant(), ToLeader::Close);
+    world.bus.push_back((subject, None, encode(&close)));
+    world.pass(30);
+    let ended = world.ended.as_ref().and_then(|notice| notice.ended.clone());
+    assert_eq!(ended.unwrap().detail, "closed as asked");
+    assert!(
+        world
+            .workers
+            .iter()
+            .all(|worker| worker.sessions.is_empty())
+    );
+    world.check();
+}
+
+#[test]
+fn leaders_die_and_nothing_is_lost_or_run_twice() {
+    for lost in [0, 5, 15, 40, 90] {
+        let mut world = opened(4);
+        for round in 0..3 {
+            for _ in 0..4 {
+                world.submit(500);
+                world.pass(7);
+            }
+            // Blocks younger than this died with the leader: the workers' tails have them.
+            world.acknowledge = false;
+            world.submit(300);
+            world.pass(lost);
+            world.kill_leader(lost * MS);
+            world.acknowledge = true;
+            world.pass(60);
+            assert!(world.leading().is_some(), "round {round}");
+        }
+        world.pass(4_000);
+        world.check();
+        let replayed = world.replay().unwrap();
+        assert_eq!(replayed.epochs, 4);
+        // At most what was granted in the time that is missing, one position a millisecond, and
+        // the window.
+        assert!(
+            replayed.adopted <= 3 * (lost + 10),
+            "{} adopted",
+            replayed.adopted
+        );
+        assert!(lost == 0 || replayed.adopted > 0);
+    }
+}
+
+#[test]
+fn a_stale_leader_is_fenced() {
+    let mut world = opened(2);
+    world.submit(2_000);
+    world.pass(10);
+    let at = world.leading().unwrap();
+    // Cut off: it hears and says nothing, while another takes over.
+    let stale = world.nodes[at].take();
+    world.pass(500);
+    let other = world.leading().expect("a successor");
+    assert_ne!(other, at);
+    world.nodes[at] = stale;
+    world.pass(1_000);
+    assert_eq!(world.leading(), Some(other), "one leader");
+    assert!(matches!(world.reigns[..], [(1, _)]), "{:?}", world.reigns);
+    world.pass(3_000);
+    world.check();
+}
+
+#[test]
+fn a_leader_hands_over() {
+    let mut world = opened(2);
+    world.submit(5_000);
+    world.pass(10);
+    let at = world.leading().unwrap();
+    world.tell(at, Event::Leave);
+    world.pass(30);
+    assert_eq!(world.reigns, [(1, ReignEnd::Left)]);
+    assert!(world.leading().is_some_and(|other| other != at));
+    world.pass(3_000);
+    world.check();
+    assert_eq!(
+        world.replay().unwrap().adopted,
+        0,
+        "all inputs were recorded"
+    );
+}
+
+#[test]
+fn a_deleted_lease_is_written_again() {
+    let mut world = opened(2);
+    let at = world.leading().unwrap();
+    (world.lease, world.revision) = (None, 0);
+    world.pass(1_500);
+    assert_eq!(world.leading(), Some(at), "it leads on");
+    assert!(world.lease.is_some());
+    assert!(world.reigns.is_empty());
+}
+
+#[test]
+fn a_full_record_is_a_counted_gap_and_a_new_reign() {
+    let mut world = World::with(1, 2, |config| config.record_bytes = 4_000);
+    world.pass(250);
+    world.open();
+    world.pass(20);
+    world.acknowledge = false;
+    for _ in 0..60 {
+        world.submit(300);
+        world.pass(20);
+    }
+    assert!(
+        world.reigns.is_empty(),
+        "launches never wait for the record"
+    );
+    assert_eq!(
+        world.workers.iter().map(Worker::ran).sum::<u64>(),
+        world.submitted
+    );
+    // The stream is back, and has every block in the end.
+    world.acknowledge = true;
+    let blocks = world
+        .blocks
+        .iter()
+        .map(|(epoch, number, _, _)| (*epoch, *number));
+    for (epoch, number) in blocks.collect::<Vec<_>>() {
+        world.tell(0, Event::Recorded { epoch, number });
+    }
+    world.pass(1_000);
+    assert_eq!(world.reigns, [(1, ReignEnd::RecordGap)]);
+    world.submit(1_000);
+    world.pass(1_000);
+    let replayed = world.replay().unwrap();
+    assert_eq!((replayed.gaps, replayed.epochs), (1, 2));
+    assert!(replayed.skipped > 0, "what nobody recorded is counted");
+    let digest: Vec<_> = world.finals().iter().map(|(_, tail)| *tail).collect();
+    assert_eq!(replayed.digest, bus_schemas::digest(&digest));
+}
+
+#[test]
+fn replay_refuses_what_it_does_not_understand_and_notices_what_is_missing() {
+    let mut world = opened(1);
+    for _ in 0..30 {
+        world.submit(300);
+        world.pass(40);
+    }
+    world.pass(2_000);
+    world.check();
+    let whole = world.blocks.clone();
+    assert!(whole.len() > 3);
+    // A block from the middle is missing: the chain cannot be reached.
+    world.blocks.remove(whole.len() / 2);
+    assert!(matches!(world.replay(), Err(ReplayError::Disagrees { .. })));
+    // A block is there twice: it counts once.
+    world.blocks.clone_from(&whole);
+    world.blocks.push(whole[1].clone());
+    world.check();
+    // Two blocks have changed places.
+    world.blocks.clone_from(&whole);
+    let bytes = world.blocks[1].2.clone();
+    world.blocks[1].2 = std::mem::replace(&mut world.blocks[2].2, bytes);
+    assert!(matches!(world.replay(), Err(ReplayError::Block { .. })));
+    // A byte is flipped in the stream: never a panic, never a silent pass.
+    for at in (0..whole[1].2.len()).step_by(7) {
+        world.blocks.clone_from(&whole);
+        world.blocks[1].2[at] ^= 0x10;
+        if let Ok(replayed) = world.replay() {
+            let digest: Vec<_> = world.finals().iter().map(|(_, tail)| *tail).collect();
+            assert_eq!(replayed.digest, bus_schemas::digest(&digest));
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! A worker, as simple as the protocol allows: it accepts, runs one position at a time, reports.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{
+    Chain, ChainEntry, Column, Done, DoneReport, Grant, GrantKind, Incarnation, LeaderId, Order,
+    Outcome, Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession, SessionId,
+    WIRE_VERSION, WorkerBeat, encode,
+};
+
+use crate::world::tenant;
+
+pub(crate) struct Worker {
+    pub(crate) incarnation: Incarnation,
+    pub(crate) gpu: u32,
+    pub(crate) epoch: u64,
+    pub(crate) leader: LeaderId,
+    pub(crate) position: u64,
+    pub(crate) chain: Chain,
+    pub(crate) sessions: BTreeMap<SessionId, SealedSession>,
+    pub(crate) queue: VecDeque<SealedGrant>,
+    pub(crate) tail: Vec<SealedGrant>,
+    pub(crate) recorded: (u64, u64),
+    pub(crate) reports: Vec<DoneReport>,
+    pub(crate) acknowledged: u64,
+    pub(crate) started: Vec<(SessionId, u64, u64)>,
+}
+
+impl Worker {
+    pub(crate) fn seal(&mut self, seal: &Seal) -> Vec<u8> {
+        let fresh = seal.epoch > self.epoch;
+        if !fresh && (seal.epoch, seal.leader) != (self.epoch, self.leader) {
+            return encode(&SealReply {
+                v: WIRE_VERSION,
+                sealed: None,
+                refused: Some(self.refusal()),
+            });
+        }
+        let tail_epoch = self.epoch;
+        (self.epoch, self.leader) = (seal.epoch, seal.leader);
+        let answer = SealAnswer {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            gpu: self.gpu,
+            capacity: 8 << 30,
+            position: self.position,
+            chain: self.chain,
+            global: 0,
+            reports: self.reports.len() as u64,
+            sessions: self.sessions.values().cloned().collect(),
+            outstanding: self.queue.iter().copied().collect(),
+            tail_epoch,
+            tail_recorded: 0,
+            tail: self.tail.clone(),
+            ordinals: vec![(tenant(), 1)],
+            faults: Vec::new(),
+        };
+        encode(&SealReply {
+            v: WIRE_VERSION,
+            sealed: Some(Box::new(answer)),
+            refused: None,
+        })
+    }
+
+    /// Ops run.
+    pub(crate) fn ran(&self) -> u64 {
+        let started = self.started.iter();
+        started.map(|(_, first, last)| last + 1 - first).sum()
+    }
+
+    pub(crate) fn refusal(&self) -> Refusal {
+        Refusal {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+        }
+    }
+
+    pub(crate) fn order(&mut self, order: &Order<'_>) -> Option<Refusal> {
+        if (order.epoch, order.leader) != (self.epoch, self.leader) {
+            return Some(self.refusal());
+        }
+        self.acknowledged = self.acknowledged.max(order.reports);
+        self.recorded = (order.epoch, order.recorded);
+        let mut opens = order.opens.iter();
+        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+            let open = (grant.kind == GrantKind::Open).then(|| opens.next().unwrap());
+            if position != self.position + 1 {
+                continue;
+            }
+            if let Some(open) = open {
+                let session = SealedSession {
+                    session: open.session,
+                    tenant: open.tenant.clone(),
+                    ordinal: open.ordinal,
+                    window: open.window,
+                    accepted: 0,
+                    done: 0,
+                    received: 0,
+                    closing: false,
+                };
+                self.sessions.insert(open.session, session);
+            }
+            self.accept(position, grant);
+        }
+        let (epoch, through) = self.recorded;
+        self.tail
+            .retain(|sealed| sealed.grant.epoch == epoch && sealed.grant.input > through);
+        None
+    }
+
+    pub(crate) fn accept(&mut self, position: u64, grant: Grant) {
+        let session = self.sessions.get_mut(&grant.session).unwrap();
+        self.position = position;
+        self.chain = self.chain.then(&ChainEntry {
+            position,
+            tenant: &session.tenant,
+            ordinal: session.ordinal,
+            kind: grant.kind,
+            first: grant.first,
+            last: grant.last,
+        });
+        session.closing |= grant.kind == GrantKind::Close;
+        if grant.kind == GrantKind::Run && grant.first == session.accepted + 1 {
+            session.accepted = grant.last;
+        }
+        self.queue.push_back(SealedGrant { position, grant });
+        self.tail.push(SealedGrant { position, grant });
+    }
+
+    /// Ends at most one position.
+    pub(crate) fn run(&mut self) {
+        let Some(SealedGrant { position, grant }) = self.queue.pop_front() else {
+            return;
+        };
+        let session = self.sessions.get_mut(&grant.session).unwrap();
+        let ready = grant.first == session.done + 1 && grant.last <= session.received;
+        let outcome = match grant.kind {
+            GrantKind::Run if ready => {
+                session.done = grant.last;
+                self.started.push((grant.session, grant.first, grant.last));
+                Outcome::Ran
+            }
+            GrantKind::Run => {
+                session.accepted = session.done;
+                Outcome::Void
+            }
+            GrantKind::Open | GrantKind::Close => Outcome::Ran,
+        };
+        let received = session.received;
+        if grant.kind == GrantKind::Close {
+            self.sessions.remove(&grant.session);
+        }
+        self.reports.push(DoneReport {
+            position,
+            session: grant.session,
+            measured: 0,
+            received,
+            outcome,
+        });
+    }
+
+    pub(crate) fn done(&self) -> Vec<u8> {
+        let (mut reports, mut received) = (Vec::new(), Vec::new());
+        let unacknowledged = &self.reports[self.acknowledged as usize..];
+        let rows: Vec<_> = self
+            .sessions
+            .values()
+            .map(|session| bus_schemas::Received {
+                session: session.session,
+                received: session.received,
+            })
+            .collect();
+        encode(&Done {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            accepted: self.position,
+            chain: self.chain,
+            first: self.acknowledged + 1,
+            reports: Column::pack(unacknowledged, &mut reports),
+            received: Column::pack(&rows, &mut received),
+            faults: Vec::new(),
+        })
+    }
+
+    pub(crate) fn beat(&self) -> WorkerBeat {
+        WorkerBeat {
+            v: WIRE_VERSION,
+            incarnation: self.incarnation,
+            gpu: self.gpu,
+            epoch: self.epoch,
+            leader: self.leader,
+            device: "model".into(),
+            capacity: 8 << 30,
+            draining: false,
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Leader candidates, workers and one client on a bus, with a lease and a record.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::subject::{Subjects, ToClient, ToLeader};
+use bus_schemas::{
+    Chain, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent, KernelKey,
+    LeaderId, LeaderNotice, OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION,
+    decode, encode,
+};
+use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
+use scheduler_leader_core::{Action, Config, Event, LeaderNode, Lease, ReignEnd, StateSnapshot};
+
+use crate::worker::Worker;
+
+pub(crate) const MS: u64 = 1_000_000;
+
+pub(crate) struct World {
+    pub(crate) now: u64,
+    pub(crate) subjects: Subjects,
+    pub(crate) nodes: Vec<Option<LeaderNode>>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) bus: VecDeque<(String, Option<String>, Vec<u8>)>,
+    pub(crate) lease: Option<Lease>,
+    pub(crate) revision: u64,
+    /// Appended: epoch, number, bytes, when.
+    pub(crate) blocks: Vec<(u64, u64, Vec<u8>, u64)>,
+    pub(crate) acknowledge: bool,
+    pub(crate) opened: Option<Opened>,
+    pub(crate) queued: u64,
+    pub(crate) submitted: u64,
+    pub(crate) reigns: Vec<(u64, ReignEnd)>,
+    pub(crate) ended: Option<LeaderNotice>,
+}
+
+pub(crate) fn tenant() -> Tenant {
+    "chat".parse().unwrap()
+}
+
+impl World {
+    pub(crate) fn new(nodes: u64, workers: u32) -> Self {
+        Self::with(nodes, workers, |_| ())
+    }
+
+    pub(crate) fn with(nodes: u64, workers: u32, adjust: impl Fn(&mut Config)) -> Self {
+        let cluster: Tenant = "lab".parse().unwrap();
+        let state = StateSnapshot {
+            settings: ClusterSettings {
+                learn: false,
+                ..ClusterSettings::default()
+            },
+            tenants: vec![(tenant(), TenantSettings::default())],
+            ..StateSnapshot::default()
+        };
+        let worker = |gpu| Worker {
+            incarnation: Incarnation(100 + u64::from(gpu)),
+            gpu,
+            epoch: 0,
+            leader: LeaderId(0),
+            position: 0,
+            chain: Chain::default(),
+            sessions: BTreeMap::new(),
+            queue: VecDeque::new(),
+            tail: Vec::new(),
+            recorded: (0, 0),
+            reports: Vec::new(),
+            acknowledged: 0,
+            started: Vec::new(),
+        };
+        let mut world = Self {
+            now: MS,
+            subjects: Subjects::new(&cluster),
+            nodes: Vec::new(),
+            workers: (0..workers).map(worker).collect(),
+            bus: VecDeque::new(),
+            lease: None,
+            revision: 0,
+            blocks: Vec::new(),
+            acknowledge: true,
+            opened: None,
+            queued: 0,
+            submitted: 0,
+            reigns: Vec::new(),
+            ended: None,
+        };
+        for id in 1..=nodes {
+            let mut config = Config::new(cluster.clone());
+            adjust(&mut config);
+            let node = LeaderNode::new(config, LeaderId(id));
+            world.nodes.push(Some(node));
+            let at = world.nodes.len() - 1;
+            world.tell(at, Event::State(&state));
+            world.tell(at, Event::Connected);
+        }
+        world
+    }
+
+    pub(crate) fn tell(&mut self, at: usize, event: Event<'_>) {
+        let mut actions = Vec::new();
+        if let Some(node) = &mut self.nodes[at] {
+            node.handle(self.now, event, &mut actions);
+        }
+        self.act(at, actions);
+    }
+
+    pub(crate) fn act(&mut self, at: usize, actions: Vec<Action>) {
+        for action in actions {
+            match action {
+                Action::Publish {
+                    subject,
+                    reply,
+                    bytes,
+                } => {
+                    let reply = reply.map(|reply| reply.to_string());
+                    self.bus.push_back((subject.to_string(), reply, bytes));
+                }
+                Action::ReadLease => {
+                    let (lease, revision) = (self.lease, self.revision);
+                    self.tell(at, Event::LeaseRead { lease, revision });
+                }
+                Action::WriteLease { lease, expected } => {
+                    if expected == self.revision {
+                        self.revision += 1;
+                        self.lease = Some(lease);
+                        let revision = self.revision;
+                        self.tell(at, Event::LeaseWritten { revision });
+                    } else {
+                        self.tell(at, Event::LeaseConflict);
+                    }
+                }
+                Action::Append {
+                    epoch,
+                    number,
+                    bytes,
+                } => {
+                    self.blocks.push((epoch, number, bytes, self.now));
+                    if self.acknowledge {
+                        self.tell(at, Event::Recorded { epoch, number });
+                    }
+                }
+                Action::ReignEnded { epoch, why } => self.reigns.push((epoch, why)),
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn leading(&self) -> Option<usize> {
+        let leads = |node: &Option<LeaderNode>| {
+            let node = node.as_ref();
+            node.is_some_and(|node| node.leader().epoch().is_some())
+        };
+        self.nodes.iter().position(leads)
+    }
+
+    pub(crate) fn deliver(&mut self) {
+        while let Some((subject, reply, bytes)) = self.bus.pop_front() {
+            for at in 0..self.nodes.len() {
+                let mut actions = Vec::new();
+                if let Some(node) = &mut self.nodes[at] {
+                    node.message(self.now, &subject, reply.as_deref(), &bytes, &mut actions);
+                }
+                self.act(at, actions);
+            }
+            for worker in &mut self.workers {
+                let incarnation = worker.incarnation;
+                if subject == self.subjects.seal(incarnation) {
+                    let answer = worker.seal(&decode(&bytes).unwrap());
+                    self.bus.push_back((reply.clone().unwrap(), None, answer));
+                } else if subject == self.subjects.order(incarnation)
+                    && let Some(refusal) = worker.order(&decode(&bytes).unwrap())
+                {
+                    let subject = self.subjects.refusal(incarnation);
+                    self.bus.push_back((subject, None, encode(&refusal)));
+                }
+            }
+            self.client(&subject, &bytes);
+        }
+    }
+
+    /// What the client hears.
+    pub(crate) fn client(&mut self, subject: &str, bytes: &[u8]) {
+        if subject.ends_with(".dn.inbox.open") {
+            let answer: OpenAnswer = decode(bytes).unwrap();
+            self.opened = Some(answer.opened.expect("opened"));
+        }
+        if let Some(opened) = &self.opened
+            && subject
+                == self
+                    .subjects
+                    .to_client(&tenant(), opened.session, ToClient::Leader)
+        {
+            let notice: LeaderNotice = decode(bytes).unwrap();
+            self.queued = notice.queued;
+            if notice.ended.is_some() {
+                self.ended = Some(notice);
+            }
+        }
+    }
+
+    pub(crate) fn open(&mut self) {
+        let request = OpenRequest {
+            v: WIRE_VERSION,
+            nonce: 7,
+            connection: "client-1".into(),
+        };
+        let reply = format!("{}.open", self.subjects.tenant_inbox(&tenant()));
+        let subject = self.subjects.to_leader(&tenant(), ToLeader::Open);
+        self.bus.push_back((subject, Some(reply), encode(&request)));
+    }
+
+    /// The client submits so many launches; the worker has them at once.
+    pub(crate) fn submit(&mut self, ops: u64) {
+        self.submitted += ops;
+        let opened = self.opened.clone().unwrap();
+        for worker in &mut self.workers {
+            if let Some(session) = worker.sessions.get_mut(&opened.session) {
+                session.received = self.submitted;
+            }
+        }
+        self.announce();
+    }
+
+    /// Intents above what the leader has.
+    pub(crate) fn announce(&mut self) {
+        let Some(opened) = self.opened.clone() else {
+            return;
+        };
+        let count = (self.submitted - self.queued).min(1024) as u32;
+        if count == 0 {
+            return;
+        }
+        let run = CostRun {
+            key: KernelKey(1),
+            bytes: 0,
+            count,
+            class: CostClass::Launch,
+        };
+        let mut packed = Vec::new();
+        let intent = Intent {
+            v: WIRE_VERSION,
+            first: self.queued + 1,
+            count,
+            runs: Column::pack(&[run], &mut packed),
+        };
+        let what = ToLeader::Intent(opened.session);
+        let subject = self.subjects.to_leader(&tenant(), what);
+        self.bus.push_back((subject, None, encode(&intent)));
+    }
+
+    /// So many milliseconds pass.
+    pub(crate) fn pass(&mut self, milliseconds: u64) {
+        for _ in 0..milliseconds {
+            self.now += MS;
+            self.deliver();
+            for at in 0..self.nodes.len() {
+                let due = self.nodes[at].as_ref().and_then(LeaderNode::deadline);
+                if due.is_some_and(|due| due <= self.now) {
+                    self.tell(at, Event::Timer);
+                }
+            }
+            self.deliver();
+            if self.now.is_multiple_of(5 * MS) {
+                self.announce();
+            }
+            for index in 0..self.workers.len() {
+                let worker = &mut self.workers[index];
+                worker.run();
+                let subject = self.subjects.done(worker.incarnation);
+                let done = worker.done();
+                if self.now.is_multiple_of(100 * MS) {
+                    let beat = encode(&worker.beat());
+                    let subject = self.subjects.worker_beat(worker.incarnation);
+                    self.bus.push_back((subject, None, beat));
+                }
+                self.bus.push_back((subject, None, done));
+            }
+            self.deliver();
+        }
+    }
+
+    /// The leader's process is gone, and blocks so young with it.
+    pub(crate) fn kill_leader(&mut self, lost: u64) {
+        let at = self.leading().expect("a leader");
+        let id = self.nodes[at].as_ref().unwrap().leader().id();
+        self.nodes[at] = None;
+        let since = self.now.saturating_sub(lost);
+        self.blocks.retain(|(_, _, _, when)| *when <= since);
+        let name = format!("leader-{id}");
+        for at in 0..self.nodes.len() {
+            self.tell(at, Event::ConnectionClosed(&name));
+        }
+    }
+
+    pub(crate) fn finals(&self) -> Vec<(Incarnation, GpuTail)> {
+        let finals = self.workers.iter().map(|worker| {
+            let tail = GpuTail {
+                gpu: worker.gpu,
+                position: worker.position,
+                chain: worker.chain,
+            };
+            (worker.incarnation, tail)
+        });
+        finals.collect()
+    }
+
+    pub(crate) fn replay(&self) -> Result<Replayed, ReplayError> {
+        let blocks = self.blocks.iter();
+        let blocks: Vec<_> = blocks
+            .map(|(epoch, number, bytes, _)| (*epoch, *number, bytes.clone()))
+            .collect();
+        replay(&blocks, &self.finals())
+    }
+
+    /// All submitted ops ran once, in order.
+    pub(crate) fn check(&self) {
+        let session = self.opened.as_ref().unwrap().session;
+        let mut next = 1;
+        for worker in &self.workers {
+            for (of, first, last) in &worker.started {
+                assert_eq!((*of, *first), (session, next), "once, in order");
+                next = last + 1;
+            }
+        }
+        assert_eq!(next, self.submitted + 1, "all of them");
+        let digest: Vec<_> = self.finals().iter().map(|(_, tail)| *tail).collect();
+        let replayed = self.replay().unwrap();
+        assert_eq!(replayed.digest, bus_schemas::digest(&digest));
+        assert_eq!((replayed.skipped, replayed.gaps), (0, 0));
+        let positions: u64 = digest.iter().map(|tail| tail.position).sum();
+        assert_eq!(replayed.positions.len() as u64, positions);
+    }
+}
+
+pub(crate) fn opened(nodes: u64) -> World {
+    let mut world = World::new(nodes, 2);
+    world.pass(250);
+    world.open();
+    world.pass(20);
+    assert!(world.opened.is_some(), "an open request is answered");
+    world
+}

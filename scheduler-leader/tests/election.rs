@@ -1,0 +1,431 @@
+//! Elections on a real nats-server: candidates in threads of their own, each with its own
+//! connection, watched from outside.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream;
+use async_nats::{Client, ConnectOptions, Subscriber};
+use broker::testing::TestBroker;
+use bus_schemas::subject::{Admin, Subjects};
+use bus_schemas::{
+    Epoch, Incarnation, LeaderBeat, LeaderId, Refusal, Seal, SealReply, Status, StatusRequest,
+    TenantSettings, WIRE_VERSION, WorkerBeat, decode, encode,
+};
+use futures_util::StreamExt;
+use scheduler_leader::{LeaderSettings, run};
+use tokio::sync::oneshot;
+
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One candidate in a thread of its own.
+struct Candidate {
+    id: LeaderId,
+    stop: Option<oneshot::Sender<bool>>,
+    ended: mpsc::Receiver<Result<(), String>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Candidate {
+    /// Starts it. It ends by handing over (`leave`) or, as a killed process does, by dropping its
+    /// connection at once (`kill`).
+    fn start(broker: &TestBroker, id: u64, events: bool) -> Candidate {
+        let id = LeaderId(id);
+        let credentials = broker.credentials().clone();
+        let (stop, stopped) = oneshot::channel();
+        let (end, ended) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            let mut settings = LeaderSettings::new(
+                credentials.url.clone(),
+                credentials.cluster.parse().unwrap(),
+            );
+            let login = |login: &broker::Login| (login.user.clone(), login.password.clone());
+            settings.login = credentials.cluster_user.as_ref().map(login);
+            settings.id = Some(id);
+            settings.events = credentials
+                .system_user
+                .as_ref()
+                .filter(|_| events)
+                .map(|user| (login(user), credentials.disconnect_subject()));
+            let killed = Arc::new(AtomicBool::new(false));
+            let system = actix::System::new();
+            let result = system.block_on(async {
+                let (leave, left) = oneshot::channel::<()>();
+                let serve = scheduler_leader::serve_with(settings, async {
+                    let _ = left.await;
+                });
+                let mut leave = Some(leave);
+                let mut serve = Box::pin(serve);
+                let mut stopped = stopped;
+                loop {
+                    tokio::select! {
+                        result = &mut serve => return result.map_err(|error| format!("{error:#}")),
+                        how = &mut stopped, if leave.is_some() => match how {
+                            Ok(true) => drop(leave.take()),
+                            _ => {
+                                killed.store(true, Ordering::SeqCst);
+                                return Ok(());
+                            }
+                        },
+                    }
+                }
+            });
+            // With the system go its tasks and their connections, without another word.
+            drop(system);
+            let _ = end.send(result);
+        });
+        Candidate {
+            id,
+            stop: Some(stop),
+            ended,
+            thread: Some(thread),
+        }
+    }
+
+    fn end(&mut self, leave: bool) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(leave);
+        }
+        let result = self.ended.recv_timeout(PATIENCE).expect("it ends");
+        assert_eq!(result, Ok(()));
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(false);
+        }
+    }
+}
+
+/// Somebody of the cluster who watches.
+struct Watcher {
+    client: Client,
+    subjects: Subjects,
+    beats: Subscriber,
+}
+
+impl Watcher {
+    async fn new(broker: &TestBroker) -> Watcher {
+        let credentials = broker.credentials();
+        let user = credentials.cluster_user.as_ref().unwrap();
+        let subjects = credentials.subjects().unwrap();
+        let client = ConnectOptions::new()
+            .user_and_password(user.user.clone(), user.password.clone())
+            .custom_inbox_prefix(subjects.cluster_inbox())
+            .connect(&credentials.url)
+            .await
+            .unwrap();
+        let beats = client.subscribe(subjects.leader_beat()).await.unwrap();
+        Watcher {
+            client,
+            subjects,
+            beats,
+        }
+    }
+
+    /// The next heartbeat that satisfies a condition, and when it came.
+    async fn beat(&mut self, what: impl Fn(&LeaderBeat) -> bool) -> (LeaderBeat, Instant) {
+        let wait = async {
+            loop {
+                let message = self.beats.next().await.expect("beats go on");
+                let beat: LeaderBeat = decode(&message.payload).unwrap();
+                if what(&beat) {
+                    return (beat, Instant::now());
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait)
+            .await
+            .expect("a heartbeat")
+    }
+
+    async fn status(&self) -> Status {
+        let request = encode(&StatusRequest { v: WIRE_VERSION });
+        let subject = self.subjects.admin(Admin::Status);
+        let asked = Instant::now();
+        loop {
+            let answer = self.client.request(subject.clone(), request.clone().into());
+            if let Ok(Ok(message)) = tokio::time::timeout(Duration::from_millis(300), answer).await
+            {
+                return decode(&message.payload).unwrap();
+            }
+            assert!(asked.elapsed() < PATIENCE, "a leader answers");
+        }
+    }
+}
+
+fn block_on(test: impl Future<Output = ()>) {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap().block_on(test);
+}
+
+/// The candidate that leads.
+fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {
+    let at = candidates.iter().position(|one| one.id == leader);
+    candidates.remove(at.expect("it is one of them"))
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[test]
+fn a_dead_leader_is_followed_at_once() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let mut candidates: Vec<_> = (1..=3)
+            .map(|id| Candidate::start(&broker, id, true))
+            .collect();
+        let (mut beat, _) = watcher.beat(|_| true).await;
+        let mut times = Vec::new();
+        for next in 4..=8 {
+            // The newcomers have had time to hear who leads.
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            let mut leader = take(&mut candidates, beat.leader);
+            let epoch = beat.epoch;
+            let killed = Instant::now();
+            leader.end(false);
+            let (successor, heard) = watcher.beat(|beat| beat.epoch > epoch).await;
+            times.push(heard - killed);
+            assert_eq!(successor.epoch, epoch + 1, "one campaign, one winner");
+            candidates.push(Candidate::start(&broker, next, true));
+            beat = successor;
+        }
+        let median = median(&mut times);
+        println!("takeover with disconnect events: {times:?}, median {median:?}");
+        assert!(median < Duration::from_millis(50), "{times:?}");
+    });
+}
+
+#[test]
+fn heartbeats_alone_serve_without_a_system_account() {
+    let broker = TestBroker::with("test", &["a"], |config| config.system_account = false);
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let mut candidates: Vec<_> = (1..=2)
+            .map(|id| Candidate::start(&broker, id, false))
+            .collect();
+        let (beat, _) = watcher.beat(|_| true).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let mut leader = take(&mut candidates, beat.leader);
+        let killed = Instant::now();
+        leader.end(false);
+        let (_, heard) = watcher.beat(|next| next.epoch > beat.epoch).await;
+        println!("takeover by heartbeats: {:?}", heard - killed);
+        assert!(heard - killed < Duration::from_millis(1_500));
+    });
+}
+
+#[test]
+fn a_leader_told_to_leave_hands_over() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let mut candidates: Vec<_> = (1..=2)
+            .map(|id| Candidate::start(&broker, id, false))
+            .collect();
+        let (beat, _) = watcher.beat(|_| true).await;
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        let told = Instant::now();
+        let mut leader = take(&mut candidates, beat.leader);
+        if let Some(stop) = leader.stop.take() {
+            let _ = stop.send(true);
+        }
+        let (_, heard) = watcher.beat(|next| next.epoch > beat.epoch).await;
+        println!("handed over in {:?}", heard - told);
+        assert!(heard - told < Duration::from_millis(300));
+        assert_eq!(leader.ended.recv_timeout(PATIENCE).unwrap(), Ok(()));
+    });
+}
+
+#[test]
+fn a_leader_outlives_its_leases_bucket() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let _candidates: Vec<_> = (1..=2)
+            .map(|id| Candidate::start(&broker, id, true))
+            .collect();
+        let (beat, _) = watcher.beat(|_| true).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let bucket = watcher.subjects.lease_bucket();
+        jetstream.delete_key_value(&bucket).await.unwrap();
+        // It is made anew and the lease written again, with the reign going on.
+        let deleted = Instant::now();
+        let lease = loop {
+            assert!(deleted.elapsed() < PATIENCE, "the lease comes back");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            if let Ok(store) = jetstream.get_key_value(&bucket).await
+                && let Ok(Some(lease)) = store.get("leader").await
+            {
+                break lease;
+            }
+        };
+        let lease: serde_json::Value = serde_json::from_slice(&lease).unwrap();
+        assert_eq!(lease["epoch"], beat.epoch);
+        assert_eq!(lease["leader"], beat.leader.0);
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        let (now, _) = watcher.beat(|_| true).await;
+        assert_eq!((now.epoch, now.leader), (beat.epoch, beat.leader));
+    });
+}
+
+#[test]
+fn a_lease_expires_by_itself() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let mut leader = Candidate::start(&broker, 1, true);
+        watcher.beat(|_| true).await;
+        // Its epoch is in the record by now, and in the placement: it will not be used again.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        leader.end(false);
+        let jetstream = jetstream::new(watcher.client.clone());
+        let store = jetstream
+            .get_key_value(watcher.subjects.lease_bucket())
+            .await
+            .unwrap();
+        assert!(store.get("leader").await.unwrap().is_some());
+        tokio::time::sleep(Duration::from_millis(3_200)).await;
+        assert!(store.get("leader").await.unwrap().is_none(), "expired");
+        // Over the expired one's marker the next lease expires as well.
+        let mut leader = Candidate::start(&broker, 2, true);
+        let (beat, _) = watcher.beat(|beat| beat.leader == LeaderId(2)).await;
+        assert!(beat.epoch > 1, "epochs do not start over");
+        leader.end(false);
+        tokio::time::sleep(Duration::from_millis(3_200)).await;
+        assert!(
+            store.get("leader").await.unwrap().is_none(),
+            "expired again"
+        );
+    });
+}
+
+/// A worker that has obeyed a higher epoch refuses: the leader goes above it.
+#[test]
+fn a_refused_leader_campaigns_above() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let _leader = Candidate::start(&broker, 1, true);
+        let (beat, _) = watcher.beat(|_| true).await;
+        let worker = Incarnation(77);
+        let mut seals = watcher
+            .client
+            .subscribe(watcher.subjects.seal(worker))
+            .await
+            .unwrap();
+        let obeyed: Epoch = beat.epoch + 40;
+        let says = |epoch, leader| WorkerBeat {
+            v: WIRE_VERSION,
+            incarnation: worker,
+            gpu: 0,
+            epoch,
+            leader,
+            device: "model".into(),
+            capacity: 1 << 30,
+            draining: false,
+        };
+        // It does not name the epoch at first: the refusal does.
+        let subject = watcher.subjects.worker_beat(worker);
+        let bytes = encode(&says(0, LeaderId(0)));
+        watcher
+            .client
+            .publish(subject.clone(), bytes.into())
+            .await
+            .unwrap();
+        let message = tokio::time::timeout(PATIENCE, seals.next())
+            .await
+            .unwrap()
+            .unwrap();
+        let seal: Seal = decode(&message.payload).unwrap();
+        assert_eq!(seal.epoch, beat.epoch);
+        let refusal = SealReply {
+            v: WIRE_VERSION,
+            sealed: None,
+            refused: Some(Refusal {
+                v: WIRE_VERSION,
+                epoch: obeyed,
+                leader: LeaderId(9),
+            }),
+        };
+        let reply = message.reply.unwrap();
+        watcher
+            .client
+            .publish(reply, encode(&refusal).into())
+            .await
+            .unwrap();
+        let (above, _) = watcher.beat(|beat| beat.epoch > obeyed).await;
+        assert_eq!(above.leader, LeaderId(1));
+    });
+}
+
+#[test]
+fn settings_and_tenants_reach_the_leader() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let _leader = Candidate::start(&broker, 1, true);
+        watcher.beat(|_| true).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let store = jetstream
+            .get_key_value(watcher.subjects.state_bucket())
+            .await
+            .unwrap();
+        let settings = TenantSettings {
+            weight: 7,
+            ..TenantSettings::default()
+        };
+        let value = serde_json::to_vec(&settings).unwrap();
+        store.put("tenant.chat", value.into()).await.unwrap();
+        let asked = Instant::now();
+        loop {
+            let status = watcher.status().await;
+            if let [tenant] = status.tenants.as_slice() {
+                assert_eq!(
+                    (tenant.tenant.as_str(), &tenant.settings),
+                    ("chat", &settings)
+                );
+                break;
+            }
+            assert!(asked.elapsed() < PATIENCE, "the tenant is heard of");
+        }
+        store.delete("tenant.chat").await.unwrap();
+        let asked = Instant::now();
+        while !watcher.status().await.tenants.is_empty() {
+            assert!(asked.elapsed() < PATIENCE, "the tenant is gone");
+        }
+        // What was told is recorded.
+        let status = watcher.status().await;
+        let asked = Instant::now();
+        while watcher.status().await.recorded < status.input {
+            assert!(asked.elapsed() < PATIENCE, "inputs are recorded");
+        }
+        let stream = jetstream
+            .get_stream(watcher.subjects.record_stream())
+            .await
+            .unwrap();
+        assert!(stream.cached_info().state.messages > 0);
+    });
+}
+
+#[test]
+fn a_refused_login_is_an_error() {
+    let broker = TestBroker::start();
+    let credentials = broker.credentials();
+    let mut settings = LeaderSettings::new(
+        credentials.url.clone(),
+        credentials.cluster.parse().unwrap(),
+    );
+    settings.login = Some(("cluster".into(), "wrong".into()));
+    let error = run(settings, || Ok(std::future::pending())).unwrap_err();
+    assert!(format!("{error:#}").contains("login"), "{error:#}");
+}

@@ -1,0 +1,107 @@
+//! The demo itself, short: separate processes, a killed leader, every claim checked; and evidence
+//! that cannot be tampered with unnoticed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use broker::testing::TempDir;
+use serde_json::Value;
+
+fn warploom(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_warploom"))
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn verify(dir: &Path) -> (Option<i32>, String) {
+    let output = warploom(&["order", "verify", &dir.display().to_string()]);
+    (
+        output.status.code(),
+        text(&output.stdout) + &text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_short_demo_holds_what_it_claims() {
+    let dir = TempDir::new().unwrap();
+    let evidence = dir.path().join("evidence");
+    let output = warploom(&[
+        "demo",
+        "--json",
+        "--seconds=6",
+        "--seed=7",
+        "--evidence",
+        &evidence.display().to_string(),
+    ]);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert_eq!(
+        stdout.lines().count(),
+        1,
+        "one object on one line: {stdout}"
+    );
+    let report: Value = serde_json::from_str(&stdout).expect("JSON alone on stdout");
+    let cluster = &report["cluster"];
+    for key in ["lost", "duplicated", "reordered"] {
+        assert_eq!(cluster[key], 0, "{key}: {report}");
+    }
+    assert_eq!(cluster["digest"], cluster["replay_digest"], "{report}");
+    assert_eq!(cluster["digest"].as_str().map(str::len), Some(64));
+    assert!(cluster["takeover_ms"].as_f64().unwrap() > 0.0, "{report}");
+    assert!(cluster["gpu_active"].as_f64().unwrap() > 0.0, "{report}");
+    let tenants = report["tenants"].as_array().unwrap();
+    let names: Vec<_> = tenants
+        .iter()
+        .map(|tenant| tenant["tenant"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["chat", "search", "train"]);
+    for tenant in tenants {
+        assert!(tenant["requests"].as_u64().unwrap() > 0, "{tenant}");
+        assert_eq!(tenant["verified"], tenant["requests"], "{tenant}");
+        assert!(tenant["core_credits"].as_f64().unwrap() > 0.0, "{tenant}");
+        assert!(tenant["vram_credits"].as_f64().unwrap() > 0.0, "{tenant}");
+    }
+    let (code, said) = verify(&evidence);
+    assert_eq!(code, Some(0), "{said}");
+    tampered(&evidence);
+}
+
+/// A line deleted, doubled or swapped with its neighbour, in each file, is found.
+fn tampered(evidence: &Path) {
+    for file in [
+        "submitted.jsonl",
+        "started.jsonl",
+        "order.jsonl",
+        "kills.jsonl",
+    ] {
+        let path = evidence.join(file);
+        let whole = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = whole.lines().collect();
+        assert!(!lines.is_empty(), "{file} says nothing");
+        let middle = lines.len() / 2;
+        let mut damages = vec![];
+        let mut deleted = lines.clone();
+        deleted.remove(middle);
+        damages.push(("deleted", deleted));
+        let mut doubled = lines.clone();
+        doubled.insert(middle, lines[middle]);
+        damages.push(("doubled", doubled));
+        if lines.len() > 1 {
+            let mut swapped = lines.clone();
+            swapped.swap(middle - 1, middle);
+            damages.push(("swapped", swapped));
+        }
+        for (damage, lines) in damages {
+            std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+            let (code, said) = verify(evidence);
+            assert_eq!(code, Some(1), "{file}, line {damage}: {said}");
+        }
+        std::fs::write(&path, whole).unwrap();
+    }
+    assert_eq!(verify(evidence).0, Some(0));
+}

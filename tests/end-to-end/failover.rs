@@ -1,0 +1,221 @@
+//! Leaders, workers, the broker and clients fail, as processes; what must go on goes on.
+
+use std::time::Duration;
+
+use crate::stage::{Scene, plan};
+use async_nats::jetstream;
+use rustix::process::Signal;
+
+const SOON: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn leaders_killed_one_after_the_other() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut scene = Scene::start(3, 2, &plans).await;
+    let mut epoch = 0;
+    for _ in 0..3 {
+        scene.progress(3, SOON).await;
+        let status = scene.epoch_above(epoch, SOON).await;
+        epoch = status.epoch;
+        let leader = scene
+            .stage
+            .cluster
+            .leader(status.leader)
+            .expect("one of ours");
+        leader.kill().expect("it dies");
+        scene
+            .stage
+            .cluster
+            .start_leader()
+            .expect("another candidate");
+    }
+    scene.epoch_above(epoch, SOON).await;
+    scene.progress(3, SOON).await;
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn a_leader_told_to_stop_hands_over() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut scene = Scene::start(2, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    let old = scene.epoch_above(0, SOON).await;
+    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    leader.stop(SOON).expect("it ends in order");
+    let status = scene.epoch_above(old.epoch, SOON).await;
+    assert_ne!(status.leader, old.leader);
+    scene.progress(3, SOON).await;
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
+    let plans = [plan("a", "train", 1)];
+    let mut scene = Scene::start(1, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    scene.stage.cluster.workers[0]
+        .stop(SOON)
+        .expect("it ends in order");
+    // The leader notes that it left, and within 20 ms that is recorded.
+    loop {
+        let status = scene.epoch_above(0, SOON).await;
+        if status.workers.iter().all(|worker| worker.lost) && status.recorded == status.input {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (replayed, evidence) = scene.stage.collect(&[]).expect("the record replays");
+    // Every position it accepted has ended, as the record has it.
+    assert_eq!(replayed.positions, evidence.started.len() as u64);
+    let verdict = evidence.verify();
+    let faults = (verdict.duplicated, verdict.reordered);
+    assert!(
+        faults == (0, 0) && verdict.disagreements.is_empty(),
+        "{verdict:?}"
+    );
+}
+
+#[tokio::test]
+async fn roles_told_to_stop_end_although_the_broker_is_gone() {
+    let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
+    scene.progress(2, SOON).await;
+    scene.stage.tenants[0].kill().expect("it dies");
+    scene.stage.cluster.broker.kill().expect("it dies");
+    scene.stage.cluster.drain().expect("all end by themselves");
+}
+
+#[tokio::test]
+async fn a_paused_leader_comes_back_and_does_no_harm() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut scene = Scene::start(2, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    let old = scene.epoch_above(0, SOON).await;
+    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    leader.signal(Signal::STOP).expect("it stops");
+    let status = scene.epoch_above(old.epoch, SOON).await;
+    assert_ne!(status.leader, old.leader);
+    scene.progress(3, SOON).await;
+    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    leader.signal(Signal::CONT).expect("it goes on");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    scene.progress(3, SOON).await;
+    let after = scene.epoch_above(0, SOON).await;
+    assert_eq!(
+        after.leader, status.leader,
+        "the stale one does not take over"
+    );
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn a_killed_worker_takes_only_its_own_tenants_with_it() {
+    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    let mut scene = Scene::start(1, 2, &plans).await;
+    scene.progress(2, SOON).await;
+    let status = scene.epoch_above(0, SOON).await;
+    let sessions: Vec<_> = status
+        .workers
+        .iter()
+        .map(|worker| worker.sessions)
+        .collect();
+    assert_eq!(sessions, [1, 1], "one tenant on each worker");
+    scene.stage.cluster.workers[0].kill().expect("it dies");
+    let lost = scene
+        .wait("one tenant hears that its device is lost", SOON, |scene| {
+            let lost = |index: usize| {
+                let complaints = scene.stage.tenants[index].heard().complaints;
+                complaints
+                    .iter()
+                    .any(|complaint| complaint.contains("E-DEVICE-LOST"))
+            };
+            (0..2).find(|index| lost(*index))
+        })
+        .await;
+    let other = 1 - lost;
+    scene
+        .stage
+        .requests(other, 5, SOON)
+        .await
+        .expect("the other goes on");
+    let heard = scene.stage.tenants[other]
+        .stop(SOON)
+        .expect("and stops in order");
+    assert!(heard.stopped && heard.verified == heard.latencies.len() as u64);
+    let status = scene.epoch_above(0, SOON).await;
+    assert_eq!(
+        status.workers.iter().filter(|worker| !worker.lost).count(),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_broker_that_is_away_for_8_s_costs_nobody_its_session() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut scene = Scene::start(2, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    scene.stage.cluster.broker.kill().expect("it dies");
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    scene.stage.cluster.broker.restart().expect("it comes back");
+    scene.progress(3, Duration::from_secs(40)).await;
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn the_lease_is_deleted_while_its_holder_runs() {
+    let plans = [plan("a", "search", 1)];
+    let mut scene = Scene::start(2, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    let jetstream = jetstream::new(scene.stage.administrator.client().clone());
+    let bucket = scene.stage.administrator.subjects().lease_bucket();
+    jetstream
+        .delete_key_value(&bucket)
+        .await
+        .expect("the bucket was there");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    scene.progress(3, SOON).await;
+    let status = scene.epoch_above(0, SOON).await;
+    scene
+        .stage
+        .cluster
+        .leader(status.leader)
+        .expect("one of ours")
+        .kill()
+        .expect("it dies");
+    scene.epoch_above(status.epoch, SOON).await;
+    scene.progress(3, SOON).await;
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn a_killed_tenant_leaves_its_memory_and_the_others_alone() {
+    let plans = [plan("a", "train", 1), plan("b", "search", 1)];
+    let mut scene = Scene::start(1, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    scene.stage.tenants[0].kill().expect("it dies");
+    scene
+        .stage
+        .requests(1, 3, SOON)
+        .await
+        .expect("the other goes on");
+    // Ten seconds after its connection closed the session ends and its memory is free.
+    let patience = Duration::from_secs(25);
+    scene
+        .wait("the dead tenant's memory is free", patience, |scene| {
+            let resident = scene.stage.observer.see(|seen| {
+                let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
+                let of_a = rows.filter(|row| row.tenant.as_str() == "a");
+                of_a.map(|row| row.resident).sum::<u64>()
+            });
+            (resident == 0).then_some(())
+        })
+        .await;
+    scene
+        .stage
+        .requests(1, 3, SOON)
+        .await
+        .expect("the other goes on");
+    let heard = scene.stage.tenants[1]
+        .stop(SOON)
+        .expect("and stops in order");
+    assert!(heard.stopped && heard.verified == heard.latencies.len() as u64);
+}

@@ -1,0 +1,10 @@
+//! The whole of it, end to end: real processes of the binary under test, a real nats-server,
+//! roles that get killed, paused and cut off, users who get it wrong.
+
+mod bad_input;
+mod commands;
+mod demo;
+mod errors;
+mod failover;
+mod partition;
+mod stage;

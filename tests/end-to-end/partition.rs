@@ -1,0 +1,154 @@
+//! Links fail one by one: a worker that cannot reach the leader but its clients, and the reverse;
+//! a client that announces what it never sends. The broker's own permissions are the scissors.
+
+use std::time::Duration;
+
+use crate::stage::{Scene, plan};
+use bus_schemas::subject::ToLeader;
+use bus_schemas::{CostClass, CostRun, Intent, KernelKey, WIRE_VERSION, encode};
+
+const SOON: Duration = Duration::from_secs(20);
+
+/// Forbids `user` to publish on these subjects, or, with none, nothing more than ever.
+fn cut(scene: &Scene, user: &str, subjects: &[String]) -> String {
+    let broker = &scene.stage.cluster.broker;
+    let path = broker.credentials_path().with_file_name("users.conf");
+    let whole = std::fs::read_to_string(&path).expect("the broker's users");
+    let denied: Vec<_> = subjects
+        .iter()
+        .map(|subject| format!("{subject:?}"))
+        .collect();
+    let text: Vec<_> = whole
+        .lines()
+        .map(|line| {
+            if !line.contains(&format!("user: {user:?}")) {
+                return line.to_owned();
+            }
+            let (before, after) = line.split_once(" }, subscribe").expect("permissions");
+            format!(
+                "{before}, deny: [{}] }}, subscribe{after}",
+                denied.join(", ")
+            )
+        })
+        .collect();
+    std::fs::write(&path, text.join("\n") + "\n").expect("written");
+    broker.reload().expect("taken");
+    whole
+}
+
+fn heal(scene: &Scene, users: &str) {
+    let broker = &scene.stage.cluster.broker;
+    let path = broker.credentials_path().with_file_name("users.conf");
+    std::fs::write(path, users).expect("written");
+    broker.reload().expect("taken");
+}
+
+async fn between_leader_and_worker(scene: &Scene) -> Vec<String> {
+    let status = scene.epoch_above(0, SOON).await;
+    let worker = status.workers[0].incarnation;
+    let subjects = scene.stage.administrator.subjects();
+    let order = subjects.order(worker).replace(".order", ".>");
+    vec![
+        order,
+        subjects.done(worker),
+        subjects.worker_beat(worker),
+        subjects.refusal(worker),
+    ]
+}
+
+#[tokio::test]
+async fn a_worker_cut_off_from_its_leader_for_a_moment_loses_nothing() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let scene = Scene::start(2, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    let subjects = between_leader_and_worker(&scene).await;
+    let users = cut(&scene, "cluster", &subjects);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    heal(&scene, &users);
+    scene.progress(3, SOON).await;
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn a_worker_cut_off_from_its_leader_for_long_is_lost_to_everybody() {
+    let plans = [plan("a", "search", 1)];
+    let mut scene = Scene::start(1, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    let subjects = between_leader_and_worker(&scene).await;
+    let users = cut(&scene, "cluster", &subjects);
+    scene
+        .wait("its tenant hears that its device is lost", SOON, |scene| {
+            let complaints = scene.stage.tenants[0].heard().complaints;
+            complaints
+                .iter()
+                .any(|what| what.contains("E-DEVICE-LOST"))
+                .then_some(())
+        })
+        .await;
+    heal(&scene, &users);
+    // The incarnation hears it too, and ends: it never runs anything again.
+    let patience = Duration::from_secs(10);
+    if scene.stage.cluster.workers[0].wait(patience).is_err() {
+        scene.panic("the lost incarnation goes on");
+    }
+}
+
+#[tokio::test]
+async fn a_worker_cut_off_from_its_clients_loses_nothing() {
+    let plans = [plan("a", "search", 1)];
+    let scene = Scene::start(1, 1, &plans).await;
+    scene.progress(2, SOON).await;
+    let subjects = scene.stage.administrator.subjects().clone();
+    let tenant = "a".parse().expect("a tenant");
+    let hears = subjects.tenant_hears(&tenant).replace(".>", ".*.*");
+    let says = subjects.tenant_says(&tenant).replace(".>", ".w.>");
+    let users = cut(&scene, "cluster", &[hears]);
+    cut(&scene, "tenant-a", &[says]);
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    heal(&scene, &users);
+    scene.progress(3, SOON).await;
+    scene.settle().await;
+}
+
+#[tokio::test]
+async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
+    let plans = [plan("a", "search", 2), plan("silent", "search", 0)];
+    let mut scene = Scene::start(1, 1, &plans[..1]).await;
+    scene
+        .stage
+        .cluster
+        .broker
+        .add_tenant("silent")
+        .expect("a login");
+    let silent = "silent".parse().expect("a tenant");
+    let settings = &plans[1].settings;
+    scene.set_tenant(&silent, settings).await;
+    scene.progress(5, SOON).await;
+    let (client, subjects, opened) = scene.join("silent").await;
+    // A hundred slices of the highest priority, of which not one op is ever sent.
+    let mut column = Vec::new();
+    let run = CostRun {
+        key: KernelKey(0),
+        bytes: 0,
+        count: 100,
+        class: CostClass::Sync,
+    };
+    let runs = bus_schemas::Column::pack([&run], &mut column);
+    let intent = Intent {
+        v: WIRE_VERSION,
+        first: 1,
+        count: 100,
+        runs,
+    };
+    let subject = subjects.to_leader(&silent, ToLeader::Intent(opened.session));
+    for _ in 0..20 {
+        client
+            .publish(subject.clone(), encode(&intent).into())
+            .await
+            .expect("published");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scene.progress(20, SOON).await;
+    let heard = scene.stage.stop().expect("stopped");
+    assert!(heard[0].stopped && heard[0].verified == heard[0].latencies.len() as u64);
+}

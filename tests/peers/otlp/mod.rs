@@ -1,0 +1,84 @@
+//! Starts `receiver.py` and reads what it received.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use broker::testing::TempDir;
+use serde_json::Value;
+
+/// A running OTLP receiver on a free port; stopped when dropped.
+pub(crate) struct Receiver {
+    process: Child,
+    // The receiver runs until this closes.
+    stdin: Option<ChildStdin>,
+    port: u16,
+    dir: TempDir,
+}
+
+impl Receiver {
+    /// Starts one that answers the first `fail` posts with 503.
+    ///
+    /// # Panics
+    /// If python or its packages cannot be had: a test cannot go on without.
+    pub(crate) fn start(fail: u32) -> Receiver {
+        let dir = TempDir::new().expect("a directory");
+        let mut process = Command::new("python3")
+            .arg(script())
+            .arg("--tools")
+            .arg(broker::tools_dir(None))
+            .arg("--out")
+            .arg(dir.path().join("received.jsonl"))
+            .args(["--fail", &fail.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("python3 starts");
+        let stdin = process.stdin.take();
+        let mut line = String::new();
+        let stdout = process.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let port = line
+            .trim()
+            .strip_prefix("listening ")
+            .and_then(|port| port.parse().ok());
+        Receiver {
+            process,
+            stdin,
+            port: port.expect("the receiver serves"),
+            dir,
+        }
+    }
+
+    /// Its base URL.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Everything received so far, whole lines only.
+    pub(crate) fn received(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.dir.path().join("received.jsonl")).unwrap_or_default();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let parse = |line| serde_json::from_str(line).expect("a JSON object");
+        whole.lines().map(parse).collect()
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn script() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = here
+        .ancestors()
+        .map(|dir| dir.join("tests/peers/otlp/receiver.py"));
+    found
+        .find(|path| path.is_file())
+        .expect("the receiver is in the repository")
+}

@@ -1,0 +1,32 @@
+//! The checkers: they watch the bus and the facts, and know nothing of the cores.
+
+mod positions;
+mod sessions;
+mod window;
+
+pub(crate) use positions::Positions;
+pub(crate) use sessions::Sessions;
+pub(crate) use window::Windows;
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Which: `I1` … `I7`, `liveness`, `honest` (an honest session failed without cause) or
+    /// `shell` (a core asked for something impossible).
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+}
+
+impl Violation {
+    /// What was seen of an invariant.
+    pub fn new(invariant: &'static str, what: impl Into<String>) -> Self {
+        Self {
+            invariant,
+            what: what.into(),
+        }
+    }
+}
+
+/// Whether what was just seen is as it should be.
+pub(crate) type Verdict = Result<(), Violation>;

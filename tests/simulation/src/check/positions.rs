@@ -1,0 +1,267 @@
+//! I2, I3 and the worker's half of I5: what each worker accepted, in which order it started it,
+//! and whether its chain says so.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    Chain, ChainEntry, Done, Epoch, GpuId, GpuPosition, GpuTail, Grant, GrantKind, Incarnation,
+    LeaderId, OpNumber, Order, Outcome, SealAnswer, SessionId, Tenant,
+};
+
+use super::{Verdict, Violation};
+
+/// One incarnation's history.
+#[derive(Debug)]
+struct Log {
+    gpu: GpuId,
+    sealed: Option<(Epoch, LeaderId)>,
+    // Grants it was sent by the leader it obeys; above `accepted` it may yet discard them.
+    offered: BTreeMap<GpuPosition, Grant>,
+    // The chain after each accepted position; index 0 is the empty chain.
+    chains: Vec<Chain>,
+    started: GpuPosition,
+    settled: BTreeMap<GpuPosition, Outcome>,
+    alive: bool,
+}
+
+/// All incarnations' histories.
+#[derive(Debug, Default)]
+pub(crate) struct Positions {
+    workers: BTreeMap<Incarnation, Log>,
+    owners: BTreeMap<SessionId, (Tenant, u64)>,
+    // What a leader granted at a position, to see that it never says two things.
+    said: BTreeMap<(Incarnation, Epoch, LeaderId, GpuPosition), Grant>,
+    /// Voids.
+    pub voids: u64,
+}
+
+impl Positions {
+    /// A worker began.
+    pub(crate) fn began(&mut self, incarnation: Incarnation, gpu: GpuId) {
+        let log = Log {
+            gpu,
+            sealed: None,
+            offered: BTreeMap::new(),
+            chains: vec![Chain::default()],
+            started: 0,
+            settled: BTreeMap::new(),
+            alive: true,
+        };
+        self.workers.insert(incarnation, log);
+    }
+
+    /// A worker died.
+    pub(crate) fn died(&mut self, incarnation: Incarnation) {
+        if let Some(log) = self.workers.get_mut(&incarnation) {
+            log.alive = false;
+        }
+    }
+
+    fn log(&mut self, incarnation: Incarnation) -> Result<&mut Log, Violation> {
+        let unknown = || Violation::new("I2", format!("no worker {incarnation}"));
+        self.workers.get_mut(&incarnation).ok_or_else(unknown)
+    }
+
+    /// A leader published an order.
+    pub(crate) fn ordered(&mut self, incarnation: Incarnation, order: &Order<'_>) -> Verdict {
+        for open in &order.opens {
+            let owner = (open.tenant.clone(), open.ordinal);
+            let known = self.owners.entry(open.session).or_insert(owner.clone());
+            if *known != owner {
+                let what = format!(
+                    "session {} was opened as {known:?} and {owner:?}",
+                    open.session
+                );
+                return Err(Violation::new("I5", what));
+            }
+        }
+        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+            let key = (incarnation, order.epoch, order.leader, position);
+            let said = *self.said.entry(key).or_insert(grant);
+            if said != grant || grant.epoch != order.epoch {
+                let what =
+                    format!("position {position} of {incarnation}: {said:?}, then {grant:?}");
+                return Err(Violation::new("I5", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A worker hears an order.
+    pub(crate) fn heard(&mut self, incarnation: Incarnation, order: &Order<'_>) -> Verdict {
+        let log = self.log(incarnation)?;
+        if log.sealed == Some((order.epoch, order.leader)) {
+            for (position, grant) in (order.first..).zip(order.grants.iter()) {
+                if position as usize >= log.chains.len() {
+                    log.offered.insert(position, grant);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A worker says what it has accepted.
+    pub(crate) fn done(&mut self, incarnation: Incarnation, done: &Done<'_>) -> Verdict {
+        let sealed = self.log(incarnation)?.sealed;
+        if sealed.is_none_or(|(epoch, _)| epoch != done.epoch) {
+            let what = format!(
+                "{incarnation} reports for epoch {}, sealed {sealed:?}",
+                done.epoch
+            );
+            return Err(Violation::new("I3", what));
+        }
+        self.accepted(incarnation, done.accepted, done.chain)
+    }
+
+    /// A worker answers a seal.
+    pub(crate) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) -> Verdict {
+        self.accepted(incarnation, answer.position, answer.chain)?;
+        let log = self.log(incarnation)?;
+        let new = (answer.epoch, answer.leader);
+        if let Some(old) = log.sealed
+            && (new.0 < old.0 || new.0 == old.0 && new.1 != old.1)
+        {
+            let what = format!("{incarnation}, sealed to {old:?}, let itself be sealed to {new:?}");
+            return Err(Violation::new("I3", what));
+        }
+        if log.sealed != Some(new) {
+            log.sealed = Some(new);
+            log.offered
+                .retain(|position, _| *position <= answer.position);
+        }
+        Ok(())
+    }
+
+    fn accepted(
+        &mut self,
+        incarnation: Incarnation,
+        through: GpuPosition,
+        chain: Chain,
+    ) -> Verdict {
+        let unknown = || Violation::new("I2", format!("no worker {incarnation}"));
+        let log = self.workers.get_mut(&incarnation).ok_or_else(unknown)?;
+        while (log.chains.len() as u64) <= through {
+            let position = log.chains.len() as u64;
+            let last = *log.chains.last().unwrap_or(&Chain::default());
+            let Some(grant) = log.offered.get(&position) else {
+                let what =
+                    format!("{incarnation} accepted {position}, which its leader did not grant");
+                return Err(Violation::new("I3", what));
+            };
+            let Some((tenant, ordinal)) = self.owners.get(&grant.session) else {
+                let what = format!("{incarnation} accepted {position} of a session never opened");
+                return Err(Violation::new("I4", what));
+            };
+            log.chains.push(last.then(&ChainEntry {
+                position,
+                tenant,
+                ordinal: *ordinal,
+                kind: grant.kind,
+                first: grant.first,
+                last: grant.last,
+            }));
+        }
+        if log.chains[through as usize] != chain {
+            let what = format!("{incarnation}: its chain at {through} is not that of its grants");
+            return Err(Violation::new("I5", what));
+        }
+        Ok(())
+    }
+
+    /// A device begins a slice.
+    pub(crate) fn started(
+        &mut self,
+        incarnation: Incarnation,
+        position: GpuPosition,
+        session: SessionId,
+        ops: (OpNumber, OpNumber),
+    ) -> Verdict {
+        let log = self.log(incarnation)?;
+        let grant = log.offered.get(&position);
+        let right = grant.is_some_and(|grant| {
+            grant.kind == GrantKind::Run
+                && grant.session == session
+                && (grant.first, grant.last) == ops
+        });
+        if !right {
+            let what = format!("{incarnation} runs {session} {ops:?} at {position}, not {grant:?}");
+            return Err(Violation::new("I3", what));
+        }
+        if position <= log.started || log.settled.contains_key(&position) {
+            let what = format!("{incarnation} runs {position} after {}", log.started);
+            return Err(Violation::new("I2", what));
+        }
+        let skipped = log
+            .offered
+            .range(log.started + 1..position)
+            .find(|(at, grant)| grant.kind == GrantKind::Run && !log.settled.contains_key(at));
+        if let Some((skipped, _)) = skipped {
+            let what = format!("{incarnation} runs {position} and left out {skipped}");
+            return Err(Violation::new("I2", what));
+        }
+        log.started = position;
+        Ok(())
+    }
+
+    /// A position ended.
+    pub(crate) fn settled(
+        &mut self,
+        incarnation: Incarnation,
+        position: GpuPosition,
+        outcome: Outcome,
+    ) -> Verdict {
+        self.voids += u64::from(outcome == Outcome::Void);
+        let log = self.log(incarnation)?;
+        if log.settled.insert(position, outcome).is_some() {
+            let what = format!("{incarnation}: position {position} ended twice");
+            return Err(Violation::new("I2", what));
+        }
+        let kind = log.offered.get(&position).map(|grant| grant.kind);
+        if outcome == Outcome::Ran && kind == Some(GrantKind::Run) && position > log.started {
+            let what = format!("{incarnation}: position {position} is done and never began");
+            return Err(Violation::new("I2", what));
+        }
+        Ok(())
+    }
+
+    /// At the end: every accepted position of a living worker has ended.
+    pub(crate) fn finish(&self) -> Verdict {
+        for (incarnation, log) in self.workers.iter().filter(|(_, log)| log.alive) {
+            let open = (1..log.chains.len() as u64).find(|at| !log.settled.contains_key(at));
+            if let Some(open) = open {
+                let what = format!("{incarnation}: position {open} was accepted and never ended");
+                return Err(Violation::new("I2", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A living worker that does not obey an epoch.
+    #[must_use]
+    pub(crate) fn stray(&self, epoch: Epoch) -> Option<Incarnation> {
+        let astray = |log: &Log| log.alive && log.sealed.map(|(of, _)| of) != Some(epoch);
+        let mut workers = self.workers.iter();
+        workers.find(|(_, log)| astray(log)).map(|(id, _)| *id)
+    }
+
+    /// The chains of all incarnations, and whether they live.
+    pub(crate) fn tails(&self) -> impl Iterator<Item = (Incarnation, GpuTail, bool)> + '_ {
+        self.workers.iter().map(|(incarnation, log)| {
+            let tail = GpuTail {
+                gpu: log.gpu,
+                position: log.chains.len() as u64 - 1,
+                chain: log.chains.last().copied().unwrap_or_default(),
+            };
+            (*incarnation, tail, log.alive)
+        })
+    }
+
+    /// What an incarnation accepted at a position.
+    #[must_use]
+    pub(crate) fn grant(&self, incarnation: Incarnation, position: GpuPosition) -> Option<&Grant> {
+        let log = self.workers.get(&incarnation)?;
+        (position < log.chains.len() as u64)
+            .then(|| log.offered.get(&position))
+            .flatten()
+    }
+}

@@ -1,0 +1,241 @@
+//! I1 and I4, session by session: what was submitted, what was granted, what ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Code, Failure, Grant, GrantKind, Incarnation, OpNumber, SessionId, Tenant};
+
+use super::{Verdict, Violation};
+use crate::network::NodeId;
+
+/// One session's history.
+#[derive(Debug)]
+struct Log {
+    client: NodeId,
+    tenant: Tenant,
+    incarnation: Incarnation,
+    doomed: bool,
+    prints: Vec<u64>,
+    granted: OpNumber,
+    answered: OpNumber,
+    failure: Option<Failure>,
+    ended: bool,
+}
+
+/// All sessions' histories.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    logs: BTreeMap<SessionId, Log>,
+    // What ran, also of sessions whose client never learned of them.
+    ran: BTreeMap<SessionId, (Incarnation, OpNumber)>,
+    on_device: BTreeSet<(Incarnation, SessionId)>,
+    were_on_device: BTreeSet<SessionId>,
+    /// Honest sessions may fail: something happened that can be a cause.
+    pub troubled: bool,
+    /// Ops that ran.
+    pub ops: u64,
+    /// Sessions that ended in good order, and those that failed.
+    pub ends: (u64, u64),
+}
+
+impl Sessions {
+    /// A client got a session.
+    pub(crate) fn opened(
+        &mut self,
+        client: NodeId,
+        tenant: Tenant,
+        session: SessionId,
+        incarnation: Incarnation,
+        doomed: bool,
+    ) -> Verdict {
+        let log = Log {
+            client,
+            tenant,
+            incarnation,
+            doomed,
+            prints: Vec::new(),
+            granted: 0,
+            answered: 0,
+            failure: None,
+            ended: false,
+        };
+        match self.logs.insert(session, log) {
+            None => Ok(()),
+            Some(_) => Err(Violation::new(
+                "I1",
+                format!("session {session} was given out twice"),
+            )),
+        }
+    }
+
+    /// A client pushed an op.
+    pub(crate) fn submitted(&mut self, session: SessionId, op: OpNumber, print: u64) -> Verdict {
+        let log = self.log(session)?;
+        log.prints.push(print);
+        if log.prints.len() as u64 == op {
+            return Ok(());
+        }
+        let what = format!("session {session}: op {op} is its {}th", log.prints.len());
+        Err(Violation::new("I1", what))
+    }
+
+    fn log(&mut self, session: SessionId) -> Result<&mut Log, Violation> {
+        let unknown = || Violation::new("I4", format!("session {session} is no client's"));
+        self.logs.get_mut(&session).ok_or_else(unknown)
+    }
+
+    /// A leader published a grant.
+    pub(crate) fn granted(&mut self, grant: &Grant) -> Verdict {
+        if grant.kind != GrantKind::Run {
+            return Ok(());
+        }
+        let session = grant.session;
+        let log = self.log(session)?;
+        log.granted = log.granted.max(grant.last);
+        let submitted = log.prints.len() as u64;
+        if grant.first == 0 || grant.first > grant.last || grant.last > submitted {
+            let (first, last) = (grant.first, grant.last);
+            let what = format!("session {session}: {first}..={last} granted of {submitted} ops");
+            return Err(Violation::new("I4", what));
+        }
+        Ok(())
+    }
+
+    /// A device ran an op.
+    pub(crate) fn ran(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        op: OpNumber,
+        print: u64,
+    ) -> Verdict {
+        self.ops += 1;
+        let (on, last) = self.ran.entry(session).or_insert((incarnation, 0));
+        if *on != incarnation || op != *last + 1 {
+            let what =
+                format!("session {session}: op {op} ran on {incarnation} after {last} on {on}");
+            return Err(Violation::new("I1", what));
+        }
+        *last = op;
+        let log = self.log(session)?;
+        let submitted = log.prints.get(op as usize - 1);
+        if submitted != Some(&print) {
+            let what = format!("session {session}: op {op} ran as {print:x}, not {submitted:x?}");
+            return Err(Violation::new("I1", what));
+        }
+        if !self.on_device.contains(&(incarnation, session)) {
+            let what = format!("session {session}: op {op} ran while the session was not open");
+            return Err(Violation::new("I1", what));
+        }
+        Ok(())
+    }
+
+    /// A device began or ended a session.
+    pub(crate) fn device(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        open: bool,
+    ) -> Verdict {
+        let key = (incarnation, session);
+        let fits = if open {
+            self.were_on_device.insert(session) && self.on_device.insert(key)
+        } else {
+            self.on_device.remove(&key)
+        };
+        if fits {
+            return Ok(());
+        }
+        let what = format!("session {session}: opened twice, or closed while not open");
+        Err(Violation::new("I1", what))
+    }
+
+    /// A client got an answer.
+    pub(crate) fn answered(&mut self, session: SessionId, op: OpNumber, right: bool) -> Verdict {
+        let ran = self.ran.get(&session).map_or(0, |(_, last)| *last);
+        let log = self.log(session)?;
+        if !right || op <= log.answered || op > ran {
+            let what = format!("session {session}: op {op} was answered wrongly (ran {ran})");
+            return Err(Violation::new("I1", what));
+        }
+        log.answered = op;
+        Ok(())
+    }
+
+    /// A client was told that its session failed.
+    pub(crate) fn failed(
+        &mut self,
+        session: SessionId,
+        op: OpNumber,
+        failure: &Failure,
+    ) -> Verdict {
+        let troubled = self.troubled;
+        let log = self.log(session)?;
+        log.failure = Some(failure.clone());
+        let expected = match failure.code {
+            Code::DeviceLost | Code::Expired | Code::SessionGone => troubled,
+            _ => false,
+        };
+        if log.doomed || expected {
+            self.ends.1 += 1;
+            return Ok(());
+        }
+        let what = format!(
+            "session {session} of {} failed at op {op}: {failure}",
+            log.tenant
+        );
+        Err(Violation::new("honest", what))
+    }
+
+    /// A client was told that its session ended.
+    pub(crate) fn ended(&mut self, session: SessionId) -> Verdict {
+        let ran = self.ran.get(&session).map_or(0, |(_, last)| *last);
+        let log = self.log(session)?;
+        log.ended = true;
+        let submitted = log.prints.len() as u64;
+        if log.failure.is_none() {
+            self.ends.0 += 1;
+            if ran != submitted {
+                let what = format!("session {session} ended well, but {ran} of {submitted} ran");
+                return Err(Violation::new("I1", what));
+            }
+        }
+        Ok(())
+    }
+
+    /// A worker died, and all it held.
+    pub(crate) fn worker_died(&mut self, incarnation: Incarnation) {
+        self.on_device.retain(|(on, _)| *on != incarnation);
+    }
+
+    /// Sessions that hold memory though their client is done with them. `alive`: the client lives.
+    #[must_use]
+    pub(crate) fn leaked(&self, alive: &dyn Fn(NodeId) -> bool) -> Vec<SessionId> {
+        self.on_device
+            .iter()
+            .map(|(_, session)| *session)
+            .filter(|session| match self.logs.get(session) {
+                // Opened, and nobody ever knew: its client died or asked again.
+                None => true,
+                Some(log) => log.failure.is_some() || log.ended || !alive(log.client),
+            })
+            .collect()
+    }
+
+    /// At the end: every op of a session that lives was granted and ran.
+    pub(crate) fn finish(&self, alive: &dyn Fn(NodeId) -> bool) -> Verdict {
+        for (session, log) in &self.logs {
+            let ran = self.ran.get(session).map_or(0, |(_, last)| *last);
+            let submitted = log.prints.len() as u64;
+            let live = alive(log.client) && log.failure.is_none();
+            if live && ran < submitted {
+                let granted = log.granted;
+                let what = format!(
+                    "session {session} of {} on {}: {submitted} ops, {granted} granted, {ran} ran",
+                    log.tenant, log.incarnation
+                );
+                return Err(Violation::new("I4", what));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! What nodes tell the checkers beside what the bus shows.
+
+use bus_schemas::{
+    Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome, SessionId,
+    Tenant,
+};
+
+/// One thing that happened inside a node.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Fact {
+    /// A worker process began.
+    WorkerStarted {
+        /// Its incarnation.
+        incarnation: Incarnation,
+        /// Its device.
+        gpu: GpuId,
+    },
+    /// A client got a session.
+    Opened {
+        /// Whose.
+        tenant: Tenant,
+        /// What.
+        opened: Opened,
+        /// The client means it to fail (it lies, faults, or falls silent).
+        doomed: bool,
+    },
+    /// A client pushed an op.
+    Submitted {
+        /// The session.
+        session: SessionId,
+        /// The op's number.
+        op: OpNumber,
+        /// Fingerprint of the op and its payload.
+        print: u64,
+    },
+    /// A device began a slice.
+    Started {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// At which position.
+        position: GpuPosition,
+        /// The session.
+        session: SessionId,
+        /// First op.
+        first: OpNumber,
+        /// Last op.
+        last: OpNumber,
+    },
+    /// A device ran an op.
+    Ran {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// The op's number.
+        op: OpNumber,
+        /// Fingerprint of what ran.
+        print: u64,
+    },
+    /// A device began or ended a session.
+    Device {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// Begun, or ended.
+        open: bool,
+    },
+    /// A worker's position ended.
+    Settled {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The position.
+        position: GpuPosition,
+        /// What the grant did.
+        kind: GrantKind,
+        /// The session.
+        session: SessionId,
+        /// First op.
+        first: OpNumber,
+        /// Last op.
+        last: OpNumber,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// A client got an answer.
+    Answered {
+        /// The session.
+        session: SessionId,
+        /// The op.
+        op: OpNumber,
+        /// The bytes are those that the client's own model has.
+        right: bool,
+    },
+    /// A session failed, as its client was told.
+    Failed {
+        /// The session.
+        session: SessionId,
+        /// The op, 0 where it was none.
+        op: OpNumber,
+        /// Why.
+        failure: Failure,
+    },
+    /// A session ended, as its client was told.
+    Ended {
+        /// The session.
+        session: SessionId,
+    },
+    /// A client could not open a session and gave up.
+    Refused {
+        /// Why.
+        failure: Failure,
+    },
+    /// A client has nothing left to do.
+    Finished,
+    /// A core answered in a way its shell cannot carry out.
+    Broken {
+        /// How.
+        why: String,
+    },
+}

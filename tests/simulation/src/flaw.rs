@@ -1,0 +1,198 @@
+//! Nodes with a flaw, to show that the checkers see it.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Chain, Column, Done, Epoch, LeaderId, Order, SealReply, decode, encode};
+
+use crate::fact::Fact;
+use crate::node::{Effect, Input, Io, Node};
+
+/// What a flawed node does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flaw {
+    /// A worker's device runs an op twice.
+    RunsTwice,
+    /// A worker's device leaves an op out.
+    SkipsAnOp,
+    /// A worker takes any leader's orders for its own leader's.
+    IgnoresEpochs,
+    /// A worker swaps two slices of different sessions.
+    SwapsStarts,
+    /// A worker reports a chain that is not that of its grants.
+    WrongChain,
+    /// A worker never reports anything done.
+    NeverReports,
+    /// Leaders grant a hundred windows.
+    WideWindow,
+    /// Leaders take every tenant's weight for 1 (in a cluster where weights differ).
+    EqualWeights,
+    /// The record loses a block in the middle, unnoticed.
+    LosesBlock,
+    /// The leader's grants name ops that nobody submitted.
+    InventsOps,
+}
+
+impl Flaw {
+    /// Whether it is a worker's.
+    #[must_use]
+    pub fn of_worker(self) -> bool {
+        !self.of_leader() && self != Self::LosesBlock
+    }
+
+    /// Whether it is a leader's.
+    #[must_use]
+    pub fn of_leader(self) -> bool {
+        matches!(
+            self,
+            Self::WideWindow | Self::EqualWeights | Self::InventsOps
+        )
+    }
+}
+
+/// A node with a flaw.
+pub(crate) struct Flawed {
+    inner: Box<dyn Node>,
+    flaw: Flaw,
+    sealed: Option<(Epoch, LeaderId)>,
+    held: Option<Fact>,
+    seen: BTreeMap<&'static str, u64>,
+}
+
+impl Flawed {
+    /// Gives a node a flaw.
+    #[must_use]
+    pub(crate) fn new(inner: Box<dyn Node>, flaw: Flaw) -> Self {
+        Self {
+            inner,
+            flaw,
+            sealed: None,
+            held: None,
+            seen: BTreeMap::new(),
+        }
+    }
+
+    fn nth(&mut self, what: &'static str) -> u64 {
+        let count = self.seen.entry(what).or_default();
+        *count += 1;
+        *count
+    }
+
+    fn bend_input(&self, input: Input) -> Input {
+        let (Input::Message(mut packet), Some((epoch, leader))) = (input.clone(), self.sealed)
+        else {
+            return input;
+        };
+        if self.flaw != Flaw::IgnoresEpochs || !packet.subject.ends_with(".order") {
+            return input;
+        }
+        if let Ok(order) = decode::<Order<'_>>(&packet.bytes) {
+            let rows: Vec<_> = order
+                .grants
+                .iter()
+                .map(|mut grant| {
+                    grant.epoch = epoch;
+                    grant
+                })
+                .collect();
+            let mut packed = Vec::new();
+            let bent = Order {
+                epoch,
+                leader,
+                grants: Column::pack(&rows, &mut packed),
+                ..order.clone()
+            };
+            packet.bytes = encode(&bent).into();
+        }
+        Input::Message(packet)
+    }
+
+    fn bend(&mut self, effect: Effect, out: &mut Vec<Effect>) {
+        match (self.flaw, effect) {
+            (Flaw::RunsTwice, Effect::Fact(fact @ Fact::Ran { .. })) => {
+                let twice = self.nth("ran") == 40;
+                out.extend(twice.then(|| Effect::Fact(fact.clone())));
+                out.push(Effect::Fact(fact));
+            }
+            (Flaw::SkipsAnOp, Effect::Fact(fact @ Fact::Ran { .. })) => {
+                let skipped = self.nth("ran") == 40;
+                out.extend((!skipped).then_some(Effect::Fact(fact)));
+            }
+            (Flaw::SwapsStarts, Effect::Fact(fact @ Fact::Started { .. })) => {
+                match self.held.take() {
+                    Some(held) => out.extend([fact, held].map(Effect::Fact)),
+                    None if self.nth("started") == 5 => self.held = Some(fact),
+                    None => out.push(Effect::Fact(fact)),
+                }
+            }
+            (
+                flaw,
+                Effect::Publish {
+                    subject,
+                    reply,
+                    bytes,
+                },
+            ) => {
+                if let Some(bytes) = self.bend_message(flaw, &subject, bytes) {
+                    out.push(Effect::Publish {
+                        subject,
+                        reply,
+                        bytes,
+                    });
+                }
+            }
+            (_, effect) => out.push(effect),
+        }
+    }
+
+    fn bend_message(&mut self, flaw: Flaw, subject: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
+        if let Ok(reply) = decode::<SealReply>(&bytes)
+            && let Some(answer) = reply.sealed
+        {
+            self.sealed = Some((answer.epoch, answer.leader));
+        }
+        if subject.contains(".l.done.") {
+            if flaw == Flaw::NeverReports {
+                return None;
+            }
+            if let Ok(mut done) = decode::<Done<'_>>(&bytes)
+                && flaw == Flaw::WrongChain
+                && done.accepted > 3
+            {
+                done.chain = Chain::default();
+                return Some(encode(&done));
+            }
+        }
+        if flaw == Flaw::InventsOps
+            && subject.ends_with(".order")
+            && let Ok(order) = decode::<Order<'_>>(&bytes)
+        {
+            let rows: Vec<_> = order
+                .grants
+                .iter()
+                .map(|mut grant| {
+                    grant.last += if grant.last > 0 { 1_000_000 } else { 0 };
+                    grant
+                })
+                .collect();
+            let mut packed = Vec::new();
+            let grants = Column::pack(&rows, &mut packed);
+            return Some(encode(&Order {
+                grants,
+                ..order.clone()
+            }));
+        }
+        Some(bytes)
+    }
+}
+
+impl Node for Flawed {
+    fn handle(&mut self, io: &mut Io, input: Input) {
+        let input = self.bend_input(input);
+        self.inner.handle(io, input);
+        let mut bent = Vec::with_capacity(io.effects.len());
+        for effect in std::mem::take(&mut io.effects) {
+            self.bend(effect, &mut bent);
+        }
+        io.effects = bent;
+    }
+}

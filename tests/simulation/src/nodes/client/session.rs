@@ -1,0 +1,296 @@
+//! One session of a client: its outbox, its program's state, its model of the memory.
+
+use super::*;
+
+pub(super) struct Running {
+    pub(super) opened: Opened,
+    pub(super) outbox: Outbox,
+    pub(super) addresses: Addresses,
+    pub(super) allocated: VecDeque<u64>,
+    pub(super) modules: Vec<Option<ModuleHash>>,
+    pub(super) memory: Memory,
+    // Answers awaited: op, the memory then, bytes of a copy to the host.
+    pub(super) awaited: VecDeque<(OpNumber, Memory, Option<u64>)>,
+    pub(super) not_before: Nanos,
+    pub(super) failed: bool,
+    pub(super) closing: bool,
+}
+
+pub(super) enum Progress {
+    /// The step is done.
+    On,
+    /// The session is to be closed.
+    Close,
+    /// The step waits, until a time or for an answer.
+    Rest(Option<Nanos>),
+}
+
+impl Running {
+    pub(super) fn step(
+        &mut self,
+        io: &mut Io,
+        program: &mut VecDeque<Step>,
+        random: &mut Random,
+    ) -> Progress {
+        if io.now < self.not_before {
+            return Progress::Rest(Some(self.not_before));
+        }
+        let Some(step) = program.front() else {
+            return Progress::Rest(None);
+        };
+        let pushed = match step.clone() {
+            Step::Wait if self.awaited.is_empty() => Ok(()),
+            Step::Wait => return Progress::Rest(None),
+            Step::Think(time) => {
+                self.not_before = io.now + time;
+                Ok(())
+            }
+            Step::Close => {
+                program.pop_front();
+                self.closing = true;
+                return Progress::Close;
+            }
+            Step::Op(op, stream, payload) => self.push(io, self.placed(op), stream, &payload, None),
+            Step::Alloc(bytes) => self.alloc(io, bytes),
+            Step::Free => self.free(io),
+            Step::Staged(bytes) => self.staged(io, program::staged_bytes(random, bytes)),
+            Step::Load(slot, bytes) => self.load(io, slot, bytes, random.next()),
+        };
+        match pushed {
+            Ok(()) => {
+                program.pop_front();
+                Progress::On
+            }
+            Err(PushError::Full) => Progress::Rest(Some(io.now + FULL_WAIT)),
+            Err(PushError::Failed(_) | PushError::Closed) => {
+                program.clear();
+                Progress::Rest(None)
+            }
+            Err(PushError::Invalid(why)) => {
+                io.fact(Fact::Broken { why: why.into() });
+                program.pop_front();
+                Progress::On
+            }
+        }
+    }
+
+    fn placed(&self, op: Op) -> Op {
+        let base = self
+            .allocated
+            .front()
+            .copied()
+            .unwrap_or(self.opened.window.base);
+        match op {
+            Op::CopyIn {
+                bytes, transfer, ..
+            } => Op::CopyIn {
+                address: base,
+                bytes,
+                transfer,
+            },
+            Op::CopyOut { bytes, .. } => Op::CopyOut {
+                address: base,
+                bytes,
+            },
+            Op::Set {
+                count,
+                value,
+                width,
+                ..
+            } => Op::Set {
+                address: base,
+                count,
+                value,
+                width,
+            },
+            Op::Copy { bytes, .. } => Op::Copy {
+                to: base,
+                from: base + 1024,
+                bytes,
+            },
+            other => other,
+        }
+    }
+
+    fn push(
+        &mut self,
+        io: &mut Io,
+        op: Op,
+        stream: u16,
+        payload: &[u8],
+        content: Option<&[u8]>,
+    ) -> Result<(), PushError> {
+        let key = match &op {
+            Op::Launch(launch) => self
+                .modules
+                .get(launch.module as usize)
+                .and_then(Option::as_ref)
+                .map_or(KernelKey(0), |module| kernel_key(module, launch)),
+            _ => KernelKey(0),
+        };
+        let number = self.outbox.push(&op, stream, payload, key)?;
+        let print = op_print(&op, stream, content.unwrap_or(payload));
+        self.memory.run(print);
+        io.fact(Fact::Submitted {
+            session: self.opened.session,
+            op: number,
+            print,
+        });
+        match op {
+            Op::Sync => self.awaited.push_back((number, self.memory, None)),
+            Op::CopyOut { bytes, .. } => {
+                self.awaited.push_back((number, self.memory, Some(bytes)));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn alloc(&mut self, io: &mut Io, bytes: u64) -> Result<(), PushError> {
+        if !self.outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        let Ok(address) = self.addresses.alloc(bytes) else {
+            return Ok(());
+        };
+        self.allocated.push_back(address);
+        self.push(io, Op::Alloc { address, bytes }, 0, &[], None)
+    }
+
+    fn free(&mut self, io: &mut Io) -> Result<(), PushError> {
+        if !self.outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        // The first allocation stays: copies go there.
+        if self.allocated.len() < 2 {
+            return Ok(());
+        }
+        let Some(address) = self.allocated.remove(1) else {
+            return Ok(());
+        };
+        if self.addresses.free(address).is_err() {
+            io.fact(Fact::Broken {
+                why: "an allocation that was given out cannot be freed".into(),
+            });
+        }
+        self.push(io, Op::Free { address }, 0, &[], None)
+    }
+
+    fn staged(&mut self, io: &mut Io, content: bytes::Bytes) -> Result<(), PushError> {
+        if !self.outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        let transfer = self.outbox.stage(content.clone(), None)?;
+        let op = self.placed(Op::CopyIn {
+            address: 0,
+            bytes: content.len() as u64,
+            transfer,
+        });
+        self.push(io, op, 0, &[], Some(&content))
+    }
+
+    fn load(&mut self, io: &mut Io, slot: u32, bytes: u32, salt: u64) -> Result<(), PushError> {
+        if !self.outbox.has_room() {
+            return Err(PushError::Full);
+        }
+        let (image, hash) = program::module(bytes, salt);
+        self.outbox.stage(image, Some(hash))?;
+        self.push(io, Op::LoadModule { slot, hash }, 0, &[], None)?;
+        self.modules[slot as usize] = Some(hash);
+        Ok(())
+    }
+
+    /// Carries actions out; true once the session has ended.
+    pub(super) fn carry_out(
+        &mut self,
+        io: &mut Io,
+        subjects: &Subjects,
+        tenant: &Tenant,
+        conduct: Conduct,
+        actions: Vec<Action>,
+    ) -> bool {
+        let session = self.opened.session;
+        let worker = |what| subjects.to_worker(tenant, self.opened.incarnation, session, what);
+        let mut over = false;
+        for action in actions {
+            match action {
+                Action::PublishBatch { bytes, last, .. } => {
+                    let mute = matches!(conduct, Conduct::Mute(from) if last >= from);
+                    if !mute {
+                        io.publish(worker(ToWorker::Batch), bytes.to_vec());
+                    }
+                }
+                Action::PublishIntent { bytes } => {
+                    let subject = subjects.to_leader(tenant, ToLeader::Intent(session));
+                    io.publish(subject, lied(conduct, &bytes));
+                }
+                Action::PublishState { bytes } => {
+                    io.publish(worker(ToWorker::State), bytes.to_vec());
+                }
+                Action::PublishChunk {
+                    transfer,
+                    offset,
+                    len,
+                } => {
+                    let mut bytes = Vec::new();
+                    if self.outbox.write_chunk(transfer, offset, len, &mut bytes) {
+                        io.publish(worker(ToWorker::Data), bytes);
+                    }
+                }
+                Action::PublishClose { bytes } => {
+                    let reply = subjects.to_client(tenant, session, ToClient::Leader);
+                    let subject = subjects.to_leader(tenant, ToLeader::Close);
+                    io.request(subject, reply, bytes.to_vec());
+                }
+                Action::Result { op, bytes, .. } => {
+                    let right = self
+                        .awaited
+                        .pop_front()
+                        .is_some_and(|(want, memory, size)| {
+                            want == op && bytes == size.map_or(Vec::new(), |size| memory.read(size))
+                        });
+                    io.fact(Fact::Answered { session, op, right });
+                }
+                Action::Failed { op, failure } => {
+                    self.failed = true;
+                    io.fact(Fact::Failed {
+                        session,
+                        op,
+                        failure,
+                    });
+                }
+                Action::Ended => {
+                    over = true;
+                    io.fact(Fact::Ended { session });
+                }
+            }
+        }
+        over
+    }
+}
+
+/// A liar's intent: all launches it announces are of a kernel that it does not launch.
+fn lied(conduct: Conduct, bytes: &[u8]) -> Vec<u8> {
+    let Conduct::Liar(from) = conduct else {
+        return bytes.to_vec();
+    };
+    let Ok(intent) = decode::<Intent<'_>>(bytes) else {
+        return bytes.to_vec();
+    };
+    if intent.first + u64::from(intent.count) <= from {
+        return bytes.to_vec();
+    }
+    let runs: Vec<_> = intent
+        .runs
+        .iter()
+        .map(|mut run| {
+            run.key = KernelKey(run.key.0 ^ 1);
+            run
+        })
+        .collect();
+    let mut packed = Vec::new();
+    encode(&Intent {
+        runs: bus_schemas::Column::pack(&runs, &mut packed),
+        ..intent
+    })
+}

@@ -1,0 +1,246 @@
+//! A leader candidate: the real leader with its queues, and the thin shell around it.
+
+use std::collections::VecDeque;
+
+use bus_schemas::subject::{ConnectionName, Subjects};
+use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
+use scheduler_leader_core::{
+    Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot,
+};
+
+use crate::agenda::{MILLI, Nanos};
+use crate::cluster::{LEASE, LEASE_TTL};
+use crate::node::{Input, Io, Node};
+use crate::store::{StoreReply, StoreRequest};
+use crate::wire;
+
+const READ_LEASE: u64 = 0;
+const WRITE_LEASE: u64 = 1;
+const READ_PLACEMENT: u64 = 2;
+const READ_PROFILE: u64 = 3;
+const WRITE_STATE: u64 = 4;
+// Appends have tokens from here on, so that an answer to one given up is not taken for another's.
+const APPEND: u64 = 1 << 32;
+const POLL: u64 = 0;
+const AGAIN: u64 = 1;
+const POLL_EVERY: Nanos = 200 * MILLI;
+
+/// One start of a leader candidate.
+pub(crate) struct LeaderProcess {
+    subjects: Subjects,
+    id: LeaderId,
+    core: Core,
+    state: StateSnapshot,
+    placement_read: bool,
+    profile_read: bool,
+    appends: VecDeque<(Epoch, u64, Vec<u8>)>,
+    asked: u64,
+    appending: Option<u64>,
+}
+
+impl LeaderProcess {
+    /// A candidate about to start.
+    #[must_use]
+    pub(crate) fn new(
+        cluster: &Tenant,
+        id: LeaderId,
+        settings: ClusterSettings,
+        tenants: Vec<(Tenant, TenantSettings)>,
+    ) -> Self {
+        Self {
+            subjects: Subjects::new(cluster),
+            id,
+            core: Core::new(Config::new(cluster.clone()), id),
+            state: StateSnapshot {
+                settings,
+                tenants,
+                profile: Profile::default(),
+                placement: Placement::default(),
+            },
+            placement_read: false,
+            profile_read: false,
+            appends: VecDeque::new(),
+            asked: 0,
+            appending: None,
+        }
+    }
+
+    fn start(&mut self, io: &mut Io) {
+        for pattern in self.core.hears() {
+            io.subscribe(pattern);
+        }
+        io.name = Some(ConnectionName::Leader(self.id).to_string().into());
+        self.event(io, Event::Connected);
+        self.poll(io);
+    }
+
+    fn poll(&mut self, io: &mut Io) {
+        for (token, key) in [(READ_PLACEMENT, "placement"), (READ_PROFILE, "profile")] {
+            io.store(token, StoreRequest::Get { key });
+        }
+        io.later(io.now + POLL_EVERY, POLL);
+    }
+
+    fn event(&mut self, io: &mut Io, event: Event<'_>) {
+        let mut actions = Vec::new();
+        self.core.handle(io.now, event, &mut actions);
+        self.carry_out(io, actions);
+    }
+
+    fn carry_out(&mut self, io: &mut Io, actions: Vec<Action>) {
+        for action in actions {
+            self.act(io, action);
+        }
+        io.wake = self.core.deadline();
+    }
+
+    fn act(&mut self, io: &mut Io, action: Action) {
+        match action {
+            Action::Publish {
+                subject,
+                reply,
+                bytes,
+            } => match reply {
+                Some(reply) => io.request(subject.to_string(), reply.to_string(), bytes),
+                None => io.publish(subject.to_string(), bytes),
+            },
+            Action::ReadLease => io.store(READ_LEASE, StoreRequest::Get { key: LEASE }),
+            Action::WriteLease { lease, expected } => {
+                let request = StoreRequest::Swap {
+                    key: LEASE,
+                    expected,
+                    value: wire::pack(&lease),
+                    ttl: Some(LEASE_TTL),
+                };
+                io.store(WRITE_LEASE, request);
+            }
+            Action::Append {
+                epoch,
+                number,
+                bytes,
+            } => {
+                self.appends.push_back((epoch, number, bytes));
+                self.append(io);
+            }
+            Action::WritePlacement(placement) => {
+                let request = StoreRequest::PutFenced {
+                    key: "placement",
+                    epoch: placement.epoch,
+                    value: wire::pack(&placement),
+                };
+                io.store(WRITE_STATE, request);
+            }
+            Action::WriteProfile { epoch, profile } => {
+                let request = StoreRequest::PutFenced {
+                    key: "profile",
+                    epoch,
+                    value: wire::pack(&profile),
+                };
+                io.store(WRITE_STATE, request);
+            }
+            Action::ReignEnded { .. } => {
+                self.appends.clear();
+                self.appending = None;
+            }
+            Action::Left => io.exit(),
+            Action::ReignBegan { .. }
+            | Action::QueueOpen { .. }
+            | Action::QueueProgress { .. }
+            | Action::QueueEnd { .. } => {}
+        }
+    }
+
+    /// Appends are made in order, one at a time.
+    fn append(&mut self, io: &mut Io) {
+        if self.appending.is_some() {
+            return;
+        }
+        let Some((epoch, number, bytes)) = self.appends.front() else {
+            return;
+        };
+        self.asked += 1;
+        self.appending = Some(self.asked);
+        let request = StoreRequest::Append {
+            subject: self.subjects.record(*epoch),
+            id: format!("{epoch}.{number}"),
+            bytes: bytes.clone(),
+        };
+        io.store(APPEND + self.asked, request);
+    }
+
+    fn stored(&mut self, io: &mut Io, token: u64, reply: StoreReply) {
+        match token {
+            READ_LEASE => self.lease(io, reply),
+            WRITE_LEASE => match reply {
+                StoreReply::Written(revision) => self.event(io, Event::LeaseWritten { revision }),
+                StoreReply::Conflict => self.event(io, Event::LeaseConflict),
+                _ => self.event(io, Event::LeaseUnavailable),
+            },
+            READ_PLACEMENT => {
+                if let StoreReply::Entry { value, .. } = reply {
+                    self.state.placement = wire::unpack_or_default(value.as_deref());
+                    self.placement_read = true;
+                    self.tell_state(io);
+                }
+            }
+            READ_PROFILE => {
+                if let StoreReply::Entry { value, .. } = reply {
+                    self.state.profile = wire::unpack_or_default(value.as_deref());
+                    self.profile_read = true;
+                    self.tell_state(io);
+                }
+            }
+            token if Some(token.wrapping_sub(APPEND)) == self.appending => {
+                self.appending = None;
+                if reply == StoreReply::Away {
+                    io.later(io.now + 50 * MILLI, AGAIN);
+                } else if let Some((epoch, number, _)) = self.appends.pop_front() {
+                    self.event(io, Event::Recorded { epoch, number });
+                    self.append(io);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn lease(&mut self, io: &mut Io, reply: StoreReply) {
+        match reply {
+            StoreReply::Entry { revision, value } => {
+                let lease: Option<Lease> = value.as_deref().and_then(wire::unpack);
+                self.event(io, Event::LeaseRead { lease, revision });
+            }
+            _ => self.event(io, Event::LeaseUnavailable),
+        }
+    }
+
+    fn tell_state(&mut self, io: &mut Io) {
+        if self.placement_read && self.profile_read {
+            let state = self.state.clone();
+            self.event(io, Event::State(&state));
+        }
+    }
+}
+
+impl Node for LeaderProcess {
+    fn handle(&mut self, io: &mut Io, input: Input) {
+        match input {
+            Input::Started => self.start(io),
+            Input::Message(packet) => {
+                let mut actions = Vec::new();
+                let reply = packet.reply.as_deref();
+                self.core
+                    .message(io.now, &packet.subject, reply, &packet.bytes, &mut actions);
+                self.carry_out(io, actions);
+            }
+            Input::Wake => self.event(io, Event::Timer),
+            Input::Later(POLL) => self.poll(io),
+            Input::Later(_) => self.append(io),
+            Input::Connection(true) => self.event(io, Event::Connected),
+            Input::Connection(false) => self.event(io, Event::Disconnected),
+            Input::Closed(name) => self.event(io, Event::ConnectionClosed(&name)),
+            Input::Store(token, reply) => self.stored(io, token, reply),
+            Input::Lease(reply) => self.lease(io, reply),
+            Input::Terminate => self.event(io, Event::Leave),
+        }
+    }
+}

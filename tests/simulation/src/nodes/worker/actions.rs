@@ -1,0 +1,194 @@
+//! What the sequencer wants done, carried out on bus and buffers.
+
+use super::*;
+
+impl WorkerNode {
+    pub(super) fn carry_out(&mut self, io: &mut Io, reply: Option<&str>, actions: Vec<Action>) {
+        for action in actions {
+            self.act(io, reply, action);
+        }
+        self.work(io);
+        io.wake = self.core.next_wakeup();
+    }
+
+    pub(super) fn act(&mut self, io: &mut Io, reply: Option<&str>, action: Action) {
+        match action {
+            Action::Open(open) => {
+                self.place(open.session, &open.tenant);
+                self.jobs.push_back(Job::Open(open));
+            }
+            Action::Start(start) => {
+                let ops: Vec<KeptOp> =
+                    self.sessions
+                        .get(&start.session)
+                        .map_or_else(Vec::new, |place| {
+                            (start.first..=start.last)
+                                .map_while(|number| place.ops.get(&number).cloned())
+                                .collect()
+                        });
+                if ops.len() as u64 != start.last + 1 - start.first {
+                    broken(io, "started a slice whose ops are not all kept");
+                }
+                self.jobs.push_back(Job::Start(start, ops));
+            }
+            Action::Close { session } => self.jobs.push_back(Job::Close(session)),
+            // Carried out where the bytes are.
+            Action::Keep { .. } | Action::Store { .. } => {}
+            Action::Forget { session, through } => {
+                if let Some(place) = self.sessions.get_mut(&session) {
+                    place.ops = place.ops.split_off(&through.saturating_add(1));
+                }
+            }
+            Action::Whole {
+                session,
+                transfer,
+                module,
+                known,
+            } => self.whole(io, session, transfer, module, known),
+            Action::Results { session, first } => self.results(io, session, first),
+            Action::ResendResults { session, from } => self.send_results(io, session, from),
+            Action::ForgetResults { session, through } => {
+                if let Some(place) = self.sessions.get_mut(&session) {
+                    place.results = place.results.split_off(&through.saturating_add(1));
+                }
+            }
+            Action::Ended { session } => {
+                self.sessions.remove(&session);
+            }
+            other => self.say(io, reply, other),
+        }
+    }
+
+    pub(super) fn say(&mut self, io: &mut Io, reply: Option<&str>, action: Action) {
+        let incarnation = self.identity.incarnation;
+        match action {
+            Action::Settled(settled) => io.fact(Fact::Settled {
+                incarnation,
+                position: settled.position,
+                kind: settled.kind,
+                session: settled.session,
+                first: settled.first,
+                last: settled.last,
+                outcome: settled.outcome,
+            }),
+            Action::SendDone(done) => {
+                let mut bytes = Vec::new();
+                done.encode_into(&mut bytes);
+                io.publish(self.subjects.done(incarnation), bytes);
+            }
+            Action::SendAck(ack) => {
+                let mut bytes = Vec::new();
+                ack.encode_into(&mut bytes);
+                let what = ToClient::Worker;
+                let subject = self.subjects.to_client(&ack.tenant, ack.session, what);
+                io.publish(subject, bytes);
+            }
+            Action::SealReply(answer) => match reply {
+                Some(reply) => io.publish(reply.to_owned(), encode(&*answer)),
+                None => broken(io, "answered a seal that nobody asked for"),
+            },
+            Action::Refuse(refusal) => {
+                io.publish(self.subjects.refusal(incarnation), encode(&refusal));
+            }
+            Action::Reject {
+                tenant,
+                session,
+                failure,
+            } => {
+                let subject = self.subjects.to_client(&tenant, session, ToClient::Error);
+                let message = Rejected {
+                    v: WIRE_VERSION,
+                    failure,
+                };
+                io.publish(subject, encode(&message));
+            }
+            Action::Beat(beat) => {
+                let message = WorkerBeat {
+                    v: WIRE_VERSION,
+                    incarnation,
+                    gpu: self.identity.gpu,
+                    epoch: beat.epoch,
+                    leader: beat.leader,
+                    device: "model".into(),
+                    capacity: CAPACITY,
+                    draining: beat.draining,
+                };
+                io.publish(self.subjects.worker_beat(incarnation), encode(&message));
+            }
+            Action::Exit(_) => io.exit(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn whole(
+        &mut self,
+        io: &mut Io,
+        session: SessionId,
+        transfer: u64,
+        module: Option<ModuleHash>,
+        known: bool,
+    ) {
+        let Some(place) = self.sessions.get_mut(&session) else {
+            return broken(io, "a transfer of no session is whole");
+        };
+        let Some(hash) = module.filter(|_| !known) else {
+            return;
+        };
+        let image = place.transfers.remove(&transfer).unwrap_or_default();
+        let tenant = place.tenant.clone();
+        if ModuleHash::of(&image) == hash {
+            self.images.insert((tenant, hash));
+            return;
+        }
+        let failure = Failure::new(Code::BadModule, "the image's hash is another");
+        let event = Event::Fault {
+            session,
+            op: 0,
+            failure: &failure,
+        };
+        self.event(io, None, event);
+    }
+
+    pub(super) fn results(&mut self, io: &mut Io, session: SessionId, first: u64) {
+        let answers = std::mem::take(&mut self.answers);
+        let Some(place) = self.sessions.get_mut(&session) else {
+            return broken(io, "results of no session");
+        };
+        place.results.extend((first..).zip(answers));
+        self.send_results(io, session, first);
+    }
+
+    pub(super) fn send_results(&mut self, io: &mut Io, session: SessionId, from: u64) {
+        let Some(place) = self.sessions.get(&session) else {
+            return;
+        };
+        let subject = self
+            .subjects
+            .to_client(&place.tenant, session, ToClient::Result);
+        for (number, answer) in place.results.range(from..) {
+            let bytes = answer.bytes.as_deref().unwrap_or_default();
+            let mut offset = 0;
+            loop {
+                let end = bytes.len().min(offset + limits::CHUNK_BYTES);
+                let message = DeviceResult {
+                    v: WIRE_VERSION,
+                    number: *number,
+                    op: answer.op,
+                    kind: match answer.bytes {
+                        Some(_) => ResultKind::CopyOut,
+                        None => ResultKind::Sync,
+                    },
+                    device_ns: answer.device_ns,
+                    total: bytes.len() as u64,
+                    offset: offset as u64,
+                    bytes: &bytes[offset..end],
+                };
+                io.publish(subject.clone(), encode(&message));
+                offset = end;
+                if offset == bytes.len() {
+                    break;
+                }
+            }
+        }
+    }
+}

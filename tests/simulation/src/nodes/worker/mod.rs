@@ -1,0 +1,282 @@
+//! A worker: the real sequencer, the model device, and the thin shell between them and the bus.
+
+mod actions;
+mod jobs;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
+use bus_schemas::{
+    Batch, Code, DataChunk, DeviceResult, Failure, GpuId, Incarnation, KernelKey, Lost, Measured,
+    MeasuredKernel, ModuleHash, OpNumber, Order, Rejected, ResultKind, Seal, SessionId, Tenant,
+    WIRE_VERSION, WorkerBeat, decode, encode, limits,
+};
+use gpu_worker_core::Sequencer;
+use gpu_worker_core::sequencer::{
+    Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, OpenAction,
+    StartAction,
+};
+
+use crate::agenda::{MICRO, MILLI, Nanos};
+use crate::device::{Answer, DeviceSession, KeptOp, SliceRun};
+use crate::fact::Fact;
+use crate::network::Packet;
+use crate::node::{Input, Io, Node};
+
+/// Memory of a model device, bytes.
+pub(crate) const CAPACITY: u64 = 1 << 30;
+const TELL: u64 = 0;
+const MEASURED: u64 = 1;
+const MEASURED_EVERY: Nanos = 500 * MILLI;
+
+enum Job {
+    Open(OpenAction),
+    // With its ops: the sequencer forgets them as soon as it has said so.
+    Start(StartAction, Vec<KeptOp>),
+    Close(SessionId),
+}
+
+struct Kept {
+    tenant: Tenant,
+    ops: BTreeMap<OpNumber, KeptOp>,
+    transfers: BTreeMap<u64, Vec<u8>>,
+    results: BTreeMap<u64, Answer>,
+}
+
+/// One start of a worker.
+pub(crate) struct WorkerNode {
+    subjects: Subjects,
+    identity: Identity,
+    core: Sequencer,
+    sessions: BTreeMap<SessionId, Kept>,
+    images: BTreeSet<(Tenant, ModuleHash)>,
+    device: BTreeMap<SessionId, DeviceSession>,
+    jobs: VecDeque<Job>,
+    // What the device does now, and what came of it.
+    running: Option<(Job, SliceRun)>,
+    measured: BTreeMap<KernelKey, (u64, u64)>,
+    answers: Vec<Answer>,
+}
+
+impl WorkerNode {
+    /// A worker about to start.
+    #[must_use]
+    pub(crate) fn new(subjects: Subjects, incarnation: Incarnation, gpu: GpuId) -> Self {
+        let identity = Identity {
+            incarnation,
+            gpu,
+            capacity: CAPACITY,
+        };
+        Self {
+            subjects,
+            identity,
+            core: Sequencer::new(Config::default(), identity),
+            sessions: BTreeMap::new(),
+            images: BTreeSet::new(),
+            device: BTreeMap::new(),
+            jobs: VecDeque::new(),
+            running: None,
+            measured: BTreeMap::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    fn start(&mut self, io: &mut Io) {
+        let incarnation = self.identity.incarnation;
+        for pattern in self.subjects.worker_hears(incarnation) {
+            io.subscribe(pattern);
+        }
+        io.name = Some(ConnectionName::Worker(incarnation).to_string().into());
+        io.fact(Fact::WorkerStarted {
+            incarnation,
+            gpu: self.identity.gpu,
+        });
+        io.later(io.now + MEASURED_EVERY, MEASURED);
+        self.event(io, None, Event::Tick);
+    }
+
+    fn message(&mut self, io: &mut Io, packet: &Packet) {
+        let bytes = &packet.bytes;
+        match self.subjects.parse_worker(&packet.subject) {
+            Some(WorkerSubject::Order) => {
+                if let Ok(order) = decode::<Order<'_>>(bytes) {
+                    self.event(io, None, Event::Order(&order));
+                }
+            }
+            Some(WorkerSubject::Seal) => {
+                if let Ok(seal) = decode::<Seal>(bytes) {
+                    self.event(io, packet.reply.as_deref(), Event::Seal(&seal));
+                }
+            }
+            Some(WorkerSubject::Lost) => {
+                if let Ok(lost) = decode::<Lost>(bytes) {
+                    self.event(io, None, Event::Lost(&lost));
+                }
+            }
+            Some(WorkerSubject::Tenant(tenant, session, what)) => {
+                self.tenant(io, &tenant, session, what, bytes);
+            }
+            None => {}
+        }
+    }
+
+    fn tenant(
+        &mut self,
+        io: &mut Io,
+        tenant: &Tenant,
+        session: SessionId,
+        what: ToWorker,
+        bytes: &[u8],
+    ) {
+        match what {
+            ToWorker::Batch => {
+                if let Ok(batch) = decode::<Batch<'_>>(bytes) {
+                    self.batch(io, tenant, session, &batch);
+                }
+            }
+            ToWorker::State => {
+                if let Ok(state) = decode(bytes) {
+                    let event = Event::ClientState {
+                        tenant,
+                        session,
+                        state,
+                    };
+                    self.event(io, None, event);
+                }
+            }
+            ToWorker::Data => {
+                if let Ok(chunk) = decode::<DataChunk<'_>>(bytes) {
+                    self.chunk(io, tenant, session, &chunk);
+                }
+            }
+        }
+    }
+
+    fn batch(&mut self, io: &mut Io, tenant: &Tenant, session: SessionId, batch: &Batch<'_>) {
+        let Ok(ops) = batch.ops() else {
+            return;
+        };
+        let kept: Vec<KeptOp> = ops
+            .iter()
+            .map(|op| KeptOp {
+                op: op.op,
+                stream: op.stream,
+                payload: op.payload.to_vec(),
+            })
+            .collect();
+        let (mut outs, mut staged) = (Vec::new(), Vec::new());
+        for (number, kept) in (batch.first..).zip(&kept) {
+            match kept.op {
+                bus_schemas::Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
+                bus_schemas::Op::CopyIn { transfer, .. } if transfer != 0 => {
+                    staged.push((number, transfer));
+                }
+                _ => {}
+            }
+        }
+        let event = BatchEvent {
+            tenant,
+            session,
+            first: batch.first,
+            count: batch.count,
+            results: batch.results,
+            bytes: (batch.descriptors.len() + batch.blob.len()) as u64,
+            outs: &outs,
+            staged: &staged,
+        };
+        let mut actions = Vec::new();
+        self.core.handle(io.now, Event::Batch(event), &mut actions);
+        for action in &actions {
+            if let Action::Keep {
+                session: of,
+                first,
+                count,
+                skip,
+            } = *action
+            {
+                let (skip, count) = (skip as usize, count as usize);
+                match kept.get(skip..skip + count) {
+                    Some(part) => {
+                        let place = self.place(of, tenant);
+                        place.ops.extend((first..).zip(part.iter().cloned()));
+                    }
+                    None => broken(io, "kept what was not sent"),
+                }
+            }
+        }
+        self.carry_out(io, None, actions);
+    }
+
+    fn chunk(&mut self, io: &mut Io, tenant: &Tenant, session: SessionId, chunk: &DataChunk<'_>) {
+        let known = chunk
+            .module()
+            .is_some_and(|hash| self.images.contains(&(tenant.clone(), hash)));
+        let event = ChunkEvent {
+            tenant,
+            session,
+            transfer: chunk.transfer,
+            total: chunk.total,
+            offset: chunk.offset,
+            bytes: chunk.bytes.len() as u64,
+            module: chunk.module(),
+            known,
+        };
+        let mut actions = Vec::new();
+        self.core.handle(io.now, Event::Chunk(event), &mut actions);
+        for action in &actions {
+            if let Action::Store {
+                session: of,
+                transfer,
+                total,
+                offset,
+            } = *action
+            {
+                let place = self.place(of, tenant);
+                let buffer = place.transfers.entry(transfer).or_default();
+                buffer.resize(total as usize, 0);
+                let end = offset as usize + chunk.bytes.len();
+                match buffer.get_mut(offset as usize..end) {
+                    Some(part) => part.copy_from_slice(chunk.bytes),
+                    None => broken(io, "stored a chunk outside its transfer"),
+                }
+            }
+        }
+        self.carry_out(io, None, actions);
+    }
+
+    /// A session's place; its client may send as soon as the open grant is accepted, which is
+    /// before it is carried out.
+    fn place(&mut self, session: SessionId, tenant: &Tenant) -> &mut Kept {
+        self.sessions.entry(session).or_insert_with(|| Kept {
+            tenant: tenant.clone(),
+            ops: BTreeMap::new(),
+            transfers: BTreeMap::new(),
+            results: BTreeMap::new(),
+        })
+    }
+
+    fn event(&mut self, io: &mut Io, reply: Option<&str>, event: Event<'_>) {
+        let mut actions = Vec::new();
+        self.core.handle(io.now, event, &mut actions);
+        self.carry_out(io, reply, actions);
+    }
+}
+
+impl Node for WorkerNode {
+    fn handle(&mut self, io: &mut Io, input: Input) {
+        match input {
+            Input::Started => self.start(io),
+            Input::Message(packet) => self.message(io, &packet),
+            Input::Wake => self.event(io, None, Event::Tick),
+            Input::Later(MEASURED) => self.report_measured(io),
+            Input::Later(_) => self.finished(io),
+            Input::Terminate => self.event(io, None, Event::Drain),
+            // A worker learns nothing from its connection: it runs on with what it accepted.
+            Input::Connection(_) | Input::Closed(_) | Input::Store(..) | Input::Lease(_) => {}
+        }
+    }
+}
+
+fn broken(io: &mut Io, why: &str) {
+    io.fact(Fact::Broken { why: why.into() });
+}

@@ -1,0 +1,245 @@
+//! Hands what the bus shows and what nodes tell to the checkers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader, WorkerSubject};
+use bus_schemas::{
+    CloseRequest, ClusterSettings, Done, Epoch, Incarnation, LeaderBeat, Order, SealReply, Tenant,
+    TenantSettings, decode,
+};
+
+use crate::agenda::{Nanos, SECOND};
+use crate::check::{Positions, Sessions, Verdict, Violation, Windows};
+use crate::fact::Fact;
+use crate::network::{NodeId, Packet};
+
+/// All checkers, and a few facts about the cluster that the simulation steers by.
+#[derive(Debug)]
+pub(crate) struct Observer {
+    subjects: Subjects,
+    inbox: String,
+    /// The worker's checkers.
+    pub positions: Positions,
+    /// The sessions' checkers.
+    pub sessions: Sessions,
+    /// The order's checkers.
+    pub windows: Windows,
+    workers: BTreeMap<NodeId, Incarnation>,
+    /// Client nodes with nothing left to do.
+    pub finished: BTreeSet<NodeId>,
+    /// Who leads, by its heartbeat.
+    pub leading: Option<(Epoch, NodeId)>,
+    beat_at: Nanos,
+    /// Reigns seen.
+    pub reigns: BTreeSet<(Epoch, NodeId)>,
+    /// The first thing that was not as it should be.
+    pub violation: Option<Violation>,
+}
+
+impl Observer {
+    /// Checkers that have seen nothing.
+    #[must_use]
+    pub(crate) fn new(
+        cluster: &Tenant,
+        settings: ClusterSettings,
+        tenants: &[(Tenant, TenantSettings)],
+    ) -> Self {
+        let subjects = Subjects::new(cluster);
+        Self {
+            inbox: subjects.cluster_inbox(),
+            subjects,
+            positions: Positions::default(),
+            sessions: Sessions::default(),
+            windows: Windows::new(settings, tenants),
+            workers: BTreeMap::new(),
+            finished: BTreeSet::new(),
+            leading: None,
+            beat_at: 0,
+            reigns: BTreeSet::new(),
+            violation: None,
+        }
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        if let Err(violation) = verdict
+            && self.violation.is_none()
+        {
+            self.violation = Some(violation);
+        }
+    }
+
+    /// A node publishes a message.
+    pub(crate) fn published(&mut self, now: Nanos, from: NodeId, packet: &Packet) {
+        let verdict = self.publish(now, from, packet);
+        self.judge(verdict);
+    }
+
+    fn publish(&mut self, now: Nanos, from: NodeId, packet: &Packet) -> Verdict {
+        let subject = &*packet.subject;
+        if let Some(incarnation) = self.workers.get(&from).copied() {
+            if subject.starts_with(&self.inbox) {
+                if let Ok(reply) = decode::<SealReply>(&packet.bytes)
+                    && let Some(answer) = reply.sealed
+                {
+                    self.positions.sealed(incarnation, &answer)?;
+                }
+            } else if let Ok(done) = decode::<Done<'_>>(&packet.bytes)
+                && subject == self.subjects.done(incarnation)
+            {
+                self.positions.done(incarnation, &done)?;
+            }
+            return Ok(());
+        }
+        if let Some(WorkerSubject::Order) = self.subjects.parse_worker(subject) {
+            if let (Some(incarnation), Ok(order)) =
+                (target(subject), decode::<Order<'_>>(&packet.bytes))
+            {
+                self.positions.ordered(incarnation, &order)?;
+                self.windows.ordered(from, incarnation, &order)?;
+                for grant in order.grants.iter() {
+                    self.sessions.granted(&grant)?;
+                }
+            }
+        } else if subject == self.subjects.leader_beat()
+            && let Ok(beat) = decode::<LeaderBeat>(&packet.bytes)
+        {
+            self.reigns.insert((beat.epoch, from));
+            // After a silence, a cluster that forgot everything may begin again from below.
+            let silent = now.saturating_sub(self.beat_at) > 2 * SECOND;
+            if silent || self.leading.is_none_or(|(epoch, _)| epoch <= beat.epoch) {
+                self.leading = Some((beat.epoch, from));
+                self.beat_at = now;
+            }
+        }
+        Ok(())
+    }
+
+    /// A node takes a message.
+    pub(crate) fn delivered(&mut self, _now: Nanos, to: NodeId, packet: &Packet) {
+        let verdict = self.deliver(to, packet);
+        self.judge(verdict);
+    }
+
+    fn deliver(&mut self, to: NodeId, packet: &Packet) -> Verdict {
+        let subject = &*packet.subject;
+        if let Some(incarnation) = self.workers.get(&to).copied() {
+            if let Some(WorkerSubject::Order) = self.subjects.parse_worker(subject)
+                && let Ok(order) = decode::<Order<'_>>(&packet.bytes)
+            {
+                self.positions.heard(incarnation, &order)?;
+            }
+            return Ok(());
+        }
+        if subject.starts_with(&self.inbox) {
+            // The worker may be dead by now: the inbox names it.
+            let incarnation = subject
+                .rsplit('.')
+                .next()
+                .and_then(|name| name.parse().ok());
+            if let Some(incarnation) = incarnation
+                && let Ok(reply) = decode::<SealReply>(&packet.bytes)
+                && let Some(answer) = reply.sealed
+            {
+                self.windows.sealed(to, incarnation, &answer);
+            }
+            return Ok(());
+        }
+        match self.subjects.parse_leader(subject) {
+            Some(LeaderSubject::Done(incarnation)) => {
+                if let Ok(done) = decode::<Done<'_>>(&packet.bytes) {
+                    self.windows.done(to, incarnation, &done);
+                }
+            }
+            Some(LeaderSubject::Tenant(_, ToLeader::Intent(session))) => {
+                if let Ok(intent) = decode(&packet.bytes) {
+                    self.windows.intent(to, session, &intent);
+                }
+            }
+            Some(LeaderSubject::Tenant(_, ToLeader::Close)) => {
+                if let Ok(close) = decode::<CloseRequest>(&packet.bytes) {
+                    self.windows.closing(to, close.session);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A node tells something.
+    pub(crate) fn fact(&mut self, _now: Nanos, from: NodeId, fact: Fact) {
+        let verdict = self.take(from, fact);
+        self.judge(verdict);
+    }
+
+    fn take(&mut self, from: NodeId, fact: Fact) -> Verdict {
+        match fact {
+            Fact::WorkerStarted { incarnation, gpu } => {
+                self.workers.insert(from, incarnation);
+                self.positions.began(incarnation, gpu);
+                Ok(())
+            }
+            Fact::Opened {
+                tenant,
+                opened,
+                doomed,
+            } => self
+                .sessions
+                .opened(from, tenant, opened.session, opened.incarnation, doomed),
+            Fact::Submitted { session, op, print } => self.sessions.submitted(session, op, print),
+            Fact::Started {
+                incarnation,
+                position,
+                session,
+                first,
+                last,
+            } => self
+                .positions
+                .started(incarnation, position, session, (first, last)),
+            Fact::Ran {
+                incarnation,
+                session,
+                op,
+                print,
+            } => self.sessions.ran(incarnation, session, op, print),
+            Fact::Device {
+                incarnation,
+                session,
+                open,
+            } => self.sessions.device(incarnation, session, open),
+            Fact::Settled {
+                incarnation,
+                position,
+                outcome,
+                ..
+            } => self.positions.settled(incarnation, position, outcome),
+            Fact::Answered { session, op, right } => self.sessions.answered(session, op, right),
+            Fact::Failed {
+                session,
+                op,
+                failure,
+            } => self.sessions.failed(session, op, &failure),
+            Fact::Ended { session } => self.sessions.ended(session),
+            Fact::Refused { failure } => Err(Violation::new("honest", failure.to_string())),
+            Fact::Broken { why } => Err(Violation::new("shell", why)),
+            Fact::Finished => {
+                self.finished.insert(from);
+                Ok(())
+            }
+        }
+    }
+
+    /// A node died.
+    pub(crate) fn died(&mut self, _now: Nanos, node: NodeId) {
+        if let Some(incarnation) = self.workers.remove(&node) {
+            self.positions.died(incarnation);
+            self.sessions.worker_died(incarnation);
+        }
+    }
+}
+
+/// The worker an order's subject names.
+fn target(subject: &str) -> Option<Incarnation> {
+    let mut tokens = subject.rsplit('.');
+    tokens.next()?;
+    tokens.next()?.parse().ok()
+}

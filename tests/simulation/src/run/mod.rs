@@ -1,0 +1,321 @@
+//! One run: a scene, played to its end, and judged.
+
+mod strike;
+
+use std::collections::VecDeque;
+
+use bus_schemas::{Incarnation, LeaderId};
+
+use crate::agenda::{MILLI, Nanos};
+use crate::check::Violation;
+use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
+use crate::device::mix;
+use crate::faults::{Fault, Target, Troubles};
+use crate::flaw::{Flaw, Flawed};
+use crate::network::NodeId;
+use crate::node::{Input, Node};
+use crate::nodes::{ClientNode, LeaderProcess, WorkerNode};
+use crate::observer::Observer;
+use crate::random::Random;
+use crate::record::{self, Replay};
+use crate::scene::Scene;
+use crate::trace::Trace;
+
+/// What becomes of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tracing {
+    /// A failing run is played again, and the last lines are in its [`Failure`].
+    #[default]
+    Failure,
+    /// Every line is printed.
+    Print,
+    /// No trace at all.
+    Off,
+}
+
+/// How to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The kinds of trouble; drawn from the seed if not given.
+    pub troubles: Option<Troubles>,
+    /// The trace.
+    pub tracing: Tracing,
+    /// A flaw in some nodes, which the checkers must see.
+    pub flaw: Option<Flaw>,
+}
+
+/// A run in which everything held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Events handled.
+    pub steps: u64,
+    /// Virtual time, nanoseconds.
+    pub time: Nanos,
+    /// Hash of everything that happened.
+    pub history: u64,
+    /// Ops that ran.
+    pub ops: u64,
+    /// Positions that ended void.
+    pub voids: u64,
+    /// Epochs in which somebody led.
+    pub epochs: u64,
+    /// Sessions that ended in good order.
+    pub ended: u64,
+    /// Sessions that failed, for good reason.
+    pub failed: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Positions in the replay.
+    pub replayed: u64,
+    /// Of these, taken from seals' tails.
+    pub adopted: u64,
+    /// Comparisons of two tenants' shares.
+    pub compared: u64,
+}
+
+/// A run in which something did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "seed {seed}, step {step}, {time_ms} ms: {invariant}: {what}\n\
+     replay with: cargo run -p simulation -- --seed {seed} --trace"
+)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// At which event.
+    pub step: u64,
+    /// At which virtual time.
+    pub time_ms: u64,
+    /// Which invariant.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// The last lines of the trace.
+    pub tail: Vec<String>,
+}
+
+/// Lines of the trace in a failure.
+const TAIL: usize = 200;
+
+/// Plays the scene of a seed.
+///
+/// # Errors
+/// [`Failure`] at the first thing that does not hold.
+pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+    let trace = match options.tracing {
+        Tracing::Print => Trace::Print,
+        Tracing::Failure | Tracing::Off => Trace::Off,
+    };
+    let (result, _) = Play::new(seed, options, trace).play();
+    match result {
+        Err(_) if options.tracing == Tracing::Failure => {
+            let trace = Trace::Tail(TAIL, VecDeque::new());
+            let (again, tail) = Play::new(seed, options, trace).play();
+            again.map_err(|mut failure| {
+                failure.tail = tail;
+                failure
+            })
+        }
+        result => result,
+    }
+}
+
+struct Play {
+    seed: u64,
+    scene: Scene,
+    cluster: Cluster,
+    flaw: Option<Flaw>,
+    faults: u64,
+    history: u64,
+}
+
+impl Play {
+    fn new(seed: u64, options: &Options, mut trace: Trace) -> Self {
+        let mut random = Random::new(seed);
+        let scene = Scene::draw(&mut random, options.troubles);
+        trace.note(0, || format!("{scene:#?}"));
+        let mut observer = Observer::new(&scene.cluster, scene.settings.clone(), &scene.tenants);
+        let Troubles {
+            weather,
+            partitions,
+            crashes,
+            pauses,
+            cuts,
+            ..
+        } = scene.troubles;
+        observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
+        observer.windows.exact = scene.troubles.none();
+        let factory = factory(&scene, options.flaw);
+        let mut cluster = Cluster::new(random.fork(), observer, trace, factory);
+        for _ in 0..scene.leaders {
+            cluster.add(Role::Leader, random.between(0, 20) * MILLI);
+        }
+        for _ in 0..scene.workers {
+            cluster.add(Role::Worker, random.between(0, 50) * MILLI);
+        }
+        for _ in &scene.clients {
+            cluster.add(Role::Client, random.between(0, 100) * MILLI);
+        }
+        for (index, (at, _)) in scene.faults.iter().enumerate() {
+            cluster.agenda.enter(*at, Event::Fault(index));
+        }
+        Self {
+            seed,
+            scene,
+            cluster,
+            flaw: options.flaw,
+            faults: 0,
+            history: 0,
+        }
+    }
+
+    fn play(mut self) -> (Result<Report, Box<Failure>>, Vec<String>) {
+        let verdict = self.unfold();
+        let result = match verdict {
+            Ok(replay) => Ok(self.report(replay)),
+            Err(violation) => Err(Box::new(Failure {
+                seed: self.seed,
+                step: self.cluster.steps,
+                time_ms: self.cluster.now / MILLI,
+                invariant: violation.invariant,
+                what: violation.what,
+                tail: Vec::new(),
+            })),
+        };
+        (result, self.cluster.trace.into_tail())
+    }
+
+    fn report(&self, replay: Replay) -> Report {
+        let observer = &self.cluster.observer;
+        Report {
+            seed: self.seed,
+            steps: self.cluster.steps,
+            time: self.cluster.now,
+            history: self.history,
+            ops: observer.sessions.ops,
+            voids: observer.positions.voids,
+            epochs: observer.reigns.len() as u64,
+            ended: observer.sessions.ends.0,
+            failed: observer.sessions.ends.1,
+            faults: self.faults,
+            replayed: replay.positions,
+            adopted: replay.adopted,
+            compared: observer.windows.compared,
+        }
+    }
+
+    fn unfold(&mut self) -> Result<Replay, Violation> {
+        let mut look = self.scene.quiet;
+        let mut settled = false;
+        loop {
+            if let Some(event) = self.cluster.step() {
+                self.event(event);
+            }
+            self.history = mix(self.history ^ self.cluster.digest);
+            if let Some(violation) = self.cluster.observer.violation.take() {
+                return Err(violation);
+            }
+            if self.cluster.now < look {
+                continue;
+            }
+            // Once all is quiet, a while is given for what is still under way.
+            if self.at_rest().is_ok() {
+                if settled {
+                    break;
+                }
+                settled = true;
+                // A store that was away is asked again only after a second or two.
+                let away = self.scene.troubles.broker || self.scene.troubles.cuts;
+                look = self.cluster.now + if away { 2500 } else { 400 } * MILLI;
+            } else {
+                settled = false;
+                look = self.cluster.now + 20 * MILLI;
+                if self.cluster.now > self.scene.deadline {
+                    return self.at_rest().map(|()| Replay::default());
+                }
+            }
+        }
+        self.finish()
+    }
+
+    fn alive(&self, node: NodeId) -> bool {
+        self.cluster.slots[node.0].node.is_some()
+    }
+
+    /// Whether everybody has done all there is to do.
+    fn at_rest(&self) -> Result<(), Violation> {
+        let observer = &self.cluster.observer;
+        let late = |what: String| Err(Violation::new("liveness", what));
+        for (place, slot) in self.cluster.slots.iter().enumerate() {
+            let id = NodeId(place);
+            if slot.role == Role::Client && !observer.finished.contains(&id) {
+                return late(format!("client {place} has not finished"));
+            }
+        }
+        let leaked = observer.sessions.leaked(&|node| self.alive(node));
+        if let Some(session) = leaked.first() {
+            return late(format!("session {session} is over and still holds memory"));
+        }
+        let epoch = observer.leading.map_or(0, |(epoch, _)| epoch);
+        if let Some(stray) = observer.positions.stray(epoch) {
+            return late(format!("worker {stray} does not obey epoch {epoch}"));
+        }
+        observer.positions.finish()?;
+        observer.sessions.finish(&|node| self.alive(node))
+    }
+
+    fn finish(&mut self) -> Result<Replay, Violation> {
+        self.at_rest()?;
+        if self.flaw == Some(Flaw::LosesBlock) {
+            self.cluster.store.forget_middle_block();
+        }
+        let replay = record::check(&self.cluster.store, &self.cluster.observer.positions)?;
+        if self.scene.troubles.none() && replay.adopted > 0 {
+            let what = format!("{} positions adopted though nothing died", replay.adopted);
+            return Err(Violation::new("I5", what));
+        }
+        Ok(replay)
+    }
+}
+
+/// Makes the processes of a scene.
+fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
+    let scene = scene.clone();
+    Box::new(move |role, index, life, mut random| {
+        let flawed = |node: Box<dyn Node>, has: bool| match flaw {
+            Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
+            _ => node,
+        };
+        match role {
+            Role::Leader => {
+                let id = LeaderId(random.next());
+                let mut settings = scene.settings.clone();
+                let mut tenants = scene.tenants.clone();
+                match flaw {
+                    Some(Flaw::WideWindow) => settings.window_ns *= 100,
+                    Some(Flaw::EqualWeights) => {
+                        tenants.iter_mut().for_each(|(_, tenant)| tenant.weight = 1);
+                    }
+                    _ => {}
+                }
+                let node = LeaderProcess::new(&scene.cluster, id, settings, tenants);
+                flawed(Box::new(node), flaw.is_some_and(Flaw::of_leader))
+            }
+            Role::Worker => {
+                let subjects = bus_schemas::subject::Subjects::new(&scene.cluster);
+                let incarnation = Incarnation(random.next());
+                let node = WorkerNode::new(subjects, incarnation, index as u32);
+                flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
+            }
+            Role::Client => {
+                let (tenant, mut plan) = scene.clients[index].clone();
+                if life > 1 {
+                    plan.programs.clear();
+                }
+                Box::new(ClientNode::new(&scene.cluster, tenant, plan, random))
+            }
+        }
+    })
+}

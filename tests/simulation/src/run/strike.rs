@@ -1,0 +1,138 @@
+//! Faults as they strike, and as they end.
+
+use super::*;
+
+impl Play {
+    pub(super) fn event(&mut self, event: Event) {
+        match event {
+            Event::Fault(index) => {
+                let (_, fault) = self.scene.faults[index];
+                self.cluster
+                    .trace
+                    .note(self.cluster.now, || format!("fault {fault:?}"));
+                self.faults += 1;
+                self.strike(fault);
+            }
+            Event::Undo(undo) => {
+                self.cluster
+                    .trace
+                    .note(self.cluster.now, || format!("undo {undo:?}"));
+                self.undo(undo);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn target(&self, target: Target) -> Option<NodeId> {
+        let (role, wanted) = match target {
+            Target::Leading => {
+                let leading = self.cluster.observer.leading;
+                return leading.map(|(_, node)| node);
+            }
+            Target::Leader(index) => (Role::Leader, index),
+            Target::Worker(index) => (Role::Worker, index),
+            Target::Client(index) => (Role::Client, index),
+        };
+        let places: Vec<NodeId> = (0..self.cluster.slots.len())
+            .map(NodeId)
+            .filter(|id| self.cluster.slots[id.0].role == role)
+            .collect();
+        (!places.is_empty()).then(|| places[wanted % places.len()])
+    }
+
+    pub(super) fn strike(&mut self, fault: Fault) {
+        let until = self.cluster.now + fault.time();
+        let undo = match fault {
+            Fault::Weather(weather) => {
+                self.cluster.network.weather = weather;
+                None
+            }
+            Fault::Block { from, to, both, .. } => self.block(from, to, both),
+            Fault::Isolate {
+                node, says, hears, ..
+            } => self.isolate(node, says, hears),
+            Fault::Crash { node, told, .. } => self.target(node).and_then(|id| {
+                let mortal = self.cluster.slots[id.0].role != Role::Client;
+                mortal.then(|| {
+                    self.cluster.kill(id, told);
+                    Undo::Start(id)
+                })
+            }),
+            Fault::Pause { node, .. } => self.target(node).map(|id| {
+                self.cluster.pause(id);
+                Undo::Resume(id)
+            }),
+            Fault::Cut { node, told, .. } => self.target(node).map(|id| {
+                self.cluster.cut(id, told);
+                Undo::Restore(id)
+            }),
+            Fault::BrokerAway { lost, .. } => {
+                self.cluster.broker_away(lost);
+                Some(Undo::BrokerBack)
+            }
+            Fault::StoreAway { .. } => {
+                self.cluster.store_up = false;
+                Some(Undo::StoreBack)
+            }
+            Fault::LeaseDeleted => {
+                self.cluster.store.delete(LEASE);
+                self.cluster
+                    .agenda
+                    .enter(self.cluster.now, Event::LeaseChanged);
+                None
+            }
+            Fault::Leave { node } => {
+                if let Some(id) = self.target(node) {
+                    self.cluster.tell(id, Input::Terminate);
+                }
+                None
+            }
+        };
+        if let Some(undo) = undo {
+            self.cluster.agenda.enter(until, Event::Undo(undo));
+        }
+    }
+
+    pub(super) fn block(&mut self, from: Target, to: Target, both: bool) -> Option<Undo> {
+        let (from, to) = (self.target(from)?, self.target(to)?);
+        let mut links = vec![(from, to)];
+        links.extend(both.then_some((to, from)));
+        self.stop(links)
+    }
+
+    pub(super) fn isolate(&mut self, node: Target, says: bool, hears: bool) -> Option<Undo> {
+        let node = self.target(node)?;
+        let others = (0..self.cluster.slots.len()).map(NodeId);
+        let links = others
+            .filter(|other| *other != node)
+            .flat_map(|other| {
+                let out = says.then_some((node, other));
+                let back = hears.then_some((other, node));
+                out.into_iter().chain(back)
+            })
+            .collect();
+        self.stop(links)
+    }
+
+    pub(super) fn stop(&mut self, links: Vec<(NodeId, NodeId)>) -> Option<Undo> {
+        for (from, to) in &links {
+            self.cluster.network.block(*from, *to);
+        }
+        Some(Undo::Unblock(links))
+    }
+
+    pub(super) fn undo(&mut self, undo: Undo) {
+        match undo {
+            Undo::Unblock(links) => {
+                for (from, to) in links {
+                    self.cluster.network.unblock(from, to);
+                }
+            }
+            Undo::Resume(id) => self.cluster.resume(id),
+            Undo::Start(id) => self.cluster.start(id),
+            Undo::Restore(id) => self.cluster.restore(id),
+            Undo::BrokerBack => self.cluster.broker_back(),
+            Undo::StoreBack => self.cluster.store_up = true,
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Bytes that are no message of the bus: values in the store, failures about unreadable messages.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A value as the store keeps it.
+///
+/// # Panics
+/// Never: the values are plain data.
+#[must_use]
+pub(crate) fn pack<T: Serialize>(value: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(value).expect("plain data encodes")
+}
+
+/// A value the store kept.
+#[must_use]
+pub(crate) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    rmp_serde::from_slice(bytes).ok()
+}
+
+/// A value the store kept, or what holds where there is none.
+#[must_use]
+pub(crate) fn unpack_or_default<T: DeserializeOwned + Default>(bytes: Option<&[u8]>) -> T {
+    bytes.and_then(unpack).unwrap_or_default()
+}
+
+/// A message in words, for the trace.
+#[must_use]
+pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
+    use bus_schemas::{
+        Alive, Batch, ClientState, CloseRequest, DataChunk, DeviceResult, Done, Intent, LeaderBeat,
+        LeaderNotice, Lost, OpenAnswer, OpenRequest, Order, Refusal, Rejected, Seal, SealReply,
+        WorkerAck, WorkerBeat, decode,
+    };
+    macro_rules! shown {
+        ($message:ty) => {
+            decode::<$message>(bytes).map_or_else(|error| error.to_string(), |m| format!("{m:?}"))
+        };
+    }
+    match subject.rsplit('.').next().unwrap_or_default() {
+        "batch" => decode::<Batch<'_>>(bytes).map_or_else(
+            |error| error.to_string(),
+            |batch| {
+                format!(
+                    "batch {}+{} results {}",
+                    batch.first, batch.count, batch.results
+                )
+            },
+        ),
+        "data" => decode::<DataChunk<'_>>(bytes).map_or_else(
+            |error| error.to_string(),
+            |part| {
+                let (transfer, total, offset) = (part.transfer, part.total, part.offset);
+                format!(
+                    "transfer {transfer}: {offset}+{} of {total}",
+                    part.bytes.len()
+                )
+            },
+        ),
+        "result" => decode::<DeviceResult<'_>>(bytes).map_or_else(
+            |error| error.to_string(),
+            |result| format!("result {} of op {}", result.number, result.op),
+        ),
+        "state" => shown!(ClientState),
+        "order" => decode::<Order<'_>>(bytes).map_or_else(|error| error.to_string(), |m| order(&m)),
+        "error" => shown!(Rejected),
+        "seal" => shown!(Seal),
+        "lost" => shown!(Lost),
+        "open" => shown!(OpenRequest),
+        "close" => shown!(CloseRequest),
+        "alive" => shown!(Alive),
+        "leader" => shown!(LeaderNotice),
+        "worker" => shown!(WorkerAck<'_>),
+        "beat" | "reign" => shown!(LeaderBeat),
+        _ if subject.contains(".intent.") => decode::<Intent<'_>>(bytes).map_or_else(
+            |error| error.to_string(),
+            |intent| format!("intent {}+{}", intent.first, intent.count),
+        ),
+        _ if subject.contains(".l.done.") => shown!(Done<'_>),
+        _ if subject.contains(".l.worker.") => shown!(WorkerBeat),
+        _ if subject.contains(".l.refusal.") => shown!(Refusal),
+        _ if subject.contains(".s.inbox.") => shown!(SealReply),
+        _ if subject.contains(".dn.inbox.") => shown!(OpenAnswer),
+        _ => format!("{} bytes", bytes.len()),
+    }
+}
+
+fn order(order: &bus_schemas::Order<'_>) -> String {
+    use std::fmt::Write;
+    let mut words = format!(
+        "order of epoch {} from {} recorded {} reports {}:",
+        order.epoch, order.first, order.recorded, order.reports
+    );
+    for grant in order.grants.iter() {
+        let (kind, session) = (grant.kind, grant.session);
+        // Writing to a string does not fail.
+        let _ = write!(
+            words,
+            " {kind:?} {session} {}..{} cost {} priority {};",
+            grant.first, grant.last, grant.cost, grant.priority
+        );
+    }
+    words
+}

@@ -1,0 +1,83 @@
+//! Many seeds, each a whole cluster with its own troubles.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use simulation::{Options, Report, Tracing, Troubles, run};
+
+/// How many seeds a test run plays; `WARPLOOM_SEEDS` raises it.
+fn seeds() -> u64 {
+    let wanted = std::env::var("WARPLOOM_SEEDS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(200)
+}
+
+fn play(seeds: std::ops::RangeInclusive<u64>, options: Options) -> Vec<Report> {
+    let next = AtomicU64::new(*seeds.start());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, last) = (&next, *seeds.end());
+    std::thread::scope(|scope| {
+        let play = move || {
+            let mut reports = Vec::new();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                if seed > last {
+                    return reports;
+                }
+                match run(seed, &options) {
+                    Ok(report) => reports.push(report),
+                    Err(failure) => {
+                        failure.tail.iter().for_each(|line| eprintln!("{line}"));
+                        panic!("{failure}");
+                    }
+                }
+            }
+        };
+        let playing: Vec<_> = (0..threads).map(|_| scope.spawn(play)).collect();
+        playing
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("a seed failed"))
+            .collect()
+    })
+}
+
+fn total(reports: &[Report], of: impl Fn(&Report) -> u64) -> u64 {
+    reports.iter().map(of).sum()
+}
+
+#[test]
+fn every_invariant_holds_over_many_seeds() {
+    let reports = play(1..=seeds(), Options::default());
+    // The seeds are worth something only if they meet what they are meant to meet.
+    assert!(total(&reports, |r| r.ops) > 10_000);
+    assert!(total(&reports, |r| r.ended) > 100);
+    assert!(total(&reports, |r| r.failed) > 10);
+    assert!(total(&reports, |r| r.voids) > 10);
+    assert!(total(&reports, |r| r.adopted) > 0);
+    assert!(total(&reports, |r| r.replayed) > 1_000);
+    assert!(reports.iter().filter(|r| r.epochs > 1).count() > 50);
+    assert!(reports.iter().filter(|r| r.faults == 0).count() > 5);
+}
+
+#[test]
+fn shares_and_priorities_hold_exactly_where_nothing_goes_wrong() {
+    let options = Options {
+        troubles: Some(Troubles::NONE),
+        ..Options::default()
+    };
+    let reports = play(10_001..=10_040, options);
+    assert!(reports.iter().all(|r| r.epochs == 1 && r.adopted == 0));
+    let compared = total(&reports, |r| r.compared);
+    assert!(compared > 500, "{compared} comparisons");
+}
+
+#[test]
+fn a_seed_has_one_history() {
+    let options = Options {
+        tracing: Tracing::Off,
+        ..Options::default()
+    };
+    for seed in 1..=6 {
+        let first = run(seed, &options).map_err(|failure| failure.to_string());
+        let second = run(seed, &options).map_err(|failure| failure.to_string());
+        assert_eq!(first, second);
+    }
+}
