@@ -109,7 +109,7 @@ impl<'a> Body<'_, 'a> {
             "addc" | "subc" | "madc" => self.carried(i, parts, true)?,
             "rem" | "mul24" | "mad24" | "sad" | "popc" | "clz" | "brev" | "bfind" | "bfe"
             | "bfi" | "shl" | "shr" | "shf" | "prmt" | "lop3" | "dp4a" | "dp2a" | "bmsk"
-            | "szext" | "cnot" => self.integer(i, parts)?,
+            | "fns" | "szext" | "cnot" => self.integer(i, parts)?,
             "and" | "or" | "xor" | "not" => self.logical(i, parts)?,
             "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign"
             | "testp" => self.function(i, parts)?,
@@ -130,19 +130,21 @@ impl<'a> Body<'_, 'a> {
         let wide = parts.take("wide");
         let high = parts.take("hi");
         parts.take("lo");
-        let approximate = parts.take("approx") | parts.take("full");
-        let explicit = parts.rest().is_some_and(|part| part == "rn");
+        let approximate = parts.take("approx");
+        parts.take("full");
         let mode = mode(parts);
         let nan = parts.take("NaN");
         let relu = parts.take("relu");
         parts.take("xorsign");
         let ty = self.ty(parts)?;
-        let _ = (approximate, explicit);
         if ty.is_float() {
             let op = match parts.head {
                 "add" => Op::Float2(Float2::Add, ty, mode),
                 "sub" => Op::Float2(Float2::Sub, ty, mode),
                 "mul" => Op::Float2(Float2::Mul, ty, mode),
+                "div" if approximate && ty == Scalar::F32 => {
+                    Op::Float2(Float2::DivApprox, ty, mode)
+                }
                 "div" => Op::Float2(Float2::Div, ty, mode),
                 "min" if nan => Op::Float2(Float2::MinNan, ty, mode),
                 "max" if nan => Op::Float2(Float2::MaxNan, ty, mode),
@@ -179,6 +181,8 @@ impl<'a> Body<'_, 'a> {
             "mad" if high => (Op::Int3(Int3::MadHi, ty), ty, &[ty; 3]),
             "mad" => (Op::Int3(Int3::Mad, ty), ty, &[ty; 3]),
             "div" => (Op::Int2(Int2::Div, ty), ty, &[ty; 2]),
+            "min" if relu => (Op::Int2(Int2::MinRelu, ty), ty, &[ty; 2]),
+            "max" if relu => (Op::Int2(Int2::MaxRelu, ty), ty, &[ty; 2]),
             "min" => (Op::Int2(Int2::Min, ty), ty, &[ty; 2]),
             "max" => (Op::Int2(Int2::Max, ty), ty, &[ty; 2]),
             "abs" => (Op::Int1(Int1::Abs, ty), ty, &[ty; 1]),
@@ -229,6 +233,7 @@ impl<'a> Body<'_, 'a> {
         parts.take("clamp");
         let (left, right) = (parts.take("l"), parts.take("r"));
         let shift = parts.take("shiftamt");
+        let sat = parts.head == "mad24" && parts.take("sat");
         let permute = parts.pick(|part| {
             Some(match part {
                 "f4e" => Permute::F4e,
@@ -246,6 +251,7 @@ impl<'a> Body<'_, 'a> {
             "rem" => (Op::Int2(Int2::Rem, ty), ty, &[ty; 2]),
             "mul24" if high => (Op::Int2(Int2::Mul24Hi, ty), ty, &[ty; 2]),
             "mul24" => (Op::Int2(Int2::Mul24Lo, ty), ty, &[ty; 2]),
+            "mad24" if high && sat => (Op::Int3(Int3::Mad24HiSat, ty), ty, &[ty; 3]),
             "mad24" if high => (Op::Int3(Int3::Mad24Hi, ty), ty, &[ty; 3]),
             "mad24" => (Op::Int3(Int3::Mad24Lo, ty), ty, &[ty; 3]),
             "sad" => (Op::Int3(Int3::Sad, ty), ty, &[ty; 3]),
@@ -256,6 +262,7 @@ impl<'a> Body<'_, 'a> {
             "bfind" if shift => (Op::Int1(Int1::BfindShift, ty), word, &[ty; 1]),
             "bfind" => (Op::Int1(Int1::Bfind, ty), word, &[ty; 1]),
             "bfe" => (Op::Int3(Int3::Bfe, ty), ty, &[ty, word, word]),
+            "fns" => (Op::Int3(Int3::Fns, ty), ty, &[ty, word, Scalar::S32]),
             "bfi" => (Op::Int3(Int3::Bfi, ty), ty, &[ty, ty, word, word]),
             "shl" => (Op::Int2(Int2::Shl, ty), ty, &[ty, word]),
             "shr" => (Op::Int2(Int2::Shr, ty), ty, &[ty, word]),

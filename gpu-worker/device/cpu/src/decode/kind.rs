@@ -40,6 +40,10 @@ pub(crate) enum Int2 {
     Rem,
     Min,
     Max,
+    /// And then max(0, x).
+    MinRelu,
+    /// And then max(0, x).
+    MaxRelu,
     And,
     Or,
     Xor,
@@ -74,8 +78,10 @@ pub(crate) enum Int3 {
     MadWide,
     Mad24Lo,
     Mad24Hi,
+    Mad24HiSat,
     Sad,
     Bfe,
+    Fns,
     Bfi,
     Prmt(Permute),
     ShfLeftClamp,
@@ -117,6 +123,8 @@ pub(crate) enum Float2 {
     Sub,
     Mul,
     Div,
+    /// With the rule for divisors beyond 2^126.
+    DivApprox,
     Min,
     Max,
     MinNan,

@@ -64,7 +64,10 @@ ops! { 3;
         (((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 16) as u32).wrapping_add(c);
     SMad24Hi(a: i32, b: i32, c: i32) -> i32 =
         (((i64::from(a << 8 >> 8) * i64::from(b << 8 >> 8)) >> 16) as i32).wrapping_add(c);
+    SMad24HiSat(a: i32, b: i32, c: i32) -> i32 =
+        (((i64::from(a << 8 >> 8) * i64::from(b << 8 >> 8)) >> 16) as i32).saturating_add(c);
     Sad<T: Int>(a: T, b: T, c: T) -> T = sad(a, b, c);
+    Fns(a: u32, b: u32, c: i32) -> i32 = find_nth(a, b, c);
     BfeU32(a: u32, b: u32, c: u32) -> u32 = bfe_u64(u64::from(a), b & 255, c & 255) as u32;
     BfeS32(a: i32, b: u32, c: u32) -> i32 =
         bfe_signed(i64::from(a), 32, b & 255, c & 255) as i32;
@@ -78,6 +81,29 @@ ops! { 3;
         ((u64::from(b) << 32 | u64::from(a)) >> c.min(32)) as u32;
     ShfRightWrap(a: u32, b: u32, c: u32) -> u32 =
         ((u64::from(b) << 32 | u64::from(a)) >> (c & 31)) as u32;
+}
+
+/// The n-th set bit of a word from a position, upwards or downwards; -1 if there is none.
+#[inline(always)]
+fn find_nth(word: u32, from: u32, n: i32) -> i32 {
+    // A position above 31 has no meaning; it must not do harm.
+    let from = from & 31;
+    let mut left = n.unsigned_abs();
+    let mut rest = match n.signum() {
+        0 => word & 1 << from,
+        1 => word & u32::MAX << from,
+        _ => (word << (31 - from)).reverse_bits(),
+    };
+    while left > 1 && rest != 0 {
+        rest &= rest - 1;
+        left -= 1;
+    }
+    let at = rest.trailing_zeros() as i32;
+    match (rest, n.signum()) {
+        (0, _) => -1,
+        (_, -1) => from as i32 - at,
+        _ => at,
+    }
 }
 
 /// One byte of eight; bit 3 of the selector spreads its sign.
@@ -270,7 +296,10 @@ fn three(op: Int3, ty: Scalar, isa: Isa) -> Option<Handler> {
         Int3::Mad24Lo => pick::<Map3<UMad24Lo>>(isa),
         Int3::Mad24Hi if signed => pick::<Map3<SMad24Hi>>(isa),
         Int3::Mad24Hi => pick::<Map3<UMad24Hi>>(isa),
+        Int3::Mad24HiSat if signed => pick::<Map3<SMad24HiSat>>(isa),
+        Int3::Mad24HiSat => return None,
         Int3::Sad => by_type!(ty, isa, Map3, Sad),
+        Int3::Fns => pick::<Map3<Fns>>(isa),
         Int3::Bfe => match ty {
             Scalar::U32 => pick::<Map3<BfeU32>>(isa),
             Scalar::S32 => pick::<Map3<BfeS32>>(isa),

@@ -123,18 +123,29 @@ ops! { 1;
     Rcp64(a: f64) -> f64 = 1.0 / a;
     Sqrt64(a: f64) -> f64 = a.sqrt();
     Rsqrt64(a: f64) -> f64 = 1.0 / a.sqrt();
-    RcpApprox64(a: f64) -> f64 = 1.0 / cut64(a);
-    RsqrtApprox64(a: f64) -> f64 = 1.0 / cut64(a).sqrt();
+    RcpApprox64(a: f64) -> f64 = cut64(1.0 / cut64(a));
+    RsqrtApprox64(a: f64) -> f64 = cut64(1.0 / cut64(a).sqrt());
 }
 
-/// `.approx.ftz.f64` flushes subnormal inputs.
+/// `.approx.ftz.f64` reads and gives the upper 32 bits only, and flushes subnormal numbers.
 #[inline(always)]
 fn cut64(a: f64) -> f64 {
-    if a.abs() < f64::MIN_POSITIVE {
+    let upper = if a.abs() < f64::MIN_POSITIVE {
         0.0_f64.copysign(a)
+    } else if a.is_nan() {
+        f64::NAN
     } else {
         a
-    }
+    };
+    f64::from_bits(upper.to_bits() & !0xffff_ffff)
+}
+
+/// `div.approx`: divisors beyond 2^126 give zero, or NaN for an infinite dividend.
+#[inline(always)]
+fn div_approx(a: f32, b: f32) -> f32 {
+    let large = b.abs() > f32::from_bits(0x7e80_0000) && b.abs() < f32::INFINITY;
+    let b = if large { f32::INFINITY.copysign(b) } else { b };
+    a / b
 }
 
 ops! { 2;
@@ -142,6 +153,7 @@ ops! { 2;
     Sub32(a: f32, b: f32) -> f32 = a - b;
     Mul32(a: f32, b: f32) -> f32 = a * b;
     Div32(a: f32, b: f32) -> f32 = a / b;
+    DivApprox32(a: f32, b: f32) -> f32 = div_approx(a, b);
     Min32(a: f32, b: f32) -> f32 = least32(a, b);
     Max32(a: f32, b: f32) -> f32 = most32(a, b);
     MinNan32(a: f32, b: f32) -> f32 = least_nan32(a, b);
@@ -200,6 +212,7 @@ fn single(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
             Float2::Sub => by_mode!(mode, isa, Map2, Sub32),
             Float2::Mul => by_mode!(mode, isa, Map2, Mul32),
             Float2::Div => by_mode!(mode, isa, Map2, Div32),
+            Float2::DivApprox => by_mode!(mode, isa, Map2, DivApprox32),
             Float2::Min => by_mode!(mode, isa, Map2, Min32),
             Float2::Max => by_mode!(mode, isa, Map2, Max32),
             Float2::MinNan => by_mode!(mode, isa, Map2, MinNan32),
@@ -232,7 +245,7 @@ fn double(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
             Float2::Min => pick::<Map2<Min64>>(isa),
             Float2::Max => pick::<Map2<Max64>>(isa),
             Float2::Copysign => pick::<Map2<Copysign64>>(isa),
-            Float2::MinNan | Float2::MaxNan => return None,
+            Float2::DivApprox | Float2::MinNan | Float2::MaxNan => return None,
         },
         Op::Fma(..) => pick::<Map3<Fma64>>(isa),
         _ => return None,

@@ -240,6 +240,7 @@ fn two(op: Int2, ty: Scalar, isa: Isa) -> Option<Handler> {
         Int2::Rem => by_type!(ty, isa, Map2, Rem),
         Int2::Min => by_type!(ty, isa, Map2, Min),
         Int2::Max => by_type!(ty, isa, Map2, Max),
+        Int2::MinRelu | Int2::MaxRelu => return None,
         Int2::And => by_width!(ty, isa, Map2, And),
         Int2::Or => by_width!(ty, isa, Map2, Or),
         Int2::Xor => by_width!(ty, isa, Map2, Xor),

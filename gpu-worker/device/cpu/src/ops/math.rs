@@ -124,5 +124,10 @@ pub(super) fn tanh(x: f32) -> f32 {
     let far = (e - 1.0) / (e + 1.0);
     let near = wide - wide * wide * wide / 3.0;
     let y = if wide.abs() < 0.01 { near } else { far };
-    if x.is_nan() { x } else { y as f32 }
+    // The difference above loses the sign of a zero.
+    if x.is_nan() {
+        x
+    } else {
+        (y as f32).copysign(x)
+    }
 }

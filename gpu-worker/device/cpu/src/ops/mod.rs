@@ -10,6 +10,7 @@ pub(crate) mod integer;
 pub(crate) mod math;
 pub(crate) mod memory;
 pub(crate) mod narrow;
+pub(crate) mod pairs;
 pub(crate) mod registers;
 pub(crate) mod soft;
 pub(crate) mod warp;
@@ -20,6 +21,7 @@ use crate::lanes::{Handler, Isa};
 /// The lane loop for an operation; `None` for control flow and for combinations without one.
 pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     match op {
+        Op::Int2(..) if pairs::covers(op) => pairs::handler(op, isa),
         Op::Int1(..) | Op::Int2(..) => integer::handler(op, isa),
         Op::Int3(..) | Op::Carry(..) => bits::handler(op, isa),
         Op::Float1(_, ty, _) | Op::Float2(_, ty, _) | Op::Fma(ty, ..) if narrow::covers(ty) => {

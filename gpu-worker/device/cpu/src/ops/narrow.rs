@@ -48,7 +48,7 @@ fn two(op: Float2, a: f64, b: f64) -> f64 {
         Float2::Add => a + b,
         Float2::Sub => a - b,
         Float2::Mul => a * b,
-        Float2::Div => a / b,
+        Float2::Div | Float2::DivApprox => a / b,
         Float2::Min => least64(a, b),
         Float2::Max => most64(a, b),
         Float2::MinNan => least_nan64(a, b),

@@ -1,182 +1,156 @@
-//! Integer arithmetic, shifts and bit fields.
+//! Integer arithmetic: sums, products, quotients, order, and the pairs of 16 bits.
 
-use crate::lanes::{Expected, check};
+use crate::vector::Test;
 
-#[test]
-fn integers() {
-    let w: &[&str] = &["u32", "u32", "u32"];
-    let q: &[&str] = &["u64", "u64", "u64"];
-    let cases: &[(&str, &[&str], Expected)] = &[
-        ("add.s32 %d, %a, %b;", w, |a, b, _| a.wrapping_add(b)),
-        ("add.sat.s32 %d, %a, %b;", w, |a, b, _| {
-            (a as i32).saturating_add(b as i32) as u64
-        }),
-        ("sub.u64 %d, %a, %b;", q, |a, b, _| a.wrapping_sub(b)),
-        ("add.u16 %d, %a, %b;", &["u16", "u16", "u16"], |a, b, _| {
-            a + b
-        }),
-        ("mul.lo.s32 %d, %a, %b;", w, |a, b, _| a.wrapping_mul(b)),
-        ("mul.hi.s32 %d, %a, %b;", w, |a, b, _| {
-            ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u64
-        }),
-        ("mul.hi.u64 %d, %a, %b;", q, |a, b, _| {
-            ((u128::from(a) * u128::from(b)) >> 64) as u64
-        }),
-        (
-            "mul.wide.s32 %d, %a, %b;",
-            &["s64", "s32", "s32"],
-            |a, b, _| (i64::from(a as i32) * i64::from(b as i32)) as u64,
-        ),
-        (
-            "mul.wide.u16 %d, %a, %b;",
-            &["u32", "u16", "u16"],
-            |a, b, _| a * b,
-        ),
-        ("mad.lo.u32 %d, %a, %b, %c;", &["u32"; 4], |a, b, c| {
-            a.wrapping_mul(b).wrapping_add(c)
-        }),
-        (
-            "mad.wide.u32 %d, %a, %b, %c;",
-            &["u64", "u32", "u32", "u64"],
-            |a, b, c| (a * b).wrapping_add(c),
-        ),
-        ("mul24.lo.s32 %d, %a, %b;", w, |a, b, _| {
-            let low = |x: u64| i64::from((x as i32) << 8 >> 8);
-            (low(a) * low(b)) as u64
-        }),
-        ("sad.u32 %d, %a, %b, %c;", &["u32"; 4], |a, b, c| {
-            a.abs_diff(b) + c
-        }),
-        ("div.u32 %d, %a, %b;", w, |a, b, _| {
-            a.checked_div(b).unwrap_or(u64::MAX)
-        }),
-        ("div.s64 %d, %a, %b;", q, |a, b, _| match b {
-            0 => u64::MAX,
-            _ => (a as i64).wrapping_div(b as i64) as u64,
-        }),
-        ("rem.s32 %d, %a, %b;", w, |a, b, _| match b {
-            0 => a,
-            _ => (a as i32).wrapping_rem(b as i32) as u64,
-        }),
-        ("min.s32 %d, %a, %b;", w, |a, b, _| {
-            (a as i32).min(b as i32) as u64
-        }),
-        ("max.u64 %d, %a, %b;", q, |a, b, _| a.max(b)),
-        ("abs.s32 %d, %a;", &["s32", "s32"], |a, _, _| {
-            (a as i32).wrapping_abs() as u64
-        }),
-        ("neg.s64 %d, %a;", &["s64", "s64"], |a, _, _| {
-            (a as i64).wrapping_neg() as u64
-        }),
-        ("not.b32 %d, %a;", &["b32", "b32"], |a, _, _| !a),
-        ("cnot.b32 %d, %a;", &["b32", "b32"], |a, _, _| {
-            u64::from(a == 0)
-        }),
-        ("xor.b64 %d, %a, %b;", q, |a, b, _| a ^ b),
-        ("popc.b64 %d, %a;", &["u32", "b64"], |a, _, _| {
-            u64::from(a.count_ones())
-        }),
-        ("clz.b32 %d, %a;", &["u32", "b32"], |a, _, _| {
-            u64::from((a as u32).leading_zeros())
-        }),
-        ("brev.b64 %d, %a;", &["b64", "b64"], |a, _, _| {
-            a.reverse_bits()
-        }),
-        ("bfind.s32 %d, %a;", &["u32", "s32"], |a, _, _| {
-            let x = a as i32;
-            let y = if x < 0 { !x } else { x };
-            if y == 0 {
-                0xffff_ffff
-            } else {
-                u64::from(31 - y.leading_zeros())
-            }
-        }),
-        (
-            "shl.b32 %d, %a, %b;",
-            w,
-            |a, b, _| if b > 31 { 0 } else { a << b },
-        ),
-        ("shr.s32 %d, %a, %b;", w, |a, b, _| {
-            (i64::from(a as i32) >> b.min(31)) as u64
-        }),
-        ("shr.u64 %d, %a, %b;", &["u64", "u64", "u32"], |a, b, _| {
-            if b > 63 { 0 } else { a >> b }
-        }),
-        ("shf.l.wrap.b32 %d, %a, %b, %c;", &["b32"; 4], |a, b, c| {
-            ((b << 32 | a) << (c & 31)) >> 32
-        }),
-        ("shf.r.clamp.b32 %d, %a, %b, %c;", &["b32"; 4], |a, b, c| {
-            (b << 32 | a) >> c.min(32)
-        }),
-        ("bfe.u32 %d, %a, %b, %c;", &["u32"; 4], |a, b, c| {
-            let (from, len) = (b & 255, c & 255);
-            (0..len.min(32)).fold(0, |r, i| {
-                r | if from + i < 32 {
-                    (a >> (from + i) & 1) << i
-                } else {
-                    0
-                }
-            })
-        }),
-        (
-            "bfe.s32 %d, %a, %b, %c;",
-            &["s32", "s32", "u32", "u32"],
-            |a, b, c| {
-                let (from, len) = (b & 255, c & 255);
-                if len == 0 {
-                    return 0;
-                }
-                let sign = a >> (from + len - 1).min(31) & 1;
-                (0..32).fold(0, |r, i| {
-                    let bit = if i < len && from + i < 32 {
-                        a >> (from + i) & 1
-                    } else {
-                        sign
-                    };
-                    r | bit << i
-                })
-            },
-        ),
-        ("bfi.b32 %d, %a, %b, 5, 9;", w, |a, b, _| {
-            b & !(0x1ff << 5) | (a & 0x1ff) << 5
-        }),
-        ("prmt.b32 %d, %a, %b, %c;", &["b32"; 4], |a, b, c| {
-            let all = b << 32 | a;
-            (0..4).fold(0, |r, i| {
-                let s = c >> (4 * i) & 15;
-                let byte = all >> (8 * (s & 7)) & 255;
-                let byte = if s & 8 != 0 { (byte >> 7) * 255 } else { byte };
-                r | byte << (8 * i)
-            })
-        }),
-        ("lop3.b32 %d, %a, %b, %c, 0x96;", &["b32"; 4], |a, b, c| {
-            a ^ b ^ c
-        }),
-        ("lop3.b32 %d, %a, %b, %c, 0xe8;", &["b32"; 4], |a, b, c| {
-            a & b | a & c | b & c
-        }),
-        ("dp4a.s32.u32 %d, %a, %b, %c;", &["b32"; 4], |a, b, c| {
-            (0..4).fold(c as i64, |s, i| {
-                s + i64::from((a >> (8 * i)) as u8 as i8) * (b >> (8 * i) & 255) as i64
-            }) as u64
-        }),
-        (
-            "add.cc.u32 %d, %a, %b; addc.u32 %d, %c, 0;",
-            &["u32"; 4],
-            |a, b, c| c + ((a + b) >> 32),
-        ),
-        (
-            "sub.cc.u32 %d, %a, %b; subc.u32 %d, %c, 0;",
-            &["u32"; 4],
-            |a, b, c| c.wrapping_sub(u64::from(a < b)),
-        ),
-        (
-            "mad.lo.cc.u32 %d, %a, %b, %c; madc.hi.u32 %d, %a, %b, 0;",
-            &["u32"; 4],
-            |a, b, c| ((a * b) >> 32) + ((((a * b) & 0xffff_ffff) + c) >> 32),
-        ),
-    ];
-    for (text, types, expected) in cases {
-        check(text, types, *expected);
+/// Bits of a type by name.
+pub(crate) fn width(ty: &str) -> u32 {
+    ty[1..].parse().expect("a type with a width")
+}
+
+/// What the low bits of a register are worth as an integer of a type.
+pub(crate) fn value(ty: &str, bits: u64) -> i128 {
+    let unused = 64 - width(ty);
+    if ty.starts_with('s') {
+        i128::from((bits << unused) as i64 >> unused)
+    } else {
+        i128::from(bits << unused >> unused)
     }
+}
+
+/// Least and greatest value of a type.
+pub(crate) fn range(ty: &str) -> (i128, i128) {
+    let n = width(ty);
+    if ty.starts_with('s') {
+        (-(1 << (n - 1)), (1 << (n - 1)) - 1)
+    } else {
+        (0, (1 << n) - 1)
+    }
+}
+
+pub(crate) const ALL: [&str; 6] = ["u16", "u32", "u64", "s16", "s32", "s64"];
+
+fn same(ty: &str, sources: usize) -> String {
+    format!("{ty} = {}", [ty; 3][..sources].join(" "))
+}
+
+fn two(form: String, ty: &'static str, f: fn(i128, i128) -> i128) -> Test {
+    Test::new(form, &same(ty, 2), move |[a, b, ..]| {
+        f(value(ty, a), value(ty, b)) as u64
+    })
+}
+
+/// The products' forms: what they take of the whole, and the width of what they give.
+fn products(tests: &mut Vec<Test>, ty: &'static str) {
+    let n = width(ty);
+    let part = move |whole: i128, part: &str| if part == "hi" { whole >> n } else { whole };
+    for mode in ["lo", "hi", "wide"] {
+        if mode == "wide" && n == 64 {
+            continue;
+        }
+        let to = match mode {
+            "wide" => format!("{}{}", &ty[..1], 2 * n),
+            _ => ty.to_owned(),
+        };
+        tests.push(Test::new(format!("mul.{mode}.{ty}"), &format!("{to} = {ty} {ty}"), {
+            move |[a, b, ..]| part(value(ty, a).wrapping_mul(value(ty, b)), mode) as u64
+        }));
+        let signature = format!("{to} = {ty} {ty} {to}");
+        tests.push(Test::new(format!("mad.{mode}.{ty}"), &signature, move |[a, b, c, _]| {
+            (part(value(ty, a).wrapping_mul(value(ty, b)), mode) as u64).wrapping_add(c)
+        }));
+    }
+}
+
+/// `mul24` and `mad24`: products of 24 bits, of which 32 are kept.
+fn short_products(tests: &mut Vec<Test>, ty: &'static str) {
+    let low = move |bits: u64| {
+        let bits = (bits & 0xff_ffff) as i64;
+        if ty == "s32" && bits >> 23 != 0 { bits - (1 << 24) } else { bits }
+    };
+    for (mode, shift) in [("lo", 0), ("hi", 16)] {
+        let product = move |a, b| (low(a) * low(b)) >> shift;
+        tests.push(Test::new(format!("mul24.{mode}.{ty}"), &same(ty, 2), {
+            move |[a, b, ..]| product(a, b) as u64
+        }));
+        tests.push(Test::new(format!("mad24.{mode}.{ty}"), &same(ty, 3), {
+            move |[a, b, c, _]| (product(a, b) as u64).wrapping_add(c)
+        }));
+    }
+    if ty == "s32" {
+        tests.push(Test::new("mad24.hi.sat.s32", "s32 = s32 s32 s32", move |[a, b, c, _]| {
+            let high = (low(a) * low(b)) >> 16;
+            let sum = i128::from(high as i32) + value(ty, c);
+            sum.clamp(i128::from(i32::MIN), i128::from(i32::MAX)) as u64
+        }));
+    }
+}
+
+
+/// A function of each half of registers of 32 bits.
+pub(crate) fn halves(a: u64, b: u64, f: impl Fn(u64, u64) -> u64) -> u64 {
+    f(a & 0xffff, b & 0xffff) & 0xffff | (f(a >> 16, b >> 16) & 0xffff) << 16
+}
+
+fn pairs(tests: &mut Vec<Test>) {
+    for (ty, half) in [("u16x2", "u16"), ("s16x2", "s16")] {
+        tests.push(Test::new(format!("add.{ty}"), &same(ty, 2), |[a, b, ..]| {
+            halves(a, b, u64::wrapping_add)
+        }));
+        for (op, least) in [("min", true), ("max", false)] {
+            for relu in ["", ".relu"] {
+                if ty == "u16x2" && !relu.is_empty() {
+                    continue;
+                }
+                tests.push(Test::new(format!("{op}{relu}.{ty}"), &same(ty, 2), move |[a, b, ..]| {
+                    halves(a, b, |x, y| {
+                        let (x, y) = (value(half, x), value(half, y));
+                        let found = if least { x.min(y) } else { x.max(y) };
+                        (if relu.is_empty() { found } else { found.max(0) }) as u64
+                    })
+                }));
+            }
+        }
+    }
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    let mut tests = Vec::new();
+    for ty in ALL {
+        tests.push(two(format!("add.{ty}"), ty, |a, b| a + b));
+        tests.push(two(format!("sub.{ty}"), ty, |a, b| a - b));
+        products(&mut tests, ty);
+        // Division by zero gives all ones, and its remainder is the dividend.
+        tests.push(two(format!("div.{ty}"), ty, |a, b| a.checked_div(b).unwrap_or(-1)));
+        tests.push(two(format!("rem.{ty}"), ty, |a, b| a.checked_rem(b).unwrap_or(a)));
+        tests.push(two(format!("min.{ty}"), ty, i128::min));
+        tests.push(two(format!("max.{ty}"), ty, i128::max));
+        tests.push(Test::new(format!("sad.{ty}"), &same(ty, 3), move |[a, b, c, _]| {
+            (value(ty, a).abs_diff(value(ty, b)) as u64).wrapping_add(c)
+        }));
+        if ty.starts_with('s') {
+            tests.push(Test::new(format!("abs.{ty}"), &same(ty, 1), move |[a, ..]| {
+                value(ty, a).unsigned_abs() as u64
+            }));
+            tests.push(Test::new(format!("neg.{ty}"), &same(ty, 1), move |[a, ..]| {
+                a.wrapping_neg()
+            }));
+        }
+    }
+    let saturated = |sum: i128| sum.clamp(range("s32").0, range("s32").1) as u64;
+    let s = |bits| value("s32", bits);
+    tests.push(Test::new("add.sat.s32", &same("s32", 2), move |[a, b, ..]| saturated(s(a) + s(b))));
+    tests.push(Test::new("sub.sat.s32", &same("s32", 2), move |[a, b, ..]| saturated(s(a) - s(b))));
+    tests.push(Test::new("mad.hi.sat.s32", &same("s32", 3), move |[a, b, c, _]| {
+        saturated(((s(a) * s(b)) >> 32) + s(c))
+    }));
+    for (op, least) in [("min", true), ("max", false)] {
+        tests.push(Test::new(format!("{op}.relu.s32"), &same("s32", 2), move |[a, b, ..]| {
+            let found = if least { s(a).min(s(b)) } else { s(a).max(s(b)) };
+            found.max(0) as u64
+        }));
+    }
+    short_products(&mut tests, "u32");
+    short_products(&mut tests, "s32");
+    pairs(&mut tests);
+    tests
 }

@@ -1,12 +1,45 @@
-//! One instruction at a time, on edge and random values, against expectations written without
-//! the engine; with the vector lane loops and with the portable ones.
+//! One form of one opcode at a time, on edge and random values, against expectations written
+//! without the engine; with the vector lane loops and with the portable ones.
+//!
+//! A suite is a module with `pub(crate) fn tests() -> Vec<Test>`, named once below. Its tests are
+//! run, and what they cover goes into `docs/ptx-coverage.md`.
 
-#![expect(
+#[path = "../coverage/mod.rs"]
+mod coverage;
+mod table;
+mod values;
+mod vector;
+
+use vector::Test;
+
+/// Declares the suites: a module, a test that runs it, and its part of the coverage table.
+macro_rules! suites {
+    ($($name:ident,)*) => {
+        $(mod $name;)*
+
+        mod suite {
+            $(#[test] fn $name() { crate::vector::run(&crate::$name::tests()); })*
+        }
+
+        /// Each suite's name with the forms its tests cover.
+        fn covered() -> Vec<(String, Vec<String>)> {
+            let forms = |tests: Vec<Test>| tests.into_iter().flat_map(|test| test.forms).collect();
+            vec![$((stringify!($name).to_owned(), forms($name::tests())),)*]
+        }
+    };
+}
+
+suites! {
+    approximations,
+    carries,
+    fields,
+    integers,
+}
+
+mod conversions;
+#[expect(
     clippy::needless_range_loop,
     reason = "a check runs over several lists at once"
 )]
-
-mod conversions;
 mod floats;
-mod integers;
 mod lanes;
