@@ -250,9 +250,12 @@ impl<T: Int> Kernel for Carried<T> {
                 let carry = u128::from(takes && cx.carry >> lane & 1 != 0);
                 let (x, y) = (a[lane].low(), b[lane].low());
                 let (value, flag) = match op {
+                    // As the hardware subtracts: x + !y + 1. The flag is set where nothing was
+                    // borrowed, which an addc that follows can see; compilers rely on it.
                     Carry::Sub => {
-                        let (x, y) = (u128::from(x), u128::from(y) + carry);
-                        (x.wrapping_sub(y), x < y)
+                        let carry = if takes { carry } else { 1 };
+                        let sum = u128::from(x) + (!u128::from(y) & word) + carry;
+                        (sum, sum > word)
                     }
                     _ => {
                         let (left, right) = match op {

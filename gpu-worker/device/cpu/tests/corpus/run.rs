@@ -1,0 +1,161 @@
+//! Running a case on the engine.
+
+use crate::compare;
+use crate::data;
+use crate::manifest::{Arg, Case, Launch};
+use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+const BASE: u64 = 0x1000_0000_0000;
+
+/// Between two buffers: what runs past an end must not find the next one.
+const GAP: u64 = 4096;
+
+/// Threads of the two runs; both must satisfy the reference.
+const THREADS: [usize; 2] = [1, 3];
+
+/// Warp instructions a launch may take; the largest cases need a few million.
+const FUEL: u64 = 400_000_000;
+
+/// Runs a case and compares its results; says how many warp instructions it took.
+pub(crate) fn check(case: &Case) -> Result<String, String> {
+    let data = case.data()?;
+    let mut programs = HashMap::new();
+    for launch in &case.launches {
+        if !programs.contains_key(launch.ptx.as_str()) {
+            let path = case.folder.join(&launch.ptx);
+            let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+            let program = Program::build(&text)
+                .map_err(|error| format!("{} does not build: {error}", launch.ptx))?;
+            programs.insert(launch.ptx.as_str(), program);
+        }
+    }
+    let mut instructions = 0;
+    for threads in THREADS {
+        let config = EngineConfig {
+            threads,
+            fuel: FUEL,
+            ..EngineConfig::default()
+        };
+        let mut stage = Stage::new(case, &programs, &data)?;
+        let engine = Engine::new(config);
+        instructions = 0;
+        for launch in &case.launches {
+            instructions += stage.launch(&engine, launch)?;
+        }
+        stage
+            .compare(&data)
+            .map_err(|error| format!("with {threads} threads: {error}"))?;
+    }
+    Ok(format!(" ({instructions} warp instructions)"))
+}
+
+/// A session's memory with a case in it.
+struct Stage<'a> {
+    case: &'a Case,
+    memory: Memory,
+    instances: HashMap<&'a str, Instance>,
+    /// Address of each buffer.
+    buffers: Vec<u64>,
+}
+
+impl<'a> Stage<'a> {
+    fn new(
+        case: &'a Case,
+        programs: &HashMap<&'a str, Arc<Program>>,
+        data: &[u8],
+    ) -> Result<Self, String> {
+        let text = |error: device_cpu::MemoryError| error.to_string();
+        let mut memory = Memory::new(BASE, 4 << 30, 1 << 30).map_err(text)?;
+        let mut instances = HashMap::new();
+        for (name, program) in programs {
+            instances.insert(*name, Instance::new(program, &mut memory).map_err(text)?);
+        }
+        let (mut buffers, mut next) = (Vec::new(), BASE);
+        for buffer in &case.buffers {
+            let bytes = data::contents(buffer, data)?;
+            let at = match &buffer.symbol {
+                Some(symbol) => instances
+                    .values()
+                    .find_map(|instance| instance.global(symbol))
+                    .map(|(address, _)| address)
+                    .ok_or_else(|| format!("no module has a variable {symbol}"))?,
+                None => {
+                    let size = bytes.len().max(1) as u64;
+                    memory.alloc(next, size).map_err(text)?;
+                    let at = next;
+                    next += size.next_multiple_of(512) + GAP;
+                    at
+                }
+            };
+            memory.write(at, &bytes).map_err(text)?;
+            buffers.push(at);
+        }
+        Ok(Self {
+            case,
+            memory,
+            instances,
+            buffers,
+        })
+    }
+
+    /// Appends one argument to a parameter block.
+    fn pack(&self, arg: &Arg, out: &mut Vec<u8>) -> Result<(), String> {
+        let (align, bytes) = match arg {
+            Arg::Buffer(index, offset) => {
+                let base = self.buffers.get(*index).ok_or("no such buffer")?;
+                (8, (base + offset).to_le_bytes().to_vec())
+            }
+            Arg::Bytes(hex, align) => (*align, data::unhex(hex)?),
+            Arg::Struct(align, fields) => {
+                let mut inside = Vec::new();
+                for field in fields {
+                    self.pack(field, &mut inside)?;
+                }
+                inside.resize(inside.len().next_multiple_of(*align), 0);
+                (*align, inside)
+            }
+        };
+        out.resize(out.len().next_multiple_of(align), 0);
+        out.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn launch(&mut self, engine: &Engine, launch: &Launch) -> Result<u64, String> {
+        let instance = &self.instances[launch.ptx.as_str()];
+        let entry = instance
+            .program()
+            .entry(&launch.entry)
+            .ok_or_else(|| format!("{} has no entry {}", launch.ptx, launch.entry))?;
+        let mut params = Vec::new();
+        for arg in &launch.args {
+            self.pack(arg, &mut params)?;
+        }
+        let dims = Grid {
+            grid: launch.grid,
+            block: launch.block,
+            shared: launch.shared,
+        };
+        let stats = engine
+            .launch(instance, entry, dims, &params, &mut self.memory)
+            .map_err(|error| format!("{} in {}: {error}", launch.entry, launch.ptx))?;
+        Ok(stats.instructions)
+    }
+
+    fn compare(&self, data: &[u8]) -> Result<(), String> {
+        for check in &self.case.checks {
+            let size = data::size(&check.dtype)? * check.count;
+            let mut got = vec![0; size];
+            let at = self.buffers[check.buffer] + check.from as u64;
+            self.memory
+                .read(at, &mut got)
+                .map_err(|error| error.to_string())?;
+            let want = data
+                .get(check.data..check.data + size)
+                .ok_or("the data file is too short")?;
+            compare::compare(check, &got, want)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+"""What the sources of the corpus are written with; see ../README.md."""
