@@ -19,6 +19,7 @@ impl<'a> Body<'_, 'a> {
         let known = self.arithmetic(i, &mut parts)?
             || self.data(i, &mut parts)?
             || self.control(i, &mut parts)?
+            || self.matrix(i, &mut parts)?
             || self.together(i, &mut parts)?;
         if !known {
             return self.fail(format!("instruction `{}` is not supported", i.opcode));
@@ -279,7 +280,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn all_lanes(&mut self) -> Slot {
+    pub(super) fn all_lanes(&mut self) -> Slot {
         self.constant(Bank::Word, Constant::Bits(0xffff_ffff))
     }
 

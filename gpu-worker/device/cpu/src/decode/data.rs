@@ -10,11 +10,11 @@ use ptx::{Address, FunctionKind, Instruction, Operand, Scalar, Space};
 type Result<T> = std::result::Result<T, BuildError>;
 
 /// An address operand, decoded.
-struct Spot {
-    slot: Slot,
-    offset: i64,
-    wide: bool,
-    place: Place,
+pub(super) struct Spot {
+    pub(super) slot: Slot,
+    pub(super) offset: i64,
+    pub(super) wide: bool,
+    pub(super) place: Place,
 }
 
 impl<'a> Body<'_, 'a> {
@@ -136,7 +136,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// An address in a space; `None` is the generic one.
-    fn spot(&mut self, address: Address<'a>, space: Option<Space>) -> Result<Spot> {
+    pub(super) fn spot(&mut self, address: Address<'a>, space: Option<Space>) -> Result<Spot> {
         let place = match space {
             None => Place::Generic,
             Some(Space::Global | Space::Const) => Place::Global,
@@ -191,7 +191,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn address(&self, operand: Option<&Operand<'a>>) -> Result<Address<'a>> {
+    pub(super) fn address(&self, operand: Option<&Operand<'a>>) -> Result<Address<'a>> {
         match operand {
             Some(Operand::Address(address)) => Ok(*address),
             _ => self.fail("an address in brackets is wanted here"),

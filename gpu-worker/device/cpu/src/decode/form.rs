@@ -6,6 +6,7 @@ pub(crate) use super::kind::{
     Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Permute, Place,
     Redux, Round, Shuffle, Test, Vote,
 };
+pub(crate) use super::tile::{Element, Family, Finish, Fragment, Mma, Quads, Role, Total};
 use ptx::Scalar;
 use std::collections::BTreeSet;
 
@@ -124,6 +125,28 @@ pub(crate) enum Op {
     Activemask,
     /// member mask.
     WarpSync,
+    /// member mask; registers of D, A, B, C in the pool from `imm`.
+    Mma(Mma),
+    /// As `Mma`.
+    MmaQuads(Quads),
+    /// member mask, address, then `count` registers: `ldmatrix`, or `stmatrix` if `write`.
+    MatrixRows {
+        count: u8,
+        turned: bool,
+        place: Place,
+        wide: bool,
+        write: bool,
+    },
+    /// member mask, d, a: `movmatrix`.
+    MatrixTurn,
+    /// member mask, address, stride; registers in the pool from `target`: `wmma.load`, or
+    /// `wmma.store` if `write`.
+    MatrixLines {
+        fragment: Fragment,
+        place: Place,
+        wide: bool,
+        write: bool,
+    },
     /// id, count, d or p, a: `arrive` does not wait.
     Barrier {
         arrive: bool,
@@ -172,9 +195,9 @@ pub(crate) struct Inst {
     pub(crate) op: Op,
     pub(crate) guard: Option<GuardSlot>,
     pub(crate) slots: [Slot; 6],
-    /// Address offset, or index into a side table.
+    /// Address offset, or index into a side table or the pool of operands.
     pub(crate) imm: i64,
-    /// Instruction or call site jumped to.
+    /// Instruction or call site jumped to, or index into the pool of operands.
     pub(crate) target: u32,
     /// Line in the module's text.
     pub(crate) line: u32,

@@ -5,9 +5,12 @@ mod body;
 mod control;
 mod data;
 pub(crate) mod form;
+mod fragment;
 mod kind;
+mod matrix;
 mod operand;
 mod parts;
+mod tile;
 
 use crate::error::BuildError;
 use form::{CallSite, Constant, Frame, Function, Inst};
@@ -70,6 +73,8 @@ pub(crate) struct Decoded {
     pub(crate) globals: Vec<Global>,
     pub(crate) sites: Vec<CallSite>,
     pub(crate) tables: Vec<Vec<u32>>,
+    /// Operands of instructions that have more than fit into one, each instruction's together.
+    pub(crate) operands: Vec<form::Slot>,
 }
 
 /// What a module-scope name means.

@@ -53,6 +53,11 @@ fn kind(op: Op) -> Kind {
         Op::Vote(..) | Op::Redux(..) => Kind::Gather(2),
         Op::Match(..) => Kind::Gather(3),
         Op::WarpSync => Kind::Gather(1),
+        Op::Mma(_)
+        | Op::MmaQuads(_)
+        | Op::MatrixRows { .. }
+        | Op::MatrixTurn
+        | Op::MatrixLines { .. } => Kind::Gather(0),
         Op::BranchIndex
         | Op::Call
         | Op::Return

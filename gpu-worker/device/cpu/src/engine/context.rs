@@ -26,6 +26,8 @@ pub(crate) struct Context<'m> {
     /// Registers of 64 bits of the frame, and the launch's constants.
     pub(crate) doubles: [*mut u8; 2],
     pub(crate) preds: *mut u32,
+    /// Operands of instructions that have more than fit into one.
+    pub(crate) operands: &'m [Slot],
     pub(crate) carry: u32,
     pub(crate) memory: &'m Memory,
     /// The allocation hit last.

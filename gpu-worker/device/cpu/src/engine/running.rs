@@ -376,13 +376,19 @@ impl Block {
     }
 }
 
-fn context<'m>(block: &mut Block, launch: &Launch, memory: &'m Memory, clock: u64) -> Context<'m> {
+fn context<'m>(
+    block: &mut Block,
+    launch: &'m Launch,
+    memory: &'m Memory,
+    clock: u64,
+) -> Context<'m> {
     let words = launch.words.as_ptr().cast::<u8>().cast_mut();
     let doubles = launch.doubles.as_ptr().cast::<u8>().cast_mut();
     Context {
         words: [words, words],
         doubles: [doubles, doubles],
         preds: std::ptr::null_mut(),
+        operands: &launch.program.decoded.operands,
         carry: 0,
         memory,
         live: Live {

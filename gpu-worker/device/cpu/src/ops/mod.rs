@@ -8,6 +8,7 @@ pub(crate) mod directed;
 pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod math;
+pub(crate) mod matrix;
 pub(crate) mod memory;
 pub(crate) mod narrow;
 pub(crate) mod pairs;
@@ -33,6 +34,11 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         Op::Load { .. } | Op::Store { .. } | Op::CopyAsync { .. } => memory::handler(op, isa),
         Op::Atomic { .. } | Op::Fence => atomic::handler(op, isa),
         Op::Shuffle(..) | Op::Vote(..) | Op::Match(..) | Op::Redux(..) => warp::handler(op, isa),
+        Op::Mma(_)
+        | Op::MmaQuads(_)
+        | Op::MatrixRows { .. }
+        | Op::MatrixTurn
+        | Op::MatrixLines { .. } => matrix::handler(op, isa),
         _ => registers::handler(op, isa),
     }
 }

@@ -6,9 +6,11 @@
 
 #[path = "../coverage/mod.rs"]
 mod coverage;
+mod fragments;
 mod table;
 mod values;
 mod vector;
+mod warp;
 
 use vector::Test;
 
@@ -34,6 +36,9 @@ suites! {
     carries,
     fields,
     integers,
+    matrices,
+    mma,
+    wmma,
 }
 
 mod conversions;

@@ -96,7 +96,6 @@ impl Test {
     }
 
     /// Forms tested by a function that panics on failure.
-    #[expect(dead_code, reason = "for suites that run whole kernels")]
     pub(crate) fn check(forms: Vec<String>, check: impl Fn() + 'static) -> Self {
         Self {
             forms,

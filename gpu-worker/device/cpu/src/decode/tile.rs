@@ -1,0 +1,279 @@
+//! What matrix instructions work on: element types, shapes, and how registers hold them.
+//!
+//! Every register of a fragment holds one **tile** of its matrix: lane `4 g + t` holds columns
+//! (of A), rows (of B) `t * elements ..` of row (of A) or column (of B) `g`; C and D have pairs of
+//! columns instead. So a register of A is eight rows of sixteen bytes, one after the other, and so
+//! is a register of B, transposed. All shapes of `mma` and `wmma` but one are lists of such tiles;
+//! `mma.m8n8k4` of halves is the exception.
+
+use super::kind::Round;
+
+/// What A or B is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Element {
+    F16,
+    Bf16,
+    Tf32,
+    F64,
+    S8,
+    U8,
+    S4,
+    U4,
+    B1,
+    /// Eight bits with a mantissa of 3.
+    E4m3,
+    /// Eight bits with a mantissa of 2.
+    E5m2,
+}
+
+impl Element {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        Some(match text {
+            "f16" => Self::F16,
+            "bf16" => Self::Bf16,
+            "tf32" => Self::Tf32,
+            "f64" => Self::F64,
+            "s8" => Self::S8,
+            "u8" => Self::U8,
+            "s4" => Self::S4,
+            "u4" => Self::U4,
+            "b1" => Self::B1,
+            "e4m3" => Self::E4m3,
+            "e5m2" => Self::E5m2,
+            _ => return None,
+        })
+    }
+
+    /// Bits of one element.
+    pub(crate) fn bits(self) -> u32 {
+        match self {
+            Self::F64 => 64,
+            Self::Tf32 => 32,
+            Self::F16 | Self::Bf16 => 16,
+            Self::S8 | Self::U8 | Self::E4m3 | Self::E5m2 => 8,
+            Self::S4 | Self::U4 => 4,
+            Self::B1 => 1,
+        }
+    }
+
+    /// Elements in one register.
+    pub(crate) fn each(self) -> u32 {
+        if self == Self::F64 {
+            1
+        } else {
+            32 / self.bits()
+        }
+    }
+
+    /// How far a register reaches along k.
+    pub(crate) fn reach(self) -> u32 {
+        4 * self.each()
+    }
+
+    /// Elements that can be multiplied with one another.
+    pub(crate) fn family(self) -> Family {
+        match self {
+            Self::F16 | Self::Bf16 | Self::Tf32 | Self::E4m3 | Self::E5m2 => Family::Single,
+            Self::F64 => Family::Double,
+            Self::S8 | Self::U8 | Self::S4 | Self::U4 => Family::Integer,
+            Self::B1 => Family::Bit,
+        }
+    }
+}
+
+/// In what the products are summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Family {
+    Single,
+    Double,
+    Integer,
+    Bit,
+}
+
+/// What C or D is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Total {
+    F16,
+    F32,
+    S32,
+    F64,
+}
+
+impl Total {
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        Some(match text {
+            "f16" => Self::F16,
+            "f32" => Self::F32,
+            "s32" => Self::S32,
+            "f64" => Self::F64,
+            _ => return None,
+        })
+    }
+
+    /// Registers that hold one tile of 8 by 8.
+    pub(crate) fn registers(self) -> u32 {
+        if self == Self::F16 { 1 } else { 2 }
+    }
+
+    /// Bytes of one element in memory.
+    pub(crate) fn size(self) -> u32 {
+        match self {
+            Self::F16 => 2,
+            Self::F32 | Self::S32 => 4,
+            Self::F64 => 8,
+        }
+    }
+}
+
+/// `.m16n8k16`: the sizes of a multiplication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub(crate) m: u32,
+    pub(crate) n: u32,
+    pub(crate) k: u32,
+}
+
+impl Shape {
+    /// The shape spelt `text`, whatever its sizes.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let (m, rest) = text.strip_prefix('m')?.split_once('n')?;
+        let (n, k) = rest.split_once('k')?;
+        let number = |text: &str| text.parse().ok();
+        Some(Self {
+            m: number(m)?,
+            n: number(n)?,
+            k: number(k)?,
+        })
+    }
+
+    /// The shape in tiles of an element.
+    pub(crate) fn tiles(self, element: Element) -> Tiles {
+        Tiles {
+            rows: (self.m / 8) as u8,
+            columns: (self.n / 8) as u8,
+            depth: (self.k / element.reach()) as u8,
+        }
+    }
+}
+
+/// Sizes in tiles: of m and n by 8, of k by what a register reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tiles {
+    pub(crate) rows: u8,
+    pub(crate) columns: u8,
+    pub(crate) depth: u8,
+}
+
+impl Tiles {
+    /// Which register of A holds a tile: by 16 rows, in those by depth, then the upper half first.
+    pub(crate) fn a(self, row: usize, depth: usize) -> usize {
+        let high = usize::from(self.rows).min(2);
+        row / 2 * 2 * usize::from(self.depth) + depth * high + row % 2
+    }
+
+    /// Which register of B holds a tile: by columns, in those by depth.
+    pub(crate) fn b(self, column: usize, depth: usize) -> usize {
+        column * usize::from(self.depth) + depth
+    }
+
+    /// Which tile of C and D it is: by columns, in those by rows.
+    pub(crate) fn c(self, row: usize, column: usize) -> usize {
+        column * usize::from(self.rows) + row
+    }
+
+    /// Registers of A that hold a tile each.
+    pub(crate) fn a_registers(self) -> usize {
+        usize::from(self.rows) * usize::from(self.depth)
+    }
+
+    /// Registers of B that hold a tile each.
+    pub(crate) fn b_registers(self) -> usize {
+        usize::from(self.columns) * usize::from(self.depth)
+    }
+
+    /// Tiles of C and D.
+    pub(crate) fn sums(self) -> usize {
+        usize::from(self.rows) * usize::from(self.columns)
+    }
+}
+
+/// What becomes of products and sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Finish {
+    /// Integers wrap, floats are as they are.
+    Plain,
+    /// `.satfinite`: the sum is clamped to its type's finite range.
+    Finite,
+    /// `.xor.popc`
+    Xor,
+    /// `.and.popc`
+    And,
+    /// Sums of f64 in a directed rounding.
+    Rounded(Round),
+}
+
+/// A multiplication. Its registers are in the pool: D, A, B, C, each as many as there are tiles
+/// (a register of A or B for a tile, one or two of C or D).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Mma {
+    pub(crate) tiles: Tiles,
+    pub(crate) a: Element,
+    pub(crate) b: Element,
+    pub(crate) c: Total,
+    pub(crate) d: Total,
+    pub(crate) finish: Finish,
+}
+
+/// `mma.m8n8k4` of halves: four multiplications by eight lanes each. Registers as in [`Mma`]: two
+/// of A and B, eight of C and D in f32 and four in f16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Quads {
+    pub(crate) a_by_column: bool,
+    pub(crate) b_by_column: bool,
+    pub(crate) c: Total,
+    pub(crate) d: Total,
+}
+
+/// Which matrix of a multiplication a fragment belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    A,
+    B,
+    /// C or D.
+    Sum,
+}
+
+/// What `wmma.load` and `wmma.store` move. Lines are what lies contiguously in memory: rows, or
+/// columns if `crossed` for A and C or not for B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Fragment {
+    pub(crate) role: Role,
+    /// Bits of an element.
+    pub(crate) bits: u8,
+    /// Whether lines run across what registers hold in a row.
+    pub(crate) crossed: bool,
+    pub(crate) tiles: Tiles,
+    /// Registers in the pool; those beyond one for each tile repeat the first.
+    pub(crate) registers: u8,
+}
+
+impl Fragment {
+    /// Lines and elements of a line, as registers hold them.
+    pub(crate) fn straight(self) -> (usize, usize) {
+        let Tiles {
+            rows,
+            columns,
+            depth,
+        } = self.tiles;
+        let reach = if self.bits == 64 {
+            4
+        } else {
+            128 / usize::from(self.bits)
+        };
+        match self.role {
+            Role::A => (8 * usize::from(rows), reach * usize::from(depth)),
+            Role::B => (8 * usize::from(columns), reach * usize::from(depth)),
+            Role::Sum => (8 * usize::from(rows), 8 * usize::from(columns)),
+        }
+    }
+}
