@@ -1,8 +1,14 @@
 //! Encoding and decoding of whole messages.
 
+use std::fmt::{self, Write};
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Failure};
+use crate::owned;
+
+/// Bytes of an error's text at most.
+const ERROR_TEXT: usize = 200;
 
 /// The wire version this build speaks. It is the first element of every array message and the
 /// field `v` of every map message.
@@ -62,18 +68,36 @@ pub fn encode_into<M: Message + Serialize>(message: &M, out: &mut impl std::io::
     written.expect("messages are plain data and memory takes every write");
 }
 
-/// Decodes a message, borrowing its columns from `bytes`. What it allocates is bounded by a small
-/// multiple of the message's size, whatever its headers claim.
+/// Decodes a message, borrowing its columns from `bytes`. What the message owns takes no more memory
+/// than it has bytes, whatever its headers claim.
 ///
 /// # Errors
 /// [`MessageError::Newer`] for a newer wire version, else [`MessageError::Malformed`].
 pub fn decode<'a, M: Message + Deserialize<'a>>(bytes: &'a [u8]) -> Result<M, MessageError> {
     match version(bytes, M::ARRAY) {
         Some(got) if got > WIRE_VERSION => Err(MessageError::Newer { got }),
-        Some(_) => list::within(bytes.len(), || rmp_serde::from_slice(bytes))
-            .map_err(|error| MessageError::Malformed(error.to_string())),
+        Some(_) => owned::within(bytes.len(), || rmp_serde::from_slice(bytes))
+            .map_err(|error| MessageError::Malformed(clipped(&error))),
         None => Err(MessageError::Malformed("no wire version".into())),
     }
+}
+
+/// An error may quote the message: its beginning is enough.
+fn clipped(error: &rmp_serde::decode::Error) -> String {
+    struct Clip(String);
+
+    impl fmt::Write for Clip {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = text.floor_char_boundary(ERROR_TEXT - self.0.len());
+            self.0.push_str(&text[..room]);
+            Ok(())
+        }
+    }
+
+    let mut clip = Clip(String::with_capacity(ERROR_TEXT));
+    // A Clip takes every write.
+    let _ = write!(clip, "{error}");
+    clip.0
 }
 
 fn version(bytes: &[u8], array: bool) -> Option<u16> {
@@ -95,75 +119,5 @@ fn version(bytes: &[u8], array: bool) -> Option<u16> {
         [0xcc, byte, ..] => Some(u16::from(*byte)),
         [0xcd, high, low, ..] => Some(u16::from_be_bytes([*high, *low])),
         _ => None,
-    }
-}
-
-/// Lists in map messages: they take no more memory than their message can fill.
-pub(crate) mod list {
-    use std::cell::Cell;
-    use std::fmt;
-    use std::marker::PhantomData;
-
-    use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
-    use serde::{Serialize, Serializer};
-
-    /// Bytes an item takes in memory for each byte it takes in a message, at most: every field
-    /// takes a byte there and no more than eight here.
-    const SPREAD: usize = 8;
-
-    thread_local! {
-        /// Bytes that the lists of the message being decoded may still take; none outside a
-        /// message, where a list (of a seal's answer in the record) grows by what is there.
-        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-
-    /// Decodes a message of `bytes` bytes.
-    pub(super) fn within<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
-        LEFT.set(Some(bytes.saturating_mul(SPREAD)));
-        let decoded = decode();
-        LEFT.set(None);
-        decoded
-    }
-
-    pub(crate) fn serialize<T: Serialize, S: Serializer>(
-        list: &[T],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        list.serialize(serializer)
-    }
-
-    pub(crate) fn deserialize<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<T>, D::Error> {
-        struct Items<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Items<T> {
-            type Value = Vec<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
-                let mut list = Vec::new();
-                if let Some(left) = LEFT.get() {
-                    let claimed = seq.size_hint().unwrap_or(0);
-                    let left = claimed
-                        .checked_mul(size_of::<T>())
-                        .and_then(|bytes| left.checked_sub(bytes));
-                    if left.is_none() {
-                        return Err(A::Error::custom("a list larger than its message"));
-                    }
-                    LEFT.set(left);
-                    list.reserve_exact(claimed);
-                }
-                while let Some(item) = seq.next_element()? {
-                    list.push(item);
-                }
-                Ok(list)
-            }
-        }
-
-        deserializer.deserialize_seq(Items(PhantomData))
     }
 }

@@ -5,6 +5,9 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::address::Window;
+use crate::id::Tenant;
+
 /// A row of a column: plain data of `SIZE` bytes.
 pub trait Row: Sized {
     /// Bytes of one row.
@@ -37,6 +40,17 @@ impl<'a, R: Row> Column<'a, R> {
         valid.then_some(Self {
             bytes,
             row: PhantomData,
+        })
+    }
+
+    /// As [`Column::new`], with the error of a message that has no such column.
+    pub(crate) fn checked<E: serde::de::Error>(bytes: &'a [u8]) -> Result<Self, E> {
+        Self::new(bytes).ok_or_else(|| {
+            E::custom(format_args!(
+                "{} bytes are not whole, meaningful rows of {} bytes",
+                bytes.len(),
+                R::SIZE
+            ))
         })
     }
 
@@ -97,13 +111,14 @@ impl<R> Serialize for Column<'_, R> {
 impl<'de: 'a, 'a, R: Row> Deserialize<'de> for Column<'a, R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let bytes: &'a [u8] = serde_bytes::deserialize(deserializer)?;
-        Self::new(bytes).ok_or_else(|| {
-            serde::de::Error::custom(format_args!(
-                "{} bytes are not whole, meaningful rows of {} bytes",
-                bytes.len(),
-                R::SIZE
-            ))
-        })
+        Self::checked(bytes)
+    }
+}
+
+/// Appends little-endian fields to a row.
+pub(crate) fn put(out: &mut Vec<u8>, fields: &[u64]) {
+    for field in fields {
+        out.extend_from_slice(&field.to_le_bytes());
     }
 }
 
@@ -127,6 +142,15 @@ impl Fields<'_> {
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    pub(crate) fn tenant(&mut self) -> Option<Tenant> {
+        Tenant::from_padded(self.array()?)
+    }
+
+    pub(crate) fn window(&mut self) -> Option<Window> {
+        let (base, size) = (self.u64()?, self.u64()?);
+        Some(Window { base, size })
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {

@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::Window;
 use crate::chain::Chain;
-use crate::codec::{Message, list};
+use crate::codec::Message;
 use crate::error::Failure;
 use crate::id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation, InputNumber, LeaderId, OpNumber,
     SessionId, Tenant,
 };
+use crate::owned::{list, rows, text};
 use crate::settings::TenantSettings;
 
 /// Client to leader, a request: open a session. Who asks is read from the subject.
@@ -20,6 +21,7 @@ pub struct OpenRequest {
     /// Random; a request sent again with the same nonce opens one session only.
     pub nonce: u64,
     /// Name of the client's connection, for telling its death from its disconnect event.
+    #[serde(with = "text")]
     pub connection: String,
 }
 
@@ -101,9 +103,10 @@ pub struct Alive {
     /// Wire version.
     pub v: u16,
     /// Name of the client's connection.
+    #[serde(with = "text")]
     pub connection: String,
     /// The sessions.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub sessions: Vec<SessionId>,
 }
 
@@ -197,6 +200,7 @@ pub struct WorkerBeat {
     /// That epoch's leader.
     pub leader: LeaderId,
     /// What the device is, for people.
+    #[serde(with = "text")]
     pub device: String,
     /// Memory a tenant can be given, bytes.
     pub capacity: u64,
@@ -240,6 +244,7 @@ pub struct WorkerStatus {
     /// Its device.
     pub gpu: GpuId,
     /// What the device is, for people.
+    #[serde(with = "text")]
     pub device: String,
     /// Sessions it holds.
     pub sessions: u64,

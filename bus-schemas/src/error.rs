@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::owned::text;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal, $cuda:literal, $retry:literal;)*) => {
         /// A stable error code: the number on the wire, the text for people, and the CUDA driver
@@ -129,6 +131,7 @@ pub struct Failure {
     /// Whether the same request may succeed later.
     pub retryable: bool,
     /// What went wrong, where, and what to do.
+    #[serde(with = "text")]
     pub detail: String,
 }
 

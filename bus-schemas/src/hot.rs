@@ -1,18 +1,18 @@
-//! The hot four: batch, intent, order (grants), done. Arrays of a version, a few numbers and
-//! packed columns.
+//! Batch, intent and order (grants): with done the hot four. Arrays of a version, a few numbers
+//! and packed columns.
 
 use serde::{Deserialize, Serialize};
 
 use crate::address::Window;
-use crate::chain::{Chain, GrantKind};
-use crate::codec::{Message, list};
-use crate::column::{Column, Fields, Row};
-use crate::error::Failure;
+use crate::chain::GrantKind;
+use crate::codec::Message;
+use crate::column::{Column, Fields, Row, put};
 use crate::id::{
     Epoch, GlobalPosition, GpuPosition, InputNumber, KernelKey, LeaderId, OpNumber, SessionId,
     Tenant,
 };
 use crate::ops::{Op, OpError, Ops, mix};
+use crate::owned::rows;
 
 /// Client to worker: the ops `first .. first + count` of a session. Sent again until the worker's
 /// `received` covers it; an overlap with what was received is trimmed.
@@ -184,18 +184,8 @@ impl Row for Grant {
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[self.kind.number(), self.priority, 0, 0, 0, 0, 0, 0]);
-        for field in [
-            self.global,
-            self.session.0,
-            self.first,
-            self.last,
-            self.cost,
-            self.declared,
-            self.input,
-            self.epoch,
-        ] {
-            out.extend_from_slice(&field.to_le_bytes());
-        }
+        put(out, &[self.global, self.session.0, self.first, self.last]);
+        put(out, &[self.cost, self.declared, self.input, self.epoch]);
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -218,13 +208,14 @@ impl Row for Grant {
     }
 }
 
-/// What an open grant says of its session beside the grant's row.
+/// What an open grant says of its session beside the grant's row: a row of an order, 80 bytes,
+/// fields in this order, `priority` in the first of the last 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenGrant {
-    /// The session.
-    pub session: SessionId,
     /// Its tenant.
     pub tenant: Tenant,
+    /// The session.
+    pub session: SessionId,
     /// It is the tenant's how manyth session, from 1.
     pub ordinal: u64,
     /// Its addresses.
@@ -233,6 +224,29 @@ pub struct OpenGrant {
     pub quota: u64,
     /// The tenant's priority, 0 (highest) to 4.
     pub priority: u8,
+}
+
+impl Row for OpenGrant {
+    const SIZE: usize = 80;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.tenant.padded());
+        put(out, &[self.session.0, self.ordinal]);
+        put(out, &[self.window.base, self.window.size]);
+        put(out, &[self.quota, u64::from(self.priority)]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            tenant: fields.tenant()?,
+            session: SessionId(fields.u64()?),
+            ordinal: fields.u64()?,
+            window: fields.window()?,
+            quota: fields.u64()?,
+            priority: fields.u8().filter(|priority| *priority < 5)?,
+        })
+    }
 }
 
 /// Leader to worker: grants at consecutive gpu positions from `first`, and what the leader has.
@@ -256,128 +270,10 @@ pub struct Order<'a> {
     #[serde(borrow)]
     pub grants: Column<'a, Grant>,
     /// One entry for each open grant among them.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub opens: Vec<OpenGrant>,
 }
 
 impl Message for Order<'_> {
-    const ARRAY: bool = true;
-}
-
-/// How a position ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Outcome {
-    /// It ran (for open and close: it was carried out).
-    Ran,
-    /// Nothing ran; the ops are to be queued again from `first` on.
-    Void,
-    /// Nothing ran and never will: the session has failed or ended.
-    Gone,
-}
-
-impl Outcome {
-    const ALL: [Self; 3] = [Self::Ran, Self::Void, Self::Gone];
-}
-
-/// The end of one position: a row of a done message, 40 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DoneReport {
-    /// The position.
-    pub position: GpuPosition,
-    /// The session.
-    pub session: SessionId,
-    /// Measured device nanoseconds.
-    pub measured: u64,
-    /// The session's ops received without a gap when the position ended.
-    pub received: OpNumber,
-    /// How it ended.
-    pub outcome: Outcome,
-}
-
-impl Row for DoneReport {
-    const SIZE: usize = 40;
-
-    fn write(&self, out: &mut Vec<u8>) {
-        for field in [self.position, self.session.0, self.measured, self.received] {
-            out.extend_from_slice(&field.to_le_bytes());
-        }
-        out.extend_from_slice(&[self.outcome as u8, 0, 0, 0, 0, 0, 0, 0]);
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
-        Some(Self {
-            position: fields.u64()?,
-            session: SessionId(fields.u64()?),
-            measured: fields.u64()?,
-            received: fields.u64()?,
-            outcome: *Outcome::ALL.get(usize::from(fields.u8()?))?,
-        })
-    }
-}
-
-/// What a worker has of a session: a row of a done message, 16 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Received {
-    /// The session.
-    pub session: SessionId,
-    /// Ops received without a gap.
-    pub received: OpNumber,
-}
-
-impl Row for Received {
-    const SIZE: usize = 16;
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.session.0.to_le_bytes());
-        out.extend_from_slice(&self.received.to_le_bytes());
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
-        Some(Self {
-            session: SessionId(fields.u64()?),
-            received: fields.u64()?,
-        })
-    }
-}
-
-/// A session that can run no more: the leader answers with its close grant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionFault {
-    /// The session.
-    pub session: SessionId,
-    /// The op that failed, 0 where it was none.
-    pub op: OpNumber,
-    /// What went wrong.
-    pub failure: Failure,
-}
-
-/// Worker to leader: what was accepted and what is done. Reports are numbered 1, 2, 3 … for the
-/// life of the incarnation and sent again until an order's `reports` covers them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done<'a> {
-    /// Wire version.
-    pub v: u16,
-    /// The epoch the worker is sealed to.
-    pub epoch: Epoch,
-    /// Last gpu position accepted.
-    pub accepted: GpuPosition,
-    /// The chain there.
-    pub chain: Chain,
-    /// Number of the first report; with no reports, the next number there will be.
-    pub first: u64,
-    /// The reports.
-    #[serde(borrow)]
-    pub reports: Column<'a, DoneReport>,
-    /// Sessions whose `received` the leader asked for by granting only what is received.
-    #[serde(borrow)]
-    pub received: Column<'a, Received>,
-    /// Sessions that failed and are not closed yet; repeated until they are.
-    #[serde(with = "list")]
-    pub faults: Vec<SessionFault>,
-}
-
-impl Message for Done<'_> {
     const ARRAY: bool = true;
 }

@@ -3,7 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::column::{Fields, Row};
 
 /// Why a piece of text is not the identifier it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,7 +25,9 @@ pub type Epoch = u64;
 pub type OpNumber = u64;
 /// A position in one GPU's chain: 1, 2, 3 … without gaps; 0 is "none yet".
 pub type GpuPosition = u64;
-/// A position in the cluster's order.
+/// A position in the cluster's order, within an epoch: grants are ordered by (epoch, global
+/// position). A new leader goes on above the highest that the workers sealed so far have accepted; one
+/// sealed later may have accepted, from the old leader, what the new one has given away again.
 pub type GlobalPosition = u64;
 /// The number of a leader's input within its epoch: 1, 2, 3 … without gaps.
 pub type InputNumber = u64;
@@ -105,55 +110,118 @@ impl fmt::Debug for ModuleHash {
 /// A tenant's name: 1 to 32 of `a-z`, `0-9` and `-`, starting with a letter, so that it is one
 /// subject token and one KV key token. Cloning is cheap.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tenant(std::sync::Arc<str>);
+pub struct Tenant([u8; Self::LONGEST]);
 
 impl Tenant {
+    /// Bytes of the longest name. Shorter ones end in zeros.
+    pub(crate) const LONGEST: usize = 32;
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|byte| *byte == 0);
+        let name = &self.0[..end.unwrap_or(Self::LONGEST)];
+        std::str::from_utf8(name).expect("a name is ASCII")
+    }
+
+    /// The name as it lies in a row.
+    pub(crate) fn padded(&self) -> &[u8; Self::LONGEST] {
         &self.0
     }
+
+    /// A name from a row.
+    pub(crate) fn from_padded(padded: [u8; Self::LONGEST]) -> Option<Self> {
+        let end = padded.iter().position(|byte| *byte == 0);
+        let (name, rest) = padded.split_at(end.unwrap_or(Self::LONGEST));
+        let zeros = rest.iter().all(|byte| *byte == 0);
+        (zeros && is_name(name)).then_some(Self(padded))
+    }
+}
+
+fn is_name(text: &[u8]) -> bool {
+    let first = text.first().is_some_and(u8::is_ascii_lowercase);
+    let all = text
+        .iter()
+        .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
+    first && all && text.len() <= Tenant::LONGEST
 }
 
 impl FromStr for Tenant {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let letters = text
-            .bytes()
-            .all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-        let first = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
-        if letters && first && text.len() <= 32 {
-            Ok(Self(text.into()))
-        } else {
-            Err(IdError::NotTenant(text.chars().take(40).collect()))
+        if !is_name(text.as_bytes()) {
+            return Err(IdError::NotTenant(text.chars().take(40).collect()));
         }
+        let mut padded = [0; Self::LONGEST];
+        padded[..text.len()].copy_from_slice(text.as_bytes());
+        Ok(Self(padded))
     }
 }
 
 impl fmt::Display for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Debug for Tenant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tenant({})", self.0)
+        write!(f, "Tenant({self})")
     }
 }
 
 impl Serialize for Tenant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.as_str())
     }
 }
 
 impl<'de> Deserialize<'de> for Tenant {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Owned where the format cannot lend (TOML), borrowed from a message.
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+        struct Name;
+
+        impl Visitor<'_> for Name {
+            type Value = Tenant;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a tenant's name")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Tenant, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_str(Name)
+    }
+}
+
+/// One session.
+impl Row for SessionId {
+    const SIZE: usize = 8;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Fields(bytes).u64().map(Self)
+    }
+}
+
+/// A tenant and the highest ordinal it was given.
+impl Row for (Tenant, u64) {
+    const SIZE: usize = 40;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.padded());
+        out.extend_from_slice(&self.1.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some((fields.tenant()?, fields.u64()?))
     }
 }
 

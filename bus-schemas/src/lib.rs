@@ -14,11 +14,13 @@ mod codec;
 mod column;
 mod control;
 mod data;
+mod done;
 mod error;
 mod hot;
 mod id;
 pub mod limits;
 mod ops;
+mod owned;
 mod seal;
 mod settings;
 pub mod subject;
@@ -32,11 +34,9 @@ pub use control::{
     OpenRequest, Opened, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat, WorkerStatus,
 };
 pub use data::{ClientState, DataChunk, DeviceResult, ResultKind, Staged, WorkerAck};
+pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault};
 pub use error::{Code, Failure};
-pub use hot::{
-    Batch, CostClass, CostRun, Done, DoneReport, Grant, Intent, OpenGrant, Order, Outcome,
-    Received, SessionFault,
-};
+pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};
 pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
     LeaderId, ModuleHash, OpNumber, SessionId, Tenant,

@@ -4,11 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::Window;
 use crate::chain::Chain;
-use crate::codec::{Message, list};
-use crate::hot::{Grant, SessionFault};
+use crate::codec::Message;
+use crate::column::{Fields, Row, put};
+use crate::done::SessionFault;
+use crate::hot::Grant;
 use crate::id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, InputNumber, LeaderId, OpNumber, SessionId, Tenant,
 };
+use crate::owned::{list, rows};
 
 /// Leader to worker, a request: obey this epoch from now on. Atomic and idempotent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,13 +28,14 @@ impl Message for Seal {
     const ARRAY: bool = false;
 }
 
-/// A session as its worker knows it when sealed.
+/// A session as its worker knows it when sealed: a row of a seal's answer, 96 bytes, fields in this
+/// order, `closing` as a number of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedSession {
-    /// The session.
-    pub session: SessionId,
     /// Its tenant.
     pub tenant: Tenant,
+    /// The session.
+    pub session: SessionId,
     /// It is the tenant's how manyth session, from 1.
     pub ordinal: u64,
     /// Its addresses.
@@ -47,13 +51,56 @@ pub struct SealedSession {
     pub closing: bool,
 }
 
-/// A grant with its position.
+impl Row for SealedSession {
+    const SIZE: usize = 96;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.tenant.padded());
+        put(out, &[self.session.0, self.ordinal]);
+        put(out, &[self.window.base, self.window.size]);
+        put(out, &[self.accepted, self.done, self.received]);
+        put(out, &[u64::from(self.closing)]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            tenant: fields.tenant()?,
+            session: SessionId(fields.u64()?),
+            ordinal: fields.u64()?,
+            window: fields.window()?,
+            accepted: fields.u64()?,
+            done: fields.u64()?,
+            received: fields.u64()?,
+            closing: fields.u64()? != 0,
+        })
+    }
+}
+
+/// A grant with its position: a row of a seal's answer, 80 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedGrant {
     /// The gpu position.
     pub position: GpuPosition,
     /// The grant.
     pub grant: Grant,
+}
+
+impl Row for SealedGrant {
+    const SIZE: usize = 8 + Grant::SIZE;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.position]);
+        self.grant.write(out);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (position, grant) = bytes.split_first_chunk()?;
+        Some(Self {
+            position: u64::from_le_bytes(*position),
+            grant: Grant::read(grant)?,
+        })
+    }
 }
 
 /// What a sealed worker has: the new leader's order starts from it.
@@ -78,20 +125,20 @@ pub struct SealAnswer {
     /// The last report made so far: the new leader hears those after `reports`.
     pub reports: u64,
     /// The sessions that are not closed.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub sessions: Vec<SealedSession>,
     /// Accepted grants that are not done, in position order; they run first.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub outstanding: Vec<SealedGrant>,
     /// The epoch whose leader the `tail` was accepted from.
     pub tail_epoch: Epoch,
     /// The input of that epoch recorded through, as the worker knows.
     pub tail_recorded: InputNumber,
     /// Accepted grants whose inputs the worker does not know to be recorded, in position order.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub tail: Vec<SealedGrant>,
     /// The highest ordinal of each tenant ever opened here.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub ordinals: Vec<(Tenant, u64)>,
     /// Sessions that failed and are not closed yet.
     #[serde(with = "list")]
@@ -119,7 +166,7 @@ pub struct SealReply {
     /// Wire version.
     pub v: u16,
     /// The answer, where the seal was accepted.
-    pub sealed: Option<Box<SealAnswer>>,
+    pub sealed: Option<SealAnswer>,
     /// The refusal, where it was not.
     pub refused: Option<Refusal>,
 }

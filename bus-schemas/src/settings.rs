@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{Message, list};
+use crate::codec::Message;
+use crate::column::{Fields, Row, put};
 use crate::id::{Incarnation, KernelKey, SessionId, Tenant};
+use crate::owned::rows;
 
 /// A tenant as administrators set it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,7 +62,7 @@ impl Default for ClusterSettings {
     }
 }
 
-/// Totals of one kernel key since the incarnation began.
+/// Totals of one kernel key since the incarnation began: a row of a measured message, 24 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeasuredKernel {
     /// The key.
@@ -71,13 +73,30 @@ pub struct MeasuredKernel {
     pub total_ns: u64,
 }
 
+impl Row for MeasuredKernel {
+    const SIZE: usize = 24;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.key.0, self.count, self.total_ns]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            key: KernelKey(fields.u64()?),
+            count: fields.u64()?,
+            total_ns: fields.u64()?,
+        })
+    }
+}
+
 /// Worker to leader: measured times for the next profile version. Only keys that changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
     /// Wire version.
     pub v: u16,
     /// The kernels.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub kernels: Vec<MeasuredKernel>,
 }
 
@@ -85,7 +104,8 @@ impl Message for Measured {
     const ARRAY: bool = false;
 }
 
-/// One session's use of a device since the incarnation began.
+/// One session's use of a device since the incarnation began: a row of a usage message, 80 bytes,
+/// fields in this order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageRow {
     /// The tenant.
@@ -102,6 +122,29 @@ pub struct UsageRow {
     pub byte_ms: u64,
     /// Bytes resident now.
     pub resident: u64,
+}
+
+impl Row for UsageRow {
+    const SIZE: usize = 80;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.tenant.padded());
+        put(out, &[self.session.0, self.launches, self.sm_ns]);
+        put(out, &[self.device_ns, self.byte_ms, self.resident]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            tenant: fields.tenant()?,
+            session: SessionId(fields.u64()?),
+            launches: fields.u64()?,
+            sm_ns: fields.u64()?,
+            device_ns: fields.u64()?,
+            byte_ms: fields.u64()?,
+            resident: fields.u64()?,
+        })
+    }
 }
 
 /// Worker to everyone in the cluster: metering, absolute totals since the incarnation began.
@@ -122,7 +165,7 @@ pub struct Usage {
     /// SM-nanoseconds of all sessions, closed ones too.
     pub sm_ns: u64,
     /// One row a session, closed ones too.
-    #[serde(with = "list")]
+    #[serde(with = "rows")]
     pub sessions: Vec<UsageRow>,
 }
 

@@ -1,4 +1,4 @@
-//! Decoding bytes from anywhere: it never panics, and never allocates much more than there is.
+//! Decoding bytes from anywhere: it never panics, and never allocates more than there is.
 #![expect(unsafe_code, reason = "a global allocator that counts")]
 
 mod sample;
@@ -43,19 +43,18 @@ fn peak<T>(decode: impl FnOnce() -> T) -> (T, usize) {
     (result, PEAK.get() - before)
 }
 
-/// Decodes as every message; the most that any took, and its name.
-fn take_all(bytes: &[u8]) -> (usize, &'static str) {
-    let mut most = (0, "");
+/// Decodes as every message; the most that any took, and its name: of those that decoded, and of
+/// those that did not.
+fn take_all(bytes: &[u8]) -> [(usize, &'static str); 2] {
+    let mut most = [(0, ""); 2];
     macro_rules! take {
         ($name:ident, $type:ty, $value:expr) => {{
-            let (_, bytes) = peak(|| {
-                let decoded = decode::<$type>(bytes);
-                if let Ok(decoded) = &decoded {
-                    take_apart(decoded);
-                }
-                decoded
-            });
-            most = most.max((bytes, stringify!($name)));
+            let (decoded, took) = peak(|| decode::<$type>(bytes));
+            if let Ok(decoded) = &decoded {
+                take_apart(decoded);
+            }
+            let most = &mut most[usize::from(decoded.is_err())];
+            *most = (*most).max((took, stringify!($name)));
         }};
     }
     for_every_message!(take);
@@ -122,6 +121,7 @@ impl TakeApart for Done<'_> {
     fn take_apart(&self) {
         self.reports.iter().for_each(drop);
         self.received.iter().for_each(drop);
+        self.session_faults().for_each(drop);
     }
 }
 
@@ -142,18 +142,21 @@ fn samples() -> Vec<Vec<u8>> {
     all
 }
 
-/// Lists take 8 bytes for each of the message at most, names and details a little beside.
-fn bound(bytes: &[u8]) -> usize {
-    16 * bytes.len() + 1024
-}
+/// What an error takes beside: its text, which may quote the message, and its copy of at most 200
+/// bytes.
+const ERROR: usize = 1024;
 
+/// A message takes no more memory than it has bytes, and neither does what is refused, its error
+/// aside.
 fn check(bytes: &[u8]) -> Result<(), TestCaseError> {
-    let (most, name) = take_all(bytes);
-    prop_assert!(
-        most <= bound(bytes),
-        "{} bytes took {most} as {name}: {bytes:02x?}",
-        bytes.len()
-    );
+    let [decoded, refused] = take_all(bytes);
+    for ((most, name), bound) in [(decoded, bytes.len()), (refused, bytes.len() + ERROR)] {
+        prop_assert!(
+            most <= bound,
+            "{} bytes took {most} as {name}: {bytes:02x?}",
+            bytes.len()
+        );
+    }
     Ok(())
 }
 
@@ -223,16 +226,74 @@ fn hot_messages_allocate_nothing() {
     assert_eq!(took, 0);
 }
 
+/// A message of many items of the smallest size there is.
+fn full(message: impl FnOnce() -> Vec<u8>) {
+    let bytes = message();
+    check(&bytes).unwrap_or_else(|error| panic!("{error}"));
+}
+
 #[test]
-fn the_densest_lists_stay_within_the_bound() {
-    // Ids of one byte each, the smallest there are.
-    let alive = Alive {
-        v: WIRE_VERSION,
-        connection: String::new(),
-        sessions: vec![SessionId(1); 100_000],
-    };
-    let bytes = encode(&alive);
-    let (most, name) = take_all(&bytes);
-    assert!(most <= bound(&bytes), "{most} of {} as {name}", bytes.len());
-    assert_eq!(decode::<Alive>(&bytes), Ok(alive));
+fn messages_full_of_small_items_are_decoded_within_their_size() {
+    const MANY: usize = 1_000;
+    full(|| {
+        encode(&Alive {
+            sessions: vec![SessionId(1); MANY],
+            ..sample::alive()
+        })
+    });
+    full(|| {
+        let mut status = sample::status();
+        status.workers = vec![status.workers[0].clone(); MANY];
+        status.tenants = vec![status.tenants[0].clone(); MANY];
+        let bytes = encode(&status);
+        assert_eq!(decode::<Status>(&bytes), Ok(status));
+        bytes
+    });
+    full(|| {
+        let mut reply = sample::seal_reply();
+        let answer = reply.sealed.as_mut().unwrap();
+        answer.sessions = vec![answer.sessions[0].clone(); MANY];
+        answer.ordinals = vec![answer.ordinals[0].clone(); MANY];
+        let fault = SessionFault {
+            session: SessionId(0),
+            op: 0,
+            failure: Failure::new(Code::Unknown, ""),
+        };
+        answer.faults = vec![fault; MANY];
+        let bytes = encode(&reply);
+        assert_eq!(decode::<SealReply>(&bytes), Ok(reply));
+        bytes
+    });
+    full(|| {
+        let mut usage = sample::usage();
+        let tenant = "a".parse().unwrap();
+        usage.sessions = vec![
+            UsageRow {
+                tenant,
+                session: SessionId(0),
+                launches: 0,
+                sm_ns: 0,
+                device_ns: 0,
+                byte_ms: 0,
+                resident: 0,
+            };
+            MANY
+        ];
+        let bytes = encode(&usage);
+        assert_eq!(decode::<Usage>(&bytes), Ok(usage));
+        bytes
+    });
+}
+
+#[test]
+fn lists_in_a_form_that_nobody_writes_are_refused_before_they_take_memory() {
+    // {v: 1, ..., tenants: [..]} of 100,000 empty arrays.
+    let mut bytes = b"\x82\xa1v\x01\xa7tenants\xdd\x00\x01\x86\xa0".to_vec();
+    bytes.extend([0x90; 100_000]);
+    let (status, took) = peak(|| decode::<Status>(&bytes));
+    assert!(
+        matches!(status, Err(MessageError::Malformed(_))),
+        "{status:?}"
+    );
+    assert!(took <= ERROR, "{took}");
 }

@@ -64,7 +64,7 @@ async fn a_worker_told_to_stop_finishes_what_it_was_granted() {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let (replayed, evidence) = scene.stage.collect(&[]).expect("the record replays");
+    let (replayed, evidence) = scene.stage.collect(&[]).await.expect("the record replays");
     // Every position it accepted has ended, as the record has it.
     assert_eq!(replayed.positions, evidence.started.len() as u64);
     let verdict = evidence.verify();

@@ -199,8 +199,7 @@ impl Scene {
         if let Err(error) = self.stage.cluster.drain() {
             self.panic(&format!("{error:#}"));
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let (replayed, mut evidence) = match self.stage.collect(&[]) {
+        let (replayed, mut evidence) = match self.stage.collect(&[]).await {
             Ok(collected) => collected,
             Err(error) => self.panic(&format!("{error:#}")),
         };
@@ -215,7 +214,10 @@ impl Scene {
         }
         let digest = self.stage.observer.see(|seen| seen.digest()).to_string();
         if digest != replayed.digest {
-            self.panic(&format!("workers have {digest}, the replay {replayed:?}"));
+            let tails = self.stage.observer.see(|seen| format!("{:?}", seen.tails));
+            self.panic(&format!(
+                "workers have {digest} of {tails}, the replay {replayed:?}"
+            ));
         }
         heard
     }

@@ -23,7 +23,10 @@ macro_rules! for_every_message {
         $call!(
             done,
             Done<'_>,
-            $crate::sample::done(&mut [Vec::new(), Vec::new()])
+            $crate::sample::done(
+                &mut [Vec::new(), Vec::new(), Vec::new()],
+                &mut String::new()
+            )
         );
         $call!(hold, Hold, $crate::sample::hold());
         $call!(intent, Intent<'_>, $crate::sample::intent(&mut Vec::new()));
@@ -452,8 +455,8 @@ pub(crate) fn order(rows: &mut Vec<u8>) -> Order<'_> {
     }
 }
 
-pub(crate) fn done(rows: &mut [Vec<u8>; 2]) -> Done<'_> {
-    let [reports, received] = rows;
+pub(crate) fn done<'a>(rows: &'a mut [Vec<u8>; 3], details: &'a mut String) -> Done<'a> {
+    let [reports, received, faults] = rows;
     let report = DoneReport {
         position: 6,
         session: SESSION,
@@ -473,7 +476,8 @@ pub(crate) fn done(rows: &mut [Vec<u8>; 2]) -> Done<'_> {
         first: 6,
         reports: Column::pack(&[report], reports),
         received: Column::pack(&[have], received),
-        faults: vec![fault()],
+        faults: Column::pack(&[FaultRow::of(&fault(), details)], faults),
+        details,
     }
 }
 
@@ -512,7 +516,7 @@ pub(crate) fn seal_reply() -> SealReply {
     };
     SealReply {
         v: V,
-        sealed: Some(Box::new(answer)),
+        sealed: Some(answer),
         refused: None,
     }
 }

@@ -124,9 +124,7 @@ impl<'a> Demo<'a> {
             .says("workers drain, a fresh process replays the record");
         let devices = self.devices().await?;
         self.stage.cluster.drain()?;
-        // The workers' last words are on their way through the broker.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let (replayed, evidence) = self.stage.collect(&self.kills)?;
+        let (replayed, evidence) = self.stage.collect(&self.kills).await?;
         if let Some(dir) = &self.args.evidence {
             evidence.write(dir)?;
         }

@@ -1,10 +1,12 @@
 //! A cluster with tenants at work on it, and all the evidence afterwards: what the demo and the
 //! end-to-end tests stand on.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use bus_schemas::Incarnation;
 
 use super::observer::Observer;
 use super::plan::TenantPlan;
@@ -13,6 +15,9 @@ use super::{Replayed, Used};
 use crate::admin::Administrator;
 use crate::evidence::{Evidence, Kill, read_lines};
 use crate::local::{LocalCluster, LocalOptions};
+
+/// How long the workers' last words may take to be heard.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// A cluster with tenants.
 pub struct Stage {
@@ -144,10 +149,11 @@ impl Stage {
     }
 
     /// Replays the record in a fresh process and gathers all evidence; `kills` are the caller's.
+    /// Afterwards the observer has heard the last words of every worker that has left.
     ///
     /// # Errors
     /// When the replay fails or a log is missing.
-    pub fn collect(&self, kills: &[Kill]) -> Result<(Replayed, Evidence)> {
+    pub async fn collect(&self, kills: &[Kill]) -> Result<(Replayed, Evidence)> {
         let dir = &self.cluster.options().state_dir;
         let order = dir.join("order.jsonl");
         let arguments = ["--json".to_owned(), format!("--order={}", order.display())];
@@ -172,6 +178,32 @@ impl Stage {
             evidence.started.append(&mut read_lines(&log)?);
         }
         evidence.sort();
+        self.hear_out(&evidence).await;
         Ok((replayed, evidence))
+    }
+
+    /// Waits until every position that ended was heard of: what the workers said last may still be
+    /// on its way through the broker, or not looked at yet. What never comes shows as another
+    /// digest than the replay's.
+    async fn hear_out(&self, evidence: &Evidence) {
+        let ended: BTreeMap<&str, u64> = evidence
+            .started
+            .iter()
+            .map(|line| (&*line.incarnation, line.position))
+            .collect();
+        let asked = Instant::now();
+        while asked.elapsed() < LAST_WORDS {
+            let heard = self.observer.see(|seen| {
+                ended.iter().all(|(incarnation, position)| {
+                    let worker = incarnation.parse().ok();
+                    let tail = worker.and_then(|worker: Incarnation| seen.tails.get(&worker));
+                    tail.is_some_and(|(accepted, _)| accepted >= position)
+                })
+            });
+            if heard {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 }

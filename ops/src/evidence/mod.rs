@@ -79,7 +79,7 @@ pub struct Ordered {
     pub incarnation: String,
     /// The gpu position.
     pub position: u64,
-    /// The position in the cluster's order.
+    /// The position in the cluster's order, within the epoch.
     pub global: u64,
     /// The epoch that granted it.
     pub epoch: u64,
@@ -161,7 +161,7 @@ impl Evidence {
     pub fn sort(&mut self) {
         self.submitted.sort_by(|a, b| a.key().cmp(&b.key()));
         self.started.sort_by(|a, b| a.key().cmp(&b.key()));
-        self.order.sort_by_key(|line| line.global);
+        self.order.sort_by_key(|line| (line.epoch, line.global));
     }
 }
 

@@ -146,19 +146,20 @@ impl Evidence {
             started.insert((&line.incarnation, line.position), line);
         }
         verdict.positions = started.len() as u64;
-        let (mut last, mut global) = (BTreeMap::new(), 0);
+        let (mut last, mut before) = (BTreeMap::new(), (0, 0));
         for line in &self.order {
-            let before = last
+            let from = last
                 .insert(line.incarnation.as_str(), line.position)
                 .unwrap_or(0);
-            if line.position != before + 1 || line.global <= global {
+            let here = (line.epoch, line.global);
+            if line.position != from + 1 || here <= before {
                 verdict.disagree(format!(
-                    "order.jsonl: worker {} goes from position {before} to {}, the order from \
-                     global position {global} to {}",
-                    line.incarnation, line.position, line.global
+                    "order.jsonl: worker {} goes from position {from} to {}, the order from \
+                     (epoch, global position) {before:?} to {here:?}",
+                    line.incarnation, line.position
                 ));
             }
-            global = line.global;
+            before = here;
             match started.remove(&(line.incarnation.as_str(), line.position)) {
                 Some(there) if same(there, line) => {}
                 Some(there) => verdict.disagree(format!("started {there:?}, ordered {line:?}")),

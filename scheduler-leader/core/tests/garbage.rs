@@ -117,7 +117,8 @@ proptest! {
             first,
             reports: Column::pack(&reports, &mut packed),
             received: Column::pack(&[], &mut none),
-            faults: Vec::new(),
+            faults: Column::default(),
+            details: "",
         };
         for round in 3..6 {
             node.message(round * MS, &subjects.done(worker), None, &encode(&done), &mut actions);

@@ -150,7 +150,7 @@ impl Sequencer {
                 }
                 SealReply {
                     v: WIRE_VERSION,
-                    sealed: Some(Box::new(self.seal_answer(tail))),
+                    sealed: Some(self.seal_answer(tail)),
                     refused: None,
                 }
             }

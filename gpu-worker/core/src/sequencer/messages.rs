@@ -1,8 +1,8 @@
 //! What the sequencer says to leaders and clients, and how it is encoded.
 
 use bus_schemas::{
-    Chain, Column, Done, DoneReport, Epoch, Failure, GpuPosition, LeaderId, OpNumber, Received,
-    SessionFault, SessionId, Staged, Tenant, WIRE_VERSION, WorkerAck, encode_into,
+    Chain, Column, Done, DoneReport, Epoch, Failure, FaultRow, GpuPosition, LeaderId, OpNumber,
+    Received, SessionFault, SessionId, Staged, Tenant, WIRE_VERSION, WorkerAck, encode_into,
 };
 
 /// The content of a [`Done`].
@@ -28,6 +28,12 @@ impl DoneMessage {
     /// The message, encoded behind what `out` holds.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
         let (mut reports, mut received) = (Vec::new(), Vec::new());
+        let (mut faults, mut details) = (Vec::new(), String::new());
+        let rows: Vec<_> = self
+            .faults
+            .iter()
+            .map(|fault| FaultRow::of(fault, &mut details))
+            .collect();
         let message = Done {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -36,7 +42,8 @@ impl DoneMessage {
             first: self.first,
             reports: Column::pack(&self.reports, &mut reports),
             received: Column::pack(&self.received, &mut received),
-            faults: self.faults.clone(),
+            faults: Column::pack(&rows, &mut faults),
+            details: &details,
         };
         encode_into(&message, out);
     }

@@ -175,7 +175,7 @@ impl Reign {
             );
         }
         self.received(worker, &done, cx);
-        self.faults(worker, done.faults, cx);
+        self.faults(worker, &done, cx);
         None
     }
 
@@ -193,13 +193,8 @@ impl Reign {
         }
     }
 
-    fn faults(
-        &mut self,
-        worker: Incarnation,
-        faults: Vec<bus_schemas::SessionFault>,
-        cx: &mut Context<'_>,
-    ) {
-        for fault in faults {
+    fn faults(&mut self, worker: Incarnation, done: &Done<'_>, cx: &mut Context<'_>) {
+        for fault in done.session_faults() {
             let session = self.order.session(fault.session);
             if session.is_some_and(|session| session.incarnation == worker && !session.closing) {
                 let (session, op, code) = (fault.session, fault.op, fault.failure.code);

@@ -242,7 +242,7 @@ impl Reign {
         self.feed(
             Input::WorkerSealed {
                 incarnation: worker,
-                answer,
+                answer: Box::new(answer),
             },
             cx,
         );

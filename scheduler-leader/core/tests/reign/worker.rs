@@ -58,7 +58,7 @@ impl Worker {
         };
         encode(&SealReply {
             v: WIRE_VERSION,
-            sealed: Some(Box::new(answer)),
+            sealed: Some(answer),
             refused: None,
         })
     }
@@ -180,7 +180,8 @@ impl Worker {
             first: self.acknowledged + 1,
             reports: Column::pack(unacknowledged, &mut reports),
             received: Column::pack(&rows, &mut received),
-            faults: Vec::new(),
+            faults: Column::default(),
+            details: "",
         })
     }
 
