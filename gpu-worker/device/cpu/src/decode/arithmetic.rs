@@ -135,7 +135,7 @@ impl<'a> Body<'_, 'a> {
         let mode = mode(parts);
         let nan = parts.take("NaN");
         let relu = parts.take("relu");
-        parts.take("xorsign");
+        let xorsign = parts.take("xorsign") && parts.take("abs");
         let ty = self.ty(parts)?;
         if ty.is_float() {
             let op = match parts.head {
@@ -146,6 +146,10 @@ impl<'a> Body<'_, 'a> {
                     Op::Float2(Float2::DivApprox, ty, mode)
                 }
                 "div" => Op::Float2(Float2::Div, ty, mode),
+                "min" if nan && xorsign => Op::Float2(Float2::MinNanXor, ty, mode),
+                "max" if nan && xorsign => Op::Float2(Float2::MaxNanXor, ty, mode),
+                "min" if xorsign => Op::Float2(Float2::MinXor, ty, mode),
+                "max" if xorsign => Op::Float2(Float2::MaxXor, ty, mode),
                 "min" if nan => Op::Float2(Float2::MinNan, ty, mode),
                 "max" if nan => Op::Float2(Float2::MaxNan, ty, mode),
                 "min" => Op::Float2(Float2::Min, ty, mode),

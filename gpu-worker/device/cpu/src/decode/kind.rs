@@ -129,6 +129,11 @@ pub(crate) enum Float2 {
     Max,
     MinNan,
     MaxNan,
+    /// `.xorsign.abs`: of sizes, with the sign of the product.
+    MinXor,
+    MaxXor,
+    MinNanXor,
+    MaxNanXor,
     Copysign,
 }
 

@@ -6,8 +6,8 @@
 )]
 
 use super::memory::addresses;
-use super::narrow::widen;
 use super::soft;
+use super::soft::widen;
 use crate::decode::form::{Atomic, Inst, Op, Round};
 use crate::engine::context::Context;
 use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, pick, source, store};

@@ -8,7 +8,6 @@
 
 use super::float::flush;
 use super::narrow::widen;
-use super::soft;
 use crate::decode::form::{Compare, Inst, Logic, Op, Slot, Test};
 use crate::engine::context::Context;
 use crate::lanes::{FULL, Handler, Isa, Kernel, LANES, Lane, Row, mask_of, pick, source, store};
@@ -55,16 +54,16 @@ impl Ordered for f64 {
     }
 }
 
-/// A 16-bit float, as the f32 it stands for.
+/// A 16-bit float, as the f32 it stands for: the lower or the upper half of a register.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
-struct Half<const BF16: bool>(f32);
+struct Half<const BF16: bool, const UPPER: bool>(f32);
 
-impl<const BF16: bool> Lane for Half<BF16> {
+impl<const BF16: bool, const UPPER: bool> Lane for Half<BF16, UPPER> {
     type Bits = u32;
     #[inline(always)]
     fn of(bits: u32) -> Self {
-        let format = if BF16 { soft::BF16 } else { soft::F16 };
-        Self(widen(format, bits & 0xffff) as f32)
+        let shift = if UPPER { 16 } else { 0 };
+        Self(widen::<BF16>(bits >> shift & 0xffff))
     }
     #[inline(always)]
     fn bits(self) -> u32 {
@@ -72,14 +71,16 @@ impl<const BF16: bool> Lane for Half<BF16> {
     }
 }
 
-impl<const BF16: bool> Ordered for Half<BF16> {
+impl<const BF16: bool, const UPPER: bool> Ordered for Half<BF16, UPPER> {
     #[inline(always)]
     fn nan(self) -> bool {
         self.0.is_nan()
     }
     #[inline(always)]
-    fn enter(self, _: bool) -> Self {
-        self
+    fn enter(self, ftz: bool) -> Self {
+        // 2^-14 is the least normal f16.
+        let small = ftz && !BF16 && self.0.abs() < f32::from_bits(0x3880_0000);
+        if small { Self(0.0) } else { self }
     }
 }
 
@@ -156,6 +157,62 @@ impl<T: Ordered> Kernel for Setp<T> {
             if inst.imm != 0 {
                 cx.set_pred(inst.slots[1], mask, joined(!held, with, other));
             }
+        }
+        true
+    }
+}
+
+/// `setp` on pairs: the lower halves' comparison and the upper halves'.
+struct SetpPair<const BF16: bool>;
+
+impl<const BF16: bool> Kernel for SetpPair<BF16> {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::Setp(how, _, ftz, with) = inst.op else {
+            return true;
+        };
+        let [p, q, a, b, c, _] = inst.slots;
+        // SAFETY: the caller vouches for the slots.
+        unsafe {
+            let low = compared::<Half<BF16, false>, SIMD>(cx, how, ftz, [a, b]);
+            let high = compared::<Half<BF16, true>, SIMD>(cx, how, ftz, [a, b]);
+            let other = if with.is_some() { cx.pred(c) } else { 0 };
+            cx.set_pred(p, mask, joined(low, with, other));
+            if inst.imm != 0 {
+                cx.set_pred(q, mask, joined(high, with, other));
+            }
+        }
+        true
+    }
+}
+
+/// `set` on pairs: all ones or zero in each half, or 1.0 or 0.0.
+struct SetPair<const BF16: bool>;
+
+impl<const BF16: bool> Kernel for SetPair<BF16> {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::Set(how, to, _, ftz, with) = inst.op else {
+            return true;
+        };
+        let [d, a, b, c, ..] = inst.slots;
+        let one = match to {
+            Scalar::F16x2 => 0x3c00_u32,
+            Scalar::Bf16x2 => 0x3f80,
+            _ => 0xffff,
+        };
+        // SAFETY: the caller vouches for the slots.
+        unsafe {
+            let low = compared::<Half<BF16, false>, SIMD>(cx, how, ftz, [a, b]);
+            let high = compared::<Half<BF16, true>, SIMD>(cx, how, ftz, [a, b]);
+            let other = if with.is_some() { cx.pred(c) } else { 0 };
+            let [low, high] = [low, high].map(|held| joined(held, with, other));
+            let mut out = [0; LANES];
+            for lane in 0..LANES {
+                let pick = |held: u32| if held >> lane & 1 != 0 { one } else { 0 };
+                out[lane] = pick(low) | pick(high) << 16;
+            }
+            store(cx, d, mask, &out);
         }
         true
     }
@@ -243,7 +300,8 @@ macro_rules! property {
                             Test::Infinite => x.is_infinite(),
                             Test::Number => !x.is_nan(),
                             Test::NotANumber => x.is_nan(),
-                            Test::Normal => x.is_normal(),
+                            // Zeros count as normal.
+                            Test::Normal => x.is_normal() || x == 0.0,
                             Test::Subnormal => x.is_subnormal(),
                         };
                         held |= u32::from(is) << lane;
@@ -268,8 +326,8 @@ macro_rules! by_order {
             Scalar::S64 => pick::<$kernel<i64>>($isa),
             Scalar::F32 => pick::<$kernel<f32>>($isa),
             Scalar::F64 => pick::<$kernel<f64>>($isa),
-            Scalar::F16 => pick::<$kernel<Half<false>>>($isa),
-            Scalar::Bf16 => pick::<$kernel<Half<true>>>($isa),
+            Scalar::F16 => pick::<$kernel<Half<false, false>>>($isa),
+            Scalar::Bf16 => pick::<$kernel<Half<true, false>>>($isa),
             _ => return None,
         }
     };
@@ -277,6 +335,10 @@ macro_rules! by_order {
 
 pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     Some(match op {
+        Op::Setp(_, Scalar::F16x2, ..) => pick::<SetpPair<false>>(isa),
+        Op::Setp(_, Scalar::Bf16x2, ..) => pick::<SetpPair<true>>(isa),
+        Op::Set(_, _, Scalar::F16x2, ..) => pick::<SetPair<false>>(isa),
+        Op::Set(_, _, Scalar::Bf16x2, ..) => pick::<SetPair<true>>(isa),
         Op::Setp(_, ty, ..) => by_order!(ty, isa, Setp),
         Op::Set(_, _, ty, ..) => by_order!(ty, isa, Set),
         Op::Slct(true, ..) => pick::<Slct<u64>>(isa),

@@ -8,6 +8,7 @@
     reason = "assembly around MXCSR, lane loops over raw register files"
 )]
 
+use super::double::payload;
 use super::float::{finish32, flush};
 use super::soft;
 use crate::decode::form::{Float1, Float2, Inst, Mode, Op, Round, Slot};
@@ -252,6 +253,10 @@ impl Kernel for Double {
                     let [a, b, c] = rows.map(|row| row[lane]);
                     out[lane] = soft_one(soft::F64, kind, a, b, c, mode.round);
                 }
+            }
+            for lane in 0..LANES {
+                let number = f64::from_bits(out[lane]);
+                out[lane] = payload(number, rows.map(|row| f64::from_bits(row[lane])));
             }
             store(cx, inst.slots[0], mask, &out);
         }

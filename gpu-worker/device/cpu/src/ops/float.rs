@@ -1,6 +1,6 @@
-//! Arithmetic of f32 and f64, to nearest; other roundings are in `directed`.
+//! Arithmetic of f32, to nearest; other roundings are in `directed`, f64 in `double`.
 
-use super::{directed, math};
+use super::{directed, double, math};
 use crate::decode::form::{Float1, Float2, Mode, Op, Round};
 use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
 use ptx::Scalar;
@@ -76,7 +76,7 @@ impl<O: Op3<A = f32, B = f32, C = f32, R = f32>, const FTZ: bool, const SAT: boo
 
 /// min and max as PTX has them: -0 below +0, the number rather than the NaN.
 macro_rules! extremes {
-    ($($ty:ident $least:ident $most:ident $least_nan:ident $most_nan:ident;)*) => {$(
+    ($($ty:ident $least:ident $most:ident;)*) => {$(
         #[inline(always)]
         pub(super) fn $least(a: $ty, b: $ty) -> $ty {
             let tie = $ty::from_bits(a.to_bits() | b.to_bits());
@@ -89,20 +89,30 @@ macro_rules! extremes {
             let more = if a == b { tie } else if a > b { a } else { b };
             if a.is_nan() { b } else if b.is_nan() { a } else { more }
         }
-        #[inline(always)]
-        pub(super) fn $least_nan(a: $ty, b: $ty) -> $ty {
-            if a.is_nan() || b.is_nan() { $ty::NAN } else { $least(a, b) }
-        }
-        #[inline(always)]
-        pub(super) fn $most_nan(a: $ty, b: $ty) -> $ty {
-            if a.is_nan() || b.is_nan() { $ty::NAN } else { $most(a, b) }
-        }
     )*};
 }
 
 extremes! {
-    f32 least32 most32 least_nan32 most_nan32;
-    f64 least64 most64 least_nan64 most_nan64;
+    f32 least32 most32;
+    f64 least64 most64;
+}
+
+#[inline(always)]
+fn least_nan32(a: f32, b: f32) -> f32 {
+    if a.is_nan() || b.is_nan() {
+        f32::NAN
+    } else {
+        least32(a, b)
+    }
+}
+
+#[inline(always)]
+fn most_nan32(a: f32, b: f32) -> f32 {
+    if a.is_nan() || b.is_nan() {
+        f32::NAN
+    } else {
+        most32(a, b)
+    }
 }
 
 ops! { 1;
@@ -118,26 +128,12 @@ ops! { 1;
     Neg32(a: f32) -> f32 = -a;
     Abs32Ftz(a: f32) -> f32 = flush(a).abs();
     Neg32Ftz(a: f32) -> f32 = -flush(a);
-    Abs64(a: f64) -> f64 = a.abs();
-    Neg64(a: f64) -> f64 = -a;
-    Rcp64(a: f64) -> f64 = 1.0 / a;
-    Sqrt64(a: f64) -> f64 = a.sqrt();
-    Rsqrt64(a: f64) -> f64 = 1.0 / a.sqrt();
-    RcpApprox64(a: f64) -> f64 = cut64(1.0 / cut64(a));
-    RsqrtApprox64(a: f64) -> f64 = cut64(1.0 / cut64(a).sqrt());
 }
 
-/// `.approx.ftz.f64` reads and gives the upper 32 bits only, and flushes subnormal numbers.
+/// `.xorsign`: the sign of the sources' product.
 #[inline(always)]
-fn cut64(a: f64) -> f64 {
-    let upper = if a.abs() < f64::MIN_POSITIVE {
-        0.0_f64.copysign(a)
-    } else if a.is_nan() {
-        f64::NAN
-    } else {
-        a
-    };
-    f64::from_bits(upper.to_bits() & !0xffff_ffff)
+fn xorsign(size: f32, a: f32, b: f32) -> f32 {
+    f32::from_bits(size.to_bits() | (a.to_bits() ^ b.to_bits()) & 0x8000_0000)
 }
 
 /// `div.approx`: divisors beyond 2^126 give zero, or NaN for an infinite dividend.
@@ -158,21 +154,17 @@ ops! { 2;
     Max32(a: f32, b: f32) -> f32 = most32(a, b);
     MinNan32(a: f32, b: f32) -> f32 = least_nan32(a, b);
     MaxNan32(a: f32, b: f32) -> f32 = most_nan32(a, b);
+    MinXor32(a: f32, b: f32) -> f32 = xorsign(least32(a.abs(), b.abs()), a, b);
+    MaxXor32(a: f32, b: f32) -> f32 = xorsign(most32(a.abs(), b.abs()), a, b);
+    MinNanXor32(a: f32, b: f32) -> f32 = xorsign(least_nan32(a.abs(), b.abs()), a, b);
+    MaxNanXor32(a: f32, b: f32) -> f32 = xorsign(most_nan32(a.abs(), b.abs()), a, b);
     // PTX names the sign first.
     Copysign32(a: f32, b: f32) -> f32 = b.copysign(a);
-    Add64(a: f64, b: f64) -> f64 = a + b;
-    Sub64(a: f64, b: f64) -> f64 = a - b;
-    Mul64(a: f64, b: f64) -> f64 = a * b;
-    Div64(a: f64, b: f64) -> f64 = a / b;
-    Min64(a: f64, b: f64) -> f64 = least64(a, b);
-    Max64(a: f64, b: f64) -> f64 = most64(a, b);
-    Copysign64(a: f64, b: f64) -> f64 = b.copysign(a);
 }
 
 ops! { 3;
     Fma32(a: f32, b: f32, c: f32) -> f32 = a.mul_add(b, c);
     FmaRelu32(a: f32, b: f32, c: f32) -> f32 = least_zero(a.mul_add(b, c));
-    Fma64(a: f64, b: f64, c: f64) -> f64 = a.mul_add(b, c);
 }
 
 #[inline(always)]
@@ -217,37 +209,14 @@ fn single(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
             Float2::Max => by_mode!(mode, isa, Map2, Max32),
             Float2::MinNan => by_mode!(mode, isa, Map2, MinNan32),
             Float2::MaxNan => by_mode!(mode, isa, Map2, MaxNan32),
+            Float2::MinXor => by_mode!(mode, isa, Map2, MinXor32),
+            Float2::MaxXor => by_mode!(mode, isa, Map2, MaxXor32),
+            Float2::MinNanXor => by_mode!(mode, isa, Map2, MinNanXor32),
+            Float2::MaxNanXor => by_mode!(mode, isa, Map2, MaxNanXor32),
             Float2::Copysign => pick::<Map2<Copysign32>>(isa),
         },
         Op::Fma(_, _, true) => by_mode!(mode, isa, Map3, FmaRelu32),
         Op::Fma(..) => by_mode!(mode, isa, Map3, Fma32),
-        _ => return None,
-    })
-}
-
-fn double(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
-    Some(match op {
-        Op::Float1(op, ..) => match op {
-            Float1::Abs => pick::<Map1<Abs64>>(isa),
-            Float1::Neg => pick::<Map1<Neg64>>(isa),
-            Float1::Rcp if mode.ftz => pick::<Map1<RcpApprox64>>(isa),
-            Float1::Rcp => pick::<Map1<Rcp64>>(isa),
-            Float1::Sqrt => pick::<Map1<Sqrt64>>(isa),
-            Float1::Rsqrt if mode.ftz => pick::<Map1<RsqrtApprox64>>(isa),
-            Float1::Rsqrt => pick::<Map1<Rsqrt64>>(isa),
-            _ => return None,
-        },
-        Op::Float2(op, ..) => match op {
-            Float2::Add => pick::<Map2<Add64>>(isa),
-            Float2::Sub => pick::<Map2<Sub64>>(isa),
-            Float2::Mul => pick::<Map2<Mul64>>(isa),
-            Float2::Div => pick::<Map2<Div64>>(isa),
-            Float2::Min => pick::<Map2<Min64>>(isa),
-            Float2::Max => pick::<Map2<Max64>>(isa),
-            Float2::Copysign => pick::<Map2<Copysign64>>(isa),
-            Float2::DivApprox | Float2::MinNan | Float2::MaxNan => return None,
-        },
-        Op::Fma(..) => pick::<Map3<Fma64>>(isa),
         _ => return None,
     })
 }
@@ -262,7 +231,7 @@ pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     }
     match ty {
         Scalar::F32 => single(op, mode, isa),
-        Scalar::F64 => double(op, mode, isa),
+        Scalar::F64 => double::handler(op, mode, isa),
         _ => None,
     }
 }

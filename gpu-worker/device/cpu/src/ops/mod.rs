@@ -5,6 +5,7 @@ pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod directed;
+pub(crate) mod double;
 pub(crate) mod float;
 pub(crate) mod integer;
 pub(crate) mod math;

@@ -319,6 +319,11 @@ pub(crate) fn convert(from: Format, to: Format, bits: u64, round: Round) -> u64 
     }
 }
 
+/// A value as an f64, which holds all of the narrower formats.
+pub(crate) fn widen(format: Format, bits: u32) -> f64 {
+    f64::from_bits(convert(format, F64, u64::from(bits), Round::Nearest))
+}
+
 /// An integer as a float.
 pub(crate) fn from_integer(to: Format, value: i128, round: Round) -> u64 {
     let mantissa = value.unsigned_abs();

@@ -1,5 +1,6 @@
 //! Approximate functions, within the errors that the ISA manual allows them.
 
+use crate::exact::{Format, Round};
 use crate::vector::{Expect, Test};
 
 /// How far a result may lie from the exact one, given the source and the exact result.
@@ -127,6 +128,43 @@ fn double(bits: u64, want: f64, error: f64, short: bool) -> Result<(), String> {
     Err(format!("gave {got:e}, expected {want:e}"))
 }
 
+/// Every value of the formats of 16 bits, alone and in pairs.
+fn halves(tests: &mut Vec<Test>) {
+    type Case = (&'static str, &'static str, fn(f64) -> f64, Bound);
+    let cases: [Case; 4] = [
+        ("ex2.approx", "f16", f64::exp2, |_, want| relative(-9.9)(want)),
+        ("ex2.approx.ftz", "bf16", f64::exp2, |_, want| relative(-7.0)(want)),
+        ("tanh.approx", "f16", f64::tanh, |_, _| f64::exp2(-10.987)),
+        ("tanh.approx", "bf16", f64::tanh, |_, want| relative(-8.0)(want)),
+    ];
+    for (op, ty, exact, bound) in cases {
+        let format = Format::of(ty);
+        let one = move |bits: u64, got: u64| {
+            let x = format.wide(if op.contains("ftz") { format.flush(bits) } else { bits });
+            let (want, got) = (exact(x), format.wide(got));
+            let last = f64::exp2(if ty == "f16" { -25.0 } else { -134.0 });
+            let top = Format::F64.convert(format, want.to_bits(), Round::NearestTiesToEven);
+            let near = (got - want).abs() <= bound(x, want) + last || got == format.wide(top);
+            let zero = op.contains("ftz") && got == 0.0 && want.abs() < f64::exp2(-126.0);
+            let sign = got.is_sign_negative() == want.is_sign_negative();
+            if (near || zero) && sign || got.is_nan() && want.is_nan() {
+                return Ok(());
+            }
+            Err(format!("gave {got:e} for {x:e}, expected {want:e}"))
+        };
+        let check = Box::new(move |[a, ..]: [u64; 4], got| one(a, got));
+        let form = format!("{op}.{ty}");
+        let test = Test::with(form, &format!("{ty} = {ty}"), Expect::Within(check));
+        tests.push(test.lanes(1 << 16));
+        let check = Box::new(move |[a, ..]: [u64; 4], got| {
+            one(a & 0xffff, got & 0xffff)?;
+            one(a >> 16, got >> 16)
+        });
+        let form = format!("{op}.{ty}x2");
+        tests.push(Test::with(form, &format!("{ty}x2 = {ty}x2"), Expect::Within(check)));
+    }
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     one(&mut tests, "ex2", f64::exp2, |_, want| relative(-22.0)(want));
@@ -141,5 +179,6 @@ pub(crate) fn tests() -> Vec<Test> {
     one(&mut tests, "rsqrt", |x| 1.0 / x.sqrt(), |_, want| relative(-22.9)(want));
     quotients(&mut tests);
     doubles(&mut tests);
+    halves(&mut tests);
     tests
 }

@@ -6,6 +6,7 @@
 
 #[path = "../coverage/mod.rs"]
 mod coverage;
+mod exact;
 mod fragments;
 mod table;
 mod values;
@@ -33,18 +34,13 @@ macro_rules! suites {
 
 suites! {
     approximations,
+    arithmetic,
     carries,
+    comparisons,
+    extremes,
     fields,
     integers,
     matrices,
     mma,
     wmma,
 }
-
-mod conversions;
-#[expect(
-    clippy::needless_range_loop,
-    reason = "a check runs over several lists at once"
-)]
-mod floats;
-mod lanes;

@@ -89,6 +89,15 @@ impl Test {
         self
     }
 
+    /// Runs other than [`LANES`] lanes, a multiple of 128; 65536 give a single source of 16 bits
+    /// every value.
+    pub(crate) fn lanes(mut self, lanes: usize) -> Self {
+        if let Means::Vector(vector) = &mut self.means {
+            vector.lanes = lanes;
+        }
+        self
+    }
+
     /// More forms that the body covers.
     pub(crate) fn also<S: Into<String>>(mut self, forms: impl IntoIterator<Item = S>) -> Self {
         self.forms.extend(forms.into_iter().map(Into::into));

@@ -1,0 +1,126 @@
+//! Arithmetic of f64, to nearest.
+//!
+//! f64 keeps the payloads of NaN: a result that is not a number is the first source that is none,
+//! quiet, or the NaN that invalid operations give. Machines differ in this, so it is spelt out.
+
+use super::float::{least64, most64};
+use crate::decode::form::{Float1, Float2, Mode, Op};
+use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
+use std::marker::PhantomData;
+
+/// What an invalid operation gives.
+const INVALID: u64 = 0xfff8_0000_0000_0000;
+const QUIET: u64 = 1 << 51;
+
+/// The result's bits, a NaN replaced by the one that the sources call for.
+#[inline(always)]
+pub(super) fn payload(result: f64, sources: [f64; 3]) -> u64 {
+    let nan = |x: f64| x.to_bits() & (u64::MAX >> 1) > 0x7ff0_0000_0000_0000;
+    let [a, b, c] = sources;
+    let mut chosen = INVALID;
+    chosen = if nan(c) { c.to_bits() | QUIET } else { chosen };
+    chosen = if nan(b) { b.to_bits() | QUIET } else { chosen };
+    chosen = if nan(a) { a.to_bits() | QUIET } else { chosen };
+    if nan(result) {
+        chosen
+    } else {
+        result.to_bits()
+    }
+}
+
+/// An operation whose NaN results are settled.
+struct Settled<O>(PhantomData<O>);
+
+impl<O: Op1<A = f64, R = f64>> Op1 for Settled<O> {
+    type A = f64;
+    type R = u64;
+    #[inline(always)]
+    fn f(a: f64) -> u64 {
+        payload(O::f(a), [a; 3])
+    }
+}
+
+impl<O: Op2<A = f64, B = f64, R = f64>> Op2 for Settled<O> {
+    type A = f64;
+    type B = f64;
+    type R = u64;
+    #[inline(always)]
+    fn f(a: f64, b: f64) -> u64 {
+        payload(O::f(a, b), [a, b, b])
+    }
+}
+
+impl<O: Op3<A = f64, B = f64, C = f64, R = f64>> Op3 for Settled<O> {
+    type A = f64;
+    type B = f64;
+    type C = f64;
+    type R = u64;
+    #[inline(always)]
+    fn f(a: f64, b: f64, c: f64) -> u64 {
+        payload(O::f(a, b, c), [a, b, c])
+    }
+}
+
+/// The `.approx.ftz` forms read and give the upper 32 bits only, and flush subnormal numbers.
+#[inline(always)]
+fn upper(a: f64) -> f64 {
+    let kept = if a.abs() < f64::MIN_POSITIVE {
+        0.0_f64.copysign(a)
+    } else {
+        a
+    };
+    // These forms have one NaN only.
+    let bits = if a.is_nan() { INVALID } else { kept.to_bits() };
+    f64::from_bits(bits & !0xffff_ffff)
+}
+
+ops! { 1;
+    Abs(a: f64) -> f64 = a.abs();
+    Neg(a: f64) -> f64 = -a;
+    Rcp(a: f64) -> f64 = 1.0 / a;
+    Sqrt(a: f64) -> f64 = a.sqrt();
+    Rsqrt(a: f64) -> f64 = 1.0 / a.sqrt();
+    RcpUpper(a: f64) -> f64 = upper(1.0 / upper(a));
+    RsqrtUpper(a: f64) -> f64 = upper(1.0 / upper(a).sqrt());
+}
+
+ops! { 2;
+    Add(a: f64, b: f64) -> f64 = a + b;
+    Sub(a: f64, b: f64) -> f64 = a - b;
+    Mul(a: f64, b: f64) -> f64 = a * b;
+    Div(a: f64, b: f64) -> f64 = a / b;
+    Min(a: f64, b: f64) -> f64 = least64(a, b);
+    Max(a: f64, b: f64) -> f64 = most64(a, b);
+    Copysign(a: f64, b: f64) -> f64 = b.copysign(a);
+}
+
+ops! { 3;
+    Fma(a: f64, b: f64, c: f64) -> f64 = a.mul_add(b, c);
+}
+
+pub(super) fn handler(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
+    Some(match op {
+        Op::Float1(op, ..) => match op {
+            Float1::Abs => pick::<Map1<Abs>>(isa),
+            Float1::Neg => pick::<Map1<Neg>>(isa),
+            Float1::Rcp if mode.ftz => pick::<Map1<RcpUpper>>(isa),
+            Float1::Rcp => pick::<Map1<Settled<Rcp>>>(isa),
+            Float1::Sqrt => pick::<Map1<Settled<Sqrt>>>(isa),
+            Float1::Rsqrt if mode.ftz => pick::<Map1<RsqrtUpper>>(isa),
+            Float1::Rsqrt => pick::<Map1<Settled<Rsqrt>>>(isa),
+            _ => return None,
+        },
+        Op::Float2(op, ..) => match op {
+            Float2::Add => pick::<Map2<Settled<Add>>>(isa),
+            Float2::Sub => pick::<Map2<Settled<Sub>>>(isa),
+            Float2::Mul => pick::<Map2<Settled<Mul>>>(isa),
+            Float2::Div => pick::<Map2<Settled<Div>>>(isa),
+            Float2::Min => pick::<Map2<Settled<Min>>>(isa),
+            Float2::Max => pick::<Map2<Settled<Max>>>(isa),
+            Float2::Copysign => pick::<Map2<Copysign>>(isa),
+            _ => return None,
+        },
+        Op::Fma(..) => pick::<Map3<Settled<Fma>>>(isa),
+        _ => return None,
+    })
+}
