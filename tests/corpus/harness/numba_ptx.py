@@ -1,5 +1,6 @@
 """Python kernels through numba-cuda: libnvvm and libdevice come from wheels."""
 
+import math
 import re
 
 from harness import files, wheels
@@ -9,6 +10,16 @@ for _library in (("cuda_runtime", "libcudart.so.12"), ("cuda_nvrtc", "libnvrtc.s
     wheels.load("nvidia", _library[0], "lib", _library[1])
 
 from numba import cuda, types  # noqa: E402  (after the libraries it looks for)
+from numba.cuda import dispatcher  # noqa: E402
+
+
+class Device:
+    """What Numba asks the current device for when it compiles a device function."""
+
+    compute_capability = (8, 0)
+
+
+dispatcher.get_current_device = Device
 
 
 class Array:
@@ -24,7 +35,7 @@ class Array:
         strides = [self.dtype.itemsize]
         for size in reversed(self.shape[1:]):
             strides.insert(0, strides[0] * size)
-        count = self.buffer.array.size
+        count = math.prod(self.shape)
         return [u64(0), u64(0), i64(count), i64(self.dtype.itemsize), self.buffer,
                 *map(i64, self.shape), *map(i64, strides)]
 
@@ -40,7 +51,8 @@ def numba_type(arg):
 def compile(function, args, arch=80, **options):
     """PTX and name of the entry. Scalars are pairs of Numba's type and the argument."""
     signature = tuple(arg[0] if isinstance(arg, tuple) else numba_type(arg) for arg in args)
-    ptx, _ = cuda.compile_ptx(function, signature, cc=(arch // 10, arch % 10), **options)
+    Device.compute_capability = arch // 10, arch % 10
+    ptx, _ = cuda.compile_ptx(function, signature, cc=Device.compute_capability, **options)
     ptx = ptx.decode() if isinstance(ptx, bytes) else ptx
     entry = re.search(r"\.visible \.entry (\w+)", ptx).group(1)
     return ptx, entry
