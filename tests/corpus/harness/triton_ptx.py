@@ -51,7 +51,7 @@ def case(function, grid, args, want, constants=None, arch=80, name=None, warps=4
     entry = re.search(r"\.visible \.entry (\w+)", ptx).group(1)
     flat = [arg if isinstance(arg, Buffer) else arg[1] for arg in args]
     # Two pointers to scratch memory follow, which these kernels do not use.
-    declared = len(re.findall(r"\.param .*_param_\d+,?\n", ptx.split("{")[0]))
+    declared = re.search(r"\.visible \.entry \w+\(([^)]*)\)", ptx).group(1).count(".param")
     flat += [u64(0)] * (declared - len(flat))
     file = files.add_ptx(name, ptx)
     launch = Launch(file, entry, grid, 32 * made.metadata.num_warps, flat, meta.shared)
