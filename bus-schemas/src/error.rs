@@ -98,6 +98,8 @@ codes! {
     Watchdog = 54, "E-KERNEL-WATCHDOG", 702, false;
     /// A kernel's stack overflowed.
     StackOverflow = 55, "E-KERNEL-STACK", 719, false;
+    /// An `assert` in a kernel was false; the detail has its text.
+    Assert = 56, "E-KERNEL-ASSERT", 710, false;
     /// The device reported something else.
     Device = 60, "E-DEVICE", 999, false;
     /// The epoch of a message is lower than one already accepted.

@@ -17,6 +17,8 @@ pub const INLINE_BYTES: usize = 16 << 10;
 pub const CHUNK_BYTES: usize = 256 << 10;
 /// Bytes of one staged transfer at most (a module image or one copy).
 pub const TRANSFER_BYTES: u64 = 4 << 30;
+/// Bytes of what kernels printed that come with one sync at most: the size of CUDA's buffer.
+pub const PRINTED_BYTES: usize = 1 << 20;
 /// Bytes of a kernel's parameters at most, as in CUDA 12.
 pub const PARAM_BYTES: usize = 32_764;
 /// Entry functions of one module that can be named by a launch.

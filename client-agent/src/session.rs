@@ -26,6 +26,7 @@ pub struct Session {
     line: Arc<Line>,
     images: Images,
     slots: Mutex<Slots>,
+    printed: Mutex<Vec<u8>>,
     patience: Duration,
 }
 
@@ -43,6 +44,7 @@ impl Session {
             line,
             images,
             slots: Mutex::default(),
+            printed: Mutex::default(),
             patience,
         }
     }
@@ -256,7 +258,9 @@ impl Session {
     /// What went wrong with anything before.
     pub fn sync(&self) -> Result<()> {
         let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
-        self.line.block_on(self.line.answer(op)).map(|_| ())
+        let printed = self.line.block_on(self.line.answer(op))?;
+        self.keep_printed(printed);
+        Ok(())
     }
 
     /// As [`Session::sync`], for any executor.
@@ -265,7 +269,26 @@ impl Session {
     /// As [`Session::sync`].
     pub async fn sync_async(&self) -> Result<()> {
         let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
-        self.line.answer(op).await.map(|_| ())
+        let printed = self.line.answer(op).await?;
+        self.keep_printed(printed);
+        Ok(())
+    }
+
+    /// Takes what kernels printed (`printf`) up to the last sync that returned. The device keeps
+    /// the last [`limits::PRINTED_BYTES`] between two syncs, and this session as many.
+    #[must_use]
+    pub fn take_printed(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.printed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn keep_printed(&self, text: Vec<u8>) {
+        if text.is_empty() {
+            return;
+        }
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        printed.extend_from_slice(&text);
+        let surplus = printed.len().saturating_sub(limits::PRINTED_BYTES);
+        printed.drain(..surplus);
     }
 
     /// Sends what was called so far without waiting for more, which else happens within a round

@@ -10,7 +10,7 @@ use actix::{
 };
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Code, Failure, GpuId, Incarnation, SessionId, Tenant};
+use bus_schemas::{Code, Failure, GpuId, Incarnation, ResultKind, SessionId, Tenant, limits};
 use bytes::Bytes;
 use device::{Completion, OpResult};
 use gpu_worker_core::Sequencer;
@@ -167,7 +167,32 @@ impl GpuWorker {
         ctx.stop();
     }
 
-    fn on_completed(&mut self, completion: Completion) -> Use {
+    /// Drops what was printed where the client has left too much unfetched. A program gets its
+    /// result for every sync; a full buffer loses text, as on a GPU.
+    fn bound_printed(&mut self, completion: &mut Completion) {
+        if completion
+            .results
+            .iter()
+            .all(|result| result.printed.is_empty())
+        {
+            return;
+        }
+        let held = self.held.get(&completion.session);
+        let answers = held.iter().flat_map(|held| &held.results);
+        let mut held: usize = answers
+            .filter(|answer| answer.kind == ResultKind::Sync)
+            .map(|answer| answer.bytes.len())
+            .sum();
+        for result in &mut completion.results {
+            held += result.printed.len();
+            if held > PRINTED_HELD {
+                result.printed = Vec::new();
+            }
+        }
+    }
+
+    fn on_completed(&mut self, mut completion: Completion) -> Use {
+        self.bound_printed(&mut completion);
         self.spans.completed(&completion);
         let sizes: Vec<u64> = completion.results.iter().map(result_bytes).collect();
         let event = CompletedEvent {
@@ -269,8 +294,11 @@ impl GpuWorker {
 
 /// Bytes a result adds to what is held for its client.
 fn result_bytes(result: &OpResult) -> u64 {
-    result.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)
+    result.bytes.as_ref().unwrap_or(&result.printed).len() as u64
 }
+
+/// Bytes of what was printed that are kept for a client which does not fetch them.
+const PRINTED_HELD: usize = 4 * limits::PRINTED_BYTES;
 
 impl Actor for GpuWorker {
     type Context = Context<Self>;

@@ -209,6 +209,7 @@ impl GpuWorker {
             let OpResult {
                 op,
                 bytes,
+                printed,
                 device_ns,
             } = result;
             let answer = HeldAnswer {
@@ -219,7 +220,7 @@ impl GpuWorker {
                     None => ResultKind::Sync,
                 },
                 device_ns: held.since_ns + device_ns.saturating_sub(**told_ns),
-                bytes: bytes.unwrap_or_default(),
+                bytes: bytes.unwrap_or(printed),
             };
             held.since_ns = 0;
             **told_ns = device_ns.max(**told_ns);

@@ -99,6 +99,7 @@ fn step(
             done.results.push(OpResult {
                 op: number,
                 bytes: Some(from.to_vec()),
+                printed: Vec::new(),
                 device_ns: done.device_ns,
             });
         }
@@ -112,6 +113,7 @@ fn step(
         Op::Sync => done.results.push(OpResult {
             op: number,
             bytes: None,
+            printed: Vec::new(),
             device_ns: done.device_ns,
         }),
         _ => {}

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DeviceResult, OpNumber, ResultKind};
+use bus_schemas::{DeviceResult, OpNumber, ResultKind, limits};
 
 use crate::event::Action;
 
@@ -102,6 +102,10 @@ impl Results {
         let Some(expected) = self.expected.get_mut(index) else {
             return Part::Wrong;
         };
+        // How much was printed until a sync only its result says.
+        if expected.kind == ResultKind::Sync && expected.total == 0 && !expected.whole {
+            expected.total = part.total.min(limits::PRINTED_BYTES as u64);
+        }
         let inside = part
             .offset
             .checked_add(part.bytes.len() as u64)
@@ -195,6 +199,31 @@ mod tests {
             let wanted: Vec<_> = (10..).zip(contents.clone()).collect();
             prop_assert_eq!(delivered, wanted);
         }
+    }
+
+    #[test]
+    fn a_sync_brings_what_was_printed() {
+        let (mut results, mut actions) = (Results::default(), Vec::new());
+        let text = |offset, bytes| DeviceResult {
+            kind: ResultKind::Sync,
+            ..part(1, 3, 5, offset, bytes)
+        };
+        results.expect(3, ResultKind::Sync, 0);
+        assert_eq!(results.take(&text(2, b"llo"), &mut actions), Part::New);
+        let longer = DeviceResult {
+            total: 6,
+            ..text(0, b"he")
+        };
+        assert_eq!(results.take(&longer, &mut actions), Part::Wrong);
+        assert_eq!(results.take(&text(0, b"he"), &mut actions), Part::New);
+        assert!(matches!(&actions[..], [Action::Result { bytes, .. }] if bytes == b"hello"));
+        let total = limits::PRINTED_BYTES as u64 + 1;
+        let huge = DeviceResult {
+            kind: ResultKind::Sync,
+            ..part(2, 4, total, 0, b"he")
+        };
+        results.expect(4, ResultKind::Sync, 0);
+        assert_eq!(results.take(&huge, &mut actions), Part::Wrong);
     }
 
     #[test]

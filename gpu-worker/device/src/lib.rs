@@ -63,6 +63,9 @@ pub struct OpResult {
     pub op: OpNumber,
     /// The bytes of a copy to the host; `None` for a sync.
     pub bytes: Option<Vec<u8>>,
+    /// What kernels printed since the sync before, with the answer to a sync. A device keeps a
+    /// bounded amount and forgets the oldest, as CUDA's `printf` does.
+    pub printed: Vec<u8>,
     /// Device nanoseconds from the slice's start to this op's end.
     pub device_ns: u64,
 }

@@ -58,6 +58,8 @@ images! {
     SAXPY = "saxpy": ["saxpy"];
     /// Prefix sums.
     SCAN = "scan": ["scan_blocks", "scan_offsets"];
+    /// What kernels call and no module defines.
+    RUNTIME = "runtime": ["runtime_print", "runtime_printed", "runtime_heap", "runtime_assert"];
     /// The ranking of `search`.
     SEARCH = "search": ["search_gather", "search_matmul", "search_softmax"];
     /// Blocks that spin until another block has acted.

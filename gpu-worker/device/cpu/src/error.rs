@@ -61,6 +61,8 @@ pub enum FaultKind {
     IllegalInstruction,
     /// `trap`.
     Trap,
+    /// `assert` of something false.
+    Assert,
     /// Out of fuel, killed, or waiting for something that cannot happen.
     Timeout,
     /// Calls nested too deeply.
@@ -75,6 +77,7 @@ impl FaultKind {
             Self::Misaligned => "misaligned address",
             Self::IllegalInstruction => "illegal instruction",
             Self::Trap => "trap",
+            Self::Assert => "assertion",
             Self::Timeout => "timeout",
             Self::StackOverflow => "stack overflow",
         }

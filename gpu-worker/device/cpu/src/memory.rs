@@ -9,6 +9,7 @@
     reason = "mmap, and copies behind the allocation table's checks"
 )]
 
+use crate::engine::runtime::Heap;
 use crate::error::MemoryError;
 use std::ptr::{self, NonNull};
 
@@ -34,6 +35,7 @@ pub struct Memory {
     used: u64,
     host: NonNull<u8>,
     live: Vec<Live>,
+    heap: Option<Heap>,
 }
 
 // SAFETY: the mapping belongs to this value alone; shared access goes through raw pointers to
@@ -77,6 +79,7 @@ impl Memory {
             used: 0,
             host,
             live: Vec::new(),
+            heap: None,
         })
     }
 
@@ -98,6 +101,23 @@ impl Memory {
     /// Where the part for module variables begins: the last sixteenth of the window.
     pub fn internal_base(&self) -> u64 {
         self.base + (self.size - self.size / 16) / PAGE * PAGE
+    }
+
+    /// Sets the range of `malloc` in kernels aside, once; it stays for the session.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    pub(crate) fn provide_heap(&mut self) -> Result<(), MemoryError> {
+        if self.heap.is_none() {
+            let start = self.alloc_internal(Heap::BYTES, ALIGN, true)?;
+            self.heap = Some(Heap::new(start));
+        }
+        Ok(())
+    }
+
+    /// The heap, if a module that needs it was loaded.
+    pub(crate) fn heap(&self) -> Option<&Heap> {
+        self.heap.as_ref()
     }
 
     /// Difference between a device address and its host address.

@@ -3,7 +3,6 @@
 use device_cpu::{
     Engine, EngineConfig, FaultKind, Grid, Instance, LaunchError, Memory, Program, Progress,
 };
-use proptest::prelude::*;
 use std::sync::atomic::AtomicBool;
 
 const BASE: u64 = 0x1000_0000_0000;
@@ -261,54 +260,5 @@ fn unknown_instructions_name_their_place() {
             "{body}: {error}"
         );
         assert!(error.message.contains(words), "{body}: {error}");
-    }
-}
-
-fn corpus() -> Vec<String> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/kernels");
-    let files = std::fs::read_dir(folder).expect("the kernels are committed");
-    let mut texts: Vec<_> = files
-        .filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok())
-        .filter(|text| text.contains(".entry") && text.len() < 40_000)
-        .collect();
-    texts.sort();
-    texts
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
-
-    /// Whatever a module says and whatever it is given: a result or an error, never a panic, and
-    /// nothing outside the session is touched.
-    #[test]
-    fn mutated_kernels_end_in_a_result_or_an_error(
-        which in any::<prop::sample::Index>(),
-        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..6),
-        seed in any::<u64>(),
-    ) {
-        let texts = corpus();
-        let mut lines: Vec<&str> = texts[which.index(texts.len())].lines().collect();
-        for (at, from) in edits {
-            let (at, from) = (at.index(lines.len()), from.index(lines.len()));
-            lines.swap(at, from);
-        }
-        let text = lines.join("\n");
-        if let Ok(program) = Program::build(&text) {
-            let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
-            memory.alloc(BASE, 1 << 16).expect("room");
-            if let Ok(instance) = Instance::new(&program, &mut memory) {
-                let engine = Engine::new(EngineConfig { fuel: 20_000, ..EngineConfig::default() });
-                let sizes: Vec<u32> = program.entries().map(|(_, bytes)| bytes).collect();
-                for (entry, size) in sizes.into_iter().enumerate() {
-                    let mut params = BASE.to_le_bytes().repeat(size as usize / 8 + 1);
-                    params.truncate(size as usize);
-                    if let Some(byte) = params.get_mut(seed as usize % (size as usize + 1)) {
-                        *byte ^= (seed >> 32) as u8;
-                    }
-                    let grid = Grid { grid: [2, 1, 1], block: [48, 2, 1], shared: 64 };
-                    let _ = engine.launch(&instance, entry, grid, &params, &mut memory);
-                }
-            }
-        }
     }
 }

@@ -365,6 +365,8 @@ impl Session {
             .map(|(op, bytes, event)| OpResult {
                 op: *op,
                 bytes: bytes.as_ref().map(Pinned::to_vec),
+                // The driver prints to the worker's own output and offers no way to read it.
+                printed: Vec::new(),
                 device_ns: event.since(&flight.begin),
             })
             .collect();

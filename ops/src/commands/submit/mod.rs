@@ -2,6 +2,7 @@
 
 mod argument;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -64,6 +65,7 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
     let begun = Instant::now();
     let buffers = run(args, &session, &image, &arguments)?;
     let took = begun.elapsed();
+    print(&session.take_printed(), json)?;
     for output in &outputs {
         show(output, &session, &buffers[output.argument], json)?;
     }
@@ -148,6 +150,21 @@ fn run(
     }
     session.sync()?;
     Ok(buffers)
+}
+
+/// What the kernel printed, as it is; in JSON as text.
+fn print(printed: &[u8], json: bool) -> Result<()> {
+    if printed.is_empty() {
+        return Ok(());
+    }
+    let mut out = std::io::stdout().lock();
+    if json {
+        let text = String::from_utf8_lossy(printed);
+        writeln!(out, "{}", serde_json::json!({ "printed": text }))?;
+    } else {
+        out.write_all(printed)?;
+    }
+    Ok(())
 }
 
 fn show(output: &Output, session: &Session, buffer: &Option<Buffer>, json: bool) -> Result<()> {

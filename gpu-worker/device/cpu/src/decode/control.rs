@@ -2,7 +2,7 @@
 
 use super::Symbol;
 use super::form::{
-    Bank, BarRed, CallSite, Callee, Constant, Op, Passed, Redux, Shuffle, Slot, Vote,
+    Bank, BarRed, CallSite, Callee, Constant, Op, Passed, Redux, Runtime, Shuffle, Slot, Vote,
 };
 use super::operand::{Body, Named};
 use super::parts::Parts;
@@ -10,6 +10,15 @@ use crate::error::BuildError;
 use ptx::{FunctionKind, Instruction, Operand, Scalar};
 
 type Result<T> = std::result::Result<T, BuildError>;
+
+/// Gives a caller's variables the sizes of the formal parameters they are passed for.
+fn sized(passed: &mut [Passed], formals: &[ptx::Variable<'_>]) {
+    for (passed, formal) in passed.iter_mut().zip(formals) {
+        if let Passed::Local(_, size) = passed {
+            *size = formal.size().unwrap_or(0) as u32;
+        }
+    }
+}
 
 impl<'a> Body<'_, 'a> {
     /// Decodes one instruction.
@@ -137,13 +146,16 @@ impl<'a> Body<'_, 'a> {
                             formal.0, formal.1
                         ));
                     }
-                    match (function.body.is_some(), *name) {
-                        (true, _) => {
-                            self.calls.push(index);
-                            Callee::Function(index)
-                        }
-                        (false, "vprintf") => Callee::Printf,
-                        _ => return self.fail(format!("function `{name}` has no body")),
+                    if function.body.is_some() {
+                        self.calls.push(index);
+                        Callee::Function(index)
+                    } else if let Some(provided) = Runtime::find(name, formal) {
+                        self.builder.out.heap |= provided == Runtime::Allocate;
+                        sized(&mut args, &function.params);
+                        sized(&mut rets, &function.returns);
+                        Callee::Runtime(provided)
+                    } else {
+                        return self.fail(format!("function `{name}` has no body"));
                     }
                 }
                 _ => return self.fail(format!("`{name}` is not a function")),

@@ -270,8 +270,34 @@ pub(crate) enum Callee {
     Function(u32),
     /// The function whose address is in this register.
     Register(Slot),
-    /// The formatted print of the runtime.
-    Printf,
+    /// A function that the device provides.
+    Runtime(Runtime),
+}
+
+/// What the device provides where a module only declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runtime {
+    /// `vprintf(format, arguments)`.
+    Print,
+    /// `malloc(bytes)`.
+    Allocate,
+    /// `free(address)`.
+    Free,
+    /// `__assertfail(message, file, line, function, character size)`.
+    Assert,
+}
+
+impl Runtime {
+    /// The function of this name and of so many arguments and results.
+    pub(crate) fn find(name: &str, shape: (usize, usize)) -> Option<Self> {
+        Some(match (name, shape) {
+            ("vprintf", (2, 1)) => Self::Print,
+            ("malloc", (1, 1)) => Self::Allocate,
+            ("free", (1, 0)) => Self::Free,
+            ("__assertfail", (5, 0)) => Self::Assert,
+            _ => return None,
+        })
+    }
 }
 
 /// One call instruction's operands.

@@ -75,6 +75,8 @@ pub(crate) struct Decoded {
     pub(crate) tables: Vec<Vec<u32>>,
     /// Operands of instructions that have more than fit into one, each instruction's together.
     pub(crate) operands: Vec<form::Slot>,
+    /// Whether it allocates from kernels.
+    pub(crate) heap: bool,
 }
 
 /// What a module-scope name means.

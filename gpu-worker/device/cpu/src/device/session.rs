@@ -1,6 +1,7 @@
 //! One session: its memory, its modules, its slices and the launch it is in.
 
 use super::Prepared;
+use crate::engine::runtime::Printed;
 use crate::engine::{Engine, Grid, Instance, Progress, Running};
 use crate::error::{Fault, FaultKind, LaunchError, MemoryError};
 use crate::memory::Memory;
@@ -68,6 +69,8 @@ pub(super) struct Session {
     launched: Option<Launched>,
     /// The last launch's key: most launches are like the one before.
     last: Option<(Launch, KernelKey)>,
+    /// What its kernels printed since the last sync.
+    printed: Printed,
     /// What ended it; later slices fail the same way.
     fault: Option<Failure>,
 }
@@ -94,6 +97,7 @@ fn fault_failure(fault: &Fault) -> Failure {
         FaultKind::Misaligned => Code::Misaligned,
         FaultKind::IllegalInstruction => Code::IllegalInstruction,
         FaultKind::Trap => Code::Trap,
+        FaultKind::Assert => Code::Assert,
         FaultKind::Timeout => Code::Watchdog,
         FaultKind::StackOverflow => Code::StackOverflow,
     };
@@ -127,6 +131,7 @@ impl Session {
             current: None,
             launched: None,
             last: None,
+            printed: Printed::default(),
             fault: None,
         })
     }
@@ -294,9 +299,14 @@ impl Session {
         }
         if op.op.has_result() {
             let device_ns = nanos(progress.spent + started.elapsed());
+            let printed = match op.op {
+                Op::Sync => std::mem::take(&mut self.printed).concat(),
+                _ => Vec::new(),
+            };
             let result = OpResult {
                 op: progress.next,
                 bytes: bytes_out,
+                printed,
                 device_ns,
             };
             progress.completion.results.push(result);
@@ -372,6 +382,7 @@ impl Session {
             }
         };
         progress.mark = Some(ended);
+        launched.running.take_printed(&mut self.printed);
         let time = nanos(launched.spent + ended.duration_since(begun));
         let sms = launched.blocks.min(run.threads as u64).max(1);
         progress.completion.count(launched.key, time, sms);

@@ -2,6 +2,7 @@
 
 use crate::decode::form::{Bank, Constant, Slot, Special};
 use crate::engine::launch::Launch;
+use crate::engine::runtime::Printed;
 use crate::lanes::LANES;
 
 /// Lanes of a register of 32 bits.
@@ -92,6 +93,7 @@ pub(crate) struct Block {
     /// Warp to go on with.
     pub(crate) turn: usize,
     pub(crate) spins: u32,
+    pub(crate) printed: Printed,
 }
 
 impl Block {
@@ -151,6 +153,7 @@ impl Block {
         self.barriers = [Barrier::default(); 16];
         self.turn = 0;
         self.spins = 0;
+        self.printed = Printed::default();
         for (special, slot) in &function.specials {
             if let Special::Ctaid(_) = special {
                 let row = launch.place(*special, 0, self.ctaid);

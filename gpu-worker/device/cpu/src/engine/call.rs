@@ -9,8 +9,17 @@ use crate::decode::form::{Bank, CODE_STRIDE, CODE_WINDOW, CallSite, Callee, Inst
 use crate::error::FaultKind;
 use crate::lanes::LANES;
 
+/// Most calls that may be nested; functions without registers take no stack that would end them.
+const DEPTH: usize = 4096;
+
 impl Block {
-    fn local_bytes(&mut self, launch: &Launch, warp: usize, lane: usize, at: u32) -> *mut u8 {
+    pub(super) fn local_bytes(
+        &mut self,
+        launch: &Launch,
+        warp: usize,
+        lane: usize,
+        at: u32,
+    ) -> *mut u8 {
         let stride = launch.stack.local as usize;
         let place = (warp * LANES + lane) * stride + at as usize;
         debug_assert!(
@@ -81,14 +90,10 @@ impl Block {
         let mut split = self.warps[warp].splits[at].clone();
         let index = match site.callee {
             Callee::Function(index) => index,
-            Callee::Printf => {
-                // Nothing is printed here; the call says so.
-                if let Some(Passed::Register(bank, slot)) = site.rets.first() {
-                    let to = (*bank, *slot);
-                    self.write(launch, (warp, split.mask), split.base, to, &[0; LANES]);
-                }
+            Callee::Runtime(function) => {
+                let place = (warp, split.mask);
                 self.warps[warp].splits[at].pc += 1;
-                return true;
+                return self.runtime(launch, cx, place, split.base, (function, site));
             }
             Callee::Register(slot) => {
                 let row = self.read(launch, warp, split.base, Bank::Double, slot);
@@ -139,7 +144,8 @@ impl Block {
             local: split.base.local + caller.local,
         };
         let (stack, frame) = (&launch.stack, callee.frame);
-        let fits = base.words + frame.words <= stack.words
+        let fits = split.calls.len() < DEPTH
+            && base.words + frame.words <= stack.words
             && base.doubles + frame.doubles <= stack.doubles
             && base.preds + frame.preds <= stack.preds
             && base.local + frame.local <= stack.local;

@@ -43,6 +43,8 @@ pub(crate) struct Context<'m> {
     pub(crate) local_frame: u64,
     pub(crate) clock: u64,
     pub(crate) noted: Option<Noted>,
+    /// The noted fault's detail, where that depends on the run.
+    pub(crate) said: Option<String>,
 }
 
 impl Context<'_> {

@@ -7,6 +7,7 @@ pub(crate) mod code;
 pub(crate) mod context;
 pub(crate) mod launch;
 mod running;
+pub(crate) mod runtime;
 mod warp;
 
 pub use running::{Progress, Running};
@@ -120,6 +121,9 @@ impl Instance {
             program: Arc::clone(program),
             globals: Vec::new(),
         };
+        if program.decoded.heap {
+            memory.provide_heap()?;
+        }
         for global in &program.decoded.globals {
             match memory.alloc_internal(global.size.max(1), global.align, global.writable) {
                 Ok(address) => instance.globals.push(address),

@@ -3,10 +3,12 @@
 use super::block::{Block, Doubles, State, Words};
 use super::context::{Context, Noted};
 use super::launch::Launch;
+use super::runtime::Printed;
 use super::warp::{Allowance, Stop};
 use super::{EngineConfig, Grid, Instance, Stats};
 use crate::error::{Fault, FaultKind, LaunchError};
 use crate::memory::{Live, Memory};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -45,6 +47,9 @@ struct Worker {
     clock: u64,
     executed: u64,
     blocks: u64,
+    /// What its blocks printed, by block.
+    printed: BTreeMap<u64, Printed>,
+    printed_bytes: usize,
 }
 
 /// A launch in progress.
@@ -197,6 +202,26 @@ impl Running {
         }
     }
 
+    /// Moves what its ended blocks printed behind `printed`, in the order of blocks.
+    pub(crate) fn take_printed(&mut self, printed: &mut Printed) {
+        if self.workers.iter().all(|worker| worker.printed.is_empty()) {
+            return;
+        }
+        let mut all = BTreeMap::new();
+        for worker in &mut self.workers {
+            all.append(&mut worker.printed);
+            worker.printed_bytes = 0;
+        }
+        all.into_values().for_each(|of| printed.append(of));
+    }
+
+    /// What its ended blocks printed since the last call, in the order of blocks.
+    pub fn printed(&mut self) -> Vec<u8> {
+        let mut printed = Printed::default();
+        self.take_printed(&mut printed);
+        printed.concat()
+    }
+
     /// What it has cost so far.
     pub fn stats(&self) -> Stats {
         Stats {
@@ -214,6 +239,23 @@ impl Worker {
         self.clock = 0;
         self.executed = 0;
         self.blocks = 0;
+        self.printed.clear();
+        self.printed_bytes = 0;
+    }
+
+    /// Keeps what a block printed; blocks that went before it give way, as `Printed` says.
+    fn keep_printed(&mut self, block: &mut Block) {
+        if block.printed.is_empty() {
+            return;
+        }
+        let printed = std::mem::take(&mut block.printed);
+        self.printed_bytes += printed.bytes();
+        self.printed.insert(block.index, printed);
+        while let Some(first) = self.printed.first_entry()
+            && self.printed_bytes - first.get().bytes() >= Printed::LIMIT
+        {
+            self.printed_bytes -= first.remove().bytes();
+        }
     }
 
     /// Starts the grid's next block, if there is one.
@@ -274,7 +316,8 @@ impl Worker {
             self.executed = allowance.executed;
             match pass {
                 Pass::Ended => {
-                    let block = self.active.swap_remove(turn);
+                    let mut block = self.active.swap_remove(turn);
+                    self.keep_printed(&mut block);
                     self.fitted.push(block);
                     self.blocks += 1;
                     self.turn = 0;
@@ -296,7 +339,12 @@ impl Worker {
                     return blame(launch, block, waiting(block), FaultKind::Timeout, detail);
                 }
                 Pass::Fault(warp, pc, noted) => {
-                    return fault(launch, &self.active[turn], (warp, pc), noted);
+                    let said = cx.said.take();
+                    let mut turn = fault(launch, &self.active[turn], (warp, pc), noted);
+                    if let (Turn::Fault(fault, _), Some(said)) = (&mut turn, said) {
+                        fault.detail = said;
+                    }
+                    return turn;
                 }
             }
             if self.executed >= until && !self.active.is_empty() {
@@ -404,6 +452,7 @@ fn context<'m>(
         local_frame: 0,
         clock,
         noted: None,
+        said: None,
     }
 }
 

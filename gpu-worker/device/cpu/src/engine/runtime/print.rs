@@ -1,0 +1,103 @@
+//! `vprintf`: records are formatted at once and kept until the launch ends.
+//!
+//! What is kept is bounded as CUDA's buffer is: when it is full, the oldest records go. Oldest
+//! means first in the order of blocks, so that what is printed does not depend on how many
+//! threads ran the launch.
+
+use super::format::{self, Arguments};
+use super::text;
+use crate::decode::form::Place;
+use crate::engine::context::Context;
+use std::collections::VecDeque;
+
+/// Records in order.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    records: VecDeque<Box<[u8]>>,
+    bytes: usize,
+}
+
+impl Printed {
+    /// Bytes of records that are kept.
+    pub(crate) const LIMIT: usize = 1 << 20;
+
+    pub(crate) fn push(&mut self, record: Box<[u8]>) {
+        self.bytes += record.len();
+        self.records.push_back(record);
+        while self.bytes > Self::LIMIT
+            && let Some(oldest) = self.records.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
+
+    /// Adds another list's records behind one's own.
+    pub(crate) fn append(&mut self, other: Self) {
+        other
+            .records
+            .into_iter()
+            .for_each(|record| self.push(record));
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Everything, one behind the other.
+    pub(crate) fn concat(self) -> Vec<u8> {
+        Vec::from(self.records).concat()
+    }
+}
+
+/// The arguments that a caller packed for `vprintf`, each at its natural alignment.
+struct Packed<'c, 'm> {
+    cx: &'c mut Context<'m>,
+    lane: u32,
+    address: u64,
+    at: u64,
+}
+
+impl Arguments for Packed<'_, '_> {
+    fn next(&mut self, size: u64) -> Option<u64> {
+        self.at = self.at.next_multiple_of(size);
+        let address = self.address.wrapping_add(self.at);
+        self.at += size;
+        let from = self
+            .cx
+            .spot(Place::Generic, address, (size, size), false, self.lane)?;
+        let mut bytes = [0; 8];
+        // SAFETY: `spot` checked `size` bytes, which is 4 or 8.
+        unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size as usize) };
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    fn text(&mut self, address: u64) -> Option<Vec<u8>> {
+        text(self.cx, address, self.lane)
+    }
+}
+
+/// Prints for one lane: the count of arguments, -1 without a format, `None` after a fault.
+pub(super) fn record(
+    cx: &mut Context<'_>,
+    printed: &mut Printed,
+    [template, address, ..]: [u64; 5],
+    lane: u32,
+) -> Option<u64> {
+    if template == 0 {
+        return Some(u64::from(u32::MAX));
+    }
+    let template = text(cx, template, lane)?;
+    let mut arguments = Packed {
+        cx,
+        lane,
+        address,
+        at: 0,
+    };
+    let (record, count) = format::format(&template, &mut arguments)?;
+    printed.push(record.into());
+    Some(u64::from(count as u32))
+}

@@ -1,0 +1,187 @@
+//! What kernels call and no module defines: `printf`, `malloc`, `free`, `assert`. The kernels are
+//! NVRTC's; the expectations are what C prints.
+
+use bus_schemas::{Code, Launch, ModuleHash, Op};
+use device::conformance::{Program, complete};
+use device::{Completion, Device};
+use device_cpu::{CpuConfig, CpuDevice};
+
+const PTX: &str = include_str!("../../../../tests/kernels/runtime.ptx");
+
+const PRINT: u32 = 0;
+const PRINTED: u32 = 1;
+const HEAP: u32 = 2;
+const ASSERT: u32 = 3;
+
+fn device(threads: usize) -> CpuDevice {
+    CpuDevice::new(CpuConfig {
+        threads,
+        capacity: 1 << 30,
+        ..CpuConfig::default()
+    })
+}
+
+/// Loads the module into a session of its own, with two buffers.
+fn begin(device: &mut dyn Device, n: u64) -> Program {
+    let mut program = Program::new(n);
+    device
+        .open(program.session(), program.window())
+        .expect("a free window");
+    let hash = ModuleHash::of(PTX.as_bytes());
+    device.prepare(hash, PTX.as_bytes()).expect("decodes");
+    let address = program.window().base;
+    let bytes = 1 << 16;
+    let slice = program.slice(&[
+        (Op::LoadModule { slot: 0, hash }, &[]),
+        (Op::Alloc { address, bytes }, &[]),
+    ]);
+    assert_eq!(complete(device, slice).fault, None);
+    program
+}
+
+fn launch(function: u32, grid: u32, block: u32) -> Op {
+    Op::Launch(Launch {
+        module: 0,
+        function,
+        grid: [grid, 1, 1],
+        block: [block, 1, 1],
+        shared: 0,
+    })
+}
+
+fn printed(done: &Completion) -> String {
+    let sync = done.results.last().expect("a sync");
+    String::from_utf8(sync.printed.clone()).expect("ASCII")
+}
+
+fn print_some(threads: usize, grid: u32, n: u32) -> String {
+    let mut device = device(threads);
+    let mut program = begin(&mut device, 1);
+    let base = program.window().base;
+    let floats: Vec<u8> = (0..n)
+        .flat_map(|i| (i as f32 / 4.0).to_le_bytes())
+        .collect();
+    let mut params = [base.to_le_bytes(), (base + 64).to_le_bytes()].concat();
+    params.extend(n.to_le_bytes());
+    let name = |bytes: u64| Op::CopyIn {
+        address: base,
+        bytes,
+        transfer: 0,
+    };
+    let numbers = Op::CopyIn {
+        address: base + 64,
+        bytes: floats.len() as u64,
+        transfer: 0,
+    };
+    let slice = program.slice(&[
+        (name(5), b"list\0"),
+        (numbers, &floats),
+        (launch(PRINT, grid, 64), &params),
+        (Op::Sync, &[]),
+    ]);
+    let done = complete(&mut device, slice);
+    assert_eq!(done.fault, None);
+    let again = program.slice(&[(Op::Sync, &[])]);
+    assert_eq!(printed(&complete(&mut device, again)), "", "once is enough");
+    printed(&done)
+}
+
+#[test]
+fn what_is_printed_comes_with_the_sync_in_the_order_of_blocks() {
+    let n = 1000;
+    let one = print_some(1, 16, n);
+    let lines: Vec<_> = one.lines().collect();
+    assert_eq!(lines.len(), n as usize);
+    assert_eq!(
+        lines[0],
+        "list[0] =    0.000 0.000000e+00 0|0     |000000|a|1099511627776|%"
+    );
+    assert_eq!(
+        lines[30],
+        "list[30] =    7.500 7.500000e+10 7.5|-30   |01e01e|e|1125899906842624|%"
+    );
+    for threads in [2, 5] {
+        assert!(print_some(threads, 16, n) == one, "{threads} threads");
+    }
+}
+
+#[test]
+fn printf_returns_the_count_of_its_arguments() {
+    let mut device = device(1);
+    let mut program = begin(&mut device, 1);
+    let address = program.window().base;
+    let slice = program.slice(&[
+        (launch(PRINTED, 1, 1), &address.to_le_bytes()),
+        (Op::CopyOut { address, bytes: 8 }, &[]),
+        (Op::Sync, &[]),
+    ]);
+    let done = complete(&mut device, slice);
+    assert_eq!(
+        done.results[0].bytes.as_deref(),
+        Some(&[0, 0, 0, 0, 2, 0, 0, 0][..])
+    );
+    assert_eq!(printed(&done), "plain\n1 two\n");
+}
+
+/// As CUDA's: of more than a mebibyte, the last one is kept.
+#[test]
+fn the_oldest_records_make_room() {
+    let mut device = device(2);
+    let mut program = begin(&mut device, 1);
+    let address = program.window().base;
+    let slice = program.slice(&[
+        (launch(PRINTED, 3000, 32), &address.to_le_bytes()),
+        (Op::Sync, &[]),
+    ]);
+    let text = printed(&complete(&mut device, slice));
+    assert!(
+        text.len() <= 1 << 20 && text.len() > (1 << 20) - 8,
+        "{}",
+        text.len()
+    );
+    assert!(text.ends_with("1 two\n"));
+}
+
+#[test]
+fn the_heap_serves_every_thread_and_is_free_again() {
+    let mut device = device(2);
+    let mut program = begin(&mut device, 1);
+    let address = program.window().base;
+    let n = 700_u32;
+    let params = [&address.to_le_bytes()[..], &n.to_le_bytes()].concat();
+    let bytes = u64::from(n) * 4;
+    for _ in 0..3 {
+        let slice = program.slice(&[
+            (launch(HEAP, 6, 128), &params),
+            (Op::CopyOut { address, bytes }, &[]),
+        ]);
+        let done = complete(&mut device, slice);
+        assert_eq!(done.fault, None);
+        let wanted: Vec<u8> = (1..=n)
+            .flat_map(|i| (i * (i + 1) / 2).to_le_bytes())
+            .collect();
+        assert_eq!(done.results[0].bytes.as_ref(), Some(&wanted));
+    }
+}
+
+#[test]
+fn a_failed_assertion_says_so_and_harms_nobody_else() {
+    let mut device = device(1);
+    let mut program = begin(&mut device, 1);
+    let mut other = begin(&mut device, 2);
+    let slice = program.slice(&[
+        (launch(ASSERT, 2, 64), &40_u32.to_le_bytes()),
+        (Op::Sync, &[]),
+    ]);
+    let (_, failure) = complete(&mut device, slice).fault.expect("asserted");
+    assert_eq!((failure.code, failure.code.cuda()), (Code::Assert, 710));
+    let text = "runtime.cu:53: runtime_assert: assertion `threadIdx.x != at` failed";
+    for words in [text, "kernel `runtime_assert`", "thread [40, 0, 0]"] {
+        assert!(failure.detail.contains(words), "{failure}");
+    }
+    let slice = other.slice(&[
+        (launch(ASSERT, 1, 32), &40_u32.to_le_bytes()),
+        (Op::Sync, &[]),
+    ]);
+    assert_eq!(complete(&mut device, slice).fault, None);
+}
