@@ -1,4 +1,4 @@
-//! Arithmetic, logic, comparison and conversion.
+//! Arithmetic, logic and comparison.
 
 use super::form::{
     Bank, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot,
@@ -85,7 +85,13 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Target of one type, then sources of others.
-    fn plain(&mut self, op: Op, to: Scalar, i: &Instruction<'a>, from: &[Scalar]) -> Result<()> {
+    pub(super) fn plain(
+        &mut self,
+        op: Op,
+        to: Scalar,
+        i: &Instruction<'a>,
+        from: &[Scalar],
+    ) -> Result<()> {
         let operands = self.exactly(i, 1 + from.len())?;
         let mut slots = [Slot(0); 6];
         for (at, ty) in from.iter().enumerate() {
@@ -427,42 +433,5 @@ impl<'a> Body<'_, 'a> {
         }
         let by = self.ty(parts)?;
         self.plain(Op::Slct(ty.size() == 8, by, ftz), ty, i, &[ty, ty, by])
-    }
-
-    fn conversion(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let integral = ["rni", "rzi", "rmi", "rpi"]
-            .iter()
-            .any(|name| i.opcode.split('.').any(|p| p == *name));
-        let relu = parts.take("relu");
-        let mode = mode(parts);
-        let to = self.ty(parts)?;
-        let from = self.ty(parts)?;
-        if matches!(to, Scalar::F16x2 | Scalar::Bf16x2) {
-            let operands = self.exactly(i, 3)?;
-            let a = self.source(&operands[1], from)?;
-            let b = self.source(&operands[2], from)?;
-            let d = self.target(&operands[0], to)?;
-            self.emit_with(Op::ConvertPair(to, mode), &[d, a, b], i64::from(relu));
-            return Ok(());
-        }
-        if relu {
-            return self.fail("`.relu` is supported for pairs only");
-        }
-        let operands = self.exactly(i, 2)?;
-        let a = self.source(&operands[1], from)?;
-        let d = self.target(&operands[0], to)?;
-        let keep = integral && to.is_float() && from.is_float();
-        // Float to integer rounds to integral anyway; without a modifier, towards zero.
-        let named = integral || !from.is_float() || to.is_float();
-        let mode = if named {
-            mode
-        } else {
-            Mode {
-                round: Round::Zero,
-                ..mode
-            }
-        };
-        self.emit_with(Op::Convert(to, from, mode), &[d, a], i64::from(keep));
-        Ok(())
     }
 }

@@ -3,8 +3,8 @@
 //! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
 
 pub(crate) use super::kind::{
-    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Permute, Place,
-    Redux, Round, Shuffle, Test, Vote,
+    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Narrowing,
+    Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote,
 };
 pub(crate) use super::tile::{Element, Family, Finish, Fragment, Mma, Quads, Role, Total};
 use ptx::Scalar;
@@ -63,10 +63,16 @@ pub(crate) enum Op {
     Fma(Scalar, Mode, bool),
     /// p, a.
     Testp(Test, Scalar),
-    /// d, a: to, from, rounding to an integral value or of a float.
+    /// d, a: to, from.
     Convert(Scalar, Scalar, Mode),
-    /// d, a, b: two f32 into one f16x2 or bf16x2 (a is the high half).
-    ConvertPair(Scalar, Mode),
+    /// d, a: a float to an integral value of its type.
+    Integral(Scalar, Mode),
+    /// d, a (, b): into formats of tensor cores; a is the upper part of a pair.
+    Narrow(Narrowing),
+    /// d, a: two floats of 8 bits into an f16x2; `true`: and then max(0, x).
+    WidenPair(Small, bool),
+    /// d, a, b, c: `cvt.pack` into so many bits each.
+    PackSat { bits: u8, signed: bool },
     /// p, q, a, b, c; `q` may be absent, `c` joins by logic.
     Setp(Compare, Scalar, bool, Option<(Logic, bool)>),
     /// d, a, b, c: result type, source type.

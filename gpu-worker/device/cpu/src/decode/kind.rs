@@ -24,6 +24,39 @@ pub(crate) struct Mode {
     pub(crate) sat: bool,
 }
 
+/// The formats of tensor cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Small {
+    F16,
+    Bf16,
+    Tf32,
+    E4m3,
+    E5m2,
+}
+
+/// What a conversion into a small format takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Taken {
+    /// An f32.
+    One,
+    /// Two f32.
+    Two,
+    /// An f16x2.
+    Halves,
+}
+
+/// How numbers become a small format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Narrowing {
+    pub(crate) to: Small,
+    pub(crate) taken: Taken,
+    pub(crate) round: Round,
+    /// `.relu`: negative numbers become zero.
+    pub(crate) relu: bool,
+    /// `.satfinite`: what is too large becomes the greatest finite number.
+    pub(crate) finite: bool,
+}
+
 /// Integer operations of two sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Int2 {

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod body;
 mod control;
+mod convert;
 mod data;
 pub(crate) mod form;
 mod fragment;

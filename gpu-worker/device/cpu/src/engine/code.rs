@@ -3,7 +3,6 @@
 use crate::decode::form::{Inst, Op};
 use crate::lanes::{Handler, Isa};
 use crate::ops;
-use ptx::Scalar;
 
 /// How the scheduler treats an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +28,6 @@ pub(crate) struct Step {
 }
 
 pub(crate) const UNGUARDED: u32 = u32::MAX;
-
-/// The lane loop of an instruction.
-fn handler(inst: &Inst, isa: Isa) -> Option<Handler> {
-    if let Op::Convert(to, from, mode) = inst.op
-        && inst.imm != 0
-    {
-        let single = to == Scalar::F32 && from == Scalar::F32;
-        let quick = if single {
-            ops::convert::integral32(mode, isa)
-        } else {
-            None
-        };
-        return Some(quick.unwrap_or_else(|| ops::convert::general(to, from, isa)));
-    }
-    ops::handler(inst.op, isa)
-}
 
 fn kind(op: Op) -> Kind {
     match op {
@@ -82,7 +65,7 @@ pub(crate) fn steps(code: &[Inst], isa: Isa) -> Vec<Step> {
     let nothing = ops::nothing(isa);
     code.iter()
         .map(|inst| Step {
-            handler: handler(inst, isa).unwrap_or(nothing),
+            handler: ops::handler(inst.op, isa).unwrap_or(nothing),
             guard: inst.guard.map_or(UNGUARDED, |guard| guard.slot),
             flip: inst
                 .guard

@@ -12,6 +12,7 @@ pub(crate) mod math;
 pub(crate) mod matrix;
 pub(crate) mod memory;
 pub(crate) mod narrow;
+pub(crate) mod pack;
 pub(crate) mod pairs;
 pub(crate) mod registers;
 pub(crate) mod soft;
@@ -30,7 +31,8 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
             narrow::handler(op, isa)
         }
         Op::Float1(..) | Op::Float2(..) | Op::Fma(..) => float::handler(op, isa),
-        Op::Convert(..) | Op::ConvertPair(..) => convert::handler(op, isa),
+        Op::Convert(..) | Op::Integral(..) => convert::handler(op, isa),
+        Op::Narrow(_) | Op::WidenPair(..) | Op::PackSat { .. } => pack::handler(op, isa),
         Op::Setp(..) | Op::Set(..) | Op::Slct(..) | Op::Testp(..) => compare::handler(op, isa),
         Op::Load { .. } | Op::Store { .. } | Op::CopyAsync { .. } => memory::handler(op, isa),
         Op::Atomic { .. } | Op::Fence => atomic::handler(op, isa),

@@ -20,10 +20,6 @@ pub(crate) const BF16: Format = Format {
     exponent: 8,
     mantissa: 7,
 };
-pub(crate) const TF32: Format = Format {
-    exponent: 8,
-    mantissa: 10,
-};
 pub(crate) const F32: Format = Format {
     exponent: 8,
     mantissa: 23,
@@ -67,6 +63,15 @@ impl Format {
             F64 => 0x7ff8_0000_0000_0000,
             _ => self.sign(true) - 1,
         }
+    }
+
+    /// Bits of a number, and those of its mantissa.
+    pub(crate) fn shape(self) -> (u32, u32) {
+        (1 + self.exponent + self.mantissa, self.mantissa)
+    }
+
+    pub(crate) fn is_nan(self, bits: u64) -> bool {
+        bits & (self.sign(true) - 1) > self.infinity(false)
     }
 
     fn split(self, bits: u64) -> Class {

@@ -1,6 +1,6 @@
 //! Sums, products, quotients and roots of every float format, with every rounding.
 
-use crate::exact::{Exact, Format, ROUNDS, Round};
+use crate::exact::{Exact, Format, NEAREST, ROUNDS, Round};
 use crate::vector::Test;
 
 /// What happens around the operation itself.
@@ -49,7 +49,6 @@ fn test(form: String, ty: &str, exact: Exact, round: Round, around: Around) -> T
 }
 
 const BASIC: [(&str, Exact); 3] = [("add", Exact::Add), ("sub", Exact::Sub), ("mul", Exact::Mul)];
-const NEAREST: Round = Round::NearestTiesToEven;
 
 fn flags() -> impl Iterator<Item = (String, Around)> {
     [false, true].into_iter().flat_map(|ftz| {

@@ -70,6 +70,9 @@ pub(crate) const ROUNDS: [(&str, Round); 4] = [
     (".rp", Round::TowardPositive),
 ];
 
+/// The rounding of most instructions.
+pub(crate) const NEAREST: Round = Round::NearestTiesToEven;
+
 /// Operations that are rounded once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exact {
@@ -225,6 +228,34 @@ impl Format {
             let narrow: G = wide.convert_r(round, &mut false).value;
             bits(narrow)
         }))
+    }
+
+    /// An integer as a float.
+    pub(crate) fn integer(self, value: i128, round: Round) -> u64 {
+        with!(self, F => bits(F::from_i128_r(value, round).value))
+    }
+
+    /// A whole number near a float, saturated; none for NaN.
+    pub(crate) fn whole(self, value: u64, round: Round) -> Option<i128> {
+        if self.is_nan(value) {
+            return None;
+        }
+        with!(self, F => Some(F::from_bits(value.into()).to_i128_r(128, round, &mut false).value))
+    }
+
+    /// As `whole`, still a float.
+    pub(crate) fn integral(self, value: u64, round: Round) -> u64 {
+        with!(self, F => bits(F::from_bits(value.into()).round_to_integral(round).value))
+    }
+
+    /// The greatest finite number.
+    pub(crate) fn greatest(self) -> u64 {
+        with!(self, F => bits(F::largest()))
+    }
+
+    /// Whether another format holds every value of this one.
+    pub(crate) fn fits(self, other: Self) -> bool {
+        self == other || other == Self::F64 || other == Self::F32 && self != Self::F64
     }
 
     /// A float as an f64, exactly.

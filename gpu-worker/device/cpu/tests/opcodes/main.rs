@@ -37,6 +37,7 @@ suites! {
     arithmetic,
     carries,
     comparisons,
+    conversions,
     extremes,
     fields,
     integers,
