@@ -28,9 +28,16 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 REQUIREMENTS = ROOT / "ops" / "scripts" / "nvrtc-requirements.txt"
 KERNELS = ROOT / "tests" / "kernels"
 
-# compute_75 is the oldest architecture this NVRTC still compiles for without a
-# warning: a driver can compile its PTX for every later GPU.
-OPTIONS = ["--gpu-architecture=compute_75", "-default-device"]
+# The oldest architecture this NVRTC still compiles for without a warning: a driver can compile
+# its PTX for every later GPU. A file that needs a later one says so in its first line.
+ARCHITECTURE = "compute_75"
+
+
+def options(source):
+    """What NVRTC is told for one .cu file."""
+    found = re.match(r"// Compiled for (compute_\d+)\b", source.read_text())
+    architecture = found.group(1) if found else ARCHITECTURE
+    return [f"--gpu-architecture={architecture}", "-default-device"]
 
 
 class Failure(Exception):
@@ -105,9 +112,10 @@ class Nvrtc:
         self.call("nvrtcCreateProgram", ctypes.byref(program), source.read_bytes(),
                   source.name.encode(), 0, None, None)
         try:
-            options = (ctypes.c_char_p * len(OPTIONS))(*[o.encode() for o in OPTIONS])
+            words = [word.encode() for word in options(source)]
+            packed = (ctypes.c_char_p * len(words))(*words)
             try:
-                self.call("nvrtcCompileProgram", program, len(OPTIONS), options)
+                self.call("nvrtcCompileProgram", program, len(words), packed)
             except Failure as failure:
                 log = self.text("ProgramLog", program).strip()
                 raise Failure(f"{source.name}: {failure}\n{log}") from None

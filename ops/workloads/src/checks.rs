@@ -7,6 +7,7 @@
 mod arrays;
 mod chat;
 mod corners;
+mod matmul;
 mod rounding;
 mod search;
 mod train;
@@ -46,6 +47,7 @@ pub struct Check<G: Gpu> {
 pub fn all<G: Gpu>() -> Vec<Check<G>> {
     let mut checks = arrays::checks();
     checks.extend(corners::checks());
+    checks.extend(matmul::checks());
     checks.extend(rounding::checks());
     checks.extend(chat::checks());
     checks.extend(search::checks());

@@ -54,6 +54,8 @@ images! {
     ];
     /// Atomics in shared and global memory.
     HISTOGRAM = "histogram": ["histogram", "atomics"];
+    /// Matrix products by `mma` and `wmma`.
+    MATMUL_MMA = "matmul_mma": ["matmul_f16_mma", "matmul_f16_wmma", "matmul_s8_mma"];
     /// y = a * x + y.
     SAXPY = "saxpy": ["saxpy"];
     /// Prefix sums.

@@ -17,7 +17,8 @@ pub(super) trait Format {
     const WIDTH: usize;
     type Tile: Copy + AsRef<[u32]> + AsMut<[u32]>;
     const BLANK: Self::Tile;
-    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>) -> Self::Tile;
+    /// Overwrites the whole tile.
+    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>, tile: &mut Self::Tile);
 }
 
 /// f16.
@@ -40,18 +41,17 @@ impl Format for Half {
     type Tile = [u32; 64];
     const BLANK: Self::Tile = [0; 64];
     #[inline(always)]
-    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>) -> Self::Tile {
+    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         #[cfg(target_arch = "x86_64")]
         if SIMD {
             // SAFETY: `SIMD` says that F16C is there.
-            return unsafe { halves(row) };
+            unsafe { halves(row, tile) };
+            return;
         }
-        let mut tile = Self::BLANK;
         for (at, word) in row.iter().enumerate() {
             tile[2 * at] = widen(soft::F16, word & 0xffff);
             tile[2 * at + 1] = widen(soft::F16, word >> 16);
         }
-        tile
     }
 }
 
@@ -64,9 +64,8 @@ fn widen(format: soft::Format, bits: u32) -> u32 {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-unsafe fn halves(row: &Row<u32>) -> [u32; 64] {
+unsafe fn halves(row: &Row<u32>, tile: &mut [u32; 64]) {
     use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
-    let mut tile = [0_u32; 64];
     for group in 0..8 {
         // SAFETY: eight halves lie in four lanes; the tile has 64 words.
         unsafe {
@@ -75,7 +74,6 @@ unsafe fn halves(row: &Row<u32>) -> [u32; 64] {
             _mm256_storeu_ps(to.cast(), _mm256_cvtph_ps(from));
         }
     }
-    tile
 }
 
 impl Format for Brain {
@@ -83,13 +81,11 @@ impl Format for Brain {
     type Tile = [u32; 64];
     const BLANK: Self::Tile = [0; 64];
     #[inline(always)]
-    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>) -> Self::Tile {
-        let mut tile = Self::BLANK;
+    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         for at in 0..32 {
             tile[2 * at] = row[at] << 16;
             tile[2 * at + 1] = row[at] & 0xffff_0000;
         }
-        tile
     }
 }
 
@@ -98,12 +94,10 @@ impl Format for Tensor {
     type Tile = [u32; 32];
     const BLANK: Self::Tile = [0; 32];
     #[inline(always)]
-    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>) -> Self::Tile {
-        let mut tile = Self::BLANK;
+    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         for at in 0..32 {
             tile[at] = row[at] & 0xffff_e000;
         }
-        tile
     }
 }
 
@@ -128,14 +122,12 @@ impl Format for Quarter {
     type Tile = [u32; 128];
     const BLANK: Self::Tile = [0; 128];
     #[inline(always)]
-    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>) -> Self::Tile {
-        let mut tile = Self::BLANK;
+    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         for (at, word) in row.iter().enumerate() {
             for (part, byte) in word.to_le_bytes().into_iter().enumerate() {
                 tile[4 * at + part] = quarter(element, u32::from(byte));
             }
         }
-        tile
     }
 }
 
@@ -144,8 +136,7 @@ impl Format for Byte {
     type Tile = [u32; 64];
     const BLANK: Self::Tile = [0; 64];
     #[inline(always)]
-    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>) -> Self::Tile {
-        let mut tile = Self::BLANK;
+    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         for at in 0..32 {
             let (even, odd) = (row[at], row[at] >> 8);
             if element == Element::S8 {
@@ -157,7 +148,6 @@ impl Format for Byte {
                 tile[2 * at + 1] = even >> 16 & 0xff | (odd >> 16 & 0xff) << 16;
             }
         }
-        tile
     }
 }
 
@@ -166,8 +156,7 @@ impl Format for Nibble {
     type Tile = [u32; 128];
     const BLANK: Self::Tile = [0; 128];
     #[inline(always)]
-    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>) -> Self::Tile {
-        let mut tile = Self::BLANK;
+    fn spread<const SIMD: bool>(element: Element, row: &Row<u32>, tile: &mut Self::Tile) {
         for at in 0..32 {
             for pair in 0..4 {
                 let (even, odd) = (row[at] >> (8 * pair) & 15, row[at] >> (8 * pair + 4) & 15);
@@ -181,7 +170,6 @@ impl Format for Nibble {
                 tile[4 * at + pair] = wide(even) | wide(odd) << 16;
             }
         }
-        tile
     }
 }
 
@@ -190,15 +178,14 @@ impl Format for Bit {
     type Tile = [u32; 32];
     const BLANK: Self::Tile = [0; 32];
     #[inline(always)]
-    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>) -> Self::Tile {
-        *row
+    fn spread<const SIMD: bool>(_: Element, row: &Row<u32>, tile: &mut Self::Tile) {
+        *tile = *row;
     }
 }
 
 /// Turns eight rows of `WIDTH` words into `WIDTH` rows of eight.
 #[inline(always)]
-pub(super) fn turn<F: Format>(tile: &F::Tile) -> F::Tile {
-    let mut turned = F::BLANK;
+pub(super) fn turn<F: Format>(tile: &F::Tile, turned: &mut F::Tile) {
     let (width, from, to) = (F::WIDTH, tile.as_ref(), turned.as_mut());
     #[cfg(target_arch = "x86_64")]
     {
@@ -226,7 +213,6 @@ pub(super) fn turn<F: Format>(tile: &F::Tile) -> F::Tile {
             to[column * 8 + row] = from[row * width + column];
         }
     }
-    turned
 }
 
 /// # Safety

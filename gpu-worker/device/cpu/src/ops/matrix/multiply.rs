@@ -21,11 +21,10 @@ use std::mem::MaybeUninit;
 
 /// Adds the product of two tiles: `a` is eight rows of `width`, `b` is `width` rows of eight.
 pub(super) trait Core {
-    fn add<const SIMD: bool>(
+    fn add<F: Format, const SIMD: bool>(
         finish: Finish,
-        width: usize,
-        a: &[u32],
-        b: &[u32],
+        a: &F::Tile,
+        b: &F::Tile,
         sum: &mut [u32; 64],
     );
 }
@@ -39,13 +38,14 @@ pub(super) struct Bits;
 
 impl Core for Floats {
     #[inline(always)]
-    fn add<const SIMD: bool>(_: Finish, width: usize, a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
+    fn add<F: Format, const SIMD: bool>(_: Finish, a: &F::Tile, b: &F::Tile, sum: &mut [u32; 64]) {
         #[cfg(target_arch = "x86_64")]
         if SIMD {
             // SAFETY: `SIMD` says that FMA is there.
-            unsafe { floats(width, a, b, sum) };
+            unsafe { floats::<F>(a.as_ref(), b.as_ref(), sum) };
             return;
         }
+        let (width, a, b) = (F::WIDTH, a.as_ref(), b.as_ref());
         for row in 0..8 {
             for k in 0..width {
                 let left = f32::from_bits(a[row * width + k]);
@@ -64,7 +64,8 @@ impl Core for Floats {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-unsafe fn floats(width: usize, a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
+unsafe fn floats<F: Format>(a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
+    let width = F::WIDTH;
     use std::arch::x86_64::{
         _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_setzero_ps, _mm256_storeu_ps,
     };
@@ -93,13 +94,14 @@ unsafe fn floats(width: usize, a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
 
 impl Core for Integers {
     #[inline(always)]
-    fn add<const SIMD: bool>(_: Finish, width: usize, a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
+    fn add<F: Format, const SIMD: bool>(_: Finish, a: &F::Tile, b: &F::Tile, sum: &mut [u32; 64]) {
         #[cfg(target_arch = "x86_64")]
         if SIMD {
             // SAFETY: `SIMD` says that AVX2 is there.
-            unsafe { integers(width, a, b, sum) };
+            unsafe { integers::<F>(a.as_ref(), b.as_ref(), sum) };
             return;
         }
+        let (width, a, b) = (F::WIDTH, a.as_ref(), b.as_ref());
         let low = |pair: u32| i32::from(pair as i16);
         let high = |pair: u32| pair as i32 >> 16;
         for row in 0..8 {
@@ -121,7 +123,8 @@ impl Core for Integers {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 #[inline]
-unsafe fn integers(width: usize, a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
+unsafe fn integers<F: Format>(a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
+    let width = F::WIDTH;
     use std::arch::x86_64::{
         _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi32,
         _mm256_setzero_si256, _mm256_storeu_si256,
@@ -151,13 +154,13 @@ unsafe fn integers(width: usize, a: &[u32], b: &[u32], sum: &mut [u32; 64]) {
 
 impl Core for Bits {
     #[inline(always)]
-    fn add<const SIMD: bool>(
+    fn add<F: Format, const SIMD: bool>(
         finish: Finish,
-        width: usize,
-        a: &[u32],
-        b: &[u32],
+        a: &F::Tile,
+        b: &F::Tile,
         sum: &mut [u32; 64],
     ) {
+        let (width, a, b) = (F::WIDTH, a.as_ref(), b.as_ref());
         for row in 0..8 {
             for k in 0..width {
                 let left = a[row * width + k];
@@ -196,12 +199,14 @@ unsafe fn side<F: Format, const SIMD: bool>(
     for (slot, tile) in slots.iter().zip(&mut side) {
         // SAFETY: the caller vouches for the slot.
         let row: &Row<u32> = unsafe { source::<u32>(cx, *slot) };
-        let straight = F::spread::<SIMD>(element, row);
-        tile.write(if turned {
-            turn::<F>(&straight)
+        let tile = tile.write(F::BLANK);
+        if turned {
+            let mut straight = F::BLANK;
+            F::spread::<SIMD>(element, row, &mut straight);
+            turn::<F>(&straight, tile);
         } else {
-            straight
-        });
+            F::spread::<SIMD>(element, row, tile);
+        }
     }
     side
 }
@@ -229,9 +234,9 @@ impl<F: Format, C: Core> Kernel for Multiply<F, C> {
                 for row in 0..usize::from(by.rows) {
                     let sum = &mut sums[by.c(row, column)];
                     for depth in 0..usize::from(by.depth) {
-                        let a = left[by.a(row, depth)].assume_init_ref().as_ref();
-                        let b = right[by.b(column, depth)].assume_init_ref().as_ref();
-                        C::add::<SIMD>(finish, F::WIDTH, a, b, sum);
+                        let a = left[by.a(row, depth)].assume_init_ref();
+                        let b = right[by.b(column, depth)].assume_init_ref();
+                        C::add::<F, SIMD>(finish, a, b, sum);
                     }
                 }
             }

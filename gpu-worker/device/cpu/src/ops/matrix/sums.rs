@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
-use crate::decode::form::{Finish, Round, Slot, Total};
+use super::format::{Format, Half};
+use crate::decode::form::{Element, Finish, Round, Slot, Total};
 use crate::engine::context::Context;
 use crate::lanes::{LANES, Row, source, store};
 use crate::ops::soft;
@@ -53,7 +54,7 @@ pub(super) unsafe fn read<const SIMD: bool>(
     unsafe {
         if c == Total::F16 {
             for (slot, sum) in slots.iter().zip(sums) {
-                *sum = widen::<SIMD>(source::<u32>(cx, *slot));
+                Half::spread::<SIMD>(Element::F16, source::<u32>(cx, *slot), sum);
             }
         } else {
             for (pair, sum) in slots.chunks_exact(2).zip(sums) {
@@ -61,13 +62,6 @@ pub(super) unsafe fn read<const SIMD: bool>(
             }
         }
     }
-}
-
-/// A register of pairs of halves as f32.
-#[inline(always)]
-fn widen<const SIMD: bool>(row: &Row<u32>) -> [u32; 64] {
-    use super::format::{Format, Half};
-    Half::spread::<SIMD>(crate::decode::form::Element::F16, row)
 }
 
 /// Adds integer sums to C.
