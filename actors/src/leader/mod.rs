@@ -118,7 +118,7 @@ pub async fn serve(
         client: client.clone(),
         lease: lease::LeaseStore::new(jetstream.clone(), &subjects),
         state: state::Writer::start(jetstream.clone(), &subjects),
-        record: record::Appender::new(jetstream.clone(), &subjects, options.record_bytes),
+        record: record::Appender::new(jetstream.clone(), &subjects, id, options.record_bytes),
         telemetry: options.telemetry.clone(),
         config: options.core.clone(),
         gone,

@@ -9,8 +9,8 @@ use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::{Context, stream};
-use bus_schemas::Epoch;
 use bus_schemas::subject::Subjects;
+use bus_schemas::{Epoch, LeaderId};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
@@ -28,6 +28,7 @@ const FLIGHT: usize = 64;
 pub(super) struct Appender {
     jetstream: Context,
     subjects: Subjects,
+    leader: LeaderId,
     bytes: Option<u64>,
     /// The epoch that is written, 0 for none: blocks of another are given up.
     epoch: Rc<Cell<Epoch>>,
@@ -35,11 +36,17 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    pub(super) fn new(mut jetstream: Context, subjects: &Subjects, bytes: Option<u64>) -> Self {
+    pub(super) fn new(
+        mut jetstream: Context,
+        subjects: &Subjects,
+        leader: LeaderId,
+        bytes: Option<u64>,
+    ) -> Self {
         jetstream.set_timeout(PATIENCE);
         Self {
             jetstream,
             subjects: subjects.clone(),
+            leader,
             bytes,
             epoch: Rc::default(),
             flight: Rc::new(Semaphore::new(FLIGHT)),
@@ -76,7 +83,7 @@ impl Appender {
 
     async fn try_append(&self, epoch: Epoch, number: u64, bytes: Bytes) -> Result<(), String> {
         let mut headers = HeaderMap::new();
-        headers.insert(NATS_MESSAGE_ID, format!("{epoch}.{number}"));
+        headers.insert(NATS_MESSAGE_ID, format!("{epoch}.{}.{number}", self.leader));
         let subject = self.subjects.record(epoch);
         let sent = self.jetstream.publish_with_headers(subject, headers, bytes);
         let acknowledged = match sent.await {

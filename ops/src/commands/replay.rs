@@ -62,7 +62,7 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
     } else {
         println!("launch order {}", found.digest);
         println!(
-            "{} positions from {} inputs of {} reigns; {} adopted, {} skipped in {} gaps",
+            "{} positions from {} inputs, reigns: {}; {} adopted, {} skipped, gaps: {}",
             found.positions, found.inputs, found.epochs, found.adopted, found.skipped, found.gaps
         );
         for tail in &order.tails {
@@ -111,12 +111,17 @@ async fn read(administrator: &Administrator) -> Result<Vec<(Epoch, u64, Vec<u8>)
             .as_ref()
             .and_then(|headers| headers.get("Nats-Msg-Id"));
         let (epoch, number) = id
-            .and_then(|id| id.as_str().split_once('.'))
-            .and_then(|(epoch, number)| Some((epoch.parse().ok()?, number.parse().ok()?)))
-            .context("E-REPLAY: a block has no message id <epoch>.<number>")?;
+            .and_then(|id| block_id(id.as_str()))
+            .context("E-REPLAY: a block has no message id <epoch>.<leader>.<number>")?;
         blocks.push((epoch, number, message.payload.to_vec()));
     }
     Ok(blocks)
+}
+
+fn block_id(id: &str) -> Option<(Epoch, u64)> {
+    let (epoch, rest) = id.split_once('.')?;
+    let (_leader, number) = rest.split_once('.')?;
+    Some((epoch.parse().ok()?, number.parse().ok()?))
 }
 
 fn write(path: &Path, positions: &[Position]) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use bus_schemas::{Epoch, InputNumber, WIRE_VERSION, limits};
+use bus_schemas::{Epoch, InputNumber, LeaderId, WIRE_VERSION, limits};
 use serde::{Deserialize, Serialize};
 
 use super::config::{Config, Nanos};
@@ -23,6 +23,9 @@ pub(crate) struct Block {
     pub(crate) order_version: u32,
     /// The epoch.
     pub(crate) epoch: Epoch,
+    /// Who wrote it: a broker that lost its tail may see an epoch twice, under two leaders, of which
+    /// each may have sealed other workers.
+    pub(crate) leader: LeaderId,
     /// Its number in the epoch, from 1.
     pub(crate) number: u64,
     /// Inputs that are whole with this block.
@@ -45,6 +48,7 @@ struct Sent {
 #[derive(Debug)]
 pub(super) struct Recorder {
     epoch: Epoch,
+    leader: LeaderId,
     buffer: Vec<u8>,
     /// When the oldest input in the buffer must be sent.
     due: Option<Nanos>,
@@ -59,9 +63,10 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn new(epoch: Epoch) -> Self {
+    pub(super) fn new(epoch: Epoch, leader: LeaderId) -> Self {
         Self {
             epoch,
+            leader,
             buffer: Vec::new(),
             due: None,
             last: 0,
@@ -143,6 +148,7 @@ impl Recorder {
             v: WIRE_VERSION,
             order_version: ORDER_VERSION,
             epoch: self.epoch,
+            leader: self.leader,
             number: self.blocks,
             through: whole,
             gap: self.gap,

@@ -80,7 +80,7 @@ impl Reign {
             order: Order::new(),
             links: BTreeMap::new(),
             clients: Clients::default(),
-            recorder: Recorder::new(epoch),
+            recorder: Recorder::new(epoch, leader),
             learner: Learner::new(&state.profile, cx.now),
             learning: state.settings.learn,
             placement: Placement {

@@ -73,7 +73,7 @@ pub struct Replayed {
     pub skipped: u64,
     /// Recorded gaps.
     pub gaps: u64,
-    /// Epochs with a takeover.
+    /// Reigns: epochs with a takeover, one twice where two leaders had it.
     pub epochs: u64,
     /// Inputs applied.
     pub inputs: u64,
@@ -124,16 +124,13 @@ pub fn replay(
     blocks: &[(Epoch, u64, Vec<u8>)],
     finals: &[(Incarnation, GpuTail)],
 ) -> Result<Replayed, ReplayError> {
-    let mut streams: BTreeMap<Epoch, Stream> = BTreeMap::new();
+    let mut streams = BTreeMap::new();
     for (epoch, number, bytes) in blocks {
-        streams
-            .entry(*epoch)
-            .or_default()
-            .add(*epoch, *number, bytes)?;
+        Stream::add(&mut streams, *epoch, *number, bytes)?;
     }
     let mut chains = Chains::default();
     let (mut epochs, mut inputs, mut gaps) = (0, 0, 0);
-    for (epoch, stream) in &streams {
+    for ((epoch, _), stream) in &streams {
         let recorded = stream.inputs(*epoch)?;
         gaps += u64::from(recorded.gap);
         inputs += recorded.inputs.len() as u64;

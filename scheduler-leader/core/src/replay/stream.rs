@@ -1,15 +1,15 @@
-//! One epoch's blocks, put together to its inputs.
+//! One reign's blocks, put together to its inputs.
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Epoch, WIRE_VERSION};
+use bus_schemas::{Epoch, LeaderId, WIRE_VERSION};
 
 use super::ReplayError;
 use crate::input::Input;
 use crate::leader::Block;
 use crate::policy::ORDER_VERSION;
 
-/// The blocks of an epoch.
+/// The blocks of an epoch by one leader.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     blocks: BTreeMap<u64, Block>,
@@ -25,8 +25,9 @@ pub(super) struct Recorded {
 }
 
 impl Stream {
+    /// Adds a block to the stream of its epoch and leader.
     pub(super) fn add(
-        &mut self,
+        streams: &mut BTreeMap<(Epoch, LeaderId), Self>,
         epoch: Epoch,
         number: u64,
         bytes: &[u8],
@@ -53,7 +54,8 @@ impl Stream {
                 block.number, block.epoch
             )));
         }
-        match self.blocks.insert(number, block.clone()) {
+        let stream = streams.entry((epoch, block.leader)).or_default();
+        match stream.blocks.insert(number, block.clone()) {
             Some(other) if other != block => Err(wrong("is there twice, and differs".into())),
             _ => Ok(()),
         }

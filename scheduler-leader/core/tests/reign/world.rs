@@ -1,6 +1,7 @@
 //! Leader candidates, workers and one client on a bus, with a lease and a record.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::{Range, RangeInclusive};
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader};
 use bus_schemas::{
@@ -43,6 +44,15 @@ impl World {
     }
 
     pub(crate) fn with(nodes: u64, workers: u32, adjust: impl Fn(&mut Config)) -> Self {
+        Self::apart(1..=nodes, 0..workers, adjust)
+    }
+
+    /// With these leader ids and devices.
+    pub(crate) fn apart(
+        leaders: RangeInclusive<u64>,
+        gpus: Range<u32>,
+        adjust: impl Fn(&mut Config),
+    ) -> Self {
         let cluster: Tenant = "lab".parse().unwrap();
         let state = StateSnapshot {
             settings: ClusterSettings {
@@ -71,7 +81,7 @@ impl World {
             now: MS,
             subjects: Subjects::new(&cluster),
             nodes: Vec::new(),
-            workers: (0..workers).map(worker).collect(),
+            workers: gpus.map(worker).collect(),
             bus: VecDeque::new(),
             lease: None,
             revision: 0,
@@ -83,7 +93,7 @@ impl World {
             reigns: Vec::new(),
             ended: None,
         };
-        for id in 1..=nodes {
+        for id in leaders {
             let mut config = Config::new(cluster.clone());
             adjust(&mut config);
             let node = LeaderNode::new(config, LeaderId(id));
@@ -303,6 +313,14 @@ impl World {
         finals.collect()
     }
 
+    /// Until there is a leader and it has opened a session.
+    pub(crate) fn begin(&mut self) {
+        self.pass(250);
+        self.open();
+        self.pass(20);
+        assert!(self.opened.is_some(), "an open request is answered");
+    }
+
     pub(crate) fn replay(&self) -> Result<Replayed, ReplayError> {
         let blocks = self.blocks.iter();
         let blocks: Vec<_> = blocks
@@ -333,9 +351,6 @@ impl World {
 
 pub(crate) fn opened(nodes: u64) -> World {
     let mut world = World::new(nodes, 2);
-    world.pass(250);
-    world.open();
-    world.pass(20);
-    assert!(world.opened.is_some(), "an open request is answered");
+    world.begin();
     world
 }

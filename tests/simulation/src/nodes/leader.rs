@@ -162,7 +162,7 @@ impl LeaderProcess {
         self.appending = Some(self.asked);
         let request = StoreRequest::Append {
             subject: self.subjects.record(*epoch),
-            id: format!("{epoch}.{number}"),
+            id: format!("{epoch}.{}.{number}", self.id),
             bytes: bytes.clone(),
         };
         io.store(APPEND + self.asked, request);
