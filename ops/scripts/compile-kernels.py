@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile tests/kernels/*.cu to PTX with NVRTC, without a GPU or a CUDA toolkit.
+"""Compile tests/kernels/*.cu and suite/*.cu in it to PTX with NVRTC, without a GPU or a CUDA toolkit.
 
 NVRTC comes from its PyPI wheel, pinned by version and hash in
 ops/scripts/nvrtc-requirements.txt and installed with pip into
@@ -8,6 +8,7 @@ so that nobody needs NVRTC to build or to run anything.
 
   ops/scripts/compile-kernels.py              compile every kernel file
   ops/scripts/compile-kernels.py chat train   only tests/kernels/{chat,train}.cu
+  ops/scripts/compile-kernels.py suite/scan   only tests/kernels/suite/scan.cu
   ops/scripts/compile-kernels.py --check      recompile and compare with the committed PTX
   ops/scripts/compile-kernels.py --check --no-install   the same; exit 3 if NVRTC is missing
 
@@ -130,7 +131,7 @@ class Nvrtc:
 def sources(names):
     """The .cu files to compile: those named, or all."""
     if not names:
-        found = sorted(KERNELS.glob("*.cu"))
+        found = sorted([*KERNELS.glob("*.cu"), *KERNELS.glob("suite/*.cu")])
         if not found:
             raise Failure(f"no .cu files in {KERNELS.relative_to(ROOT)}", 2)
         return found

@@ -1,5 +1,6 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
-//! the same broker, `order` the leader's order core alone. docs/benchmarks.md describes them.
+//! the same broker, `order` the leader's order core alone, `ptx` the CPU device's engine beside
+//! PoCL and native loops. docs/benchmarks.md describes them.
 
 pub mod allocation;
 mod baseline;
@@ -10,6 +11,7 @@ mod memory;
 mod metric;
 mod order;
 mod party;
+mod ptx;
 mod takeover;
 mod throughput;
 
@@ -34,6 +36,9 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
         println!("{}", list());
         return Ok(());
     };
+    if name == ptx::pocl::PARTY {
+        return ptx::pocl::serve();
+    }
     if let Some(party) = name.strip_prefix('.') {
         // On a thread of its own: whoever waits for an answer drives the client's connection, which
         // a thread of a runtime may not.
@@ -56,6 +61,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     match name {
         "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
         "order" => order::order(args.reps.max(1), wanted, tell),
+        "ptx" => ptx::ptx(args.reps.max(1), 1, wanted, tell),
         _ => bail!(Usage(format!(
             "there is no benchmark {name:?}; `warploom bench` lists them"
         ))),
@@ -80,6 +86,9 @@ fn list() -> Table {
     for (spec, _) in order::METRICS {
         table.add_row(["order", spec.name, spec.unit, spec.what]);
     }
+    for spec in ptx::metrics() {
+        table.add_row(["ptx", spec.name, spec.unit, spec.what]);
+    }
     table
 }
 
@@ -94,6 +103,7 @@ mod tests {
         let names = bus::METRICS.iter().map(|spec| spec.name);
         let names: Vec<_> = names
             .chain(order::METRICS.iter().map(|(spec, _)| spec.name))
+            .chain(ptx::metrics().map(|spec| spec.name))
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert!(list().to_string().contains("sync_launch_ratio"));

@@ -35,6 +35,7 @@ pub mod local;
 mod params;
 mod random;
 mod search;
+pub mod suite;
 mod train;
 mod workload;
 

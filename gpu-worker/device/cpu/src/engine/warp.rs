@@ -147,7 +147,7 @@ impl Block {
                         let target = step.inst.target;
                         allowance.executed += u64::from(pc - first + 1);
                         first = target;
-                        if target <= pc {
+                        if target <= pc && !cfg!(unchecked_access) {
                             allowance.jumps = allowance.jumps.saturating_sub(1);
                             if allowance.jumps == 0 || allowance.executed >= allowance.until {
                                 break Some((target, Some(Stop::Spun)));
