@@ -33,6 +33,9 @@ CORPUS = ROOT / "tests" / "corpus"
 SOURCES = CORPUS / "sources"
 RESULTS = CORPUS / "ptx"
 
+# Seconds a source module may take; the slowest takes a minute on a busy machine.
+LIMIT = 600
+
 
 class Failure(Exception):
     """Something the user can act on, with the exit status that says which kind."""
@@ -87,8 +90,12 @@ def make(source, folder, out):
     # Python's hashes of strings must not reach the order of anything a compiler emits.
     environment = dict(os.environ, PYTHONPATH=str(CORPUS), PYTHONHASHSEED="0",
                        PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
-    result = subprocess.run([sys.executable, "-m", "harness", str(folder), str(source), str(out)],
-                            capture_output=True, text=True, check=False, env=environment)
+    command = [sys.executable, "-m", "harness", str(folder), str(source), str(out)]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False,
+                                env=environment, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{source.relative_to(ROOT)}: not done after {LIMIT} s") from None
     if result.returncode != 0:
         raise Failure(f"{source.relative_to(ROOT)}:\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
 

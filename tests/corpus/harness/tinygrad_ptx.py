@@ -2,9 +2,12 @@
 
 import os
 
+# A source that wants another target sets this before it imports anything of tinygrad.
 ARCH = os.environ.get("WARPLOOM_CORPUS_ARCH", "sm_80")
 os.environ["DEV"] = f"NULL:PTX:{ARCH}"
-os.environ.setdefault("CACHELEVEL", "0")
+os.environ["CACHELEVEL"] = "0"
+# Its pool of compiler processes waits for ever where the main module is not its own.
+os.environ["PARALLEL"] = "0"
 
 import numpy as np  # noqa: E402
 import tinygrad.runtime.ops_null as null  # noqa: E402

@@ -74,7 +74,13 @@ fn rows(cases: &[Case]) -> Result<BTreeMap<String, Row>, String> {
 /// Holds the corpus to its promise: five compilers, and enough of each.
 pub(crate) fn is_wide(cases: &[Case]) -> Result<(), String> {
     let rows = rows(cases)?;
-    let least = [("nvrtc", 30)];
+    let least = [
+        ("nvrtc", 30),
+        ("numba", 15),
+        ("tinygrad", 15),
+        ("triton", 15),
+        ("warp", 14),
+    ];
     for (compiler, least) in least {
         let kernels = rows.get(compiler).map_or(0, |row| row.kernels.len());
         if kernels < least {
@@ -84,8 +90,8 @@ pub(crate) fn is_wide(cases: &[Case]) -> Result<(), String> {
         }
     }
     let all: usize = rows.values().map(|row| row.kernels.len()).sum();
-    match all < 30 {
-        true => Err(format!("{all} kernels in all, at least 30 wanted")),
+    match all < 120 {
+        true => Err(format!("{all} kernels in all, at least 120 wanted")),
         false => Ok(()),
     }
 }
