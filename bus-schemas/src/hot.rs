@@ -158,7 +158,8 @@ impl Message for Intent<'_> {
 pub struct Grant {
     /// What it does.
     pub kind: GrantKind,
-    /// The session's priority when it was granted, 0 (highest) to 4.
+    /// The priority it runs at, 0 (highest) to 4: its session's when it was granted, or what its
+    /// floor took the place of.
     pub priority: u8,
     /// Position in the cluster's order.
     pub global: GlobalPosition,

@@ -4,6 +4,7 @@
 //! socket to the sequencer and back without changing threads; only the device has its own.
 
 mod actor;
+mod compiler;
 mod evidence;
 mod hear;
 mod held;
@@ -156,6 +157,7 @@ pub async fn serve(
         sms = idle.info.sms, capacity, "worker serves"
     );
     let mut config = options.sequencer;
+    config.preemptive = idle.info.preemptive;
     config.staged_total = capacity.clamp(STAGED.0, STAGED.1).min(config.staged_total);
     let core = CoreIdentity {
         incarnation,
@@ -179,7 +181,7 @@ pub async fn serve(
         telemetry: options.telemetry,
         exit,
     };
-    let started = start(parts, identity, places, idle).map_err(io("starting the stager"))?;
+    let started = start(parts, identity, places, idle).map_err(io("starting a thread"))?;
     let left = wait(started, exited, links, shutdown).await;
     // What was said last must reach the broker before the process goes; one that is away does not
     // keep it.
@@ -210,9 +212,11 @@ fn start(
 ) -> std::io::Result<actix::Addr<GpuWorker>> {
     let context = Context::<GpuWorker>::new();
     let address = context.address();
+    let (sms, exclusive) = (idle.info.sms, idle.info.preemptive);
+    let meter = Meter::new(0, identity.incarnation, sms, exclusive);
     let pager = VramPager {
         pager: Pager::new(identity.capacity),
-        meter: Meter::new(0, identity.incarnation, idle.info.sms),
+        meter,
         began: parts.began,
         outgoing: Outgoing::new(parts.outgoing.clone()),
         usage: places.subjects.usage(identity.incarnation).into(),
@@ -233,7 +237,7 @@ fn start(
         outgoing: Outgoing::new(parts.outgoing),
         held: HashMap::new(),
         modules: Arc::new(Modules::default()),
-        device: idle.tell(address.recipient()),
+        device: idle.tell(address.recipient())?,
         pager,
         stager,
         evidence: parts.evidence,

@@ -1,5 +1,6 @@
-//! One look at a slice's ops before the device gets them: what they cost (which their client had
-//! to declare), what memory they need, which modules and transfers they use.
+//! Two looks at a slice's ops before the device gets them: at once, what memory they need; when
+//! its modules are ready, what they cost (which their client had to declare), and which modules
+//! and transfers they use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +12,21 @@ use gpu_worker_core::pager::Need;
 use super::held::{Held, Staging};
 use super::modules::{Module, ModuleState, Modules};
 
-/// What was found.
-#[derive(Debug, Default)]
-pub(super) struct Found {
-    /// Allocations and frees, in op order.
-    pub(super) needs: Vec<Need>,
-    /// The first op that must fail, and why.
-    pub(super) fail_at: Option<(OpNumber, Failure)>,
+/// Allocations and frees of a slice, in op order.
+pub(super) fn needs(slice: &Slice) -> Vec<Need> {
+    let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
+    (slice.first..)
+        .zip(ops)
+        .filter_map(|(number, op)| match op.op {
+            Op::Alloc { address, bytes } => Some(Need::Alloc {
+                op: number,
+                address,
+                bytes,
+            }),
+            Op::Free { address } => Some(Need::Free { address }),
+            _ => None,
+        })
+        .collect()
 }
 
 /// A transfer or a module that the slice uses is not ready yet.
@@ -25,13 +34,14 @@ pub(super) struct Found {
 pub(super) struct NotReady;
 
 /// Looks through a slice that is the session's next one. On success the transfers it uses have
-/// moved from the session into the slice, and the session's slots are as behind it.
+/// moved from the session into the slice, the session's slots are as behind it, and the answer is
+/// the first op that must fail, and why.
 pub(super) fn scan(
     slice: &mut Slice,
     declared: u64,
     held: &mut Held,
     modules: &Modules,
-) -> Result<Found, NotReady> {
+) -> Result<Option<(OpNumber, Failure)>, NotReady> {
     let mut scan = Scan {
         tenant: &held.tenant,
         modules,
@@ -39,24 +49,24 @@ pub(super) fn scan(
         changed: Vec::new(),
         last: None,
         sum: 0,
-        found: Found::default(),
         transfers: Vec::new(),
     };
+    let mut fail_at = None;
     let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
     for (number, op) in (slice.first..).zip(ops) {
-        match scan.look(number, &op.op, &held.transfers) {
+        match scan.look(&op.op, &held.transfers) {
             Ok(()) => {}
             Err(Stop::NotReady) => return Err(NotReady),
             Err(Stop::Fails(failure)) => {
-                scan.found.fail_at = Some((number, failure));
+                fail_at = Some((number, failure));
                 break;
             }
         }
     }
-    let (mut found, changed, transfers) = (scan.found, scan.changed, scan.transfers);
-    if found.fail_at.is_none() && scan.sum != declared {
+    let (changed, transfers) = (scan.changed, scan.transfers);
+    if fail_at.is_none() && scan.sum != declared {
         let why = "the ops are not the ones their client announced to the leader";
-        found.fail_at = Some((slice.first, Failure::new(Code::Protocol, why)));
+        fail_at = Some((slice.first, Failure::new(Code::Protocol, why)));
     }
     for (slot, module) in changed {
         match module {
@@ -69,7 +79,7 @@ pub(super) fn scan(
             slice.transfers.push((transfer, bytes));
         }
     }
-    Ok(found)
+    Ok(fail_at)
 }
 
 enum Stop {
@@ -86,25 +96,13 @@ struct Scan<'a> {
     /// The last launch and what it declares: most launches are like the one before.
     last: Option<(Launch, u64)>,
     sum: u64,
-    found: Found,
     transfers: Vec<u64>,
 }
 
 impl Scan<'_> {
-    fn look(
-        &mut self,
-        number: OpNumber,
-        op: &Op,
-        transfers: &HashMap<u64, Staging>,
-    ) -> Result<(), Stop> {
+    fn look(&mut self, op: &Op, transfers: &HashMap<u64, Staging>) -> Result<(), Stop> {
         match *op {
             Op::Launch(launch) => return self.launch(op, launch),
-            Op::Alloc { address, bytes } => self.found.needs.push(Need::Alloc {
-                op: number,
-                address,
-                bytes,
-            }),
-            Op::Free { address } => self.found.needs.push(Need::Free { address }),
             Op::CopyIn {
                 transfer, bytes, ..
             } if transfer > 0 => match transfers.get(&transfer) {

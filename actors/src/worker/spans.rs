@@ -79,9 +79,10 @@ impl Spans {
 
     /// A slice has ended.
     pub(super) fn completed(&mut self, completion: &Completion) {
-        let Some((start, began)) = self.take(completion.position) else {
+        let Some((start, started)) = self.take(completion.position) else {
             return;
         };
+        let began = completion.began.unwrap_or(started);
         let Some(traced) = self.sessions.get_mut(&completion.session) else {
             return;
         };

@@ -3,17 +3,17 @@
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    DeviceResult, Failure, GpuPosition, OpNumber, ResultKind, SessionId, Tenant, WIRE_VERSION,
-    WorkerBeat, encode, encode_into, limits,
+    DeviceResult, Failure, OpNumber, ResultKind, SessionId, Tenant, WIRE_VERSION, WorkerBeat,
+    encode, encode_into, limits,
 };
 use device::{OpResult, Slice};
-use gpu_worker_core::pager::Verdict;
+use gpu_worker_core::pager::{Need, Verdict};
 use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming, SMALL_NS};
 use super::held::{Answer as HeldAnswer, Held, Staging};
 use super::pager::{Answer, Tell};
-use super::scan::scan;
+use super::scan::{needs, scan};
 use super::stager::Job;
 use super::thread::Command;
 
@@ -22,8 +22,18 @@ pub(super) struct Submission {
     slice: Slice,
     declared: u64,
     cost: u64,
+    memory: Memory,
+}
+
+/// How a slice stands with the pager.
+#[derive(Debug)]
+enum Memory {
+    /// It needs this, and the pager was not asked.
+    Needs(Vec<Need>),
     /// The pager was asked and has not answered.
-    asked: bool,
+    Asked,
+    /// It may run, up to the op that does not get what it needs.
+    Settled(Option<(OpNumber, Failure)>),
 }
 
 impl GpuWorker {
@@ -233,73 +243,106 @@ impl GpuWorker {
         let Some(held) = self.held.get_mut(&start.session) else {
             return;
         };
+        let slice = Slice {
+            position: start.position,
+            session: start.session,
+            priority: start.priority,
+            first: start.first,
+            spans: held.take(start.first, start.last),
+            transfers: Vec::new(),
+            fail_at: None,
+        };
+        let needs = needs(&slice);
+        let memory = match needs.is_empty() {
+            true => Memory::Settled(None),
+            false => Memory::Needs(needs),
+        };
         self.submissions.push_back(Submission {
-            slice: Slice {
-                position: start.position,
-                session: start.session,
-                first: start.first,
-                spans: held.take(start.first, start.last),
-                transfers: Vec::new(),
-                fail_at: None,
-            },
+            slice,
             declared: start.declared,
             cost: start.cost,
-            asked: false,
+            memory,
         });
         self.spans.started(start);
         self.pump();
     }
 
-    /// Hands started slices to the device, in order, as far as they are ready.
+    /// Hands started slices to the device as far as they are ready, a session's in order. One that
+    /// waits for memory or for a module holds back no other session's.
     pub(super) fn pump(&mut self) {
-        while let Some(submission) = self.submissions.front_mut() {
-            if submission.asked {
-                return;
+        self.ask();
+        let mut held_back: Vec<SessionId> = Vec::new();
+        let mut index = 0;
+        while let Some(submission) = self.submissions.get_mut(index) {
+            let session = submission.slice.session;
+            if held_back.contains(&session) {
+                index += 1;
+            } else if !self.held.contains_key(&session) {
+                self.submissions.remove(index);
+            } else if self.make_ready(index) {
+                self.submit(index);
+            } else {
+                held_back.push(session);
+                index += 1;
             }
-            let slice = &mut submission.slice;
-            let Some(held) = self.held.get_mut(&slice.session) else {
-                self.submissions.pop_front();
-                continue;
-            };
-            let Ok(found) = scan(slice, submission.declared, held, &self.modules) else {
-                return;
-            };
-            slice.fail_at = found.fail_at;
-            if !found.needs.is_empty() {
-                submission.asked = true;
-                self.pager.do_send(Tell::Admit {
-                    position: slice.position,
-                    session: slice.session,
-                    needs: found.needs,
-                });
-                return;
-            }
-            self.submit();
         }
     }
 
-    fn submit(&mut self) {
-        if let Some(submission) = self.submissions.pop_front() {
+    /// Asks the pager about the first slice that needs memory and was not asked about: whether an
+    /// allocation is refused depends on the order of the starts, and on nothing else.
+    fn ask(&mut self) {
+        let mut unsettled = self.submissions.iter_mut();
+        let first = unsettled.find(|it| !matches!(it.memory, Memory::Settled(_)));
+        if let Some(submission) = first
+            && let Memory::Needs(needs) = &mut submission.memory
+        {
+            let needs = std::mem::take(needs);
+            submission.memory = Memory::Asked;
+            self.pager.do_send(Tell::Admit {
+                position: submission.slice.position,
+                session: submission.slice.session,
+                needs,
+            });
+        }
+    }
+
+    /// Whether the device can have a slice, whose earlier ones it has.
+    fn make_ready(&mut self, index: usize) -> bool {
+        let Some(submission) = self.submissions.get_mut(index) else {
+            return false;
+        };
+        let Memory::Settled(refused) = &mut submission.memory else {
+            return false;
+        };
+        let slice = &mut submission.slice;
+        let Some(held) = self.held.get_mut(&slice.session) else {
+            return false;
+        };
+        let Ok(fail_at) = scan(slice, submission.declared, held, &self.modules) else {
+            return false;
+        };
+        let fails = fail_at.into_iter().chain(refused.take());
+        slice.fail_at = fails.min_by_key(|(op, _)| *op);
+        true
+    }
+
+    fn submit(&mut self, index: usize) {
+        if let Some(submission) = self.submissions.remove(index) {
             self.small = submission.cost <= SMALL_NS;
             self.device.command(Command::Submit(submission.slice));
         }
     }
 
-    /// The pager has decided about the first submission.
+    /// The pager has decided about a slice.
     pub(super) fn on_answer(&mut self, answer: Answer) {
-        let Some(submission) = self.submissions.front_mut() else {
-            return;
-        };
-        if submission.slice.position != answer.position {
-            return;
+        let mut asked = self.submissions.iter_mut();
+        let asked = asked.find(|submission| submission.slice.position == answer.position);
+        if let Some(submission) = asked {
+            submission.memory = Memory::Settled(match answer.verdict {
+                Verdict::Refused(op, failure) => Some((op, failure)),
+                Verdict::Fits | Verdict::Wait => None,
+            });
         }
-        if let Verdict::Refused(op, failure) = answer.verdict {
-            let earlier = |fail: &(GpuPosition, Failure)| fail.0 < op;
-            if !submission.slice.fail_at.as_ref().is_some_and(earlier) {
-                submission.slice.fail_at = Some((op, failure));
-            }
-        }
-        self.submit();
         self.pump();
     }
 }

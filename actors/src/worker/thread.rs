@@ -9,9 +9,10 @@ use std::sync::mpsc::{
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::compiler::CompilerThread;
 use actix::Recipient;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, ModuleInfo, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);
@@ -29,6 +30,17 @@ pub(super) enum Command {
     Submit(Slice),
     /// Something is likely to come soon.
     Wake,
+}
+
+impl Command {
+    /// How what runs is interrupted for it: `None` for at once, else if it is less urgent.
+    fn urgency(&self) -> Option<u8> {
+        match self {
+            Self::Submit(slice) => Some(slice.priority),
+            Self::Open(..) | Self::Close(_) | Self::Prepare(..) => None,
+            Self::Wake => Some(u8::MAX),
+        }
+    }
 }
 
 /// What the device has done.
@@ -58,6 +70,8 @@ pub(super) struct DeviceThread {
     backlog: VecDeque<Command>,
     deeds: Receiver<Deed>,
     looking: Looking,
+    interrupt: Option<Arc<Interrupt>>,
+    compiler: Option<CompilerThread>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -66,7 +80,10 @@ pub(super) struct Idle {
     commands: SyncSender<Command>,
     deeds: Receiver<Deed>,
     looking: Looking,
-    teller: SyncSender<Recipient<Done>>,
+    teller: SyncSender<Teller>,
+    tell: Sender<Deed>,
+    interrupt: Option<Arc<Interrupt>>,
+    compiler: Option<Arc<dyn Compiler>>,
     thread: JoinHandle<()>,
     pub(super) info: DeviceInfo,
 }
@@ -75,24 +92,18 @@ impl Idle {
     /// Starts the thread and makes the device on it.
     pub(super) fn start(make: MakeDevice) -> Result<Self, Failure> {
         let (commands, received) = sync_channel(COMMANDS);
-        let (teller, told) = sync_channel::<Recipient<Done>>(1);
+        let (teller, told) = sync_channel::<Teller>(1);
         let (answer, made) = sync_channel(1);
         let (tell, deeds) = channel();
-        let looking = Looking::default();
-        let seen = looking.clone();
         let body = move || {
             let mut device = match make() {
                 Ok(device) => device,
                 Err(failure) => return drop(answer.send(Err(failure))),
             };
             let info = device.info().clone();
-            let waits = answer.send(Ok(info)).is_ok();
-            if waits && let Ok(told) = told.recv() {
-                let teller = Teller {
-                    deeds: tell,
-                    looking: seen,
-                    told,
-                };
+            let parts = (info, device.interrupt(), device.compiler());
+            let waits = answer.send(Ok(parts)).is_ok();
+            if waits && let Ok(teller) = told.recv() {
                 Loop::new(device.as_mut(), &received, teller).run();
             }
         };
@@ -101,38 +112,66 @@ impl Idle {
             .name("device".into())
             .spawn(body)
             .map_err(|error| failed(format!("the device's thread does not start: {error}")))?;
-        let info = made
+        let (info, interrupt, compiler) = made
             .recv()
             .map_err(|_| failed("the device's thread died while it made the device".into()))??;
         Ok(Self {
             commands,
             deeds,
-            looking,
+            looking: Looking::default(),
             teller,
+            tell,
+            interrupt,
+            compiler,
             thread,
             info,
         })
     }
 
     /// Says whom to tell of deeds; from now on the thread serves commands.
-    pub(super) fn tell(self, told: Recipient<Done>) -> DeviceThread {
+    pub(super) fn tell(self, told: Recipient<Done>) -> std::io::Result<DeviceThread> {
+        let teller = Teller {
+            deeds: self.tell,
+            looking: self.looking.clone(),
+            told,
+        };
+        let compiler = match self.compiler {
+            Some(compiler) => Some(CompilerThread::start(compiler, teller.clone())?),
+            None => None,
+        };
         // The thread waits for exactly this.
-        let _ = self.teller.send(told);
-        DeviceThread {
+        let _ = self.teller.send(teller);
+        Ok(DeviceThread {
             commands: Some(self.commands),
             backlog: VecDeque::new(),
             deeds: self.deeds,
             looking: self.looking,
+            interrupt: self.interrupt,
+            compiler,
             thread: Some(self.thread),
-        }
+        })
     }
 }
 
 impl DeviceThread {
     /// Hands a command over, in order, without waiting.
     pub(super) fn command(&mut self, command: Command) {
+        let command = match (command, &self.compiler) {
+            (Command::Prepare(hash, image), Some(compiler)) => {
+                return compiler.compile(hash, image);
+            }
+            (command, _) => command,
+        };
+        let urgency = command.urgency();
         self.backlog.push_back(command);
         self.catch_up();
+        // Behind the command, or the device could look before it is there.
+        if let Some(interrupt) = &self.interrupt {
+            match urgency {
+                Some(priority) => interrupt.raise_for(priority),
+                None => interrupt.raise(),
+            }
+        }
     }
 
     /// Hands over what there was no room for.
@@ -183,14 +222,15 @@ impl Drop for DeviceThread {
 }
 
 /// Tells the actor what was done.
-struct Teller {
+#[derive(Clone)]
+pub(super) struct Teller {
     deeds: Sender<Deed>,
     looking: Looking,
     told: Recipient<Done>,
 }
 
 impl Teller {
-    fn tell(&self, deeds: &mut Vec<Deed>) {
+    pub(super) fn tell(&self, deeds: &mut Vec<Deed>) {
         for deed in deeds.drain(..) {
             // The actor is gone; the command channel's end follows.
             let _ = self.deeds.send(deed);
@@ -204,6 +244,7 @@ impl Teller {
 
 struct Loop<'a> {
     device: &'a mut dyn Device,
+    interrupt: Option<Arc<Interrupt>>,
     commands: &'a Receiver<Command>,
     teller: Teller,
     deeds: Vec<Deed>,
@@ -215,6 +256,7 @@ struct Loop<'a> {
 impl<'a> Loop<'a> {
     fn new(device: &'a mut dyn Device, commands: &'a Receiver<Command>, teller: Teller) -> Self {
         Self {
+            interrupt: device.interrupt(),
             device,
             commands,
             teller,
@@ -227,6 +269,10 @@ impl<'a> Loop<'a> {
     /// Until the other end of the commands is dropped.
     fn run(mut self) {
         loop {
+            if let Some(interrupt) = &self.interrupt {
+                // Before the commands are taken: whoever hands over one from here on raises it.
+                interrupt.lower();
+            }
             loop {
                 match self.commands.try_recv() {
                     Ok(command) => self.obey(command),

@@ -39,6 +39,7 @@ impl TestDevice {
                 sms: 2,
                 capacity,
                 compute: (8, 0),
+                preemptive: false,
             },
             sessions: BTreeMap::new(),
             queue: VecDeque::new(),

@@ -43,6 +43,8 @@ pub struct Meter {
     sm_ns: u64,
     active_ns: u64,
     active_through: Nanos,
+    /// No two slices run at the same time.
+    exclusive: bool,
     starved_ns: u64,
     starved_since: Option<Nanos>,
     kernels: BTreeMap<KernelKey, (u64, u64)>,
@@ -50,10 +52,12 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// A device with this many SMs, from `now` on.
+    /// A device with this many SMs, from `now` on. An `exclusive` one runs a single slice at a
+    /// time and may park it; slices of another overlap, and run from their start to their end.
     #[must_use]
-    pub fn new(now: Nanos, incarnation: Incarnation, sms: u32) -> Self {
+    pub fn new(now: Nanos, incarnation: Incarnation, sms: u32, exclusive: bool) -> Self {
         Self {
+            exclusive,
             incarnation,
             sms,
             began: now,
@@ -85,7 +89,9 @@ impl Meter {
         row.sm_ns += used.sm_ns;
         row.device_ns += used.device_ns;
         self.sm_ns += used.sm_ns;
-        if used.launches > 0 {
+        if used.launches > 0 && self.exclusive {
+            self.active_ns += used.device_ns;
+        } else if used.launches > 0 {
             // Slices may overlap: time that an earlier completion covered is not counted again.
             let from = now.saturating_sub(used.device_ns).max(self.active_through);
             self.active_ns += now.saturating_sub(from);
@@ -228,7 +234,7 @@ mod tests {
 
     #[test]
     fn overlap_is_active_once_and_waiting_is_starvation() {
-        let mut meter = Meter::new(0, Incarnation(1), 4);
+        let mut meter = Meter::new(0, Incarnation(1), 4, false);
         meter.open(SessionId(1), &tenant(1));
         let slice = |device_ns| SliceUse {
             session: SessionId(1),
@@ -253,13 +259,30 @@ mod tests {
         assert_eq!(meter.measured(), None);
     }
 
+    #[test]
+    fn a_parked_slice_is_active_while_it_runs() {
+        let mut meter = Meter::new(0, Incarnation(1), 1, true);
+        meter.open(SessionId(1), &tenant(1));
+        let slice = |device_ns| SliceUse {
+            session: SessionId(1),
+            device_ns,
+            launches: 1,
+            sm_ns: device_ns,
+            kernels: &[],
+        };
+        // The long one ran from 0 to 50 and from 60 to 110.
+        meter.completed(60, &slice(10));
+        meter.completed(110, &slice(100));
+        assert_eq!(meter.usage(200, &Pager::new(0)).active_ns, 110);
+    }
+
     proptest! {
         /// I10: rows add up to the device's totals, however many sessions come and go.
         #[test]
         fn credits_are_conserved(
             slices in prop::collection::vec((0..40_u64, 0..1_000_u64, any::<bool>()), 1..400),
         ) {
-            let mut meter = Meter::new(0, Incarnation(1), 2);
+            let mut meter = Meter::new(0, Incarnation(1), 2, false);
             let mut pager = Pager::new(1 << 30);
             let (mut sum, mut now, mut next) = (0, 0, 0_u64);
             let mut sessions = [0_u64; 40];
@@ -296,7 +319,7 @@ mod tests {
 
     #[test]
     fn old_sessions_are_added_up_by_tenant() {
-        let mut meter = Meter::new(0, Incarnation(1), 1);
+        let mut meter = Meter::new(0, Incarnation(1), 1, false);
         let count = CLOSED_ROWS as u64 + 10;
         for number in 1..=count {
             meter.open(SessionId(number), &tenant(number % 2));

@@ -54,6 +54,7 @@ done:
 pub struct Program {
     session: SessionId,
     window: Window,
+    priority: u8,
     next: u64,
     position: u64,
 }
@@ -70,9 +71,17 @@ impl Program {
         Self {
             session: SessionId(n),
             window,
+            priority: 2,
             next: 1,
             position: n * 1_000,
         }
+    }
+
+    /// As it is, with slices of this priority from now on.
+    #[must_use]
+    pub fn at(mut self, priority: u8) -> Self {
+        self.priority = priority;
+        self
     }
 
     /// The session.
@@ -117,6 +126,7 @@ impl Program {
         Slice {
             position: self.position,
             session: self.session,
+            priority: self.priority,
             first,
             spans: vec![span.expect("ops a batch can hold")],
             transfers: Vec::new(),

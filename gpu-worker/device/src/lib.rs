@@ -6,12 +6,15 @@
 //! before.
 
 pub mod conformance;
+mod interrupt;
 mod slice;
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bus_schemas::{Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId, Window};
 
+pub use interrupt::Interrupt;
 pub use slice::{OpSpan, Slice};
 
 /// What a device is.
@@ -27,6 +30,9 @@ pub struct DeviceInfo {
     pub capacity: u64,
     /// Compute capability that PTX is compiled for.
     pub compute: (u32, u32),
+    /// Whether it runs the most urgent session first and parks what that overtakes. Only then is
+    /// there a point in handing it work before the work ahead is done.
+    pub preemptive: bool,
 }
 
 /// A module as a device decoded or compiled it.
@@ -79,7 +85,9 @@ pub struct Completion {
     pub session: SessionId,
     /// Answers in op order.
     pub results: Vec<OpResult>,
-    /// Device nanoseconds the slice took.
+    /// When its first op began, where the device knows.
+    pub began: Option<Instant>,
+    /// Device nanoseconds the slice took; the time it was parked is not among them.
     pub device_ns: u64,
     /// Launches run.
     pub launches: u64,
@@ -112,6 +120,15 @@ impl Completion {
     }
 }
 
+/// Decodes or compiles images on other threads than the device's.
+pub trait Compiler: Send + Sync {
+    /// As [`Device::prepare`]; what came of it is the device's.
+    ///
+    /// # Errors
+    /// As [`Device::prepare`].
+    fn compile(&self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
+}
+
 /// A device, owned by one thread.
 pub trait Device: Send {
     /// What it is.
@@ -135,11 +152,21 @@ pub trait Device: Send {
     /// [`bus_schemas::Code::NoBinary`].
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
 
+    /// What prepares images for this device elsewhere, if images need not wait for what runs.
+    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
+        None
+    }
+
+    /// What ends a poll early, if something can: a preemptive device has one.
+    fn interrupt(&self) -> Option<Arc<Interrupt>> {
+        None
+    }
+
     /// Takes a slice to run after all earlier slices of its session. Never waits.
     fn submit(&mut self, slice: Slice);
 
-    /// Runs, or looks what has run, for about `budget` at most, and appends what completed.
-    /// Slices complete in the order they were submitted within a session.
+    /// Runs, or looks what has run, for about `budget` at most or until interrupted, and appends
+    /// what completed. Slices complete in the order they were submitted within a session.
     fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>);
 
     /// Whether a submitted slice has not completed.

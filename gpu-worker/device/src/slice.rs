@@ -60,6 +60,8 @@ pub struct Slice {
     pub position: GpuPosition,
     /// Its session.
     pub session: SessionId,
+    /// How urgent it is: 0 is most. A preemptive device lets it overtake what is less so.
+    pub priority: u8,
     /// Number of its first op.
     pub first: OpNumber,
     /// Its ops, in order.

@@ -159,6 +159,7 @@ impl<D: Device> Local<D> {
         self.device.submit(Slice {
             position,
             session: self.session,
+            priority: 0,
             first: self.next_op - u64::from(count),
             spans: vec![span],
             transfers,

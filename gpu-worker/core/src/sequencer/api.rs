@@ -262,6 +262,8 @@ pub struct StartAction {
     pub position: GpuPosition,
     /// The session.
     pub session: SessionId,
+    /// The priority it was granted at; 0 is the most urgent.
+    pub priority: u8,
     /// First op.
     pub first: OpNumber,
     /// Last op.

@@ -5,11 +5,18 @@ use crate::Nanos;
 /// Bounds and periods of a sequencer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// The device runs what is most urgent first and parks what that overtakes. Then what is
+    /// started waits on the device for what is more urgent, and not the other way round.
+    pub preemptive: bool,
     /// How long a head that is not ready waits while a later position waits behind it.
     pub patience_ns: Nanos,
+    /// How long it waits while a later position of a higher priority waits behind it.
+    pub urgent_patience_ns: Nanos,
     /// How long it waits while nothing does.
     pub idle_patience_ns: Nanos,
-    /// Slices started and not completed while their cost is not known to be small.
+    /// Slices started and not completed while their cost is not known to be small. On a preemptive
+    /// device those of a lower priority do not count, and no bound stands in the way of a higher
+    /// one that waits behind.
     pub depth: usize,
     /// Slices started and not completed at most, however small.
     pub depth_max: usize,
@@ -65,7 +72,9 @@ impl Default for Config {
     fn default() -> Self {
         const MS: Nanos = 1_000_000;
         Self {
+            preemptive: false,
             patience_ns: 2 * MS,
+            urgent_patience_ns: MS / 4,
             idle_patience_ns: 50 * MS,
             depth: 4,
             depth_max: 64,

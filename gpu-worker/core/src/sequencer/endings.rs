@@ -4,6 +4,7 @@ use bus_schemas::{
     DoneReport, Failure, GpuPosition, Grant, GrantKind, OpNumber, Outcome, SessionId,
 };
 
+use super::positions::lane;
 use super::session::{Phase, Session};
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
@@ -105,8 +106,9 @@ impl Sequencer {
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return;
         };
-        self.running -= 1;
-        self.running_cost = self.running_cost.saturating_sub(grant.cost);
+        let lane = lane(&grant);
+        self.running[lane] -= 1;
+        self.running_cost[lane] = self.running_cost[lane].saturating_sub(grant.cost);
         let skipped = session.broken && completed.fault.is_some();
         let (done, last, outcome) = match completed.fault {
             _ if skipped => (session.done, grant.last, Outcome::Gone),

@@ -69,8 +69,11 @@ pub struct Sequencer {
     recorded: InputNumber,
     /// Since when the head waits for its session, and the head.
     waiting: Option<(GpuPosition, Nanos)>,
-    running: usize,
-    running_cost: u64,
+    /// Accepted positions that have not begun, by priority.
+    waiting_at: [usize; 5],
+    /// Slices on the device, and their charged cost, by priority.
+    running: [usize; 5],
+    running_cost: [u64; 5],
 
     sessions: BTreeMap<SessionId, Box<Session>>,
     ordinals: BTreeMap<Tenant, u64>,
@@ -121,8 +124,9 @@ impl Sequencer {
             tail_forgotten: 0,
             recorded: 0,
             waiting: None,
-            running: 0,
-            running_cost: 0,
+            waiting_at: [0; 5],
+            running: [0; 5],
+            running_cost: [0; 5],
             sessions: BTreeMap::new(),
             ordinals: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -219,7 +223,7 @@ impl Sequencer {
     /// Slices on the device, and whether a position waits behind them.
     #[must_use]
     pub fn load(&self) -> (usize, bool) {
-        (self.running, self.begun < self.accepted)
+        (self.running.iter().sum(), self.begun < self.accepted)
     }
 
     /// Sessions that are not forgotten.

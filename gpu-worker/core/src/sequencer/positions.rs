@@ -18,6 +18,11 @@ pub(super) struct Standing {
     pub(super) ended: bool,
 }
 
+/// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
+pub(super) fn lane(grant: &Grant) -> usize {
+    usize::from(grant.priority.min(4))
+}
+
 /// What the head can do now.
 enum Head {
     Wait,
@@ -69,6 +74,7 @@ impl Sequencer {
             last: grant.last,
         });
         self.accepted = position;
+        self.waiting_at[lane(&grant)] += 1;
         self.global = self.global.max(grant.global);
         self.standing.push_back(Standing {
             position,
@@ -87,12 +93,35 @@ impl Sequencer {
     /// When the head loses patience, if it waits for its session.
     pub(super) fn patience(&self) -> Option<Nanos> {
         let (position, since) = self.waiting?;
-        let patience = if self.accepted > position {
+        let patience = if self.is_urged() {
+            self.config.urgent_patience_ns
+        } else if self.accepted > position {
             self.config.patience_ns
         } else {
             self.config.idle_patience_ns
         };
         Some(since + patience)
+    }
+
+    /// Whether a position of a higher priority waits behind the head.
+    fn is_urged(&self) -> bool {
+        let head = self.head().map_or(0, |(_, grant)| lane(&grant));
+        self.waiting_at[..head].iter().any(|waiting| *waiting > 0)
+    }
+
+    /// Whether the device can have another slice. What it keeps waiting is not lost: beyond the
+    /// bound a slice would only stand before others that come to be more urgent.
+    fn has_depth(&self, grant: &Grant) -> bool {
+        // A device that parks what is less urgent has that beside what it runs, not before it.
+        let counted = match self.config.preemptive {
+            true => ..=lane(grant),
+            false => ..=4,
+        };
+        let running: usize = self.running[counted].iter().sum();
+        let costs = self.running_cost[counted].iter();
+        let cost = costs.fold(grant.cost, |sum, cost| sum.saturating_add(*cost));
+        let small = running < self.config.depth_max && cost <= self.config.depth_ns;
+        running < self.config.depth || small || self.config.preemptive && self.is_urged()
     }
 
     /// Begins positions in order as far as it goes.
@@ -105,11 +134,11 @@ impl Sequencer {
                     continue;
                 }
                 Head::Start => {
-                    self.begun = position;
+                    self.pass(position, &grant);
                     self.begin(position, &grant, actions);
                 }
                 Head::End(outcome) => {
-                    self.begun = position;
+                    self.pass(position, &grant);
                     if outcome == Outcome::Void {
                         self.doubt(now, &grant);
                     }
@@ -118,6 +147,12 @@ impl Sequencer {
             }
             self.waiting = None;
         }
+    }
+
+    /// The head has begun, or ended without.
+    fn pass(&mut self, position: GpuPosition, grant: &Grant) {
+        self.begun = position;
+        self.waiting_at[lane(grant)] -= 1;
     }
 
     fn head(&self) -> Option<(GpuPosition, Grant)> {
@@ -143,11 +178,11 @@ impl Sequencer {
         }
         let received = session.received >= grant.last;
         if received && session.has_room(grant.last, &self.config) {
-            let small = self.running < self.config.depth_max
-                && self.running_cost.saturating_add(grant.cost) <= self.config.depth_ns;
-            let go = self.running < self.config.depth || small;
             self.waiting = None;
-            return if go { Head::Start } else { Head::Wait };
+            return match self.has_depth(grant) {
+                true => Head::Start,
+                false => Head::Wait,
+            };
         }
         if received {
             let stall = session.stall.get_or_insert(Stall {
@@ -206,11 +241,13 @@ impl Sequencer {
                 let before = session.transfers.reserved;
                 session.start(grant.last);
                 self.staged_bytes -= before - session.transfers.reserved;
-                self.running += 1;
-                self.running_cost = self.running_cost.saturating_add(grant.cost);
+                let lane = lane(grant);
+                self.running[lane] += 1;
+                self.running_cost[lane] = self.running_cost[lane].saturating_add(grant.cost);
                 actions.push(Action::Start(StartAction {
                     position,
                     session: grant.session,
+                    priority: grant.priority,
                     first: grant.first,
                     last: grant.last,
                     declared: grant.declared,

@@ -34,12 +34,20 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new() -> Self {
+        Self::on_device(false)
+    }
+
+    pub(crate) fn on_device(preemptive: bool) -> Self {
         let identity = Identity {
             incarnation: Incarnation(9),
             gpu: 3,
             capacity: 1 << 30,
         };
-        let core = Sequencer::new(Config::default(), identity);
+        let config = Config {
+            preemptive,
+            ..Config::default()
+        };
+        let core = Sequencer::new(config, identity);
         let (now, epoch, next) = (1, 1, 1);
         let mut bench = Self {
             core,

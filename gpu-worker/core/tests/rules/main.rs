@@ -5,3 +5,4 @@ mod bench;
 mod endings;
 mod leaders;
 mod patience;
+mod priorities;

@@ -69,7 +69,7 @@ impl Leader {
         self.grants.push((
             Grant {
                 kind,
-                priority: 1,
+                priority: (session % 5) as u8,
                 global: self.first + self.grants.len() as u64,
                 session: SessionId(session),
                 first,
@@ -147,6 +147,6 @@ pub(crate) fn open_grant(session: u64) -> OpenGrant {
             size,
         },
         quota: 0,
-        priority: 1,
+        priority: (session % 5) as u8,
     }
 }

@@ -82,10 +82,14 @@ impl World {
             gpu: 0,
             capacity: 1 << 30,
         };
+        let config = Config {
+            preemptive: seed.is_multiple_of(2),
+            ..Config::default()
+        };
         Self {
             now: 1,
             dice: Dice::new(seed),
-            core: Sequencer::new(Config::default(), identity),
+            core: Sequencer::new(config, identity),
             bus: Vec::new(),
             clients: BTreeMap::new(),
             leaders: Vec::new(),

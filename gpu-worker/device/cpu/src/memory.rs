@@ -288,6 +288,31 @@ impl Memory {
         Ok(())
     }
 
+    /// Bytes of the allocation that starts at `addr`, if one does.
+    pub(crate) fn allocated(&self, addr: u64) -> Option<u64> {
+        let live = self.find(addr, 0).filter(|live| live.start == addr)?;
+        Some(live.end - live.start)
+    }
+
+    /// Gives the pages that lie wholly in a range back to the host: they read as zeros.
+    ///
+    /// # Errors
+    /// If the range is not within one live allocation.
+    pub(crate) fn discard(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
+        self.host(addr, len)?;
+        let from = (addr - self.base).next_multiple_of(PAGE);
+        let to = (addr + len - self.base) / PAGE * PAGE;
+        if from < to {
+            // SAFETY: whole pages of one live allocation, whose contents are not wanted any more.
+            // What the host may refuse it may also ignore: `free` takes the pages in any case.
+            unsafe {
+                let at = self.host.as_ptr().add(from as usize).cast();
+                libc::madvise(at, (to - from) as usize, libc::MADV_DONTNEED);
+            }
+        }
+        Ok(())
+    }
+
     /// Copies out of the session.
     ///
     /// # Errors

@@ -71,6 +71,7 @@ impl CudaDevice {
             sms: sms.max(1),
             capacity: capacity.map_or(free, |bytes| bytes.min(free)),
             compute: (major, minor),
+            preemptive: false,
         };
         let granularity = context.granularity()?;
         let (modules, sessions) = (BTreeMap::new(), BTreeMap::new());

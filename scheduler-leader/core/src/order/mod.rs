@@ -19,7 +19,7 @@ use bus_schemas::{
 use self::sessions::IDS;
 use crate::effect::Effect;
 use crate::input::{Input, Takeover};
-use crate::policy::{ABSENT, Costs, Entry, ORDER_VERSION, virtual_time};
+use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
 use state::{Flow, Granted, SessionState, TenantState, WorkerState};
 
 /// The order of one epoch. Same inputs, same effects.
@@ -184,7 +184,12 @@ impl Order {
             self.sessions[first.id as usize].as_ref()
         };
         let cost = |flow: u32| next(flow).map_or(0, |session| session.queue.next().cost);
-        let Some((priority, first)) = lanes.first(&self.settings.floors, cost) else {
+        let Some(Next {
+            priority,
+            urgency,
+            first,
+        }) = lanes.first(&self.settings.floors, cost)
+        else {
             return false;
         };
         let cost = cost(first.id);
@@ -212,13 +217,19 @@ impl Order {
         if let Some(session) = &mut self.sessions[turn.id as usize] {
             session.tag = turn.tag + virtual_time(cost, 1);
         }
-        self.grant_slice(worker, turn.id, priority, effects);
+        self.grant_slice(worker, turn.id, (priority, urgency), effects);
         self.requeue(worker, first.id, turn.id);
         true
     }
 
     /// Grants a session's next slice.
-    fn grant_slice(&mut self, worker: u32, slot: u32, priority: u8, effects: &mut Vec<Effect>) {
+    fn grant_slice(
+        &mut self,
+        worker: u32,
+        slot: u32,
+        (priority, urgency): (u8, u8),
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(session) = &mut self.sessions[slot as usize] else {
             return;
         };
@@ -226,6 +237,7 @@ impl Order {
         let granted = Granted {
             kind: GrantKind::Run,
             priority,
+            urgency,
             generation: session.generation,
             slot,
             session: session.id,
@@ -261,7 +273,7 @@ impl Order {
             position,
             grant: Grant {
                 kind: granted.kind,
-                priority: granted.priority,
+                priority: granted.urgency,
                 global: self.global,
                 session: granted.session,
                 first: granted.first,

@@ -169,9 +169,11 @@ impl Order {
         let Some(session) = &self.sessions[slot as usize] else {
             return;
         };
+        let priority = self.flows[session.flow as usize].priority;
         let granted = Granted {
             kind,
-            priority: self.flows[session.flow as usize].priority,
+            priority,
+            urgency: priority,
             generation: session.generation,
             slot,
             session: session.id,

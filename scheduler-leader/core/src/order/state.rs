@@ -50,7 +50,10 @@ pub(super) struct Flow {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Granted {
     pub(super) kind: GrantKind,
+    /// Its session's, which the window counts it at.
     pub(super) priority: u8,
+    /// The priority that the worker runs it at.
+    pub(super) urgency: u8,
     /// The session's generation when granted: grants of an older one are void and rewind nothing.
     pub(super) generation: u32,
     pub(super) slot: u32,

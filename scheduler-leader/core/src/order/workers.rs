@@ -129,6 +129,7 @@ impl Order {
         Granted {
             kind: grant.kind,
             priority: grant.priority.min(4),
+            urgency: grant.priority.min(4),
             generation: u32::from(live),
             slot: slot.map_or(NO_SLOT, |slot| slot as u32),
             session: grant.session,

@@ -16,6 +16,17 @@ pub(crate) struct Lanes {
     owed: [u64; 5],
 }
 
+/// Who is next.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Next {
+    /// The flow's priority.
+    pub(crate) priority: u8,
+    /// The priority it goes at: the highest there is, which a floor takes the place of.
+    pub(crate) urgency: u8,
+    /// The flow.
+    pub(crate) first: Entry,
+}
+
 impl Lanes {
     /// The virtual time of a priority: where newcomers start.
     pub(crate) fn now(&self, priority: u8) -> u128 {
@@ -34,7 +45,7 @@ impl Lanes {
 
     /// The flow that is next: the first of the highest priority that is owed its floor, else of
     /// the highest there is. `cost` is of a flow's next slice.
-    pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(u32) -> u64) -> Option<(u8, Entry)> {
+    pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(u32) -> u64) -> Option<Next> {
         let firsts = || {
             let lanes = self.flows.iter().enumerate();
             lanes.filter_map(|(lane, heap)| Some((lane, *heap.first()?)))
@@ -48,7 +59,11 @@ impl Lanes {
             [0, 0, 0, 0, 0] => strict,
             _ => firsts().find(owed).unwrap_or(strict),
         };
-        Some((lane as u8, first))
+        Some(Next {
+            priority: lane as u8,
+            urgency: strict.0 as u8,
+            first,
+        })
     }
 
     /// Whether the window has room for a slice of this cost and priority.

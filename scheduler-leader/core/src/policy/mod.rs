@@ -5,7 +5,7 @@ mod cost;
 mod heap;
 mod slices;
 
-pub(crate) use choice::Lanes;
+pub(crate) use choice::{Lanes, Next};
 pub(crate) use cost::{Costs, virtual_time};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use slices::{Cut, SliceQueue};

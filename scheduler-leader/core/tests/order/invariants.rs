@@ -271,6 +271,8 @@ proptest! {
         for (_, _, grant) in &model.grants[from..] {
             all += grant.cost;
             low += grant.cost * u64::from(grant.session == sessions[1]);
+            // Both have work all the time: the floor's slices go at the priority they displace.
+            prop_assert_eq!(grant.priority, 0);
             let share = all * u64::from(floor) / 100;
             prop_assert!(low + window + 2 * longest >= share, "{low} of {all} at {floor} %");
             prop_assert!(low <= share + window + 2 * longest, "{low} of {all} at {floor} %");

@@ -1,15 +1,20 @@
 //! The CPU as a worker's device: module cache, sessions, slices in turn.
 //!
-//! One session at a time runs, for a quantum; then the next that has work. A kernel that does not
-//! end within the quantum is parked as plain data and goes on where it was.
+//! One session at a time runs: the most urgent that has work, and among equals each for a quantum.
+//! What does not end within it, or is overtaken, is parked as plain data and goes on where it was.
+//! A kernel stops at its next jump back, a copy behind the piece it is at.
 
+mod cache;
+mod failure;
+mod moves;
 mod session;
 
-use crate::engine::{Engine, EngineConfig, Program};
-use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, Slice};
+use crate::engine::{Engine, EngineConfig};
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
+use cache::{Cache, Prepared};
+use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
 use session::{Advance, Session};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,23 +43,17 @@ impl Default for CpuConfig {
 /// How long a session runs while others wait.
 const QUANTUM: Duration = Duration::from_millis(2);
 
-/// A module as it is cached.
-#[derive(Debug, Clone)]
-struct Prepared {
-    program: Arc<Program>,
-    fingerprints: Arc<[FunctionFingerprint]>,
-}
-
 /// PTX on the CPU, as a device.
 #[derive(Debug)]
 pub struct CpuDevice {
     info: DeviceInfo,
     config: CpuConfig,
     engine: Engine,
-    modules: HashMap<ModuleHash, Prepared>,
+    modules: Arc<Cache>,
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
+    interrupt: Arc<Interrupt>,
 }
 
 /// What the machine calls its processor.
@@ -80,32 +79,55 @@ impl CpuDevice {
             sms: u32::try_from(threads).unwrap_or(u32::MAX),
             capacity: config.capacity,
             compute: (8, 0),
+            preemptive: true,
         };
         Self {
             info,
             config,
             engine: Engine::new(engine),
-            modules: HashMap::new(),
+            modules: Arc::default(),
             sessions: BTreeMap::new(),
             turn: VecDeque::new(),
+            interrupt: Arc::default(),
         }
     }
 
-    fn module_info(prepared: &Prepared) -> ModuleInfo {
-        let entries = prepared.program.entries();
-        let functions = entries
-            .map(|(name, param_bytes)| FunctionInfo {
-                name: name.to_owned(),
-                param_bytes,
-            })
-            .collect();
-        ModuleInfo { functions }
+    /// Where in the turn the next to run is, and how urgent it is.
+    fn next(&self) -> Option<(usize, u8)> {
+        let urgency = |id| self.sessions.get(id).map_or(u8::MAX, Session::priority);
+        let urgencies = self.turn.iter().map(urgency).enumerate();
+        urgencies.min_by_key(|(_, priority)| *priority)
     }
-}
 
-/// Whether an image is machine code for a GPU: an ELF file, or NVIDIA's container of several.
-fn is_machine_code(image: &[u8]) -> bool {
-    image.starts_with(b"\x7fELF") || image.starts_with(&0xba55_ed50_u32.to_le_bytes())
+    /// Lets a session run until `end` at most.
+    fn advance(&mut self, id: SessionId, end: Instant, completions: &mut Vec<Completion>) {
+        let others: u64 = {
+            let other = self.sessions.iter().filter(|(other, _)| **other != id);
+            other.map(|(_, session)| session.resident()).sum()
+        };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let until = match self.turn.is_empty() {
+            true => end,
+            false => end.min(Instant::now() + QUANTUM),
+        };
+        let run = session::Run {
+            engine: &self.engine,
+            modules: &self.modules,
+            watchdog: self.config.watchdog,
+            threads: self.config.threads.max(1),
+            room: self.info.capacity.saturating_sub(others),
+            until,
+            interrupt: &self.interrupt,
+        };
+        if let Advance::Completed(completion) = session.advance(&run) {
+            completions.push(completion);
+        }
+        if !session.is_idle() {
+            self.turn.push_back(id);
+        }
+    }
 }
 
 impl Device for CpuDevice {
@@ -131,26 +153,15 @@ impl Device for CpuDevice {
     }
 
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
-        if let Some(prepared) = self.modules.get(&hash) {
-            return Ok(Self::module_info(prepared));
-        }
-        if is_machine_code(image) {
-            let detail = "this worker has no GPU: it runs PTX, and the image has machine code only";
-            return Err(Failure::new(Code::NoBinary, detail));
-        }
-        let program = Program::build_image(image)
-            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
-        let names = program
-            .entries()
-            .map(|(name, _)| FunctionFingerprint::new(&hash, name));
-        let fingerprints = names.collect();
-        let prepared = Prepared {
-            program,
-            fingerprints,
-        };
-        let info = Self::module_info(&prepared);
-        self.modules.insert(hash, prepared);
-        Ok(info)
+        self.modules.compile(hash, image)
+    }
+
+    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
+        Some(Arc::clone(&self.modules) as Arc<dyn Compiler>)
+    }
+
+    fn interrupt(&self) -> Option<Arc<Interrupt>> {
+        Some(Arc::clone(&self.interrupt))
     }
 
     fn submit(&mut self, slice: Slice) {
@@ -164,43 +175,26 @@ impl Device for CpuDevice {
     }
 
     fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>) {
-        let started = Instant::now();
-        let end = started + budget;
-        while let Some(id) = self.turn.pop_front() {
-            let others: u64 = {
-                let other = self.sessions.iter().filter(|(other, _)| **other != id);
-                other.map(|(_, session)| session.resident()).sum()
-            };
-            let Some(session) = self.sessions.get_mut(&id) else {
-                continue;
-            };
-            let now = Instant::now();
-            let quantum = if self.turn.is_empty() {
-                end
-            } else {
-                end.min(now + QUANTUM)
-            };
-            let run = session::Run {
-                engine: &self.engine,
-                modules: &self.modules,
-                watchdog: self.config.watchdog,
-                threads: self.config.threads.max(1),
-                room: self.info.capacity.saturating_sub(others),
-                until: quantum,
-            };
-            match session.advance(&run) {
-                Advance::Completed(completion) => {
-                    completions.push(completion);
-                    if !session.is_idle() {
-                        self.turn.push_back(id);
-                    }
-                }
-                Advance::Parked => self.turn.push_back(id),
+        let end = Instant::now() + budget;
+        let mut served = None;
+        while let Some((place, priority)) = self.next() {
+            // Before anything less urgent runs, the commands are looked at: what they bring may be
+            // more so, and nobody would say that it came.
+            if served.is_some_and(|served| priority > served) {
+                break;
             }
-            if Instant::now() >= end {
-                return;
+            if served != Some(priority) {
+                self.interrupt.runs(Some(priority));
+                served = Some(priority);
+            }
+            if let Some(id) = self.turn.remove(place) {
+                self.advance(id, end, completions);
+            }
+            if self.interrupt.is_raised() || Instant::now() >= end {
+                break;
             }
         }
+        self.interrupt.runs(None);
     }
 
     fn is_busy(&self) -> bool {

@@ -1,13 +1,14 @@
 //! One session: its memory, its modules, its slices and the launch it is in.
 
-use super::Prepared;
+use super::failure::{fault_failure, launch_failure, memory_failure};
+use super::{Cache, Prepared};
 use crate::engine::runtime::Printed;
 use crate::engine::{Engine, Grid, Instance, Progress, Running};
-use crate::error::{Fault, FaultKind, LaunchError, MemoryError};
+use crate::error::MemoryError;
 use crate::memory::Memory;
 use bus_schemas::{Code, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Window};
-use device::{Completion, OpResult, Slice};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use device::{Completion, Interrupt, OpResult, Slice};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -17,13 +18,22 @@ const STRIDE: u64 = 50_000;
 /// What a session runs with.
 pub(super) struct Run<'d> {
     pub(super) engine: &'d Engine,
-    pub(super) modules: &'d HashMap<ModuleHash, Prepared>,
+    pub(super) modules: &'d Cache,
     pub(super) watchdog: Duration,
     pub(super) threads: usize,
     /// Bytes this session may hold, given what the others hold.
     pub(super) room: u64,
     /// When to stop.
     pub(super) until: Instant,
+    /// What says to stop before.
+    pub(super) interrupt: &'d Interrupt,
+}
+
+impl Run<'_> {
+    /// Whether to park what is in progress.
+    pub(super) fn is_over(&self) -> bool {
+        self.interrupt.is_raised() || Instant::now() >= self.until
+    }
 }
 
 /// How far a session came.
@@ -36,8 +46,8 @@ pub(super) enum Advance {
 
 /// A slice in progress.
 #[derive(Debug)]
-struct Progressing {
-    slice: Slice,
+pub(super) struct Progressing {
+    pub(super) slice: Slice,
     /// Next span, and next op in it.
     at: (usize, usize),
     next: OpNumber,
@@ -47,6 +57,10 @@ struct Progressing {
     /// When the op before ended, if it was a launch: then the next one began. Reading the clock
     /// costs as much as a tenth of a small launch.
     mark: Option<Instant>,
+    /// Bytes that the op in progress has moved.
+    pub(super) moved: u64,
+    /// What a copy to the host has read.
+    pub(super) out: Vec<u8>,
 }
 
 /// A launch in progress.
@@ -62,7 +76,7 @@ struct Launched {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) window: Window,
-    memory: Memory,
+    pub(super) memory: Memory,
     slots: BTreeMap<u32, (Instance, Prepared)>,
     slices: VecDeque<Slice>,
     current: Option<Progressing>,
@@ -76,44 +90,9 @@ pub(super) struct Session {
 }
 
 /// Whether an op is done.
-enum Step {
+pub(super) enum Step {
     Done,
     Parked,
-}
-
-fn memory_failure(error: MemoryError) -> Failure {
-    let code = match error {
-        MemoryError::IllegalAddress { .. } => Code::IllegalAddress,
-        MemoryError::Misaligned(_) | MemoryError::Width(_) => Code::BadAddress,
-        MemoryError::Occupied { .. } | MemoryError::NotAllocated(_) => Code::BadAddress,
-        MemoryError::OutOfMemory(_) => Code::OutOfMemory,
-    };
-    Failure::new(code, error.to_string())
-}
-
-fn fault_failure(fault: &Fault) -> Failure {
-    let code = match fault.kind {
-        FaultKind::IllegalAddress => Code::IllegalAddress,
-        FaultKind::Misaligned => Code::Misaligned,
-        FaultKind::IllegalInstruction => Code::IllegalInstruction,
-        FaultKind::Trap => Code::Trap,
-        FaultKind::Assert => Code::Assert,
-        FaultKind::Timeout => Code::Watchdog,
-        FaultKind::StackOverflow => Code::StackOverflow,
-    };
-    Failure::new(code, fault.to_string())
-}
-
-fn launch_failure(error: LaunchError) -> Failure {
-    let code = match &error {
-        LaunchError::UnknownEntry(_) => Code::UnknownFunction,
-        LaunchError::Grid(_) | LaunchError::Block(_) | LaunchError::Params { .. } => {
-            Code::BadLaunch
-        }
-        LaunchError::BlockLimit { .. } | LaunchError::Shared(..) => Code::LaunchResources,
-        LaunchError::Fault(fault) => return fault_failure(fault),
-    };
-    Failure::new(code, error.to_string())
 }
 
 fn nanos(time: Duration) -> u64 {
@@ -144,6 +123,13 @@ impl Session {
         self.slices.push_back(slice);
     }
 
+    /// How urgent it is: as the most urgent of its slices, for they run in order.
+    pub(super) fn priority(&self) -> u8 {
+        let current = self.current.iter().map(|progress| &progress.slice);
+        let priorities = current.chain(&self.slices).map(|slice| slice.priority);
+        priorities.min().unwrap_or(u8::MAX)
+    }
+
     /// Bytes it holds.
     pub(super) fn resident(&self) -> u64 {
         self.memory.used()
@@ -157,6 +143,7 @@ impl Session {
             let completion = Completion {
                 position: slice.position,
                 session: slice.session,
+                began: Some(started),
                 ..Completion::default()
             };
             let next = slice.first;
@@ -167,6 +154,8 @@ impl Session {
                 completion,
                 spent: Duration::ZERO,
                 mark: None,
+                moved: 0,
+                out: Vec::new(),
             })
         }) else {
             return Advance::Parked;
@@ -175,6 +164,7 @@ impl Session {
         progress.spent += started.elapsed();
         match ended {
             Ok(Step::Parked) => {
+                progress.mark = None;
                 self.current = Some(progress);
                 return Advance::Parked;
             }
@@ -200,6 +190,12 @@ impl Session {
         if let Some(failure) = &self.fault {
             return Err(failure.clone());
         }
+        let counts = progress
+            .slice
+            .spans
+            .iter()
+            .map(|span| u64::from(span.count()));
+        let end = progress.slice.first + counts.sum::<u64>();
         while let Some(span) = progress.slice.spans.get(progress.at.0).cloned() {
             for op in span.ops().iter().skip(progress.at.1) {
                 if let Some((number, failure)) = &progress.slice.fail_at
@@ -212,6 +208,9 @@ impl Session {
                 }
                 progress.at.1 += 1;
                 progress.next += 1;
+                if run.interrupt.is_raised() && progress.next < end {
+                    return Ok(Step::Parked);
+                }
             }
             progress.at = (progress.at.0 + 1, 0);
         }
@@ -225,68 +224,28 @@ impl Session {
         op: &OpRef<'_>,
         started: Instant,
     ) -> Result<Step, Failure> {
-        let mut bytes_out = None;
+        let mut moved = Step::Done;
         if !matches!(op.op, Op::Launch(_)) {
             progress.mark = None;
         }
         match op.op {
             Op::Alloc { address, bytes } => self.alloc(run, address, bytes)?,
-            Op::Free { address } => {
-                if address >= self.memory.internal_base() {
-                    return Err(memory_failure(MemoryError::NotAllocated(address)));
-                }
-                self.memory.free(address).map_err(memory_failure)?;
-            }
+            Op::Free { address } => moved = self.free(run, progress, address)?,
             Op::CopyIn {
                 address,
                 bytes,
                 transfer,
-            } => {
-                let staged = match transfer {
-                    0 => op.payload,
-                    id => {
-                        let mut known = progress.slice.transfers.iter();
-                        let found = known.find(|(known, _)| *known == id);
-                        let Some((_, staged)) = found else {
-                            let detail = format!("transfer {id} was not staged");
-                            return Err(Failure::new(Code::Protocol, detail));
-                        };
-                        staged
-                    }
-                };
-                if staged.len() as u64 != bytes {
-                    let detail = format!("{} bytes given, {bytes} announced", staged.len());
-                    return Err(Failure::new(Code::Protocol, detail));
-                }
-                self.memory.write(address, staged).map_err(memory_failure)?;
-            }
+            } => moved = self.copy_in(run, progress, op, (address, bytes, transfer))?,
             Op::CopyOut { address, bytes } => {
-                // The range is checked before anything of its size is allocated.
-                if !self.memory.contains(address, bytes) {
-                    let error = MemoryError::IllegalAddress {
-                        addr: address,
-                        len: bytes,
-                    };
-                    return Err(memory_failure(error));
-                }
-                let mut out = vec![0; bytes as usize];
-                self.memory
-                    .read(address, &mut out)
-                    .map_err(memory_failure)?;
-                bytes_out = Some(out);
+                moved = self.copy_out(run, progress, (address, bytes))?;
             }
-            Op::Copy { to, from, bytes } => {
-                self.memory.copy(to, from, bytes).map_err(memory_failure)?;
-            }
+            Op::Copy { to, from, bytes } => moved = self.copy(run, progress, (to, from, bytes))?,
             Op::Set {
                 address,
                 count,
                 value,
                 width,
-            } => {
-                let filled = self.memory.fill(address, value, u32::from(width), count);
-                filled.map_err(memory_failure)?;
-            }
+            } => moved = self.set(run, progress, (address, value), (count, width))?,
             Op::LoadModule { slot, hash } => self.load(run, slot, hash)?,
             Op::UnloadModule { slot } => {
                 self.last = None;
@@ -297,7 +256,11 @@ impl Session {
             Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
             Op::Event { .. } | Op::Sync => {}
         }
+        if let Step::Parked = moved {
+            return Ok(moved);
+        }
         if op.op.has_result() {
+            let out = matches!(op.op, Op::CopyOut { .. });
             let device_ns = nanos(progress.spent + started.elapsed());
             let printed = match op.op {
                 Op::Sync => std::mem::take(&mut self.printed).concat(),
@@ -305,7 +268,7 @@ impl Session {
             };
             let result = OpResult {
                 op: progress.next,
-                bytes: bytes_out,
+                bytes: out.then(|| std::mem::take(&mut progress.out)),
                 printed,
                 device_ns,
             };
@@ -328,7 +291,7 @@ impl Session {
     }
 
     fn load(&mut self, run: &Run<'_>, slot: u32, hash: ModuleHash) -> Result<(), Failure> {
-        let Some(prepared) = run.modules.get(&hash) else {
+        let Some(prepared) = run.modules.get(hash) else {
             let detail = format!("module {hash} was not staged on this worker");
             return Err(Failure::new(Code::BadModule, detail));
         };
@@ -343,7 +306,7 @@ impl Session {
             return Err(memory_failure(MemoryError::OutOfMemory(bytes)));
         }
         self.last = None;
-        self.slots.insert(slot, (instance, prepared.clone()));
+        self.slots.insert(slot, (instance, prepared));
         Ok(())
     }
 
@@ -363,7 +326,9 @@ impl Session {
         let kill = AtomicBool::new(false);
         let stride = STRIDE * run.threads as u64;
         let ended = loop {
-            match launched.running.step(&mut self.memory, stride, &kill) {
+            let stop = run.interrupt.flag();
+            let memory = &mut self.memory;
+            match launched.running.step_unless(memory, stride, &kill, stop) {
                 Err(fault) => {
                     run.engine.recycle(launched.running);
                     return Err(fault_failure(&fault));
@@ -375,7 +340,7 @@ impl Session {
             if launched.spent + now.duration_since(begun) > run.watchdog {
                 // The next look sees the flag and blames the thread that was running.
                 kill.store(true, std::sync::atomic::Ordering::Relaxed);
-            } else if now >= run.until {
+            } else if now >= run.until || run.interrupt.is_raised() {
                 launched.spent += now.duration_since(begun);
                 self.launched = Some(launched);
                 return Ok(Step::Parked);

@@ -72,6 +72,26 @@ impl std::fmt::Debug for Running {
     }
 }
 
+/// Nobody sets it.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// How long a worker runs.
+#[derive(Clone, Copy)]
+struct Limits<'a> {
+    /// Warp instructions.
+    budget: u64,
+    /// Ends the launch.
+    kill: &'a AtomicBool,
+    /// Parks it.
+    stop: &'a AtomicBool,
+}
+
+impl Limits<'_> {
+    fn are_over(&self, executed: u64, until: u64) -> bool {
+        executed >= until || self.stop.load(Ordering::Relaxed)
+    }
+}
+
 /// How a worker's turn ended.
 enum Turn {
     Done,
@@ -157,11 +177,27 @@ impl Running {
         budget: u64,
         kill: &AtomicBool,
     ) -> Result<Progress, Box<Fault>> {
+        self.step_unless(memory, budget, kill, &NEVER)
+    }
+
+    /// As [`Running::step`]. A set `stop` parks the launch: every thread of it stops at its next
+    /// jump back, or behind the warp or block it is in.
+    ///
+    /// # Errors
+    /// As [`Running::step`].
+    pub fn step_unless(
+        &mut self,
+        memory: &mut Memory,
+        budget: u64,
+        kill: &AtomicBool,
+        stop: &AtomicBool,
+    ) -> Result<Progress, Box<Fault>> {
         let memory = &*memory;
         let (launch, config, next) = (&self.launch, self.config, &self.next);
+        let limits = Limits { budget, kill, stop };
         let turns: Vec<Turn> = if self.threads == 1 {
             // No list on the heap for the common case of one.
-            return match self.workers[0].run(launch, config, memory, next, budget, kill) {
+            return match self.workers[0].run(launch, config, memory, next, limits) {
                 Turn::Budget => Ok(Progress::Running),
                 Turn::Fault(fault, _) => Err(fault),
                 Turn::Done => Ok(Progress::Done(self.stats())),
@@ -171,7 +207,7 @@ impl Running {
                 let handles: Vec<_> = self.workers[..self.threads]
                     .iter_mut()
                     .map(|worker| {
-                        scope.spawn(move || worker.run(launch, config, memory, next, budget, kill))
+                        scope.spawn(move || worker.run(launch, config, memory, next, limits))
                     })
                     .collect();
                 let joined = handles.into_iter().map(std::thread::ScopedJoinHandle::join);
@@ -284,22 +320,29 @@ impl Worker {
         config: EngineConfig,
         memory: &Memory,
         next: &AtomicU64,
-        budget: u64,
-        kill: &AtomicBool,
+        limits: Limits<'_>,
     ) -> Turn {
-        let until = self.executed.saturating_add(budget);
+        let until = self.executed.saturating_add(limits.budget);
         loop {
-            if self.active.is_empty() && !self.admit(launch, next) {
-                return Turn::Done;
+            if self.active.is_empty() {
+                let left = next.load(Ordering::Relaxed) < launch.blocks;
+                let killed = limits.kill.load(Ordering::Relaxed);
+                if left && !killed && limits.are_over(self.executed, until) {
+                    return Turn::Budget;
+                }
+                if !self.admit(launch, next) {
+                    return Turn::Done;
+                }
             }
             let turn = self.turn;
             let mut cx = context(&mut self.active[turn], launch, memory, self.clock);
-            let killed = kill.load(Ordering::Relaxed);
+            let killed = limits.kill.load(Ordering::Relaxed);
             let look = until.min(self.executed.saturating_add(LOOK));
             let mut allowance = Allowance {
                 jumps: WARP_JUMPS,
                 executed: self.executed,
                 until: look,
+                stop: limits.stop,
             };
             let block = &mut self.active[turn];
             let pass = if killed || self.executed >= config.fuel {
@@ -322,6 +365,8 @@ impl Worker {
                     self.blocks += 1;
                     self.turn = 0;
                 }
+                // It is not the block that has spun.
+                Pass::Spun if limits.stop.load(Ordering::Relaxed) => {}
                 Pass::Spun => {
                     let block = &mut self.active[turn];
                     block.spins += 1;
@@ -347,7 +392,7 @@ impl Worker {
                     return turn;
                 }
             }
-            if self.executed >= until && !self.active.is_empty() {
+            if !self.active.is_empty() && limits.are_over(self.executed, until) {
                 return Turn::Budget;
             }
         }
@@ -371,7 +416,12 @@ enum Pass {
 
 impl Block {
     /// Runs each warp until it waits or spins.
-    fn round(&mut self, launch: &Launch, cx: &mut Context<'_>, allowance: &mut Allowance) -> Pass {
+    fn round(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        allowance: &mut Allowance<'_>,
+    ) -> Pass {
         let mut spun = false;
         let mut ran = false;
         for _ in 0..self.warps.len() {
@@ -403,9 +453,12 @@ impl Block {
                     return Pass::Fault(warp, pc, noted);
                 }
             }
-            if spun && allowance.executed >= allowance.until {
+            if spun && allowance.is_over() {
                 // The next warp is next: this one may be waiting for it.
                 return Pass::Spun;
+            }
+            if self.live > 0 && allowance.stop.load(Ordering::Relaxed) {
+                return Pass::Interrupted;
             }
         }
         if self.live == 0 {

@@ -12,6 +12,7 @@ use super::launch::Launch;
 use crate::decode::form::{Bank, Inst, Op, Slot};
 use crate::error::FaultKind;
 use crate::lanes::LANES;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a warp stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +26,30 @@ pub(crate) enum Stop {
 }
 
 /// What a warp may use before it stops.
-pub(crate) struct Allowance {
+pub(crate) struct Allowance<'a> {
     /// Jumps back, calls and yields.
     pub(crate) jumps: u32,
     /// Instructions run so far.
     pub(crate) executed: u64,
     /// Instructions after which it stops at the next jump back.
     pub(crate) until: u64,
+    /// Set from outside: it stops at the next jump back.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Allowance<'_> {
+    /// Counts a jump back; whether the warp is to stop.
+    #[inline]
+    fn jump(&mut self) -> bool {
+        self.jumps = self.jumps.saturating_sub(1);
+        self.jumps == 0 || self.is_over()
+    }
+
+    /// Whether nothing more is to run now.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.executed >= self.until || self.stop.load(Ordering::Relaxed)
+    }
 }
 
 /// Jumps back of one split after which the others of its warp get their turn.
@@ -111,7 +129,7 @@ impl Block {
         launch: &Launch,
         cx: &mut Context<'_>,
         warp: usize,
-        allowance: &mut Allowance,
+        allowance: &mut Allowance<'_>,
     ) -> Stop {
         let steps = launch.program.steps.as_slice();
         cx.carry = self.warps[warp].carry;
@@ -148,8 +166,7 @@ impl Block {
                         allowance.executed += u64::from(pc - first + 1);
                         first = target;
                         if target <= pc && !cfg!(unchecked_access) {
-                            allowance.jumps = allowance.jumps.saturating_sub(1);
-                            if allowance.jumps == 0 || allowance.executed >= allowance.until {
+                            if allowance.jump() {
                                 break Some((target, Some(Stop::Spun)));
                             }
                             if !alone {
@@ -235,7 +252,7 @@ impl Block {
         cx: &mut Context<'_>,
         (warp, current): (usize, usize),
         lanes: u32,
-        allowance: &mut Allowance,
+        allowance: &mut Allowance<'_>,
     ) -> Option<Stop> {
         let split = &mut self.warps[warp].splits[current];
         let pc = split.pc;
@@ -256,17 +273,21 @@ impl Block {
         let inst = launch.program.steps[pc as usize].inst;
         match inst.op {
             Op::Branch => self.warps[warp].splits[at].pc = inst.target,
-            Op::BranchIndex => self.branch_index(launch, cx, (warp, at), &inst)?,
+            Op::BranchIndex => {
+                self.branch_index(launch, cx, (warp, at), &inst)?;
+                // Some of its targets may lie before it.
+                if cx.noted.is_none() && allowance.jump() {
+                    return Some(Stop::Spun);
+                }
+            }
             Op::Exit => self.leave(warp, at),
             Op::Return if self.warps[warp].splits[at].calls.is_empty() => self.leave(warp, at),
             Op::Return => self.returned(launch, (warp, at)),
             Op::Call => {
-                let called = self.call(launch, cx, (warp, at), &inst);
-                allowance.jumps = allowance.jumps.saturating_sub(1);
-                if !called {
+                if !self.call(launch, cx, (warp, at), &inst) {
                     return Some(Stop::Fault(pc));
                 }
-                if allowance.jumps == 0 || allowance.executed >= allowance.until {
+                if allowance.jump() {
                     return Some(Stop::Spun);
                 }
             }

@@ -38,9 +38,14 @@ impl Model {
             .iter()
             .fold(0u64, |sum, op| sum.wrapping_add(op.declared()));
         assert_eq!(grant.declared, declared);
+        let priority = self.priority(grant.session);
+        assert!(grant.priority <= priority, "a floor only raises");
+        if self.settings.floors == [0; 5] {
+            assert_eq!(grant.priority, priority);
+        }
         let above = worker.queue.iter().map(|(_, other)| other);
         let above: u64 = above
-            .filter(|other| other.priority <= grant.priority)
+            .filter(|other| self.priority(other.session) <= priority)
             .map(|other| other.cost)
             .sum();
         assert!(
@@ -50,16 +55,21 @@ impl Model {
         );
     }
 
+    fn priority(&self, session: SessionId) -> u8 {
+        let session = &self.sessions[&session];
+        let index: usize = session.tenant.as_str()[1..].parse().unwrap();
+        self.tenants[index].priority
+    }
+
     /// Sessions of a higher priority with something to grant on a worker, as the order is now.
     pub(crate) fn higher_eligible(&self, incarnation: Incarnation, priority: u8) -> Vec<SessionId> {
         let own = self
             .sessions
             .iter()
             .filter(|(_, session)| session.worker == incarnation);
-        let eligible = own.filter(|(id, session)| {
-            let index: usize = session.tenant.as_str()[1..].parse().unwrap();
+        let eligible = own.filter(|(id, _)| {
             let view = self.order.session(**id);
-            self.tenants[index].priority < priority
+            self.priority(**id) < priority
                 && view.is_some_and(|view| {
                     view.queued > view.granted && !view.doubted && !view.closing
                 })

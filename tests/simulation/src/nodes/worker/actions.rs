@@ -1,5 +1,6 @@
 //! What the sequencer wants done, carried out on bus and buffers.
 
+use super::jobs::Pending;
 use super::*;
 
 impl WorkerNode {
@@ -15,7 +16,7 @@ impl WorkerNode {
         match action {
             Action::Open(open) => {
                 self.place(open.session, &open.tenant);
-                self.jobs.push_back(Job::Open(open));
+                self.jobs.push_back(Pending::new(Job::Open(open)));
             }
             Action::Start(start) => {
                 let ops: Vec<KeptOp> =
@@ -29,9 +30,18 @@ impl WorkerNode {
                 if ops.len() as u64 != start.last + 1 - start.first {
                     broken(io, "started a slice whose ops are not all kept");
                 }
-                self.jobs.push_back(Job::Start(start, ops));
+                io.fact(Fact::Started {
+                    incarnation: self.identity.incarnation,
+                    position: start.position,
+                    session: start.session,
+                    first: start.first,
+                    last: start.last,
+                });
+                self.jobs.push_back(Pending::new(Job::Start(start, ops)));
             }
-            Action::Close { session } => self.jobs.push_back(Job::Close(session)),
+            Action::Close { session } => {
+                self.jobs.push_back(Pending::new(Job::Close(session)));
+            }
             // Carried out where the bytes are.
             Action::Keep { .. } | Action::Store { .. } => {}
             Action::Forget { session, through } => {

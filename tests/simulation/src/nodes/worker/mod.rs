@@ -17,6 +17,8 @@ use gpu_worker_core::sequencer::{
     StartAction,
 };
 
+use jobs::{Pending, Running};
+
 use crate::agenda::{MICRO, MILLI, Nanos};
 use crate::device::{Answer, DeviceSession, KeptOp, SliceRun};
 use crate::fact::Fact;
@@ -51,9 +53,9 @@ pub(crate) struct WorkerNode {
     sessions: BTreeMap<SessionId, Kept>,
     images: BTreeSet<(Tenant, ModuleHash)>,
     device: BTreeMap<SessionId, DeviceSession>,
-    jobs: VecDeque<Job>,
-    // What the device does now, and what came of it.
-    running: Option<(Job, SliceRun)>,
+    jobs: VecDeque<Pending>,
+    running: Option<Running>,
+    preemptive: bool,
     measured: BTreeMap<KernelKey, (u64, u64)>,
     answers: Vec<Answer>,
 }
@@ -67,10 +69,17 @@ impl WorkerNode {
             gpu,
             capacity: CAPACITY,
         };
+        // Both kinds of device, whatever the seed.
+        let preemptive = incarnation.0.is_multiple_of(2);
+        let config = Config {
+            preemptive,
+            ..Config::default()
+        };
         Self {
             subjects,
             identity,
-            core: Sequencer::new(Config::default(), identity),
+            core: Sequencer::new(config, identity),
+            preemptive,
             sessions: BTreeMap::new(),
             images: BTreeSet::new(),
             device: BTreeMap::new(),

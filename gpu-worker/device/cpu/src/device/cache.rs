@@ -1,0 +1,73 @@
+//! Modules as they were decoded: once for all sessions, on whichever thread.
+
+use crate::engine::Program;
+use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash};
+use device::{Compiler, FunctionInfo, ModuleInfo};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A module as it is cached.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    pub(super) program: Arc<Program>,
+    pub(super) fingerprints: Arc<[FunctionFingerprint]>,
+}
+
+impl Prepared {
+    fn info(&self) -> ModuleInfo {
+        let entries = self.program.entries();
+        let functions = entries
+            .map(|(name, param_bytes)| FunctionInfo {
+                name: name.to_owned(),
+                param_bytes,
+            })
+            .collect();
+        ModuleInfo { functions }
+    }
+}
+
+/// The modules of one device, by the hash of their images.
+#[derive(Debug, Default)]
+pub(super) struct Cache(Mutex<HashMap<ModuleHash, Prepared>>);
+
+impl Cache {
+    // Whoever panicked with the lock held has inserted a whole module, or none.
+    fn lock(&self) -> MutexGuard<'_, HashMap<ModuleHash, Prepared>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn get(&self, hash: ModuleHash) -> Option<Prepared> {
+        self.lock().get(&hash).cloned()
+    }
+}
+
+/// Whether an image is machine code for a GPU: an ELF file, or NVIDIA's container of several.
+fn is_machine_code(image: &[u8]) -> bool {
+    image.starts_with(b"\x7fELF") || image.starts_with(&0xba55_ed50_u32.to_le_bytes())
+}
+
+impl Compiler for Cache {
+    fn compile(&self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+        if let Some(prepared) = self.get(hash) {
+            return Ok(prepared.info());
+        }
+        if is_machine_code(image) {
+            let detail = "this worker has no GPU: it runs PTX, and the image has machine code only";
+            return Err(Failure::new(Code::NoBinary, detail));
+        }
+        // Without the lock: sessions that run load modules meanwhile.
+        let program = Program::build_image(image)
+            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
+        let names = program
+            .entries()
+            .map(|(name, _)| FunctionFingerprint::new(&hash, name));
+        let fingerprints = names.collect();
+        let prepared = Prepared {
+            program,
+            fingerprints,
+        };
+        let info = prepared.info();
+        self.lock().insert(hash, prepared);
+        Ok(info)
+    }
+}

@@ -1,0 +1,39 @@
+//! What went wrong, as the CUDA error that a program expects.
+
+use crate::error::{Fault, FaultKind, LaunchError, MemoryError};
+use bus_schemas::{Code, Failure};
+
+pub(super) fn memory_failure(error: MemoryError) -> Failure {
+    let code = match error {
+        MemoryError::IllegalAddress { .. } => Code::IllegalAddress,
+        MemoryError::Misaligned(_) | MemoryError::Width(_) => Code::BadAddress,
+        MemoryError::Occupied { .. } | MemoryError::NotAllocated(_) => Code::BadAddress,
+        MemoryError::OutOfMemory(_) => Code::OutOfMemory,
+    };
+    Failure::new(code, error.to_string())
+}
+
+pub(super) fn fault_failure(fault: &Fault) -> Failure {
+    let code = match fault.kind {
+        FaultKind::IllegalAddress => Code::IllegalAddress,
+        FaultKind::Misaligned => Code::Misaligned,
+        FaultKind::IllegalInstruction => Code::IllegalInstruction,
+        FaultKind::Trap => Code::Trap,
+        FaultKind::Assert => Code::Assert,
+        FaultKind::Timeout => Code::Watchdog,
+        FaultKind::StackOverflow => Code::StackOverflow,
+    };
+    Failure::new(code, fault.to_string())
+}
+
+pub(super) fn launch_failure(error: LaunchError) -> Failure {
+    let code = match &error {
+        LaunchError::UnknownEntry(_) => Code::UnknownFunction,
+        LaunchError::Grid(_) | LaunchError::Block(_) | LaunchError::Params { .. } => {
+            Code::BadLaunch
+        }
+        LaunchError::BlockLimit { .. } | LaunchError::Shared(..) => Code::LaunchResources,
+        LaunchError::Fault(fault) => return fault_failure(fault),
+    };
+    Failure::new(code, error.to_string())
+}

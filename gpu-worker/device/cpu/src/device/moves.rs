@@ -1,0 +1,152 @@
+//! Ops that move many bytes, in pieces: something more urgent need not wait for a gigabyte.
+
+use super::failure::memory_failure;
+use super::session::{Progressing, Run, Session, Step};
+use crate::error::MemoryError;
+use bus_schemas::{Code, Failure, OpRef};
+
+/// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
+/// the first time included.
+const PIECE: u64 = 1 << 20;
+/// Bytes given back to the host between two looks.
+const FREED: u64 = 8 << 20;
+
+/// Moves what is left of `total` bytes: `each` gets the offset and length of a piece.
+fn in_pieces(
+    run: &Run<'_>,
+    moved: &mut u64,
+    (total, piece): (u64, u64),
+    mut each: impl FnMut(u64, u64) -> Result<(), MemoryError>,
+) -> Result<Step, Failure> {
+    while *moved < total {
+        let bytes = piece.min(total - *moved);
+        each(*moved, bytes).map_err(memory_failure)?;
+        *moved += bytes;
+        if *moved < total && run.is_over() {
+            return Ok(Step::Parked);
+        }
+    }
+    *moved = 0;
+    Ok(Step::Done)
+}
+
+impl Session {
+    fn live(&self, addr: u64, len: u64) -> Result<(), Failure> {
+        match self.memory.contains(addr, len) {
+            true => Ok(()),
+            false => Err(memory_failure(MemoryError::IllegalAddress { addr, len })),
+        }
+    }
+
+    pub(super) fn copy_in(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        op: &OpRef<'_>,
+        (address, bytes, transfer): (u64, u64, u64),
+    ) -> Result<Step, Failure> {
+        let staged = match transfer {
+            0 => op.payload,
+            id => {
+                let mut known = progress.slice.transfers.iter();
+                let Some((_, staged)) = known.find(|(known, _)| *known == id) else {
+                    let detail = format!("transfer {id} was not staged");
+                    return Err(Failure::new(Code::Protocol, detail));
+                };
+                staged
+            }
+        };
+        if staged.len() as u64 != bytes {
+            let detail = format!("{} bytes given, {bytes} announced", staged.len());
+            return Err(Failure::new(Code::Protocol, detail));
+        }
+        self.live(address, bytes)?;
+        in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+            let piece = &staged[offset as usize..(offset + len) as usize];
+            self.memory.write(address + offset, piece)
+        })
+    }
+
+    pub(super) fn copy_out(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        (address, bytes): (u64, u64),
+    ) -> Result<Step, Failure> {
+        // The range is checked before anything of its size is allocated.
+        self.live(address, bytes)?;
+        if progress.moved == 0 {
+            progress.out = vec![0; bytes as usize];
+        }
+        let out = &mut progress.out;
+        in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+            let piece = &mut out[offset as usize..(offset + len) as usize];
+            self.memory.read(address + offset, piece)
+        })
+    }
+
+    pub(super) fn copy(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        (to, from, bytes): (u64, u64, u64),
+    ) -> Result<Step, Failure> {
+        self.live(from, bytes)?;
+        self.live(to, bytes)?;
+        // Where the ranges overlap, nothing is written before it was read.
+        let backwards = to > from;
+        in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+            let at = match backwards {
+                true => bytes - offset - len,
+                false => offset,
+            };
+            self.memory.copy(to + at, from + at, len)
+        })
+    }
+
+    pub(super) fn set(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        (addr, value): (u64, u32),
+        (count, width): (u64, u8),
+    ) -> Result<Step, Failure> {
+        let width = u32::from(width);
+        // Of nothing: only the width and the address are judged.
+        let judged = self.memory.fill(addr, value, width, 0);
+        judged.map_err(memory_failure)?;
+        let bytes = count.checked_mul(u64::from(width)).ok_or_else(|| {
+            let len = u64::MAX;
+            memory_failure(MemoryError::IllegalAddress { addr, len })
+        })?;
+        self.live(addr, bytes)?;
+        in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+            let count = len / u64::from(width);
+            self.memory.fill(addr + offset, value, width, count)
+        })
+    }
+
+    pub(super) fn free(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        address: u64,
+    ) -> Result<Step, Failure> {
+        let not_allocated = || memory_failure(MemoryError::NotAllocated(address));
+        if address >= self.memory.internal_base() {
+            return Err(not_allocated());
+        }
+        let bytes = self.memory.allocated(address).ok_or_else(not_allocated)?;
+        if bytes > FREED {
+            // A large allocation's pages go first: all at once they take milliseconds.
+            let step = in_pieces(run, &mut progress.moved, (bytes, FREED), |offset, len| {
+                self.memory.discard(address + offset, len)
+            })?;
+            if let Step::Parked = step {
+                return Ok(step);
+            }
+        }
+        self.memory.free(address).map_err(memory_failure)?;
+        Ok(Step::Done)
+    }
+}
