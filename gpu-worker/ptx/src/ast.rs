@@ -118,6 +118,8 @@ pub struct Function<'a> {
     pub reqntid: Option<[u32; 3]>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
+    /// Its text, from `.entry` or `.func` to the end.
+    pub text: &'a str,
 }
 
 /// One statement of a body. Scopes are flat, so that nesting costs no stack.

@@ -30,6 +30,8 @@ pub(crate) struct Lexer<'a> {
     at: usize,
     line: u32,
     line_start: usize,
+    /// Where the last token begins.
+    start: usize,
 }
 
 fn word_byte(byte: u8) -> bool {
@@ -43,7 +45,18 @@ impl<'a> Lexer<'a> {
             at: 0,
             line: 1,
             line_start: 0,
+            start: 0,
         }
+    }
+
+    /// Where the last token begins and ends.
+    pub(crate) fn span(&self) -> (usize, usize) {
+        (self.start, self.at)
+    }
+
+    /// A piece of the text.
+    pub(crate) fn slice(&self, start: usize, end: usize) -> &'a str {
+        self.text.get(start..end).unwrap_or_default()
     }
 
     fn byte(&self, ahead: usize) -> u8 {
@@ -107,6 +120,7 @@ impl<'a> Lexer<'a> {
     pub(crate) fn next(&mut self) -> Result<(Token<'a>, Position), PtxError> {
         self.skip_blank()?;
         let position = self.position();
+        self.start = self.at;
         if self.at >= self.text.len() {
             return Ok((Token::End, position));
         }

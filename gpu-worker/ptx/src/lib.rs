@@ -12,6 +12,7 @@ mod ast;
 mod error;
 mod info;
 mod lex;
+mod link;
 mod parse;
 mod types;
 
@@ -21,4 +22,5 @@ pub use ast::{
 };
 pub use error::{Position, PtxError};
 pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
+pub use link::{LinkError, LinkImage, link};
 pub use types::{Scalar, Space};

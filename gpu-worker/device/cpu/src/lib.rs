@@ -13,7 +13,9 @@ mod memory;
 mod ops;
 
 pub use device::{CpuConfig, CpuDevice};
-pub use engine::{Engine, EngineConfig, Grid, Instance, Program, Progress, Running, Stats};
+pub use engine::{
+    BlockOrder, Engine, EngineConfig, Grid, Instance, Program, Progress, Running, Stats,
+};
 pub use error::{BuildError, Fault, FaultKind, LaunchError, MemoryError};
 pub use lanes::Isa;
 pub use memory::Memory;

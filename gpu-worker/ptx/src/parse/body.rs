@@ -40,6 +40,10 @@ impl<'a> Parser<'a> {
                 Token::Dot(name) => self.directive(name, &mut statements)?,
                 Token::Punct(b'@') => {
                     self.advance()?;
+                    if self.token == Token::Punct(b'@') {
+                        self.skip_line()?;
+                        continue;
+                    }
                     let negated = self.accept(b'!')?;
                     let name = self.word("a predicate register after `@`")?;
                     let position = self.position;
@@ -285,6 +289,9 @@ impl<'a> Parser<'a> {
             }
         };
         self.expect(b']', "after an address")?;
+        if self.token == Token::Dot("unified") {
+            self.advance()?;
+        }
         Ok(address)
     }
 }

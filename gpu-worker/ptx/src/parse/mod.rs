@@ -6,11 +6,25 @@ mod variable;
 use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Linkage, Module, Position, PtxError, Space, Variable};
 
+/// What a function's head may say about its tuning: a name and numbers, which change nothing.
+const HINTS: [&str; 8] = [
+    "minnctapersm",
+    "maxnctapersm",
+    "maxnreg",
+    "noreturn",
+    "maxclusterrank",
+    "explicitcluster",
+    "abi_preserve",
+    "abi_preserve_control",
+];
+
 /// The parser: a lexer and one token of look-ahead.
 pub(crate) struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token<'a>,
     position: Position,
+    /// Where the token before ends.
+    end: usize,
 }
 
 /// How a token reads in an error message.
@@ -34,10 +48,12 @@ impl<'a> Parser<'a> {
             lexer,
             token,
             position,
+            end: 0,
         })
     }
 
     fn advance(&mut self) -> Result<Token<'a>, PtxError> {
+        self.end = self.lexer.span().1;
         let (next, position) = self.lexer.next()?;
         self.position = position;
         Ok(std::mem::replace(&mut self.token, next))
@@ -130,6 +146,7 @@ impl<'a> Parser<'a> {
         let mut versioned = false;
         loop {
             let position = self.position;
+            let (start, _) = self.lexer.span();
             let name = match self.token {
                 Token::End if !versioned => {
                     return self.fail("`.version` at the start of a module");
@@ -137,6 +154,11 @@ impl<'a> Parser<'a> {
                 Token::End => return Ok(module),
                 Token::Punct(b';') => {
                     self.advance()?;
+                    continue;
+                }
+                // `@@DWARF …`: debug sections as PTX 1 wrote them.
+                Token::Punct(b'@') => {
+                    self.skip_line()?;
                     continue;
                 }
                 Token::Dot(name) => name,
@@ -168,7 +190,9 @@ impl<'a> Parser<'a> {
                         FunctionKind::Func
                     };
                     let linkage = std::mem::take(&mut linkage);
-                    module.functions.push(self.function(kind, linkage)?);
+                    let mut function = self.function(kind, linkage)?;
+                    function.text = self.lexer.slice(start, self.end);
+                    module.functions.push(function);
                 }
                 "global" | "const" | "shared" | "local" | "param" | "reg" => {
                     let Some(space) = Space::from_text(name) else {
@@ -187,6 +211,10 @@ impl<'a> Parser<'a> {
                     self.expect(b';', "after an alias")?;
                 }
                 "section" | "pragma" => self.skip_statement()?,
+                "tex" | "surf" | "sampler" => {
+                    let message = format!("`.{name}`: textures and surfaces are not supported");
+                    return Err(PtxError::new(position, message));
+                }
                 _ => {
                     let message = format!("`.{name}` is not a directive of module scope");
                     return Err(PtxError::new(position, message));
@@ -200,8 +228,8 @@ impl<'a> Parser<'a> {
         match self.token {
             Token::Double(bits) => {
                 let value = f64::from_bits(bits);
-                if !(1.0..100.0).contains(&value) {
-                    return self.fail("a version such as 8.3");
+                if !(1.0..10.0).contains(&value) {
+                    return self.fail("a version from 1.0 to 9.9");
                 }
                 self.advance()?;
                 let tenths = (value * 10.0).round() as u32;
@@ -234,6 +262,10 @@ impl<'a> Parser<'a> {
 
     fn function(&mut self, kind: FunctionKind, linkage: Linkage) -> Result<Function<'a>, PtxError> {
         let mut returns = Vec::new();
+        while self.token == Token::Dot("attribute") {
+            self.advance()?;
+            self.skip_attribute()?;
+        }
         if kind == FunctionKind::Func && self.token == Token::Punct(b'(') {
             returns = self.formals()?;
         }
@@ -254,6 +286,7 @@ impl<'a> Parser<'a> {
             maxntid: None,
             reqntid: None,
             body: None,
+            text: "",
         };
         loop {
             match self.token {
@@ -273,8 +306,14 @@ impl<'a> Parser<'a> {
                     self.skip_statement()?;
                 }
                 Token::Dot("loc" | "file") => self.skip_line()?,
-                Token::Dot(_) => {
-                    // Tuning hints (.minnctapersm, .maxnreg, .noreturn, …): a name and numbers.
+                Token::Dot("reqnctapercluster") => {
+                    let position = self.position;
+                    if self.dimensions()? != [1; 3] {
+                        let message = "clusters of more than one block are not supported";
+                        return Err(PtxError::new(position, message));
+                    }
+                }
+                Token::Dot(name) if HINTS.contains(&name) => {
                     self.advance()?;
                     while matches!(self.token, Token::Integer(_) | Token::Punct(b',')) {
                         self.advance()?;

@@ -32,15 +32,7 @@ impl<'a> Parser<'a> {
                 "v4" => lanes = 4,
                 "v8" => lanes = 8,
                 "ptr" => self.skip_pointer()?,
-                "attribute" => {
-                    self.expect(b'(', "after `.attribute`")?;
-                    while !self.accept(b')')? {
-                        if self.token == Token::End {
-                            return self.fail("`)`");
-                        }
-                        self.advance()?;
-                    }
-                }
+                "attribute" => self.skip_attribute()?,
                 "managed" | "unified" => {}
                 _ => match Scalar::from_text(name) {
                     Some(found) => scalar = Some(found),
@@ -60,6 +52,21 @@ impl<'a> Parser<'a> {
             lanes,
             align: align.unwrap_or(natural).max(scalar.size()),
         })
+    }
+
+    /// `(…)` behind `.attribute`.
+    pub(super) fn skip_attribute(&mut self) -> Result<(), PtxError> {
+        let mut depth = 0_u32;
+        self.expect(b'(', "after `.attribute`")?;
+        loop {
+            match self.advance()? {
+                Token::End => return self.fail("`)`"),
+                Token::Punct(b'(') => depth += 1,
+                Token::Punct(b')') if depth == 0 => return Ok(()),
+                Token::Punct(b')') => depth -= 1,
+                _ => {}
+            }
+        }
     }
 
     /// `.ptr [.space] [.align n]` of a kernel parameter.
@@ -234,7 +241,14 @@ impl<'a> Parser<'a> {
                 mask: None,
             });
         }
-        let bits = match self.token {
+        let negative = self.token == Token::Punct(b'-') && {
+            let next = self.lexer.clone().next()?.0;
+            matches!(next, Token::Single(_) | Token::Double(_))
+        };
+        if negative {
+            self.advance()?;
+        }
+        let mut bits = match self.token {
             Token::Single(bits) if scalar == Scalar::F64 => {
                 f64::from(f32::from_bits(bits)).to_bits()
             }
@@ -257,6 +271,9 @@ impl<'a> Parser<'a> {
         };
         if matches!(self.token, Token::Single(_) | Token::Double(_)) {
             self.advance()?;
+        }
+        if negative {
+            bits ^= 1 << (8 * scalar.size().clamp(1, 8) - 1);
         }
         Ok(Init::Bits(bits))
     }

@@ -37,17 +37,27 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn variable(&mut self, variable: &Variable<'a>) -> Result<()> {
+        if variable.space != Space::Reg {
+            let element = variable.scalar.size() * u64::from(variable.lanes);
+            self.elements.insert(variable.name, element);
+        }
         match variable.space {
             Space::Reg => {
-                let bank = Bank::of(variable.scalar);
-                if variable.scalar == ptx::Scalar::B128 || variable.lanes != 1 {
-                    return fail(
-                        variable.position,
-                        "registers of this type are not supported",
-                    );
+                if variable.lanes != 1 {
+                    let message = "vector registers are not supported: declare their elements";
+                    return fail(variable.position, message);
                 }
+                if variable.scalar == ptx::Scalar::B128 && variable.range.is_none() {
+                    let halves = [self.fresh(Bank::Double), self.fresh(Bank::Double)];
+                    self.declare(variable.name, Named::Wide(halves));
+                    return Ok(());
+                }
+                let bank = Bank::of(variable.scalar);
                 match variable.range {
-                    Some(count) => self.declare_range(variable.name, count, bank),
+                    Some(count) => {
+                        let wide = variable.scalar == ptx::Scalar::B128;
+                        self.declare_range(variable.name, count, bank, wide);
+                    }
                     None => {
                         let slot = self.fresh(bank);
                         self.declare(variable.name, Named::Register(bank, slot));

@@ -139,6 +139,9 @@ impl<'a> Body<'_, 'a> {
             None => match self.builder.symbols.get(name).copied() {
                 Some(Symbol::Function(index)) => {
                     let function = self.builder.functions[index as usize];
+                    if function.kind == FunctionKind::Entry {
+                        return self.fail(format!("`{name}` is an entry: those are launched"));
+                    }
                     let formal = (function.params.len(), function.returns.len());
                     if formal != (args.len(), rets.len()) {
                         return self.fail(format!(

@@ -30,7 +30,9 @@ impl<'a> Body<'_, 'a> {
                 let place = match parts.pick(Space::from_text) {
                     Some(Space::Shared) => Place::Shared,
                     Some(Space::Local) => Place::Local,
-                    Some(Space::Global | Space::Const) => Place::Global,
+                    Some(Space::Global) => Place::Global,
+                    Some(Space::Param) => Place::Param,
+                    Some(Space::Const) => Place::Const,
                     _ => return self.fail("`isspacep` needs a space"),
                 };
                 let operands = self.exactly(i, 2)?;
@@ -52,6 +54,18 @@ impl<'a> Body<'_, 'a> {
                 self.emit(Op::Nothing, &[]);
             }
             "cp" => self.copy(i, parts)?,
+            "createpolicy" => {
+                // A hint for a cache there is not: any value does.
+                while let Some(part) = parts.rest() {
+                    parts.take(part);
+                }
+                let Some(to) = i.operands.first() else {
+                    return self.fail("`createpolicy` takes a register");
+                };
+                let (to, zero) = (self.target(to, Scalar::B64)?, Constant::Bits(0));
+                let from = self.constant(Bank::Double, zero);
+                self.emit(Op::Move64, &[to, from]);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -60,6 +74,9 @@ impl<'a> Body<'_, 'a> {
     fn moving(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         let ty = self.ty(parts)?;
         let operands = self.exactly(i, 2)?;
+        if ty == Scalar::B128 {
+            return self.move_wide(&operands[0], &operands[1]);
+        }
         match (&operands[0], &operands[1]) {
             (to, Operand::Vector(list)) => self.pack(ty, to, list),
             (Operand::Vector(list), from) => self.unpack(ty, list, from),
@@ -142,6 +159,8 @@ impl<'a> Body<'_, 'a> {
             Some(Space::Global | Space::Const) => Place::Global,
             Some(Space::Shared) => Place::Shared,
             Some(Space::Local) => Place::Local,
+            // A kernel's own parameters have generic addresses; those of calls lie in the frame.
+            Some(Space::Param) if self.kind == FunctionKind::Entry => Place::Generic,
             Some(Space::Param) => Place::Local,
             Some(Space::Reg) => return self.fail("registers have no address"),
         };
@@ -225,6 +244,9 @@ impl<'a> Body<'_, 'a> {
             return self.fail(format!("`{}` takes a register and an address", i.opcode));
         }
         let targets = Self::list(&i.operands[0]);
+        if ty == Scalar::B128 && lanes == 1 {
+            return self.load_wide(i, space, ordered);
+        }
         if targets.len() != usize::from(lanes) {
             return self.fail(format!("`{}` takes {lanes} registers", i.opcode));
         }
@@ -253,18 +275,21 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// Kernel parameters are the same for every thread: constants of the launch.
+    /// A piece of the kernel's parameters, the same for every thread: a constant of the launch.
+    pub(super) fn param(&mut self, ty: Scalar, at: i64) -> Result<Slot> {
+        let offset = match u32::try_from(at) {
+            Ok(offset) if offset < 1 << 16 => offset,
+            _ => return self.fail("outside the kernel's parameters"),
+        };
+        if u64::from(offset) % ty.size() != 0 {
+            return self.fail("a misaligned parameter");
+        }
+        Ok(self.constant(Bank::of(ty), Constant::Param { offset, ty }))
+    }
+
     fn load_param(&mut self, targets: &[Operand<'a>], ty: Scalar, at: i64) -> Result<()> {
         for (part, target) in targets.iter().enumerate() {
-            let offset = at.wrapping_add(part as i64 * ty.size() as i64);
-            let offset = match u32::try_from(offset) {
-                Ok(offset) if offset < 1 << 16 => offset,
-                _ => return self.fail("outside the kernel's parameters"),
-            };
-            if u64::from(offset) % ty.size() != 0 {
-                return self.fail("a misaligned parameter");
-            }
-            let from = self.constant(Bank::of(ty), Constant::Param { offset, ty });
+            let from = self.param(ty, at.wrapping_add(part as i64 * ty.size() as i64))?;
             let to = self.target(target, ty)?;
             let wide = Bank::of(ty) == Bank::Double;
             self.emit(if wide { Op::Move64 } else { Op::Move32 }, &[to, from]);
@@ -281,8 +306,12 @@ impl<'a> Body<'_, 'a> {
         if i.operands.len() < 2 {
             return self.fail(format!("`{}` takes an address and a register", i.opcode));
         }
+        if matches!(space, Some(Space::Const)) {
+            return self.fail("constant memory cannot be written");
+        }
         let sources = Self::list(&i.operands[1]);
-        if sources.len() != usize::from(lanes) {
+        let whole = ty == Scalar::B128 && lanes == 1;
+        if !whole && sources.len() != usize::from(lanes) {
             return self.fail(format!("`{}` takes {lanes} registers", i.opcode));
         }
         let address = self.address(i.operands.first())?;
@@ -293,9 +322,17 @@ impl<'a> Body<'_, 'a> {
         }
         let spot = self.spot(address, space)?;
         let mut slots = [spot.slot; 6];
-        for (at, source) in sources.iter().enumerate() {
-            slots[1 + at] = self.source(source, ty)?;
-        }
+        let (ty, lanes) = if ty == Scalar::B128 && lanes == 1 {
+            // As in `load_wide`.
+            let [low, high] = self.halves(&i.operands[1])?;
+            (slots[1], slots[2]) = (low, high);
+            (Scalar::B64, 2)
+        } else {
+            for (at, source) in sources.iter().enumerate() {
+                slots[1 + at] = self.source(source, ty)?;
+            }
+            (ty, lanes)
+        };
         if ordered {
             self.emit(Op::Fence, &[]);
         }
@@ -371,9 +408,6 @@ impl<'a> Body<'_, 'a> {
         let base = match space {
             Some(Space::Shared) => SHARED_WINDOW,
             Some(Space::Local) => LOCAL_WINDOW,
-            Some(Space::Param) => {
-                return self.fail("generic parameter addresses are not supported");
-            }
             _ => 0,
         };
         if base == 0 {

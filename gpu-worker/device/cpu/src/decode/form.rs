@@ -349,6 +349,8 @@ pub(crate) const SHARED_WINDOW: u64 = 0x0100_0000_0000;
 pub(crate) const LOCAL_WINDOW: u64 = 0x0200_0000_0000;
 /// Bytes of each of these windows.
 pub(crate) const WINDOW_SIZE: u64 = 1 << 32;
+/// Base of the addresses of a kernel's parameters.
+pub(crate) const PARAM_WINDOW: u64 = 0x0400_0000_0000;
 /// Base of the addresses of functions.
 pub(crate) const CODE_WINDOW: u64 = 0x0300_0000_0000;
 /// Distance of two functions' addresses.

@@ -238,6 +238,10 @@ pub(crate) enum Place {
     Local,
     /// The thread's local memory, from the frame of the running function.
     Frame,
+    /// The kernel's parameters, by their generic addresses.
+    Param,
+    /// The session's memory that kernels only read.
+    Const,
 }
 
 /// What an atomic does.

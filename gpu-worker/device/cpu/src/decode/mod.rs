@@ -12,6 +12,7 @@ mod matrix;
 mod operand;
 mod parts;
 mod tile;
+mod wide;
 
 use crate::error::BuildError;
 use form::{CallSite, Constant, Frame, Function, Inst};
@@ -32,6 +33,8 @@ pub(crate) struct Global {
     pub(crate) size: u64,
     pub(crate) align: u64,
     pub(crate) writable: bool,
+    /// Whether more than a declaration was seen.
+    pub(crate) defined: bool,
     /// Initial bytes; what is missing at the end is zero.
     pub(crate) bytes: Vec<u8>,
     /// Addresses to write into it: offset, bytes, symbol, addend, byte mask shift.
@@ -116,6 +119,8 @@ pub(crate) struct Builder<'a> {
     pub(crate) functions: Vec<&'a ptx::Function<'a>>,
     /// Bytes of module-scope shared variables.
     pub(crate) shared: u64,
+    /// Bytes of one element of each module-scope variable.
+    pub(crate) elements: HashMap<&'a str, u64>,
 }
 
 pub(crate) fn fail<T>(position: Position, message: impl Into<String>) -> Result<T, BuildError> {
@@ -129,6 +134,22 @@ pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
             "only modules of 64-bit addresses are supported".into(),
         ));
     }
+    let known = |target: &&&str| {
+        ["sm_", "compute_"]
+            .iter()
+            .any(|prefix| target.starts_with(prefix))
+            || [
+                "debug",
+                "texmode_unified",
+                "texmode_independent",
+                "map_f64_to_f32",
+            ]
+            .contains(target)
+    };
+    if let Some(target) = module.target.iter().find(|target| !known(target)) {
+        let message = format!("`.target {target}` is no architecture that PTX names");
+        return Err(BuildError::Module(message));
+    }
     let mut builder = Builder {
         out: Decoded::default(),
         symbols: HashMap::new(),
@@ -136,9 +157,10 @@ pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
         doubles: Pool::default(),
         functions: Vec::new(),
         shared: 0,
+        elements: HashMap::new(),
     };
     builder.variables(module)?;
-    builder.prototypes(module);
+    builder.prototypes(module)?;
     builder.initialise(module)?;
     let info = ptx::ModuleInfo::of(module)?;
     for index in 0..builder.functions.len() {
@@ -268,11 +290,21 @@ impl<'a> Builder<'a> {
     fn variables(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
         for variable in &module.variables {
             let size = variable.size().unwrap_or(0);
+            let element = variable.scalar.size() * u64::from(variable.lanes);
+            self.elements.insert(variable.name, element);
             let symbol = match variable.space {
                 Space::Global | Space::Const => {
                     if let Some(Symbol::Global(index)) = self.symbols.get(variable.name).copied() {
-                        // A declaration and its definition are one.
+                        // Declarations and their definition are one; what is defined twice in one
+                        // module is none.
                         let known = &mut self.out.globals[index as usize];
+                        let declared = [Linkage::Extern, Linkage::Common, Linkage::Weak];
+                        let again = !declared.contains(&variable.linkage);
+                        if again && known.defined {
+                            let message = format!("`{}` is defined twice", variable.name);
+                            return fail(variable.position, message);
+                        }
+                        known.defined |= again;
                         known.size = known.size.max(size);
                         continue;
                     }
@@ -281,6 +313,7 @@ impl<'a> Builder<'a> {
                         size,
                         align: variable.align,
                         writable: variable.space == Space::Global,
+                        defined: !matches!(variable.linkage, Linkage::Extern),
                         bytes: Vec::new(),
                         relocations: Vec::new(),
                     });
@@ -303,10 +336,20 @@ impl<'a> Builder<'a> {
             };
             self.symbols.insert(variable.name, symbol);
         }
+        for variable in &module.variables {
+            if let Some(Symbol::Global(index)) = self.symbols.get(variable.name)
+                && !self.out.globals[*index as usize].defined
+            {
+                let name = variable.name;
+                let message =
+                    format!("`{name}` is declared extern: link the image that defines it");
+                return fail(variable.position, message);
+            }
+        }
         Ok(())
     }
 
-    fn prototypes(&mut self, module: &'a Module<'a>) {
+    fn prototypes(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
         // A definition after its declaration takes the declaration's place.
         for function in &module.functions {
             match self.symbols.get(function.name) {
@@ -314,9 +357,16 @@ impl<'a> Builder<'a> {
                     let known = &mut self.functions[*index as usize];
                     if known.body.is_none() {
                         *known = function;
+                    } else if function.body.is_some() {
+                        let message = format!("`{}` is defined twice", function.name);
+                        return fail(function.position, message);
                     }
                 }
-                _ => {
+                Some(_) => {
+                    let message = format!("`{}` is a variable already", function.name);
+                    return fail(function.position, message);
+                }
+                None => {
                     let index = self.functions.len() as u32;
                     self.symbols.insert(function.name, Symbol::Function(index));
                     self.functions.push(function);
@@ -324,10 +374,13 @@ impl<'a> Builder<'a> {
             }
         }
         for (alias, target) in &module.aliases {
-            if let Some(symbol) = self.symbols.get(target).copied() {
-                self.symbols.insert(alias, symbol);
-            }
+            let Some(symbol @ Symbol::Function(_)) = self.symbols.get(target).copied() else {
+                let message = format!("`{alias}` is an alias of `{target}`, which is no function");
+                return Err(BuildError::Module(message));
+            };
+            self.symbols.insert(alias, symbol);
         }
+        Ok(())
     }
 
     fn initialise(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {

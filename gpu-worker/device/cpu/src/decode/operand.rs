@@ -1,6 +1,8 @@
 //! Operands to slots: registers by name, immediates and symbols as constants.
 
-use super::form::{Bank, Constant, GuardSlot, Inst, Lanemask, Logic, Op, Slot, Special};
+use super::form::{
+    Bank, Constant, GuardSlot, Inst, Int2, Lanemask, Logic, Op, PARAM_WINDOW, Slot, Special,
+};
 use super::{Builder, Symbol, code, fail};
 use crate::error::BuildError;
 use ptx::{FunctionKind, Operand, Position, Scalar};
@@ -10,6 +12,8 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Named {
     Register(Bank, Slot),
+    /// A register of 128 bits: its halves, the low one first.
+    Wide([Slot; 2]),
     Shared(u64),
     Dynamic,
     /// Bytes from the frame's start in local memory.
@@ -18,11 +22,24 @@ pub(crate) enum Named {
     Param(u32),
 }
 
+/// Elements of a vector of four.
+const AXES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// Whether a name is a prefix with a number below `count`; `_64` may follow.
+fn is_numbered(name: &str, prefix: &str, count: u32) -> bool {
+    let number = name
+        .strip_prefix(prefix)
+        .map(|rest| rest.trim_end_matches("_64"));
+    number.is_some_and(|digits| digits.parse().is_ok_and(|number: u32| number < count))
+}
+
 /// `%r<n>`.
 pub(crate) struct Range<'a> {
     prefix: &'a str,
     count: u32,
     bank: Bank,
+    /// Whether these are registers of 128 bits.
+    wide: bool,
 }
 
 /// Names of one scope.
@@ -52,6 +69,8 @@ pub(crate) struct Body<'b, 'a> {
     /// Tables to be filled with labels.
     pub(crate) tables: Vec<(usize, &'a str, Position)>,
     pub(crate) shared: u64,
+    /// Bytes of one element of each variable.
+    pub(crate) elements: HashMap<&'a str, u64>,
     /// Conversions to emit behind the current instruction.
     after: Vec<(Op, [Slot; 2])>,
 }
@@ -77,6 +96,7 @@ impl<'b, 'a> Body<'b, 'a> {
             lists: HashMap::new(),
             tables: Vec::new(),
             shared,
+            elements: HashMap::new(),
             after: Vec::new(),
         }
     }
@@ -103,12 +123,13 @@ impl<'b, 'a> Body<'b, 'a> {
         }
     }
 
-    pub(crate) fn declare_range(&mut self, prefix: &'a str, count: u32, bank: Bank) {
+    pub(crate) fn declare_range(&mut self, prefix: &'a str, count: u32, bank: Bank, wide: bool) {
         if let Some(scope) = self.scopes.last_mut() {
             scope.ranges.push(Range {
                 prefix,
                 count,
                 bank,
+                wide,
             });
         }
     }
@@ -127,8 +148,12 @@ impl<'b, 'a> Body<'b, 'a> {
                     range.prefix == &name[..split] && number.is_some_and(|n| n < range.count)
                 });
                 if let Some(range) = found {
-                    let bank = range.bank;
-                    let named = Named::Register(bank, self.fresh(bank));
+                    let (bank, wide) = (range.bank, range.wide);
+                    let named = if wide {
+                        Named::Wide([self.fresh(Bank::Double), self.fresh(Bank::Double)])
+                    } else {
+                        Named::Register(bank, self.fresh(bank))
+                    };
                     self.scopes[depth].names.insert(name, named);
                     return Some(named);
                 }
@@ -217,10 +242,15 @@ impl<'b, 'a> Body<'b, 'a> {
                 offset,
                 index,
             } => {
+                let mut bytes = offset;
                 if index && offset != 0 {
-                    return self.fail("an index other than 0 is not supported here");
+                    let known = self.elements.get(name).or(self.builder.elements.get(name));
+                    let Some(size) = known else {
+                        return self.fail(format!("`{name}` is no array"));
+                    };
+                    bytes = offset.wrapping_mul(*size as i64);
                 }
-                self.address_of(name, offset, bank)
+                self.address_of(name, bytes, bank)
             }
             _ => self.fail("this operand must be a register or a number"),
         }
@@ -261,7 +291,10 @@ impl<'b, 'a> Body<'b, 'a> {
     /// The address of a symbol plus an offset, as a value.
     fn address_of(&mut self, name: &'a str, offset: i64, bank: Bank) -> Result<Slot> {
         let place = match self.find(name) {
-            Some(Named::Register(..)) => return self.fail(format!("`{name}` is no symbol")),
+            Some(Named::Register(..) | Named::Wide(_)) => {
+                return self.fail(format!("`{name}` is no symbol"));
+            }
+            None if name == "WARP_SZ" => return Ok(self.bits(bank, 32)),
             Some(named) => named,
             None => match self.builder.symbols.get(name).copied() {
                 Some(Symbol::Global(symbol)) => {
@@ -276,6 +309,10 @@ impl<'b, 'a> Body<'b, 'a> {
         match place {
             Named::Shared(at) => Ok(self.bits(bank, at.wrapping_add(offset as u64))),
             Named::Dynamic => Ok(self.constant(bank, Constant::DynamicShared { offset })),
+            Named::Param(at) => {
+                let at = PARAM_WINDOW.wrapping_add(u64::from(at));
+                Ok(self.bits(bank, at.wrapping_add(offset as u64)))
+            }
             Named::Local(at) => {
                 let offset = i64::from(at).wrapping_add(offset);
                 if self.kind == FunctionKind::Entry {
@@ -373,7 +410,7 @@ impl<'b, 'a> Body<'b, 'a> {
     /// `%tid.x` and its like.
     fn special(&mut self, name: &str, bank: Bank) -> Result<Option<Slot>> {
         let (base, axis) = name.split_once('.').unwrap_or((name, "x"));
-        let Some(axis) = ["x", "y", "z", "w"].iter().position(|known| *known == axis) else {
+        let Some(axis) = AXES.iter().position(|known| *known == axis) else {
             return Ok(None);
         };
         let axis = axis as u8;
@@ -404,19 +441,36 @@ impl<'b, 'a> Body<'b, 'a> {
             "%nctaid" => return Ok(Some(self.constant(bank, Constant::Nctaid(axis)))),
             "%laneid" => return Ok(Some(self.constant(bank, Constant::Lane))),
             "%nwarpid" => return Ok(Some(self.bits(bank, 32))),
-            "%smid" | "%gridid" | "%clusterid" | "%cluster_ctaid" | "%cluster_ctarank" => {
+            "%smid"
+            | "%gridid"
+            | "%cluster_ctaid"
+            | "%cluster_ctarank"
+            | "%current_graph_exec"
+            | "%reserved_smem_offset_begin"
+            | "%reserved_smem_offset_end"
+            | "%reserved_smem_offset_cap" => {
                 return Ok(Some(self.bits(bank, 0)));
             }
-            "%nsmid" | "%nclusterid" | "%cluster_nctaid" | "%cluster_nctarank" => {
+            // Without clusters every block is one of its own.
+            "%clusterid" => return self.special(&format!("%ctaid.{}", AXES[axis as usize]), bank),
+            "%nclusterid" => {
+                return Ok(Some(self.constant(bank, Constant::Nctaid(axis))));
+            }
+            "%nsmid" | "%cluster_nctaid" | "%cluster_nctarank" => {
                 return Ok(Some(self.bits(bank, 1)));
             }
-            "%dynamic_smem_size" | "%total_smem_size" => {
-                let total = base == "%total_smem_size";
+            "%dynamic_smem_size" | "%total_smem_size" | "%aggr_smem_size" => {
+                let total = base != "%dynamic_smem_size";
                 return Ok(Some(self.constant(bank, Constant::SharedSize { total })));
             }
-            "%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => {
+            "%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo"
+            | "%globaltimer_hi" => {
                 let temp = self.fresh(Bank::Double);
                 self.emit(Op::Clock(base.starts_with("%global")), &[temp]);
+                if base.ends_with("_hi") {
+                    let by = self.bits(Bank::Word, 32);
+                    self.emit(Op::Int2(Int2::Shr, Scalar::U64), &[temp, temp, by]);
+                }
                 if bank == Bank::Double {
                     return Ok(Some(temp));
                 }
@@ -426,6 +480,9 @@ impl<'b, 'a> Body<'b, 'a> {
                     &[low, temp],
                 );
                 return Ok(Some(low));
+            }
+            _ if is_numbered(base, "%envreg", 32) || is_numbered(base, "%pm", 8) => {
+                return Ok(Some(self.bits(bank, 0)));
             }
             _ => {
                 let which = match base {

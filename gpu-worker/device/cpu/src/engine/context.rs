@@ -5,7 +5,7 @@
     reason = "addresses into register files and checked memories"
 )]
 
-use crate::decode::form::{LOCAL_WINDOW, Place, SHARED_WINDOW, Slot, WINDOW_SIZE};
+use crate::decode::form::{LOCAL_WINDOW, PARAM_WINDOW, Place, SHARED_WINDOW, Slot, WINDOW_SIZE};
 use crate::error::FaultKind;
 use crate::lanes::Bits;
 use crate::memory::{Live, Memory};
@@ -41,6 +41,9 @@ pub(crate) struct Context<'m> {
     pub(crate) local_len: u64,
     /// Where the running function's frame starts in it.
     pub(crate) local_frame: u64,
+    /// The launch's parameters, and their bytes.
+    pub(crate) params: *const u8,
+    pub(crate) params_len: u64,
     pub(crate) clock: u64,
     pub(crate) noted: Option<Noted>,
     /// The noted fault's detail, where that depends on the run.
@@ -183,6 +186,23 @@ impl Context<'_> {
         None
     }
 
+    #[cold]
+    fn param(&mut self, address: u64, len: u64, write: bool, lane: u32) -> Option<*mut u8> {
+        let at = address.wrapping_sub(PARAM_WINDOW);
+        if write {
+            let detail = "kernel parameters are read only";
+            self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+            return None;
+        }
+        if at <= self.params_len && len <= self.params_len - at {
+            // SAFETY: the range lies within the launch's parameters; nobody writes through it.
+            return Some(unsafe { self.params.add(at as usize).cast_mut() });
+        }
+        let detail = "outside the kernel's parameters";
+        self.note(FaultKind::IllegalAddress, Some(address), lane, detail);
+        None
+    }
+
     /// Host address of `len` bytes that a lane accesses, or a noted fault.
     #[inline(always)]
     pub(crate) fn spot(
@@ -199,19 +219,32 @@ impl Context<'_> {
             return None;
         }
         match place {
-            Place::Global => self.global(address, len, write, lane),
+            Place::Global | Place::Const => self.global(address, len, write, lane),
+            Place::Param => self.param(address, len, write, lane),
             Place::Shared => self.shared(address, len, lane),
             Place::Local => self.local(address, len, lane),
             Place::Frame => self.local(address.wrapping_add(self.local_frame), len, lane),
             Place::Generic => {
-                if address.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE {
-                    self.shared(address - SHARED_WINDOW, len, lane)
-                } else if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_SIZE {
-                    self.local(address - LOCAL_WINDOW, len, lane)
-                } else {
-                    self.global(address, len, write, lane)
+                let found = self.generic(address, len, write, lane);
+                if let (None, Some(noted)) = (found, &mut self.noted) {
+                    // As the kernel formed it, not as the window counts it.
+                    noted.address = Some(address);
                 }
+                found
             }
+        }
+    }
+
+    #[inline(always)]
+    fn generic(&mut self, address: u64, len: u64, write: bool, lane: u32) -> Option<*mut u8> {
+        if address.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE {
+            self.shared(address - SHARED_WINDOW, len, lane)
+        } else if address.wrapping_sub(LOCAL_WINDOW) < WINDOW_SIZE {
+            self.local(address - LOCAL_WINDOW, len, lane)
+        } else if address.wrapping_sub(PARAM_WINDOW) < WINDOW_SIZE {
+            self.param(address, len, write, lane)
+        } else {
+            self.global(address, len, write, lane)
         }
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Launch {
     pub(crate) shared: u32,
     pub(crate) words: Vec<Words>,
     pub(crate) doubles: Vec<Doubles>,
+    /// The parameter block, for kernels that take addresses in it.
+    pub(crate) params: Vec<u8>,
 }
 
 fn check(program: &Program, entry: usize, grid: Grid, params: usize) -> Result<u32, LaunchError> {
@@ -95,6 +97,7 @@ impl Launch {
             shared,
             words: Vec::new(),
             doubles: Vec::new(),
+            params: params.to_owned(),
             program: Arc::clone(&program),
         };
         let (mut words, mut doubles) = old;

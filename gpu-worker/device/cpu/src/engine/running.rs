@@ -5,7 +5,7 @@ use super::context::{Context, Noted};
 use super::launch::Launch;
 use super::runtime::Printed;
 use super::warp::{Allowance, Stop};
-use super::{EngineConfig, Grid, Instance, Stats};
+use super::{BlockOrder, EngineConfig, Grid, Instance, Stats};
 use crate::error::{Fault, FaultKind, LaunchError};
 use crate::memory::{Live, Memory};
 use std::collections::BTreeMap;
@@ -55,8 +55,7 @@ struct Worker {
 /// A launch in progress.
 pub struct Running {
     launch: Launch,
-    /// What the launch's constants were made of.
-    params: Vec<u8>,
+    /// With the parameters, what the launch's constants were made of.
     globals: Vec<u64>,
     config: EngineConfig,
     workers: Vec<Worker>,
@@ -110,7 +109,6 @@ impl Running {
         let launch = Launch::new(instance, entry, grid, params, Default::default())?;
         let mut running = Self {
             launch,
-            params: params.to_owned(),
             globals: instance.globals.clone(),
             config,
             workers: Vec::new(),
@@ -134,8 +132,6 @@ impl Running {
             let words: Vec<Words> = std::mem::take(&mut self.launch.words);
             let doubles: Vec<Doubles> = std::mem::take(&mut self.launch.doubles);
             self.launch = Launch::new(instance, entry, grid, params, (words, doubles))?;
-            self.params.clear();
-            self.params.extend_from_slice(params);
             self.globals.clone_from(&instance.globals);
         }
         self.begin();
@@ -153,7 +149,7 @@ impl Running {
         Arc::ptr_eq(&launch.program, &instance.program)
             && launch.entry == entry
             && shape == grid
-            && is_same(&self.params, params)
+            && is_same(&launch.params, params)
             && is_same(&self.globals, &instance.globals)
     }
 
@@ -295,7 +291,7 @@ impl Worker {
     }
 
     /// Starts the grid's next block, if there is one.
-    fn admit(&mut self, launch: &Launch, next: &AtomicU64) -> bool {
+    fn admit(&mut self, launch: &Launch, order: BlockOrder, next: &AtomicU64) -> bool {
         if next.load(Ordering::Relaxed) >= launch.blocks {
             return false;
         }
@@ -308,7 +304,7 @@ impl Worker {
             block.fit(launch);
             block
         });
-        block.start(launch, index);
+        block.start(launch, order.index(index, launch.blocks));
         self.active.push(block);
         self.turn = self.active.len() - 1;
         true
@@ -330,7 +326,7 @@ impl Worker {
                 if left && !killed && limits.are_over(self.executed, until) {
                     return Turn::Budget;
                 }
-                if !self.admit(launch, next) {
+                if !self.admit(launch, config.order, next) {
                     return Turn::Done;
                 }
             }
@@ -373,7 +369,7 @@ impl Worker {
                     if block.spins.is_multiple_of(BLOCK_ROUNDS) {
                         // Perhaps it waits for another block: let one run.
                         let room = self.active.len() < launch.resident(config.resident);
-                        if !(room && self.admit(launch, next)) {
+                        if !(room && self.admit(launch, config.order, next)) {
                             self.turn = (turn + 1) % self.active.len();
                         }
                     }
@@ -503,6 +499,8 @@ fn context<'m>(
         local: std::ptr::null_mut(),
         local_len: 0,
         local_frame: 0,
+        params: launch.params.as_ptr(),
+        params_len: launch.params.len() as u64,
         clock,
         noted: None,
         said: None,

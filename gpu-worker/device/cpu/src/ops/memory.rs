@@ -166,7 +166,7 @@ impl Addresses {
 #[inline(always)]
 fn joint(place: Place, first: u64) -> bool {
     match place {
-        Place::Global | Place::Shared => true,
+        Place::Global | Place::Const | Place::Param | Place::Shared => true,
         Place::Local | Place::Frame => false,
         Place::Generic => first.wrapping_sub(LOCAL_WINDOW) >= WINDOW_SIZE,
     }

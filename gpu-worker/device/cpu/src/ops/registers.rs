@@ -7,7 +7,7 @@
 )]
 
 use crate::decode::form::{
-    Inst, LOCAL_WINDOW, Lanemask, Logic, Op, Place, SHARED_WINDOW, WINDOW_SIZE,
+    Inst, LOCAL_WINDOW, Lanemask, Logic, Op, PARAM_WINDOW, Place, SHARED_WINDOW, WINDOW_SIZE,
 };
 use crate::engine::context::Context;
 use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, Map1, Map2, ops, pick, source, store};
@@ -133,10 +133,17 @@ impl Kernel for Predicates {
                     let mut bits = 0;
                     for lane in 0..LANES {
                         let within = |base: u64| a[lane].wrapping_sub(base) < WINDOW_SIZE;
+                        let apart = [SHARED_WINDOW, LOCAL_WINDOW, PARAM_WINDOW];
+                        let constant = || {
+                            let live = cx.memory.find(a[lane], 1);
+                            live.is_some_and(|live| !live.writable)
+                        };
                         let is = match place {
                             Place::Shared => within(SHARED_WINDOW),
                             Place::Local => within(LOCAL_WINDOW),
-                            _ => !within(SHARED_WINDOW) && !within(LOCAL_WINDOW),
+                            Place::Param => within(PARAM_WINDOW),
+                            Place::Const => constant(),
+                            _ => !apart.into_iter().any(within) && !constant(),
                         };
                         bits |= u32::from(is) << lane;
                     }

@@ -1,0 +1,72 @@
+//! Several images to one: what `cuLinkAddData` and `cuLinkComplete` do with PTX.
+//!
+//! The result is PTX again, so that it travels, is hashed, decoded or compiled as any image.
+//! Names that one image keeps to itself are renamed where another has them too; debug sections
+//! and line notes are left out.
+
+mod print;
+mod resolve;
+
+use crate::{Module, PtxError};
+use print::Printer;
+use resolve::Resolution;
+use thiserror::Error;
+
+/// One image to be linked.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkImage<'a> {
+    /// How errors call it.
+    pub name: &'a str,
+    /// Its PTX; what follows a NUL is ignored.
+    pub image: &'a [u8],
+}
+
+/// Why images cannot be linked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("image `{image}`, {error}")]
+pub struct LinkError {
+    /// The image at fault.
+    pub image: String,
+    /// Where in it, and what is wrong.
+    pub error: PtxError,
+}
+
+/// Links images into one.
+///
+/// A definition that is `.visible` (or an entry) counts before `.weak` ones, those before
+/// `.common` ones; of several `.weak` the first counts, of `.common` the largest. What is
+/// `.extern` must be defined in one of the images, but for the runtime's own functions
+/// (`vprintf`, `malloc`, …) and unsized shared memory.
+///
+/// # Errors
+/// Where an image is not PTX, a symbol has two definitions that count, has none, or is declared
+/// as what it is not.
+///
+/// # Examples
+///
+/// ```
+/// let head = ".version 8.0\n.target sm_80\n.address_size 64\n";
+/// let uses = format!("{head}.extern .func f();\n.visible .entry k() {{ call f; ret; }}");
+/// let has = format!("{head}.visible .func f() {{ ret; }}");
+/// let image = |name, text: &'static str| ptx::LinkImage { name, image: text.as_bytes() };
+/// let linked = ptx::link(&[image("a", uses.leak()), image("b", has.leak())])?;
+/// assert!(ptx::Module::parse(&linked).is_ok());
+/// # Ok::<(), ptx::LinkError>(())
+/// ```
+pub fn link(images: &[LinkImage<'_>]) -> Result<String, LinkError> {
+    let mut modules = Vec::with_capacity(images.len());
+    for image in images {
+        let parsed = Module::parse_bytes(image.image);
+        modules.push(parsed.map_err(|error| failed(image, error))?);
+    }
+    let fail = |(image, error): (usize, PtxError)| failed(&images[image], error);
+    let resolution = Resolution::of(&modules, images).map_err(fail)?;
+    Printer::new(&modules, &resolution).print().map_err(fail)
+}
+
+fn failed(image: &LinkImage<'_>, error: PtxError) -> LinkError {
+    LinkError {
+        image: image.name.to_owned(),
+        error,
+    }
+}

@@ -1,0 +1,317 @@
+//! The linked image as text.
+
+use super::resolve::{Place, Resolution, Wrong};
+use crate::lex::{Lexer, Token};
+use crate::{Function, FunctionKind, Init, Linkage, Module, Scalar, Space, Variable};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+/// Writes what the resolution kept.
+pub(super) struct Printer<'p, 'a> {
+    modules: &'p [Module<'a>],
+    resolution: &'p Resolution,
+    out: String,
+}
+
+fn linkage(linkage: Linkage) -> &'static str {
+    match linkage {
+        Linkage::Internal => "",
+        Linkage::Visible => ".visible ",
+        Linkage::Extern => ".extern ",
+        Linkage::Weak => ".weak ",
+        Linkage::Common => ".common ",
+    }
+}
+
+fn space(space: Space) -> &'static str {
+    match space {
+        Space::Reg => ".reg",
+        Space::Global => ".global",
+        Space::Const => ".const",
+        Space::Shared => ".shared",
+        Space::Local => ".local",
+        Space::Param => ".param",
+    }
+}
+
+/// The number of an architecture, `80` of `sm_80`.
+fn architecture(target: &str) -> Option<u32> {
+    let digits = target.strip_prefix("sm_")?;
+    let end = digits.bytes().take_while(u8::is_ascii_digit).count();
+    digits[..end].parse().ok()
+}
+
+impl<'p, 'a> Printer<'p, 'a> {
+    pub(super) fn new(modules: &'p [Module<'a>], resolution: &'p Resolution) -> Self {
+        Self {
+            modules,
+            resolution,
+            out: String::new(),
+        }
+    }
+
+    pub(super) fn print(mut self) -> Result<String, Wrong> {
+        self.head();
+        self.prototypes();
+        self.variables();
+        for (image, module) in self.modules.iter().enumerate() {
+            for (at, function) in module.functions.iter().enumerate() {
+                if self.resolution.kept.contains(&Place::Function(image, at)) {
+                    self.out.push_str(linkage(function.linkage));
+                    self.code(image, function.text)
+                        .map_err(|error| (image, error))?;
+                    self.out.push('\n');
+                }
+            }
+        }
+        for (image, module) in self.modules.iter().enumerate() {
+            for (alias, target) in &module.aliases {
+                let (alias, target) = (self.name(image, alias), self.name(image, target));
+                let line = format!(".alias {alias}, {target};\n");
+                self.out.push_str(&line);
+            }
+        }
+        Ok(self.out)
+    }
+
+    /// The highest version and architecture any image asks for.
+    fn head(&mut self) {
+        let version = self.modules.iter().map(|module| module.version).max();
+        let (major, minor) = version.unwrap_or((8, 0));
+        let mut targets: Vec<&str> = Vec::new();
+        let all = self.modules.iter().flat_map(|module| &module.target);
+        let highest = all
+            .clone()
+            .filter(|target| architecture(target).is_some())
+            .max_by_key(|target| (architecture(target), target.len()));
+        targets.extend(highest);
+        for option in all.filter(|target| architecture(target).is_none()) {
+            if !targets.contains(option) && *option != "debug" {
+                targets.push(option);
+            }
+        }
+        let targets = targets.join(", ");
+        let size = self
+            .modules
+            .first()
+            .map_or(64, |module| module.address_size);
+        let _ = writeln!(self.out, ".version {major}.{minor}");
+        let _ = writeln!(self.out, ".target {targets}");
+        let _ = writeln!(self.out, ".address_size {size}");
+    }
+
+    fn name<'n>(&'n self, image: usize, name: &'n str) -> &'n str {
+        let renamed: &HashMap<String, String> = &self.resolution.renamed[image];
+        renamed.get(name).map_or(name, String::as_str)
+    }
+
+    /// Every function first: variables and functions may name them before they are defined.
+    fn prototypes(&mut self) {
+        let provided = self.resolution.provided.values().copied();
+        let mut places: Vec<Place> = provided.collect();
+        for (image, module) in self.modules.iter().enumerate() {
+            let all = (0..module.functions.len()).map(|at| Place::Function(image, at));
+            places.extend(all.filter(|place| self.resolution.kept.contains(place)));
+        }
+        for place in places {
+            let Place::Function(image, at) = place else {
+                continue;
+            };
+            let function = &self.modules[image].functions[at];
+            if function.kind == FunctionKind::Func {
+                self.prototype(image, function);
+            }
+        }
+    }
+
+    fn prototype(&mut self, image: usize, function: &Function<'a>) {
+        let name = self.name(image, function.name).to_owned();
+        let formals = |list: &[Variable<'a>]| {
+            let one = |it: &Variable<'a>| declaration(it, it.name, (it.align, None));
+            list.iter().map(one).collect::<Vec<_>>().join(", ")
+        };
+        let returns = match &function.returns[..] {
+            [] => String::new(),
+            list => format!("({}) ", formals(list)),
+        };
+        let (linkage, params) = (linkage(function.linkage), formals(&function.params));
+        let _ = writeln!(self.out, "{linkage}.func {returns}{name}({params});");
+    }
+
+    /// Variables, those that an initial value names before the one it is of.
+    fn variables(&mut self) {
+        let mut by_name: HashMap<String, Place> = HashMap::new();
+        let mut all = Vec::new();
+        for (image, module) in self.modules.iter().enumerate() {
+            for (at, variable) in module.variables.iter().enumerate() {
+                let place = Place::Variable(image, at);
+                if self.resolution.kept.contains(&place) {
+                    by_name.insert(self.name(image, variable.name).to_owned(), place);
+                    all.push(place);
+                }
+            }
+        }
+        let mut done = std::collections::HashSet::new();
+        for start in all {
+            // Depth first without recursion; a ring of names is broken where it closes.
+            let mut path = vec![(start, 0)];
+            while let Some((place, next)) = path.last_mut() {
+                let Place::Variable(image, at) = *place else {
+                    break;
+                };
+                let variable = &self.modules[image].variables[at];
+                if *next == 0 && !done.insert(*place) {
+                    path.pop();
+                    continue;
+                }
+                let init = variable.init.get(*next);
+                *next += 1;
+                match init {
+                    Some(Init::Symbol { name, .. }) => {
+                        if let Some(&needed) = by_name.get(self.name(image, name))
+                            && !done.contains(&needed)
+                        {
+                            path.push((needed, 0));
+                        }
+                    }
+                    Some(Init::Bits(_)) => {}
+                    None => {
+                        self.variable(image, at);
+                        path.pop();
+                    }
+                }
+            }
+        }
+    }
+
+    fn variable(&mut self, image: usize, at: usize) {
+        let variable = &self.modules[image].variables[at];
+        let name = self.name(image, variable.name).to_owned();
+        let grown = self.resolution.grown.get(&Place::Variable(image, at));
+        let extent = grown.map_or((variable.align, None), |(align, bytes)| {
+            (*align, (*bytes > 0).then_some(*bytes))
+        });
+        let declared = declaration(variable, &name, extent);
+        let _ = write!(self.out, "{}{declared}", linkage(variable.linkage));
+        if !variable.init.is_empty() {
+            let values: Vec<String> = variable
+                .init
+                .iter()
+                .map(|init| self.value(image, variable.scalar, init))
+                .collect();
+            let mut dims: Vec<u64> = variable.dims.clone();
+            if variable.lanes > 1 {
+                dims.push(u64::from(variable.lanes));
+            }
+            self.out.push_str(" = ");
+            self.out.push_str(&nested(&values, &dims));
+        }
+        self.out.push_str(";\n");
+    }
+
+    fn value(&self, image: usize, scalar: Scalar, init: &Init<'a>) -> String {
+        match init {
+            Init::Bits(bits) => match scalar {
+                Scalar::F32 => format!("0f{:08x}", *bits as u32),
+                Scalar::F64 => format!("0d{bits:016x}"),
+                _ => {
+                    let unused = 64 - 8 * scalar.size().min(8) as u32;
+                    (bits << unused >> unused).to_string()
+                }
+            },
+            Init::Symbol {
+                name,
+                offset,
+                generic,
+                mask,
+            } => {
+                let name = self.name(image, name);
+                let mut text = if *generic {
+                    format!("generic({name})")
+                } else {
+                    name.to_owned()
+                };
+                if *offset != 0 {
+                    let _ = write!(text, "{offset:+}");
+                }
+                match mask {
+                    Some(mask) => format!("{mask:#x}({text})"),
+                    None => text,
+                }
+            }
+        }
+    }
+
+    /// A function's text with its image's new names and without notes for debuggers.
+    fn code(&mut self, image: usize, text: &str) -> Result<(), crate::PtxError> {
+        let mut lexer = Lexer::new(text);
+        let (mut copied, mut opens) = (0, true);
+        loop {
+            let (token, _) = lexer.next()?;
+            let (start, end) = lexer.span();
+            match token {
+                Token::End => break,
+                Token::Dot("loc" | "file") => {
+                    self.out.push_str(&text[copied..start]);
+                    lexer.skip_line();
+                    copied = lexer.span().1;
+                    continue;
+                }
+                Token::Word(word) => {
+                    let new = self.name(image, word);
+                    // What begins a statement is an opcode unless it is a label.
+                    let label = text[end..].trim_start().starts_with(':');
+                    if new != word && (!opens || label) {
+                        let new = new.to_owned();
+                        self.out.push_str(&text[copied..start]);
+                        self.out.push_str(&new);
+                        copied = end;
+                    }
+                }
+                _ => {}
+            }
+            opens = matches!(token, Token::Punct(b';' | b'{' | b'}' | b':'));
+        }
+        self.out.push_str(&text[copied..]);
+        Ok(())
+    }
+}
+
+/// A variable or parameter as it is declared; bytes of its own where several images grew it.
+fn declaration(variable: &Variable<'_>, name: &str, (align, bytes): (u64, Option<u64>)) -> String {
+    let mut out = space(variable.space).to_owned();
+    if variable.space != Space::Reg {
+        let _ = write!(out, " .align {align}");
+    }
+    if variable.lanes > 1 {
+        let _ = write!(out, " .v{}", variable.lanes);
+    }
+    let _ = write!(out, " {} {name}", variable.scalar);
+    if let Some(bytes) = bytes {
+        let one = variable.scalar.size() * u64::from(variable.lanes);
+        let _ = write!(out, "[{}]", bytes / one.max(1));
+        return out;
+    }
+    for dim in &variable.dims {
+        match dim {
+            0 => out.push_str("[]"),
+            dim => {
+                let _ = write!(out, "[{dim}]");
+            }
+        }
+    }
+    out
+}
+
+/// Values in the braces of their dimensions.
+fn nested(values: &[String], dims: &[u64]) -> String {
+    let Some((_, inner)) = dims.split_first() else {
+        return values.first().cloned().unwrap_or_default();
+    };
+    if inner.is_empty() {
+        return format!("{{{}}}", values.join(", "));
+    }
+    let row = inner.iter().product::<u64>().max(1) as usize;
+    let rows: Vec<String> = values.chunks(row).map(|row| nested(row, inner)).collect();
+    format!("{{{}}}", rows.join(", "))
+}

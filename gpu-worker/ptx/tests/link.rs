@@ -1,0 +1,154 @@
+//! Linking: what must be an error, and where.
+
+use ptx::{LinkImage, Module, link};
+
+const HEAD: &str = ".version 8.3\n.target sm_80\n.address_size 64\n";
+
+fn linked(texts: &[&str]) -> Result<String, String> {
+    let texts: Vec<String> = texts.iter().map(|text| format!("{HEAD}{text}")).collect();
+    let names = ["first", "second", "third"];
+    let images: Vec<_> = names
+        .iter()
+        .zip(&texts)
+        .map(|(name, text)| LinkImage {
+            name,
+            image: text.as_bytes(),
+        })
+        .collect();
+    link(&images).map_err(|error| error.to_string())
+}
+
+#[test]
+fn errors_name_image_line_and_column() {
+    for (texts, wanted) in [
+        (
+            vec![
+                ".visible .func f() { ret; }",
+                "\n.visible .func f() { ret; }",
+            ],
+            "image `second`, line 5, column 16: `f` is defined twice: here and in image `first`, line 4, column 16",
+        ),
+        (
+            vec![".visible .global .u32 x = 1;", ".visible .global .u32 x;"],
+            "image `second`, line 4, column 23: `x` is defined twice",
+        ),
+        (
+            vec![".extern .func f();\n.entry k() { call f; ret; }"],
+            "image `first`, line 4, column 15: `f` is used here and defined in no image",
+        ),
+        (
+            vec![".extern .global .u32 x;\n.global .u64 p = x;", ""],
+            "image `first`, line 4, column 22: `x` is used here and defined in no image",
+        ),
+        (
+            vec![
+                ".extern .func f(.param .b32 a);",
+                ".visible .func f() { ret; }",
+            ],
+            "image `first`, line 4, column 15: `f` is declared with other parameters",
+        ),
+        (
+            vec![".extern .global .u32 f;", ".visible .func f() { ret; }"],
+            "image `first`, line 4, column 22: `f` is declared as what its definition is not",
+        ),
+        (
+            vec![".extern .const .u32 x;", ".visible .global .u32 x;"],
+            "image `first`, line 4, column 21: `x` is declared in another space",
+        ),
+        (
+            vec![".extern .global .u32 x[3];", ".visible .global .u32 x[4];"],
+            "image `first`, line 4, column 22: `x` is declared with another size",
+        ),
+        (
+            vec!["", ".bogus"],
+            "image `second`, line 4, column 1: `.bogus`",
+        ),
+    ] {
+        let error = linked(&texts).expect_err(wanted);
+        assert!(error.starts_with(wanted), "{error}\n{wanted}");
+    }
+    let narrow = LinkImage {
+        name: "narrow",
+        image: b".version 8.0\n.target sm_80\n.address_size 32\n",
+    };
+    let wide = LinkImage {
+        name: "wide",
+        image: HEAD.as_bytes(),
+    };
+    assert!(link(&[wide, narrow]).is_err());
+}
+
+#[test]
+fn what_is_unused_or_provided_may_be_missing() {
+    let text = linked(&[
+        ".extern .func f();\n.extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
+        ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);",
+    ])
+    .expect("links");
+    assert_eq!(text.matches("vprintf").count(), 1);
+    assert!(!text.contains("f()"));
+}
+
+#[test]
+fn weak_and_common_give_way() {
+    let text = linked(&[
+        ".weak .global .u32 x = 1;\n.common .global .align 4 .u32 c[2];\n.weak .func f() { trap; }",
+        ".weak .global .u32 x = 2;\n.common .global .align 8 .u32 c[4];\n.visible .func f() { ret; }",
+    ])
+    .expect("links");
+    assert!(
+        text.contains("x = 1;") && !text.contains("x = 2;"),
+        "{text}"
+    );
+    assert!(
+        text.contains(".common .global .align 8 .u32 c[4];"),
+        "{text}"
+    );
+    assert!(text.contains("ret;") && !text.contains("trap;"), "{text}");
+    let module = Module::parse(&text).expect("PTX again");
+    assert_eq!(
+        module.functions.iter().filter(|f| f.body.is_some()).count(),
+        1
+    );
+}
+
+/// Variables come before those whose initial values name them; rings are no endless loop.
+#[test]
+fn variables_are_ordered_by_their_initial_values() {
+    let text = linked(&[
+        ".extern .global .u64 b;\n.visible .global .u64 a[2] = {1, generic(b)+8};",
+        ".visible .global .u64 b = 0xFF00(c);\n.visible .global .u64 c = b-4;",
+    ])
+    .or_else(|_| {
+        linked(&[
+            ".extern .global .u64 b;\n.visible .global .u64 a[2] = {1, generic(b)+8};",
+            ".extern .global .u64 c;\n.visible .global .u64 b = c;",
+            ".extern .global .u64 b;\n.visible .global .u64 c = b-4;",
+        ])
+    })
+    .expect("links");
+    let at = |needle: &str| {
+        text.find(needle)
+            .unwrap_or_else(|| panic!("{needle}: {text}"))
+    };
+    assert!(at("b = ") < at("a[2] = "), "{text}");
+    assert!(Module::parse(&text).is_ok());
+}
+
+#[test]
+fn names_that_images_keep_to_themselves_stay_apart() {
+    let text = linked(&[
+        ".global .u32 x = 1;\n.func f() { ret; }\n.entry k() { .reg .b64 a; mov.u64 a, x; f: call f; bra f; }",
+        ".global .u32 x = 2;\n.func f() { trap; }\n.global .u64 x$image0 = x;",
+    ])
+    .expect("links");
+    let module = Module::parse(&text).expect("PTX again");
+    let mut names: Vec<_> = module.variables.iter().map(|v| v.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), 3, "{text}");
+    assert!(
+        text.contains("x$image0_ = 1") && text.contains("x$image0 = x$image1"),
+        "{text}"
+    );
+}
