@@ -209,7 +209,7 @@ impl Row for Grant {
     }
 }
 
-/// What an open grant says of its session beside the grant's row: a row of an order, 80 bytes,
+/// What an open grant says of its session beside the grant's row: a row of an order, 88 bytes,
 /// fields in this order, `priority` in the first of the last 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenGrant {
@@ -223,18 +223,20 @@ pub struct OpenGrant {
     pub window: Window,
     /// Memory the tenant may hold on this device, bytes.
     pub quota: u64,
+    /// The open request's nonce.
+    pub nonce: u64,
     /// The tenant's priority, 0 (highest) to 4.
     pub priority: u8,
 }
 
 impl Row for OpenGrant {
-    const SIZE: usize = 80;
+    const SIZE: usize = 88;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.tenant.padded());
         put(out, &[self.session.0, self.ordinal]);
         put(out, &[self.window.base, self.window.size]);
-        put(out, &[self.quota, u64::from(self.priority)]);
+        put(out, &[self.quota, self.nonce, u64::from(self.priority)]);
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -245,6 +247,7 @@ impl Row for OpenGrant {
             ordinal: fields.u64()?,
             window: fields.window()?,
             quota: fields.u64()?,
+            nonce: fields.u64()?,
             priority: fields.u8().filter(|priority| *priority < 5)?,
         })
     }

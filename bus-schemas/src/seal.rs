@@ -28,7 +28,7 @@ impl Message for Seal {
     const ARRAY: bool = false;
 }
 
-/// A session as its worker knows it when sealed: a row of a seal's answer, 96 bytes, fields in this
+/// A session as its worker knows it when sealed: a row of a seal's answer, 112 bytes, fields in this
 /// order, `closing` as a number of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealedSession {
@@ -40,6 +40,10 @@ pub struct SealedSession {
     pub ordinal: u64,
     /// Its addresses.
     pub window: Window,
+    /// Memory the tenant may hold on this device, bytes.
+    pub quota: u64,
+    /// The open request's nonce: sent again after a failover, it is answered with this session.
+    pub nonce: u64,
     /// Ops accepted: the new leader grants from the next one on. Grants that will be void are
     /// not counted.
     pub accepted: OpNumber,
@@ -52,12 +56,13 @@ pub struct SealedSession {
 }
 
 impl Row for SealedSession {
-    const SIZE: usize = 96;
+    const SIZE: usize = 112;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.tenant.padded());
         put(out, &[self.session.0, self.ordinal]);
         put(out, &[self.window.base, self.window.size]);
+        put(out, &[self.quota, self.nonce]);
         put(out, &[self.accepted, self.done, self.received]);
         put(out, &[u64::from(self.closing)]);
     }
@@ -69,6 +74,8 @@ impl Row for SealedSession {
             session: SessionId(fields.u64()?),
             ordinal: fields.u64()?,
             window: fields.window()?,
+            quota: fields.u64()?,
+            nonce: fields.u64()?,
             accepted: fields.u64()?,
             done: fields.u64()?,
             received: fields.u64()?,

@@ -321,6 +321,7 @@ pub(crate) fn open_grant(session: SessionId) -> OpenGrant {
         ordinal: session.0,
         window: window(session.0),
         quota: 256 << 20,
+        nonce: session.0,
         priority: 2,
     }
 }

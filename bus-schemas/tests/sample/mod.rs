@@ -441,6 +441,7 @@ pub(crate) fn order(rows: &mut Vec<u8>) -> Order<'_> {
         ordinal: 1,
         window: WINDOW,
         quota: 8 << 30,
+        nonce: 0x0102_0304_0506_0708,
         priority: 2,
     };
     Order {
@@ -487,6 +488,8 @@ pub(crate) fn seal_reply() -> SealReply {
         tenant: tenant(),
         ordinal: 1,
         window: WINDOW,
+        quota: 8 << 30,
+        nonce: 0x0102_0304_0506_0708,
         accepted: 10,
         done: 4,
         received: 12,

@@ -152,6 +152,8 @@ fn sealed(sessions: usize) -> Input {
             base: limits::ADDRESS_FIRST + index as u64 * (2 << 20),
             size: 2 << 20,
         },
+        quota: 0,
+        nonce: index as u64,
         accepted: 0,
         done: 0,
         received: 0,

@@ -60,12 +60,22 @@ pub enum Effect {
     },
     /// A sealed worker's session goes on: its client is to send intents above `queued`.
     Resumed {
-        /// The session.
-        session: SessionId,
+        /// The request that opened it.
+        nonce: u64,
         /// Its tenant.
         tenant: Tenant,
+        /// The session.
+        session: SessionId,
+        /// It is the tenant's how manyth, from 1.
+        ordinal: u64,
         /// The worker.
         incarnation: Incarnation,
+        /// That worker's device.
+        gpu: GpuId,
+        /// The session's addresses.
+        window: Window,
+        /// Memory the tenant may hold there, bytes.
+        quota: u64,
         /// Ops that need no intent any more.
         queued: OpNumber,
     },

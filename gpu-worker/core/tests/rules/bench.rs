@@ -224,6 +224,7 @@ pub(crate) fn open_grant(session: SessionId) -> OpenGrant {
             size,
         },
         quota: 0,
+        nonce: session.0,
         priority: 2,
     }
 }

@@ -147,6 +147,7 @@ pub(crate) fn open_grant(session: u64) -> OpenGrant {
             size,
         },
         quota: 0,
+        nonce: session,
         priority: (session % 5) as u8,
     }
 }

@@ -81,6 +81,7 @@ impl Clients {
         if let Some(session) = self.requests.get(&key) {
             let client = self.sessions.get_mut(session)?;
             client.reply = reply;
+            client.connection = Some(request.connection);
             if client.opening.is_none() {
                 client.answer(voice, cx.actions);
             }
@@ -162,15 +163,55 @@ impl Clients {
         });
     }
 
-    pub(super) fn resumed(
-        &mut self,
-        session: SessionId,
-        tenant: Tenant,
-        incarnation: Incarnation,
-        cx: &Context<'_>,
-    ) {
-        let client = Client::new(tenant, incarnation, cx);
+    /// A session of an earlier leader goes on. Its client may not have heard that it was opened, and
+    /// asks again; where it asked before this worker was sealed, it has another session by now, and
+    /// this one ends when nobody speaks for it.
+    pub(super) fn resumed(&mut self, effect: Effect, voice: &Voice, cx: &mut Context<'_>) {
+        let Effect::Resumed {
+            nonce,
+            tenant,
+            session,
+            ordinal,
+            incarnation,
+            gpu,
+            window,
+            quota,
+            queued,
+        } = effect
+        else {
+            return;
+        };
+        let (epoch, leader) = (voice.epoch, voice.leader);
+        let request = (tenant.clone(), nonce);
+        let waiting = self.waiting.remove(&request);
+        let first = *self.requests.entry(request).or_insert(session) == session;
+        let opened = Opened {
+            session,
+            ordinal,
+            incarnation,
+            gpu,
+            window,
+            quota,
+            epoch,
+            leader,
+        };
+        let mut client = Client {
+            opened: Some(opened),
+            nonce: first.then_some(nonce),
+            ..Client::new(tenant.clone(), incarnation, cx)
+        };
+        if let Some(waiting) = waiting {
+            client.reply = waiting.reply;
+            client.connection = Some(waiting.connection);
+            client.answer(voice, cx.actions);
+        }
         self.sessions.insert(session, client);
+        cx.actions.push(Action::QueueOpen {
+            session,
+            tenant,
+            epoch,
+            queued,
+        });
     }
 
     /// The order refused a request. While the reign is young a worker may still come.

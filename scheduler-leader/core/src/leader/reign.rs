@@ -159,22 +159,7 @@ impl Reign {
                 tenant,
                 code,
             } => self.clients.refused(tenant, nonce, code, &self.voice, cx),
-            Effect::Resumed {
-                session,
-                tenant,
-                incarnation,
-                queued,
-            } => {
-                let epoch = self.voice.epoch;
-                self.clients
-                    .resumed(session, tenant.clone(), incarnation, cx);
-                cx.actions.push(Action::QueueOpen {
-                    session,
-                    tenant,
-                    epoch,
-                    queued,
-                });
-            }
+            Effect::Resumed { .. } => self.clients.resumed(effect, &self.voice, cx),
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
                 self.moved.remove(&session);

@@ -56,6 +56,7 @@ impl Order {
             ordinal,
             window,
             quota,
+            nonce,
             priority,
         };
         self.mark(slot, GrantKind::Open, Some(Box::new(open)), effects);

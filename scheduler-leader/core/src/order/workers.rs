@@ -107,10 +107,16 @@ impl Order {
             received: session.received,
             life,
         });
+        let state = &self.workers[worker as usize];
         effects.push(Effect::Resumed {
-            session: session.session,
+            nonce: session.nonce,
             tenant: session.tenant.clone(),
-            incarnation: self.workers[worker as usize].incarnation,
+            session: session.session,
+            ordinal: session.ordinal,
+            incarnation: state.incarnation,
+            gpu: state.gpu,
+            window: session.window,
+            quota: session.quota,
             queued: session.accepted,
         });
     }

@@ -163,6 +163,28 @@ fn a_full_record_is_a_counted_gap_and_a_new_reign() {
 }
 
 #[test]
+fn an_open_request_sent_again_after_a_failover_gets_the_same_session() {
+    let mut world = opened(2);
+    let first = world.opened.take().unwrap();
+    world.kill_leader(0);
+    world.pass(60);
+    assert!(world.leading().is_some());
+    // The answer was lost with the leader.
+    world.open();
+    world.pass(20);
+    let again = world.opened.clone().unwrap();
+    assert_eq!(again.session, first.session);
+    assert_eq!((again.window, again.quota), (first.window, first.quota));
+    assert_eq!(
+        (again.epoch, again.ordinal),
+        (first.epoch + 1, first.ordinal)
+    );
+    world.submit(500);
+    world.pass(2_000);
+    world.check();
+}
+
+#[test]
 fn two_leaders_of_one_epoch_are_told_apart() {
     // A broker lost its tail, and the cluster was in two parts: each leader sealed its own workers.
     let mut halves = [

@@ -95,6 +95,8 @@ impl Worker {
                     tenant: open.tenant.clone(),
                     ordinal: open.ordinal,
                     window: open.window,
+                    quota: open.quota,
+                    nonce: open.nonce,
                     accepted: 0,
                     done: 0,
                     received: 0,

@@ -200,6 +200,8 @@ impl Model {
                     tenant: session.tenant.clone(),
                     ordinal: session.ordinal,
                     window: session.window,
+                    quota: 0,
+                    nonce: id.0,
                     accepted: self.accepted(*id),
                     done: session.done,
                     received: session.received,
