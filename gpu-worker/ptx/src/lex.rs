@@ -38,6 +38,12 @@ fn word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'%') || byte >= 0x80
 }
 
+/// Whether digits go on with an exponent, as `1e10` does.
+fn is_scaled(text: &str) -> bool {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    mantissa.len() < text.len() && mantissa.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Self {
@@ -205,8 +211,9 @@ impl<'a> Lexer<'a> {
             });
         }
         self.plain_word();
-        if self.byte(0) == b'.' && self.byte(1).is_ascii_digit() {
-            self.at += 1;
+        let fraction = self.byte(0) == b'.' && self.byte(1).is_ascii_digit();
+        if fraction || is_scaled(&self.text[start..self.at]) {
+            self.at += usize::from(fraction);
             self.plain_word();
             if matches!(self.byte(0), b'+' | b'-')
                 && matches!(self.text.as_bytes()[self.at - 1], b'e' | b'E')

@@ -2,7 +2,7 @@
 
 use super::form::{Bank, Function, GuardSlot, Op, Passed};
 use super::operand::{Body, Named};
-use super::{Builder, LOCAL_LIMIT, REGISTER_LIMIT, fail};
+use super::{Builder, LOCAL_LIMIT, REGISTER_LIMIT, fail, liveness};
 use crate::error::BuildError;
 use ptx::{FunctionKind, Instruction, Linkage, Space, Statement, Variable};
 
@@ -91,6 +91,8 @@ impl<'a> Body<'_, 'a> {
     fn guarded(&mut self, instruction: &Instruction<'a>) -> Result<()> {
         self.position = instruction.position;
         self.guard = None;
+        let at = self.builder.out.code.len();
+        self.accesses.statement(at, None);
         if let Some(guard) = instruction.guard {
             let Some(Named::Register(Bank::Pred, slot)) = self.find(guard.name) else {
                 return self.fail(format!("`{}` is not a predicate", guard.name));
@@ -99,6 +101,7 @@ impl<'a> Body<'_, 'a> {
                 slot: slot.0,
                 negated: guard.negated,
             });
+            self.accesses.statement(at, self.guard);
         }
         self.instruction(instruction)
     }
@@ -182,6 +185,17 @@ pub(super) fn decode<'a>(builder: &mut Builder<'a>, index: usize) -> Result<Func
         body.emit(Op::Return, &[]);
         body.resolve()?;
     }
+    let unwritten = liveness::unwritten(
+        &body.accesses,
+        &liveness::Subject {
+            code: &body.builder.out.code[start as usize..],
+            first: start as usize,
+            tables: &body.builder.out.tables,
+            frame: body.frame,
+            params: &params,
+            results: &returns,
+        },
+    );
     let mut frame = body.frame;
     if frame.words.saturating_add(frame.doubles) > REGISTER_LIMIT || frame.preds > REGISTER_LIMIT {
         return fail(
@@ -199,5 +213,6 @@ pub(super) fn decode<'a>(builder: &mut Builder<'a>, index: usize) -> Result<Func
         calls: body.calls,
         indirect: body.indirect,
         constants: body.constants,
+        unwritten,
     })
 }

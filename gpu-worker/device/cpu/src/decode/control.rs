@@ -93,7 +93,12 @@ impl<'a> Body<'_, 'a> {
     /// An argument or result at a call.
     fn passed(&mut self, operand: &Operand<'a>, result: bool) -> Result<Passed> {
         if let Operand::Name(name) = *operand {
-            match self.find(name) {
+            let found = if result {
+                self.find_target(name)
+            } else {
+                self.find(name)
+            };
+            match found {
                 Some(Named::Register(bank, slot)) => return Ok(Passed::Register(bank, slot)),
                 Some(Named::Local(at)) => return Ok(Passed::Local(at, 0)),
                 _ => {}

@@ -328,6 +328,8 @@ pub(crate) struct Function {
     pub(crate) indirect: bool,
     /// Constants it uses, of words and of doubles.
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
+    /// Registers that it may read before it writes them: zeroed when it starts.
+    pub(crate) unwritten: Vec<(Bank, Slot)>,
 }
 
 /// What one activation of a function takes.

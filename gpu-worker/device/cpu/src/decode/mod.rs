@@ -8,9 +8,11 @@ mod data;
 pub(crate) mod form;
 mod fragment;
 mod kind;
+mod liveness;
 mod matrix;
 mod operand;
 mod parts;
+mod special;
 mod tile;
 mod wide;
 

@@ -1,10 +1,10 @@
 //! Operands to slots: registers by name, immediates and symbols as constants.
 
-use super::form::{
-    Bank, Constant, GuardSlot, Inst, Int2, Lanemask, Logic, Op, PARAM_WINDOW, Slot, Special,
-};
+use super::form::{Bank, Constant, GuardSlot, Inst, Logic, Op, PARAM_WINDOW, Slot, Special};
+use super::liveness::Accesses;
 use super::{Builder, Symbol, code, fail};
 use crate::error::BuildError;
+use crate::lanes::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,17 +20,6 @@ pub(crate) enum Named {
     Local(u32),
     /// Bytes from the start of the kernel's parameters.
     Param(u32),
-}
-
-/// Elements of a vector of four.
-const AXES: [&str; 4] = ["x", "y", "z", "w"];
-
-/// Whether a name is a prefix with a number below `count`; `_64` may follow.
-fn is_numbered(name: &str, prefix: &str, count: u32) -> bool {
-    let number = name
-        .strip_prefix(prefix)
-        .map(|rest| rest.trim_end_matches("_64"));
-    number.is_some_and(|digits| digits.parse().is_ok_and(|number: u32| number < count))
 }
 
 /// `%r<n>`.
@@ -71,6 +60,8 @@ pub(crate) struct Body<'b, 'a> {
     pub(crate) shared: u64,
     /// Bytes of one element of each variable.
     pub(crate) elements: HashMap<&'a str, u64>,
+    /// What has been read and written.
+    pub(crate) accesses: Accesses,
     /// Conversions to emit behind the current instruction.
     after: Vec<(Op, [Slot; 2])>,
 }
@@ -97,6 +88,7 @@ impl<'b, 'a> Body<'b, 'a> {
             tables: Vec::new(),
             shared,
             elements: HashMap::new(),
+            accesses: Accesses::default(),
             after: Vec::new(),
         }
     }
@@ -134,8 +126,38 @@ impl<'b, 'a> Body<'b, 'a> {
         }
     }
 
-    /// What a name means here, innermost scope first.
+    /// What a name means here; a register counts as read.
     pub(crate) fn find(&mut self, name: &'a str) -> Option<Named> {
+        let found = self.look(name);
+        match found {
+            Some(Named::Register(bank, slot)) => self.accesses.read(bank, slot),
+            Some(Named::Wide(halves)) => {
+                for half in halves {
+                    self.accesses.read(Bank::Double, half);
+                }
+            }
+            _ => {}
+        }
+        found
+    }
+
+    /// As `find`; a register counts as written.
+    pub(crate) fn find_target(&mut self, name: &'a str) -> Option<Named> {
+        let found = self.look(name);
+        match found {
+            Some(Named::Register(bank, slot)) => self.accesses.write(bank, slot),
+            Some(Named::Wide(halves)) => {
+                for half in halves {
+                    self.accesses.write(Bank::Double, half);
+                }
+            }
+            _ => {}
+        }
+        found
+    }
+
+    /// What a name means here, innermost scope first.
+    fn look(&mut self, name: &'a str) -> Option<Named> {
         let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
         for depth in (0..self.scopes.len()).rev() {
             if let Some(named) = self.scopes[depth].names.get(name) {
@@ -197,7 +219,7 @@ impl<'b, 'a> Body<'b, 'a> {
         Slot((index * 128) | Slot::CONSTANT)
     }
 
-    fn bits(&mut self, bank: Bank, bits: u64) -> Slot {
+    pub(crate) fn bits(&mut self, bank: Bank, bits: u64) -> Slot {
         let bits = if bank == Bank::Double {
             bits
         } else {
@@ -285,6 +307,9 @@ impl<'b, 'a> Body<'b, 'a> {
         {
             return Ok(slot);
         }
+        if name == "WARP_SZ" {
+            return Ok(self.bits(bank, LANES as u64));
+        }
         self.address_of(name, 0, bank)
     }
 
@@ -339,18 +364,19 @@ impl<'b, 'a> Body<'b, 'a> {
         match *operand {
             Operand::Name(name) => match self.find(name) {
                 Some(Named::Register(Bank::Pred, slot)) => Ok(slot),
+                None if name == "%is_explicit_cluster" => Ok(self.constant_predicate(false)),
                 _ => self.fail(format!("`{name}` is not a predicate")),
             },
-            Operand::Integer(value) => {
-                let temp = self.fresh(Bank::Pred);
-                self.emit(
-                    Op::Logic(Logic::Xor, false, value != 0),
-                    &[temp, temp, temp],
-                );
-                Ok(temp)
-            }
+            Operand::Integer(value) => Ok(self.constant_predicate(value != 0)),
             _ => self.fail("this operand must be a predicate"),
         }
+    }
+
+    /// A predicate of its own that holds everywhere or nowhere.
+    fn constant_predicate(&mut self, held: bool) -> Slot {
+        let temp = self.fresh(Bank::Pred);
+        self.emit(Op::Logic(Logic::Xor, false, held), &[temp, temp, temp]);
+        temp
     }
 
     /// A predicate and whether it is negated.
@@ -370,7 +396,7 @@ impl<'b, 'a> Body<'b, 'a> {
         if name == "_" {
             return Ok(self.fresh(bank));
         }
-        let Some(Named::Register(have, slot)) = self.find(name) else {
+        let Some(Named::Register(have, slot)) = self.find_target(name) else {
             return self.fail(format!("`{name}` is not a declared register"));
         };
         match (have, bank) {
@@ -396,116 +422,5 @@ impl<'b, 'a> Body<'b, 'a> {
             }
             _ => self.fail(format!("`{name}` is of the wrong kind for this result")),
         }
-    }
-
-    fn place_register(&mut self, special: Special) -> Slot {
-        if let Some((_, slot)) = self.specials.iter().find(|(known, _)| *known == special) {
-            return *slot;
-        }
-        let slot = self.fresh(Bank::Word);
-        self.specials.push((special, slot));
-        slot
-    }
-
-    /// `%tid.x` and its like.
-    fn special(&mut self, name: &str, bank: Bank) -> Result<Option<Slot>> {
-        let (base, axis) = name.split_once('.').unwrap_or((name, "x"));
-        let Some(axis) = AXES.iter().position(|known| *known == axis) else {
-            return Ok(None);
-        };
-        let axis = axis as u8;
-        if axis == 3 {
-            return Ok(Some(self.bits(bank, 0)));
-        }
-        let word = match base {
-            "%tid" | "%ctaid" if self.kind == FunctionKind::Func => {
-                // A function is called from many places: it asks again.
-                let temp = self.fresh(Bank::Word);
-                let special = if base == "%tid" {
-                    Special::Tid(axis)
-                } else {
-                    Special::Ctaid(axis)
-                };
-                self.emit(Op::Place(special), &[temp]);
-                temp
-            }
-            "%warpid" if self.kind == FunctionKind::Func => {
-                let temp = self.fresh(Bank::Word);
-                self.emit(Op::Place(Special::WarpId), &[temp]);
-                temp
-            }
-            "%tid" => self.place_register(Special::Tid(axis)),
-            "%ctaid" => self.place_register(Special::Ctaid(axis)),
-            "%warpid" => self.place_register(Special::WarpId),
-            "%ntid" => return Ok(Some(self.constant(bank, Constant::Ntid(axis)))),
-            "%nctaid" => return Ok(Some(self.constant(bank, Constant::Nctaid(axis)))),
-            "%laneid" => return Ok(Some(self.constant(bank, Constant::Lane))),
-            "%nwarpid" => return Ok(Some(self.bits(bank, 32))),
-            "%smid"
-            | "%gridid"
-            | "%cluster_ctaid"
-            | "%cluster_ctarank"
-            | "%current_graph_exec"
-            | "%reserved_smem_offset_begin"
-            | "%reserved_smem_offset_end"
-            | "%reserved_smem_offset_cap" => {
-                return Ok(Some(self.bits(bank, 0)));
-            }
-            // Without clusters every block is one of its own.
-            "%clusterid" => return self.special(&format!("%ctaid.{}", AXES[axis as usize]), bank),
-            "%nclusterid" => {
-                return Ok(Some(self.constant(bank, Constant::Nctaid(axis))));
-            }
-            "%nsmid" | "%cluster_nctaid" | "%cluster_nctarank" => {
-                return Ok(Some(self.bits(bank, 1)));
-            }
-            "%dynamic_smem_size" | "%total_smem_size" | "%aggr_smem_size" => {
-                let total = base != "%dynamic_smem_size";
-                return Ok(Some(self.constant(bank, Constant::SharedSize { total })));
-            }
-            "%clock" | "%clock_hi" | "%clock64" | "%globaltimer" | "%globaltimer_lo"
-            | "%globaltimer_hi" => {
-                let temp = self.fresh(Bank::Double);
-                self.emit(Op::Clock(base.starts_with("%global")), &[temp]);
-                if base.ends_with("_hi") {
-                    let by = self.bits(Bank::Word, 32);
-                    self.emit(Op::Int2(Int2::Shr, Scalar::U64), &[temp, temp, by]);
-                }
-                if bank == Bank::Double {
-                    return Ok(Some(temp));
-                }
-                let low = self.fresh(Bank::Word);
-                self.emit(
-                    Op::Convert(Scalar::B32, Scalar::B64, Default::default()),
-                    &[low, temp],
-                );
-                return Ok(Some(low));
-            }
-            _ if is_numbered(base, "%envreg", 32) || is_numbered(base, "%pm", 8) => {
-                return Ok(Some(self.bits(bank, 0)));
-            }
-            _ => {
-                let which = match base {
-                    "%lanemask_eq" => Lanemask::Eq,
-                    "%lanemask_le" => Lanemask::Le,
-                    "%lanemask_lt" => Lanemask::Lt,
-                    "%lanemask_ge" => Lanemask::Ge,
-                    "%lanemask_gt" => Lanemask::Gt,
-                    _ => return Ok(None),
-                };
-                let temp = self.fresh(Bank::Word);
-                self.emit(Op::Lanemask(which), &[temp]);
-                temp
-            }
-        };
-        if bank == Bank::Double {
-            let temp = self.fresh(Bank::Double);
-            self.emit(
-                Op::Convert(Scalar::B64, Scalar::U32, Default::default()),
-                &[temp, word],
-            );
-            return Ok(Some(temp));
-        }
-        Ok(Some(word))
     }
 }

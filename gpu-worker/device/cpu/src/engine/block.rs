@@ -163,6 +163,14 @@ impl Block {
                 }
             }
         }
+        for warp in 0..launch.warps {
+            self.clear(
+                launch,
+                (warp, u32::MAX),
+                Base::default(),
+                &function.unwritten,
+            );
+        }
         for (at, warp) in self.warps.iter_mut().enumerate() {
             let threads = launch.threads - (at * LANES) as u32;
             let mask = if threads >= 32 {
@@ -182,6 +190,25 @@ impl Block {
                 base: Base::default(),
                 calls: Vec::new(),
             });
+        }
+    }
+
+    /// Zeroes registers that a function may read before it writes them.
+    pub(crate) fn clear(
+        &mut self,
+        launch: &Launch,
+        place: (usize, u32),
+        base: Base,
+        registers: &[(Bank, Slot)],
+    ) {
+        let (warp, mask) = place;
+        for (bank, slot) in registers {
+            if *bank == Bank::Word && mask == u32::MAX {
+                let row = self.word_at(launch, warp, base, *slot);
+                self.words[row].0 = [0; LANES];
+            } else {
+                self.write(launch, place, base, (*bank, *slot), &[0; LANES]);
+            }
         }
     }
 

@@ -43,5 +43,7 @@ suites! {
     integers,
     matrices,
     mma,
+    moves,
+    places,
     wmma,
 }
