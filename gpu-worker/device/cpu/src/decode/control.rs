@@ -29,6 +29,7 @@ impl<'a> Body<'_, 'a> {
             || self.data(i, &mut parts)?
             || self.control(i, &mut parts)?
             || self.matrix(i, &mut parts)?
+            || self.copies(i, &mut parts)?
             || self.together(i, &mut parts)?;
         if !known {
             return self.fail(format!("instruction `{}` is not supported", i.opcode));

@@ -47,25 +47,6 @@ impl<'a> Body<'_, 'a> {
                 parts.ignore(&["async", "alias", "acquire", "release", "mbarrier_init"]);
                 self.emit(Op::Fence, &[]);
             }
-            "prefetch" | "prefetchu" | "applypriority" | "discard" => {
-                while let Some(part) = parts.rest() {
-                    parts.take(part);
-                }
-                self.emit(Op::Nothing, &[]);
-            }
-            "cp" => self.copy(i, parts)?,
-            "createpolicy" => {
-                // A hint for a cache there is not: any value does.
-                while let Some(part) = parts.rest() {
-                    parts.take(part);
-                }
-                let Some(to) = i.operands.first() else {
-                    return self.fail("`createpolicy` takes a register");
-                };
-                let (to, zero) = (self.target(to, Scalar::B64)?, Constant::Bits(0));
-                let from = self.constant(Bank::Double, zero);
-                self.emit(Op::Move64, &[to, from]);
-            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -424,46 +405,6 @@ impl<'a> Body<'_, 'a> {
         let base = self.constant(Bank::of(ty), Constant::Bits(base));
         let op = if to { Int2::Sub } else { Int2::Add };
         self.emit(Op::Int2(op, ty), &[d, a, base]);
-        Ok(())
-    }
-
-    fn copy(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        if !parts.take("async") {
-            return self.fail(format!("`{}` is not supported", i.opcode));
-        }
-        if parts.take("commit_group") || parts.take("wait_group") || parts.take("wait_all") {
-            self.emit(Op::Nothing, &[]);
-            return Ok(());
-        }
-        parts.ignore_hints();
-        parts.ignore(&["shared", "shared::cta", "global"]);
-        let bytes = match i.operands.get(2) {
-            Some(Operand::Integer(bytes @ (4 | 8 | 16))) => *bytes as u8,
-            _ => return self.fail("`cp.async` copies 4, 8 or 16 bytes"),
-        };
-        let to = self.address(i.operands.first())?;
-        let to = self.spot(to, Some(Space::Shared))?;
-        let from = self.address(i.operands.get(1))?;
-        let from = self.spot(from, Some(Space::Global))?;
-        let size = match i.operands.get(3) {
-            Some(operand) => Some(self.source(operand, Scalar::U32)?),
-            None => None,
-        };
-        let Ok(offset) = i32::try_from(from.offset) else {
-            return self.fail("the source's offset is too large");
-        };
-        let wide = [to.wide, from.wide];
-        let op = Op::CopyAsync {
-            bytes,
-            wide,
-            limited: size.is_some(),
-        };
-        let at = self.emit_with(
-            op,
-            &[to.slot, from.slot, size.unwrap_or(Slot(0))],
-            to.offset,
-        );
-        self.builder.out.code[at].target = offset as u32;
         Ok(())
     }
 }

@@ -3,8 +3,8 @@
 //! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
 
 pub(crate) use super::kind::{
-    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Narrowing,
-    Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote,
+    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Limit, Logic, Mode,
+    Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
 };
 pub(crate) use super::tile::{Element, Family, Finish, Fragment, Mma, Quads, Role, Total};
 use ptx::Scalar;
@@ -113,12 +113,20 @@ pub(crate) enum Op {
     Fence,
     /// Nothing to do (prefetches, cp.async groups).
     Nothing,
-    /// to(shared), from(global), source bytes if `limited`; each address register's width.
+    /// to(shared), from(global), what limits the source; each address register's width.
     CopyAsync {
         bytes: u8,
         wide: [bool; 2],
-        limited: bool,
+        limit: Limit,
     },
+    /// d(64) or p, address, number or state.
+    MemoryBarrier {
+        wait: Wait,
+        place: Place,
+        wide: bool,
+    },
+    /// d, state(64).
+    PendingCount,
     /// d, p, a, b, c, member mask.
     Shuffle(Shuffle),
     /// d or p, a, member mask; the flag negates a.

@@ -295,3 +295,34 @@ pub(crate) enum BarRed {
     And,
     Or,
 }
+
+/// How much of the source an asynchronous copy reads; the rest is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Limit {
+    /// All.
+    None,
+    /// That many bytes.
+    Bytes,
+    /// None where a predicate holds, or does not if `true`.
+    Ignored(bool),
+}
+
+/// What is done with a memory barrier object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wait {
+    Init,
+    Invalidate,
+    /// Expects more bytes.
+    Expect,
+    /// Counts bytes as arrived.
+    Complete,
+    /// Counts arrivals (or one, and expects bytes); `drop` takes them off all later phases.
+    Arrive {
+        expect: bool,
+        drop: bool,
+    },
+    /// Whether the phase of a state, or of a parity, is over.
+    Test {
+        parity: bool,
+    },
+}

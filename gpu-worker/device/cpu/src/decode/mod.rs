@@ -4,6 +4,7 @@ mod arithmetic;
 mod body;
 mod control;
 mod convert;
+mod copies;
 mod data;
 pub(crate) mod form;
 mod fragment;

@@ -1,4 +1,4 @@
-//! Loads and stores of every space, and `cp.async`.
+//! Loads and stores of every space.
 //!
 //! Eight lanes at a time: contiguous addresses are one checked copy, equal ones one checked
 //! value, others are checked lane by lane.
@@ -383,54 +383,6 @@ impl<M: Lane> Kernel for Store<M> {
     }
 }
 
-/// `cp.async`: copied at once, which its waits allow.
-struct Copy;
-
-impl Kernel for Copy {
-    #[inline(always)]
-    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        let Op::CopyAsync {
-            bytes,
-            wide,
-            limited,
-        } = inst.op
-        else {
-            return true;
-        };
-        let (size, bytes) = (u64::from(bytes), usize::from(bytes));
-        // SAFETY: the caller vouches for the slots; each copy follows its checks.
-        unsafe {
-            let to = addresses(cx, inst.slots[0], wide[0], inst.imm);
-            let from = addresses(cx, inst.slots[1], wide[1], i64::from(inst.target as i32));
-            for lane in 0..LANES {
-                if mask >> lane & 1 == 0 {
-                    continue;
-                }
-                let have = if limited {
-                    (source::<u32>(cx, inst.slots[2])[lane] as usize).min(bytes)
-                } else {
-                    bytes
-                };
-                let mut buffer = [0_u8; 16];
-                let index = lane as u32;
-                if have > 0 {
-                    let want = (have as u64, size);
-                    let Some(at) = cx.spot(Place::Global, from[lane], want, false, index) else {
-                        return false;
-                    };
-                    ptr::copy_nonoverlapping(at, buffer.as_mut_ptr(), have);
-                }
-                let want = (size, size);
-                let Some(at) = cx.spot(Place::Shared, to[lane], want, true, index) else {
-                    return false;
-                };
-                ptr::copy_nonoverlapping(buffer.as_ptr(), at, bytes);
-            }
-        }
-        true
-    }
-}
-
 pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     macro_rules! by_memory {
         ($ty:expr, $kernel:ident) => {
@@ -449,7 +401,6 @@ pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     Some(match op {
         Op::Load { ty, .. } => by_memory!(ty, Load),
         Op::Store { ty, .. } => by_memory!(ty, Store),
-        Op::CopyAsync { .. } => pick::<Copy>(isa),
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@ pub(crate) mod atomic;
 pub(crate) mod bits;
 pub(crate) mod compare;
 pub(crate) mod convert;
+pub(crate) mod copies;
 pub(crate) mod directed;
 pub(crate) mod double;
 pub(crate) mod float;
@@ -34,7 +35,10 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         Op::Convert(..) | Op::Integral(..) => convert::handler(op, isa),
         Op::Narrow(_) | Op::WidenPair(..) | Op::PackSat { .. } => pack::handler(op, isa),
         Op::Setp(..) | Op::Set(..) | Op::Slct(..) | Op::Testp(..) => compare::handler(op, isa),
-        Op::Load { .. } | Op::Store { .. } | Op::CopyAsync { .. } => memory::handler(op, isa),
+        Op::Load { .. } | Op::Store { .. } => memory::handler(op, isa),
+        Op::CopyAsync { .. } | Op::MemoryBarrier { .. } | Op::PendingCount => {
+            copies::handler(op, isa)
+        }
         Op::Atomic { .. } | Op::Fence => atomic::handler(op, isa),
         Op::Shuffle(..) | Op::Vote(..) | Op::Match(..) | Op::Redux(..) => warp::handler(op, isa),
         Op::Mma(_)

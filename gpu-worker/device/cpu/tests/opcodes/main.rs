@@ -38,6 +38,7 @@ suites! {
     carries,
     comparisons,
     conversions,
+    copies,
     extremes,
     fields,
     integers,
