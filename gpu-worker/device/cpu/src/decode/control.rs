@@ -28,6 +28,7 @@ impl<'a> Body<'_, 'a> {
         let known = self.arithmetic(i, &mut parts)?
             || self.data(i, &mut parts)?
             || self.control(i, &mut parts)?
+            || self.atomics(i, &mut parts)?
             || self.matrix(i, &mut parts)?
             || self.copies(i, &mut parts)?
             || self.together(i, &mut parts)?;

@@ -1,7 +1,7 @@
 //! Moves, loads, stores, atomics, addresses.
 
 use super::form::Int2;
-use super::form::{Atomic, Bank, Constant, LOCAL_WINDOW, Logic, Op, Place, SHARED_WINDOW, Slot};
+use super::form::{Bank, Constant, LOCAL_WINDOW, Logic, Op, Place, SHARED_WINDOW, Slot};
 use super::operand::{Body, Named};
 use super::parts::Parts;
 use crate::error::BuildError;
@@ -24,7 +24,6 @@ impl<'a> Body<'_, 'a> {
             "mov" => self.moving(i, parts)?,
             "ld" | "ldu" => self.load(i, parts)?,
             "st" => self.store(i, parts)?,
-            "atom" | "red" => self.atomic(i, parts)?,
             "cvta" => self.address_space(i, parts)?,
             "isspacep" => {
                 let place = match parts.pick(Space::from_text) {
@@ -39,13 +38,6 @@ impl<'a> Body<'_, 'a> {
                 let a = self.source(&operands[1], Scalar::U64)?;
                 let p = self.target(&operands[0], Scalar::Pred)?;
                 self.emit(Op::IsSpace(place), &[p, a]);
-            }
-            "membar" | "fence" => {
-                parts.ignore(&[
-                    "gl", "cta", "sys", "gpu", "cluster", "sc", "acq_rel", "proxy",
-                ]);
-                parts.ignore(&["async", "alias", "acquire", "release", "mbarrier_init"]);
-                self.emit(Op::Fence, &[]);
             }
             _ => return Ok(false),
         }
@@ -324,57 +316,6 @@ impl<'a> Body<'_, 'a> {
             wide: spot.wide,
         };
         self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
-        Ok(())
-    }
-
-    fn atomic(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        parts.ignore_hints();
-        parts.ignore(&["acq_rel", "acquire", "release", "noftz"]);
-        let space = parts.pick(Space::from_text);
-        let kind = parts.pick(|part| {
-            Some(match part {
-                "add" => Atomic::Add,
-                "min" => Atomic::Min,
-                "max" => Atomic::Max,
-                "inc" => Atomic::Inc,
-                "dec" => Atomic::Dec,
-                "and" => Atomic::And,
-                "or" => Atomic::Or,
-                "xor" => Atomic::Xor,
-                "exch" => Atomic::Exch,
-                "cas" => Atomic::Cas,
-                _ => return None,
-            })
-        });
-        let Some(kind) = kind else {
-            return self.fail("an atomic operation is missing");
-        };
-        let ty = self.ty(parts)?;
-        let fetch = parts.head == "atom";
-        let sources = if kind == Atomic::Cas { 2 } else { 1 };
-        let first = usize::from(fetch);
-        let operands = self.exactly(i, first + 1 + sources)?;
-        let address = self.address(operands.get(first))?;
-        let spot = self.spot(address, space)?;
-        let b = self.source(&operands[first + 1], ty)?;
-        let c = if sources == 2 {
-            self.source(&operands[first + 2], ty)?
-        } else {
-            b
-        };
-        let d = if fetch {
-            self.target(&operands[0], ty)?
-        } else {
-            Slot(0)
-        };
-        let op = Op::Atomic {
-            place: spot.place,
-            op: kind,
-            ty,
-            wide: spot.wide,
-            fetch,
-        };
-        self.emit_with(op, &[d, spot.slot, b, c], spot.offset);
         Ok(())
     }
 

@@ -109,6 +109,17 @@ pub(crate) enum Op {
         wide: bool,
         fetch: bool,
     },
+    /// address; values, then results if `fetch`, in the pool from `target`.
+    AtomicVector {
+        place: Place,
+        op: Atomic,
+        ty: Scalar,
+        lanes: u8,
+        wide: bool,
+        fetch: bool,
+    },
+    /// address; d, b and if `cas` c, halves of 128 bits each, in the pool from `target`.
+    AtomicWide { place: Place, wide: bool, cas: bool },
     /// Orders memory.
     Fence,
     /// Nothing to do (prefetches, cp.async groups).

@@ -1,6 +1,7 @@
 //! Tree to decoded form: registers, labels and symbols resolved, operations checked.
 
 mod arithmetic;
+mod atomics;
 mod body;
 mod control;
 mod convert;

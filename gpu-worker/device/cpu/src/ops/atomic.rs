@@ -5,23 +5,45 @@
     reason = "atomics behind address checks, lane loops over register files"
 )]
 
+use super::float::{least64, most64};
 use super::memory::addresses;
 use super::soft;
 use super::soft::widen;
-use crate::decode::form::{Atomic, Inst, Op, Round};
+use crate::decode::form::{Atomic, Inst, Op, Place, Round, SHARED_WINDOW, WINDOW_SIZE};
 use crate::engine::context::Context;
 use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, pick, source, store};
 use ptx::Scalar;
 use std::marker::PhantomData;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
 
-fn half_add(format: soft::Format, a: u32, b: u32) -> u32 {
-    let sum = widen(format, a & 0xffff) + widen(format, b & 0xffff);
-    soft::convert(soft::F64, format, sum.to_bits(), Round::Nearest) as u32
+/// An operation, its type, and whether subnormals of f32 are flushed.
+type What = (Atomic, Scalar, bool);
+
+/// Halves of 16 bits: one, or two in a word.
+fn halves(op: Atomic, ty: Scalar, a: u32, b: u32) -> u32 {
+    let bf16 = matches!(ty, Scalar::Bf16 | Scalar::Bf16x2);
+    let format = if bf16 { soft::BF16 } else { soft::F16 };
+    let one = |a: u32, b: u32| {
+        let (x, y) = (widen(format, a & 0xffff), widen(format, b & 0xffff));
+        let value = match op {
+            Atomic::Min => least64(x, y),
+            Atomic::Max => most64(x, y),
+            _ => x + y,
+        };
+        soft::convert(soft::F64, format, value.to_bits(), Round::Nearest) as u32
+    };
+    if ty.size() == 2 {
+        one(a, b)
+    } else {
+        one(a >> 16, b >> 16) << 16 | one(a, b)
+    }
 }
 
-/// What is to be stored, from what was there.
-fn next(op: Atomic, ty: Scalar, old: u64, b: u64, c: u64) -> u64 {
+/// What is to be stored, from what was there. Sums of f32 in global memory flush subnormals, as
+/// the device does.
+fn next((op, ty, flush): What, old: u64, b: u64, c: u64) -> u64 {
     let (low, low_b) = (old as u32, b as u32);
     match (op, ty) {
         (Atomic::Exch, _) => b,
@@ -42,20 +64,16 @@ fn next(op: Atomic, ty: Scalar, old: u64, b: u64, c: u64) -> u64 {
             low - 1
         }),
         (Atomic::Add, Scalar::F32) => {
-            let sum = f32::from_bits(low) + f32::from_bits(low_b);
-            u64::from(super::float::finish32(sum, false, false).to_bits())
+            let enter = |bits: u32| match bits & 0x7f80_0000 {
+                0 if flush => f32::from_bits(bits & 0x8000_0000),
+                _ => f32::from_bits(bits),
+            };
+            let sum = enter(low) + enter(low_b);
+            u64::from(super::float::finish32(sum, flush, false).to_bits())
         }
         (Atomic::Add, Scalar::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
-        (Atomic::Add, Scalar::F16) => u64::from(half_add(soft::F16, low, low_b)),
-        (Atomic::Add, Scalar::Bf16) => u64::from(half_add(soft::BF16, low, low_b)),
-        (Atomic::Add, Scalar::F16x2 | Scalar::Bf16x2) => {
-            let format = if ty == Scalar::F16x2 {
-                soft::F16
-            } else {
-                soft::BF16
-            };
-            let high = half_add(format, low >> 16, low_b >> 16);
-            u64::from(high << 16 | half_add(format, low, low_b))
+        (_, Scalar::F16 | Scalar::Bf16 | Scalar::F16x2 | Scalar::Bf16x2) => {
+            u64::from(halves(op, ty, low, low_b))
         }
         (Atomic::Add, _) => old.wrapping_add(b),
         (Atomic::Min, Scalar::S32) => u64::from((low as i32).min(low_b as i32) as u32),
@@ -71,8 +89,9 @@ fn next(op: Atomic, ty: Scalar, old: u64, b: u64, c: u64) -> u64 {
 ///
 /// # Safety
 /// `at` is valid for `size` bytes, aligned to them; 16-bit values lie in an accessible word.
-unsafe fn exchange(at: *mut u8, op: Atomic, ty: Scalar, b: u64, c: u64) -> u64 {
+unsafe fn exchange(at: *mut u8, what: What, b: u64, c: u64) -> u64 {
     let order = Ordering::SeqCst;
+    let (op, ty, _) = what;
     // SAFETY: the caller vouches for the address; only atomics touch it while this runs, or the
     // tenant's own races, which the hardware has as well.
     unsafe {
@@ -84,7 +103,7 @@ unsafe fn exchange(at: *mut u8, op: Atomic, ty: Scalar, b: u64, c: u64) -> u64 {
                     (Atomic::Add, Scalar::U64 | Scalar::S64) => return cell.fetch_add(b, order),
                     _ => {}
                 }
-                let update = |old| Some(next(op, ty, old, b, c));
+                let update = |old| Some(next(what, old, b, c));
                 cell.fetch_update(order, order, update).unwrap_or(0)
             }
             4 => {
@@ -96,7 +115,7 @@ unsafe fn exchange(at: *mut u8, op: Atomic, ty: Scalar, b: u64, c: u64) -> u64 {
                     }
                     _ => {}
                 }
-                let update = |old| Some(next(op, ty, u64::from(old), b, c) as u32);
+                let update = |old| Some(next(what, u64::from(old), b, c) as u32);
                 u64::from(cell.fetch_update(order, order, update).unwrap_or(0))
             }
             _ => {
@@ -104,13 +123,22 @@ unsafe fn exchange(at: *mut u8, op: Atomic, ty: Scalar, b: u64, c: u64) -> u64 {
                 let shift = (at as usize & 2) as u32 * 8;
                 let cell = AtomicU32::from_ptr((at as usize & !3) as *mut u32);
                 let update = |word: u32| {
-                    let new = next(op, ty, u64::from(word >> shift & 0xffff), b, c) as u32;
+                    let new = next(what, u64::from(word >> shift & 0xffff), b, c) as u32;
                     Some(word & !(0xffff << shift) | (new & 0xffff) << shift)
                 };
                 let word = cell.fetch_update(order, order, update).unwrap_or(0);
                 u64::from(word >> shift & 0xffff)
             }
         }
+    }
+}
+
+/// Whether an address points into shared memory.
+fn is_shared(place: Place, address: u64) -> bool {
+    match place {
+        Place::Shared => true,
+        Place::Generic => address.wrapping_sub(SHARED_WINDOW) < WINDOW_SIZE,
+        _ => false,
     }
 }
 
@@ -144,11 +172,107 @@ impl<B: Bits> Kernel for Atom<B> {
                 let Some(at) = cx.spot(place, all[lane], (size, size), true, lane as u32) else {
                     return false;
                 };
-                out[lane] = B::cut(exchange(at, op, ty, b[lane].low(), c[lane].low()));
+                let what = (op, ty, !is_shared(place, all[lane]));
+                out[lane] = B::cut(exchange(at, what, b[lane].low(), c[lane].low()));
             }
             if fetch {
                 store(cx, inst.slots[0], mask, &out);
             }
+        }
+        true
+    }
+}
+
+/// Several neighbours, each by itself.
+struct Vectors;
+
+impl Kernel for Vectors {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::AtomicVector {
+            place,
+            op,
+            ty,
+            lanes,
+            wide,
+            fetch,
+        } = inst.op
+        else {
+            return true;
+        };
+        let count = usize::from(lanes);
+        let (values, results) = cx.operands[inst.target as usize..].split_at(count);
+        let size = ty.size() * u64::from(lanes);
+        let mut out = [[0_u32; LANES]; 8];
+        // SAFETY: as for one; the parts of an aligned vector are aligned.
+        unsafe {
+            let all = addresses(cx, inst.slots[0], wide, inst.imm);
+            for lane in 0..LANES {
+                if mask >> lane & 1 == 0 {
+                    continue;
+                }
+                let Some(at) = cx.spot(place, all[lane], (size, size), true, lane as u32) else {
+                    return false;
+                };
+                let what = (op, ty, !is_shared(place, all[lane]));
+                for (part, (slot, out)) in values.iter().zip(&mut out).enumerate() {
+                    let b = u64::from(source::<u32>(cx, *slot)[lane]);
+                    out[lane] = exchange(at.add(part * ty.size() as usize), what, b, b) as u32;
+                }
+            }
+            if fetch {
+                for (slot, row) in results.iter().zip(&out).take(count) {
+                    store(cx, *slot, mask, row);
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Held while 128 bits are exchanged: not every machine can do it in one instruction. Other
+/// accesses of the same bytes are not kept out, which the memory model does not ask for.
+static WIDE: Mutex<()> = Mutex::new(());
+
+struct Wides;
+
+impl Kernel for Wides {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        let Op::AtomicWide { place, wide, cas } = inst.op else {
+            return true;
+        };
+        let slots = &cx.operands[inst.target as usize..];
+        let mut out = [[0_u64; LANES]; 2];
+        // SAFETY: decode gave the slots; each access follows its check.
+        unsafe {
+            let all = addresses(cx, inst.slots[0], wide, inst.imm);
+            for lane in 0..LANES {
+                if mask >> lane & 1 == 0 {
+                    continue;
+                }
+                let Some(at) = cx.spot(place, all[lane], (16, 16), true, lane as u32) else {
+                    return false;
+                };
+                let at = at.cast::<[u64; 2]>();
+                let held = |pair: usize| {
+                    let halves = [slots[2 * pair], slots[2 * pair + 1]];
+                    halves.map(|slot| source::<u64>(cx, slot)[lane])
+                };
+                let guard = WIDE.lock().unwrap_or_else(PoisonError::into_inner);
+                let old = ptr::read_unaligned(at);
+                if !cas {
+                    ptr::write_unaligned(at, held(1));
+                } else if old == held(1) {
+                    ptr::write_unaligned(at, held(2));
+                }
+                drop(guard);
+                out[0][lane] = old[0];
+                out[1][lane] = old[1];
+            }
+            let [low, high] = [slots[0], slots[1]];
+            store(cx, low, mask, &out[0]);
+            store(cx, high, mask, &out[1]);
         }
         true
     }
@@ -168,6 +292,8 @@ pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     match op {
         Op::Atomic { ty, .. } if ty.size() == 8 => Some(pick::<Atom<u64>>(isa)),
         Op::Atomic { .. } => Some(pick::<Atom<u32>>(isa)),
+        Op::AtomicVector { .. } => Some(pick::<Vectors>(isa)),
+        Op::AtomicWide { .. } => Some(pick::<Wides>(isa)),
         Op::Fence => Some(pick::<Fence>(isa)),
         _ => None,
     }

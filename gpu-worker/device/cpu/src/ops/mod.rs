@@ -39,7 +39,9 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         Op::CopyAsync { .. } | Op::MemoryBarrier { .. } | Op::PendingCount => {
             copies::handler(op, isa)
         }
-        Op::Atomic { .. } | Op::Fence => atomic::handler(op, isa),
+        Op::Atomic { .. } | Op::AtomicVector { .. } | Op::AtomicWide { .. } | Op::Fence => {
+            atomic::handler(op, isa)
+        }
         Op::Shuffle(..) | Op::Vote(..) | Op::Match(..) | Op::Redux(..) => warp::handler(op, isa),
         Op::Mma(_)
         | Op::MmaQuads(_)

@@ -52,21 +52,30 @@ pub(crate) fn value(ty: &str, bits: u64) -> f64 {
 
 /// The f16 nearest to a value, ties to even; 0x7fff for NaN.
 pub(crate) fn half(x: f64) -> u64 {
+    nearest(x, 15, 10)
+}
+
+/// The bf16 nearest to a value.
+pub(crate) fn brain(x: f64) -> u64 {
+    nearest(x, 127, 7)
+}
+
+/// The nearest number of 16 bits with this bias and mantissa.
+fn nearest(x: f64, bias: i32, mantissa: i32) -> u64 {
     if x.is_nan() {
         return 0x7fff;
     }
     let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
     let size = x.abs();
-    if size >= 65520.0 {
-        return sign | 0x7c00;
-    }
-    let mut power = -14_i32;
-    while f64::from(power + 1).exp2() <= size {
+    let infinity = 0x7fff >> mantissa << mantissa;
+    let mut power = 1 - bias;
+    while power < bias && f64::from(power + 1).exp2() <= size {
         power += 1;
     }
-    let steps = (size / f64::from(power - 10).exp2()).round_ties_even() as u64;
-    // 1024 steps make the next power; below 2^-14 the field stays 0.
-    sign | ((((power + 14) as u64) << 10) + steps)
+    let steps = (size / f64::from(power - mantissa).exp2()).round_ties_even();
+    // A full mantissa of steps makes the next power; below the least power the field stays 0.
+    let field = f64::from((power - 1 + bias) << mantissa);
+    sign | (field + steps).min(f64::from(infinity)) as u64
 }
 
 /// Bits of one element.
