@@ -5,6 +5,7 @@ pub(crate) mod block;
 mod call;
 pub(crate) mod code;
 pub(crate) mod context;
+mod gather;
 pub(crate) mod launch;
 mod running;
 pub(crate) mod runtime;

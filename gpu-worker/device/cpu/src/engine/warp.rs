@@ -8,8 +8,9 @@
 use super::block::{Base, Block, Split, State};
 use super::code::{Kind, UNGUARDED};
 use super::context::Context;
+use super::gather::named;
 use super::launch::Launch;
-use crate::decode::form::{Bank, Inst, Op, Slot};
+use crate::decode::form::{Bank, Inst, Op};
 use crate::error::FaultKind;
 use crate::lanes::LANES;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -179,8 +180,8 @@ impl Block {
                         }
                     }
                     Kind::Gather(slot) => {
-                        let members = self.members(launch, (warp, base), &step.inst, slot, lanes);
-                        let need = members & self.warps[warp].live;
+                        let members = self.members(launch, (warp, base), &step.inst, slot);
+                        let need = named(members, lanes) & self.warps[warp].live;
                         if lanes == mask && (gathered || need & !lanes == 0) {
                             gathered = false;
                             // SAFETY: as above.
@@ -227,22 +228,6 @@ impl Block {
         };
         self.warps[warp].carry = cx.carry;
         stop
-    }
-
-    /// The member mask that the first of some lanes names.
-    fn members(
-        &self,
-        launch: &Launch,
-        (warp, base): (usize, Base),
-        inst: &Inst,
-        slot: usize,
-        lanes: u32,
-    ) -> u32 {
-        let (lane, slot) = (lanes.trailing_zeros() as usize % LANES, inst.slots[slot]);
-        if slot.0 & Slot::CONSTANT != 0 {
-            return launch.words[(slot.0 & !Slot::CONSTANT) as usize / 128].0[lane];
-        }
-        self.words[self.word_at(launch, warp, base, slot)].0[lane]
     }
 
     /// Runs an instruction that moves lanes between splits.
@@ -368,63 +353,5 @@ impl Block {
         splits.swap_remove(at);
         splits.extend(parts);
         Some(())
-    }
-
-    /// Parks a split until the lanes it names are at the same place.
-    fn wait_for_lanes(
-        &mut self,
-        launch: &Launch,
-        (warp, at): (usize, usize),
-        inst: &Inst,
-        pc: u32,
-    ) {
-        let Kind::Gather(slot) = launch.program.steps[pc as usize].kind else {
-            return;
-        };
-        let split = &self.warps[warp].splits[at];
-        let members = self.members(launch, (warp, split.base), inst, slot, split.mask);
-        self.warps[warp].splits[at].state = State::Lanes(members);
-        self.regather(warp);
-    }
-
-    /// Joins waiting splits whose lanes are all there.
-    fn regather(&mut self, warp: usize) {
-        let live = self.warps[warp].live;
-        self.gather(warp, |have, members| members & live & !have == 0);
-    }
-
-    /// Joins the first group of waiting splits although lanes are missing.
-    pub(crate) fn force(&mut self) -> bool {
-        (0..self.warps.len()).any(|warp| self.gather(warp, |_, _| true))
-    }
-
-    fn gather(&mut self, warp: usize, enough: impl Fn(u32, u32) -> bool) -> bool {
-        let splits = &mut self.warps[warp].splits;
-        for at in 0..splits.len() {
-            let State::Lanes(members) = splits[at].state else {
-                continue;
-            };
-            let (pc, base) = (splits[at].pc, splits[at].base);
-            let calls = splits[at].calls.clone();
-            let same = |split: &Split| {
-                matches!(split.state, State::Lanes(_))
-                    && split.pc == pc
-                    && split.base == base
-                    && split.calls == calls
-            };
-            let have = splits
-                .iter()
-                .filter(|split| same(split))
-                .fold(0, |m, s| m | s.mask);
-            if enough(have, members) {
-                let mut joined = splits[at].clone();
-                splits.retain(|split| !same(split));
-                joined.mask = have;
-                joined.state = State::Gathered;
-                splits.push(joined);
-                return true;
-            }
-        }
-        false
     }
 }

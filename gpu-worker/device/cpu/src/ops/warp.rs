@@ -1,10 +1,11 @@
 //! Shuffles, votes, matches and reductions over a warp.
 //!
-//! The scheduler has gathered the lanes of the member mask before one of these runs.
+//! The scheduler has gathered the lanes of all member masks before one of these runs. Lanes may
+//! name different masks: each votes, matches and reduces among those it names.
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
-use crate::decode::form::{Inst, Op, Redux, Shuffle, Vote};
+use crate::decode::form::{Inst, Op, Redux, Shuffle, Slot, Vote};
 use crate::engine::context::Context;
 use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, pick, source, store};
 use std::marker::PhantomData;
@@ -56,6 +57,15 @@ impl Kernel for Shuffled {
     }
 }
 
+/// The lanes that each lane names, of those that are here.
+///
+/// # Safety
+/// As for [`source`].
+unsafe fn groups(cx: &Context<'_>, members: Slot, mask: u32) -> [u32; LANES] {
+    // SAFETY: the caller vouches for the slot.
+    unsafe { source::<u32>(cx, members) }.map(|named| named & mask)
+}
+
 struct Voted;
 
 impl Kernel for Voted {
@@ -67,16 +77,22 @@ impl Kernel for Voted {
         // SAFETY: the caller vouches for the slots.
         unsafe {
             let held = cx.pred(inst.slots[1]);
-            let held = if negated { !held } else { held } & mask;
-            let spread = |is: bool| if is { u32::MAX } else { 0 };
-            match vote {
-                Vote::Ballot => store(cx, inst.slots[0], mask, &[held; LANES]),
-                Vote::All => cx.set_pred(inst.slots[0], mask, spread(held == mask)),
-                Vote::Any => cx.set_pred(inst.slots[0], mask, spread(held != 0)),
-                Vote::Uni => {
-                    cx.set_pred(inst.slots[0], mask, spread(held == mask || held == 0));
-                }
+            let held = if negated { !held } else { held };
+            let groups = groups(cx, inst.slots[2], mask);
+            if vote == Vote::Ballot {
+                store(cx, inst.slots[0], mask, &groups.map(|group| held & group));
+                return true;
             }
+            let mut out = 0;
+            for (lane, group) in groups.into_iter().enumerate() {
+                let yes = match vote {
+                    Vote::All => held & group == group,
+                    Vote::Any => held & group != 0,
+                    _ => held & group == group || held & group == 0,
+                };
+                out |= u32::from(yes) << lane;
+            }
+            cx.set_pred(inst.slots[0], mask, out);
         }
         true
     }
@@ -93,18 +109,21 @@ impl<B: Bits> Kernel for Matched<B> {
         // SAFETY: the caller vouches for the slots.
         unsafe {
             let a = source::<B>(cx, inst.slots[2]);
-            let mut out = [0; LANES];
+            let groups = groups(cx, inst.slots[3], mask);
+            let (mut out, mut agreed) = ([0; LANES], 0);
             for lane in 0..LANES {
                 for other in 0..LANES {
-                    let same = mask >> other & 1 != 0 && a[lane].low() == a[other].low();
+                    let same = groups[lane] >> other & 1 != 0 && a[lane].low() == a[other].low();
                     out[lane] |= u32::from(same) << other;
                 }
+                agreed |= u32::from(out[lane] == groups[lane]) << lane;
             }
             if all {
-                let uniform = (0..LANES).all(|lane| mask >> lane & 1 == 0 || out[lane] == mask);
-                out = [if uniform { mask } else { 0 }; LANES];
+                for (lane, peers) in out.iter_mut().enumerate() {
+                    *peers &= 0_u32.wrapping_sub(agreed >> lane & 1);
+                }
                 if inst.imm != 0 {
-                    cx.set_pred(inst.slots[1], mask, if uniform { u32::MAX } else { 0 });
+                    cx.set_pred(inst.slots[1], mask, agreed);
                 }
             }
             store(cx, inst.slots[0], mask, &out);
@@ -124,11 +143,8 @@ impl Kernel for Reduced {
         // SAFETY: the caller vouches for the slots.
         unsafe {
             let a = source::<u32>(cx, inst.slots[1]);
-            let values = (0..LANES)
-                .filter(|lane| mask >> lane & 1 != 0)
-                .map(|lane| a[lane]);
             let signed = ty.is_signed();
-            let value = values.reduce(|x, y| match redux {
+            let join = |x: u32, y: u32| match redux {
                 Redux::Add => x.wrapping_add(y),
                 Redux::And => x & y,
                 Redux::Or => x | y,
@@ -137,8 +153,19 @@ impl Kernel for Reduced {
                 Redux::Max if signed => (x as i32).max(y as i32) as u32,
                 Redux::Min => x.min(y),
                 Redux::Max => x.max(y),
-            });
-            store(cx, inst.slots[0], mask, &[value.unwrap_or(0); LANES]);
+            };
+            let (mut out, mut last) = ([0; LANES], (0, 0));
+            for (lane, group) in groups(cx, inst.slots[2], mask).into_iter().enumerate() {
+                if group != last.0 {
+                    let values = (0..LANES).filter(|other| group >> other & 1 != 0);
+                    last = (
+                        group,
+                        values.map(|other| a[other]).reduce(join).unwrap_or(0),
+                    );
+                }
+                out[lane] = last.1;
+            }
+            store(cx, inst.slots[0], mask, &out);
         }
         true
     }
