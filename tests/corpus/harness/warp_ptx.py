@@ -62,7 +62,9 @@ def case(kernel, dim, args, want, arch=80, block=128, name=None, adjoint=None):
     name = name or kernel.key
     way = "forward" if adjoint is None else "backward"
     entry = f"{kernel.get_mangled_name()}_cuda_kernel_{way}"
-    bounds = wp._src.types.launch_bounds_t(dim)
+    # A tile kernel's last dimension is its block: threads of one share their coordinates.
+    dim = dim if isinstance(dim, tuple) else (dim,)
+    bounds = wp._src.context._build_launch_bounds_from_tuple(dim, kernel.adj.kernel_dim)
     threads = bounds.size
     packed = [Raw(bytes(bounds), ctypes.alignment(type(bounds)))]
     packed += [argument(arg) for arg in list(args) + list(adjoint or [])]

@@ -19,6 +19,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+/// Where the cases lie; `WARPLOOM_CORPUS_PTX` names another folder, of other options or targets.
+fn cases() -> PathBuf {
+    match std::env::var_os("WARPLOOM_CORPUS_PTX") {
+        Some(folder) => folder.into(),
+        None => root().join("tests/corpus/ptx"),
+    }
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
@@ -96,7 +104,7 @@ fn judge(name: &str, test: impl FnOnce() -> Result<String, String>) -> Outcome {
 
 fn main() -> ExitCode {
     let wanted = Wanted::parse();
-    let cases = match manifest::all(&root().join("tests/corpus/ptx")) {
+    let cases = match manifest::all(&cases()) {
         Ok(cases) => cases,
         Err(error) => {
             println!("the corpus cannot be read: {error}");
