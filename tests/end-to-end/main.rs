@@ -7,4 +7,5 @@ mod demo;
 mod errors;
 mod failover;
 mod partition;
+mod preemption;
 mod stage;

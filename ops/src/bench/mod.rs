@@ -11,7 +11,9 @@ mod memory;
 mod metric;
 mod order;
 mod party;
+mod preempt;
 mod ptx;
+mod spans;
 mod takeover;
 mod throughput;
 
@@ -52,7 +54,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
             .as_deref()
             .is_none_or(|only| metric.contains(only))
     };
-    let tell = |metric: Metric| {
+    let mut tell = |metric: Metric| {
         if json && let Ok(line) = serde_json::to_string(&metric) {
             println!("{line}");
         }
@@ -61,7 +63,12 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     match name {
         "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
         "order" => order::order(args.reps.max(1), wanted, tell),
-        "ptx" => ptx::ptx(args.reps.max(1), 1, wanted, tell),
+        "ptx" => {
+            if ptx::metrics().any(|spec| wanted(spec.name)) {
+                ptx::ptx(args.reps.max(1), 1, wanted, &mut tell);
+            }
+            preempt::preempt(args.reps.max(1), settings, wanted, tell).await?;
+        }
         _ => bail!(Usage(format!(
             "there is no benchmark {name:?}; `warploom bench` lists them"
         ))),
@@ -86,7 +93,7 @@ fn list() -> Table {
     for (spec, _) in order::METRICS {
         table.add_row(["order", spec.name, spec.unit, spec.what]);
     }
-    for spec in ptx::metrics() {
+    for spec in ptx::metrics().chain(preempt::METRICS) {
         table.add_row(["ptx", spec.name, spec.unit, spec.what]);
     }
     table
@@ -104,6 +111,7 @@ mod tests {
         let names: Vec<_> = names
             .chain(order::METRICS.iter().map(|(spec, _)| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))
+            .chain(preempt::METRICS.iter().map(|spec| spec.name))
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert!(list().to_string().contains("sync_launch_ratio"));

@@ -11,6 +11,7 @@ use workloads::kernels::EMPTY;
 
 use super::allocation::{counted, start_counting};
 use super::bus::TENANT;
+use super::preempt;
 use super::throughput::BATCH;
 use crate::cli::BenchArgs;
 use crate::commands::roles;
@@ -54,8 +55,14 @@ pub(super) struct Launched {
 /// [`Usage`] for a party there is not; when the cluster is not reachable.
 pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
     roles::follow_parent()?;
-    let client = Client::connect(client_settings(settings, TENANT)?)?;
+    let tenant = match party {
+        preempt::LONG_PARTY => party,
+        _ => TENANT,
+    };
+    let client = Client::connect(client_settings(settings, tenant)?)?;
     match party {
+        "urgent" => say(&preempt::urgent(&client, args.reps)?),
+        preempt::LONG_PARTY => preempt::long(&client),
         "sync" => say(&Program::start(&client)?.sync(args.reps)?),
         "enqueue" => say(&Program::start(&client)?.enqueue(args.reps)?),
         "launch" => say(&Program::start(&client)?.launch(args.reps)?),

@@ -1,0 +1,146 @@
+//! Long kernels of the lowest priority run while launches of the highest keep coming: the device
+//! parks the one for the other, and both are right.
+
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use bus_schemas::TenantSettings;
+use client_agent::{Client, Settings};
+use warploom::evidence::Started;
+
+use crate::stage::{Scene, plan};
+
+const GUEST: &str = "guest";
+/// Sessions with a long kernel each: more than a device is handed at a time.
+const SESSIONS: usize = 6;
+const BLOCKS: u32 = 16;
+const THREADS: u32 = 64;
+/// About a second of a processor.
+const ROUNDS: u32 = 800_000;
+/// Urgent slices that must overtake all long ones.
+const OVERTAKING: usize = 10;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LONG: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
+.visible .entry long(.param .u64 data, .param .u32 rounds) {
+    .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;
+    ld.param.u64 %d1, [data]; ld.param.u32 %r1, [rounds];
+    mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
+    mad.lo.u32 %r2, %r2, %r3, %r4; mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2;
+again: mad.lo.u32 %r2, %r2, 1664525, 1013904223; sub.u32 %r1, %r1, 1;
+    setp.ne.u32 %p, %r1, 0; @%p bra again;
+    st.global.u32 [%d1], %r2; ret;
+}";
+
+/// The word that thread `index` leaves, computed by doubling: n rounds are one affine map.
+fn expected(index: u32) -> u32 {
+    let (mut factor, mut sum) = (1_u32, 0_u32);
+    let (mut square, mut step) = (1_664_525_u32, 1_013_904_223_u32);
+    let mut left = ROUNDS;
+    while left > 0 {
+        if left & 1 == 1 {
+            (factor, sum) = (
+                factor.wrapping_mul(square),
+                sum.wrapping_mul(square).wrapping_add(step),
+            );
+        }
+        step = step.wrapping_mul(square).wrapping_add(step);
+        square = square.wrapping_mul(square);
+        left >>= 1;
+    }
+    index.wrapping_mul(factor).wrapping_add(sum)
+}
+
+/// The number of the op that is a long launch, behind a module, an allocation and a sync.
+const LAUNCH: u64 = 4;
+
+/// Runs one long kernel, together with the others, and checks all it wrote; gives the session's id.
+fn long(settings: Settings, together: &Barrier) -> String {
+    let client = Client::connect(settings).expect("a broker");
+    let session = client.open().expect("a session");
+    let module = session.load(LONG.as_bytes()).expect("a module");
+    let long = module.function("long").expect("a kernel");
+    let bytes = u64::from(BLOCKS * THREADS) * 4;
+    let data = session.alloc(bytes).expect("memory");
+    let mut params = data.to_le_bytes().to_vec();
+    params.extend(ROUNDS.to_le_bytes());
+    session.sync().expect("ready");
+    together.wait();
+    let (grid, block) = ([BLOCKS, 1, 1], [THREADS, 1, 1]);
+    session
+        .launch(&long, grid, block, 0, &params)
+        .expect("a launch");
+    let mut words = vec![0; bytes as usize];
+    session.copy_out(data, &mut words).expect("it ran");
+    for (word, index) in words.chunks_exact(4).zip(0..) {
+        assert_eq!(word, expected(index).to_le_bytes(), "word {index}");
+    }
+    let id = session.id().to_string();
+    session.close().expect("closed");
+    id
+}
+
+/// What the worker wrote so far, in the order in which the positions ended.
+fn ended(scene: &Scene) -> Vec<Started> {
+    let logs = scene.stage.cluster.started_logs();
+    let text = std::fs::read_to_string(&logs[0]).expect("the worker's log");
+    let parse = |line| serde_json::from_str(line).expect("a line of it");
+    text.lines().map(parse).collect()
+}
+
+#[tokio::test]
+async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
+    let mut urgent = plan("urgent", "search", 0);
+    // The device has time for both.
+    urgent.think_ms = 10;
+    let settings = [("worker.watchdog", "120s"), ("worker.device", "cpu")];
+    let mut scene = Scene::start_with(1, 1, &[urgent], &settings).await;
+    let added = scene.stage.cluster.broker.add_tenant(GUEST);
+    added.expect("a login for it");
+    let name = GUEST.parse().expect("a tenant");
+    let lowest = TenantSettings {
+        priority: 4,
+        ..TenantSettings::default()
+    };
+    scene.set_tenant(&name, &lowest).await;
+    let credentials = scene.stage.cluster.broker.credentials();
+    let login = &credentials.tenant(GUEST).expect("a login").login;
+    let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);
+    let joined = joined.with_login(&login.user, &login.password);
+    let together = Arc::new(Barrier::new(SESSIONS));
+    let guests: Vec<_> = (0..SESSIONS)
+        .map(|_| {
+            let (joined, together) = (joined.clone(), together.clone());
+            tokio::task::spawn_blocking(move || long(joined, &together))
+        })
+        .collect();
+    let mut sessions = Vec::new();
+    for guest in guests {
+        let done = tokio::time::timeout(2 * PATIENCE, guest).await;
+        sessions.push(done.expect("it ends").expect("and is right"));
+    }
+    scene.progress(3, PATIENCE).await;
+    let ended = ended(&scene);
+    let overtook = overtaking(&ended, &sessions);
+    assert!(
+        overtook >= OVERTAKING,
+        "{overtook} urgent slices were granted behind all long kernels and ended before any"
+    );
+    // Positions are those of the starts, whatever ended first: the record replays to them.
+    scene.settle().await;
+}
+
+/// How many urgent slices with a later position than every long one ended before the first of
+/// those. A device that did not park them would not even have started the last of the long ones.
+fn overtaking(ended: &[Started], sessions: &[String]) -> usize {
+    let is_long = |line: &&Started| {
+        let run = sessions.contains(&line.session) && line.kind == "run" && line.outcome == "ran";
+        run && (line.first..=line.last).contains(&LAUNCH)
+    };
+    let long: Vec<_> = ended.iter().filter(is_long).collect();
+    assert_eq!(long.len(), SESSIONS, "every long kernel ran");
+    let last = long.iter().map(|line| line.position).max();
+    let before = ended.iter().take_while(|line| !is_long(line));
+    let urgent = before.filter(|line| line.tenant == "urgent" && line.kind == "run");
+    urgent.filter(|line| Some(line.position) > last).count()
+}
