@@ -1,19 +1,20 @@
 //! Sessions as their clients see them: asked for, answered, alive, closed.
 
+mod opening;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Alive, CloseReason, CloseRequest, Code, Failure, GpuPosition, Incarnation, OpenAnswer,
-    OpenRequest, Opened, SessionId, Tenant, WIRE_VERSION, encode,
+    Alive, CloseReason, CloseRequest, Code, Failure, GpuPosition, Incarnation, OpenAnswer, Opened,
+    SessionId, Tenant, WIRE_VERSION, encode,
 };
 
 use super::config::Nanos;
 use super::event::Action;
-use super::link::Link;
 use super::reign::Context;
 use super::voice::Voice;
-use crate::effect::{Effect, EndCause};
+use crate::effect::EndCause;
 use crate::input::Input;
 
 /// Ended sessions whose clients can still be told why.
@@ -66,225 +67,6 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// An open request. Gives the input it makes, if it is new.
-    pub(super) fn open(
-        &mut self,
-        tenant: &Tenant,
-        request: OpenRequest,
-        reply: Option<&str>,
-        workers: bool,
-        voice: &Voice,
-        cx: &mut Context<'_>,
-    ) -> Option<Input> {
-        let key = (tenant.clone(), request.nonce);
-        let reply: Option<Arc<str>> = reply.map(Into::into);
-        if let Some(session) = self.requests.get(&key) {
-            let client = self.sessions.get_mut(session)?;
-            client.reply = reply;
-            client.connection = Some(request.connection);
-            if client.opening.is_none() {
-                client.answer(voice, cx.actions);
-            }
-            return None;
-        }
-        if self.waiting.len() >= WAITING {
-            let failure = Failure::new(Code::SessionLimit, "too many open requests wait");
-            refuse(reply.as_ref(), failure, voice, cx.actions);
-            return None;
-        }
-        let new = !self.waiting.contains_key(&key);
-        let waiting = self.waiting.entry(key).or_insert_with(|| Waiting {
-            reply: None,
-            connection: request.connection,
-            since: cx.now,
-        });
-        waiting.reply = reply;
-        let nonce = request.nonce;
-        let tenant = tenant.clone();
-        (new && workers).then_some(Input::SessionOpen { tenant, nonce })
-    }
-
-    /// The inputs of requests that found no worker so far.
-    pub(super) fn waiting_opens(&self) -> Vec<Input> {
-        let inputs = self.waiting.keys().map(|(tenant, nonce)| {
-            let (tenant, nonce) = (tenant.clone(), *nonce);
-            Input::SessionOpen { tenant, nonce }
-        });
-        inputs.collect()
-    }
-
-    pub(super) fn opened(&mut self, effect: Effect, voice: &Voice, cx: &mut Context<'_>) {
-        let Effect::Opened {
-            nonce,
-            tenant,
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            position,
-            window,
-            quota,
-        } = effect
-        else {
-            return;
-        };
-        let waiting = self.waiting.remove(&(tenant.clone(), nonce));
-        let (reply, connection) = match waiting {
-            Some(waiting) => (waiting.reply, Some(waiting.connection)),
-            None => (None, None),
-        };
-        self.requests.insert((tenant.clone(), nonce), session);
-        self.opening.push(session);
-        let (epoch, leader) = (voice.epoch, voice.leader);
-        let opened = Opened {
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            window,
-            quota,
-            epoch,
-            leader,
-        };
-        let client = Client {
-            opened: Some(opened),
-            opening: Some(position),
-            reply,
-            nonce: Some(nonce),
-            connection,
-            ..Client::new(tenant.clone(), incarnation, cx)
-        };
-        self.sessions.insert(session, client);
-        cx.actions.push(Action::QueueOpen {
-            session,
-            tenant,
-            epoch,
-            queued: 0,
-        });
-    }
-
-    /// A session of an earlier leader goes on. Its client may not have heard that it was opened, and
-    /// asks again; where it asked before this worker was sealed, it has another session by now, and
-    /// this one ends when nobody speaks for it.
-    pub(super) fn resumed(&mut self, effect: Effect, voice: &Voice, cx: &mut Context<'_>) {
-        let Effect::Resumed {
-            nonce,
-            tenant,
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            window,
-            quota,
-            queued,
-        } = effect
-        else {
-            return;
-        };
-        let (epoch, leader) = (voice.epoch, voice.leader);
-        let request = (tenant.clone(), nonce);
-        let waiting = self.waiting.remove(&request);
-        let first = *self.requests.entry(request).or_insert(session) == session;
-        let opened = Opened {
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            window,
-            quota,
-            epoch,
-            leader,
-        };
-        let mut client = Client {
-            opened: Some(opened),
-            nonce: first.then_some(nonce),
-            ..Client::new(tenant.clone(), incarnation, cx)
-        };
-        if let Some(waiting) = waiting {
-            client.reply = waiting.reply;
-            client.connection = Some(waiting.connection);
-            client.answer(voice, cx.actions);
-        }
-        self.sessions.insert(session, client);
-        cx.actions.push(Action::QueueOpen {
-            session,
-            tenant,
-            epoch,
-            queued,
-        });
-    }
-
-    /// The order refused a request. While the reign is young a worker may still come.
-    pub(super) fn refused(
-        &mut self,
-        tenant: Tenant,
-        nonce: u64,
-        code: Code,
-        voice: &Voice,
-        cx: &mut Context<'_>,
-    ) {
-        let key = (tenant, nonce);
-        let Some(waiting) = self.waiting.get(&key) else {
-            return;
-        };
-        if code == Code::NoWorker && cx.now < waiting.since.saturating_add(cx.config.open_wait) {
-            return;
-        }
-        let detail = match code {
-            Code::UnknownTenant => format!("there is no tenant {}: create it first", key.0),
-            Code::SessionLimit => {
-                format!("tenant {} has as many sessions as it may have", key.0)
-            }
-            Code::NoWorker => "no worker has room for the session".to_owned(),
-            _ => "the session cannot be opened".to_owned(),
-        };
-        refuse(
-            waiting.reply.as_ref(),
-            Failure::new(code, detail),
-            voice,
-            cx.actions,
-        );
-        self.waiting.remove(&key);
-    }
-
-    /// Refuses what waited for a worker for too long.
-    pub(super) fn refuse_waiting(&mut self, voice: &Voice, began: Nanos, cx: &mut Context<'_>) {
-        let late = cx.now.saturating_sub(cx.config.open_wait);
-        self.waiting.retain(|_, waiting| {
-            let keep = waiting.since.max(began) > late;
-            if !keep {
-                let failure = Failure::new(Code::NoWorker, "no worker can take the session now");
-                refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
-            }
-            keep
-        });
-    }
-
-    /// Answers the requests whose open grants are accepted.
-    pub(super) fn accepted(
-        &mut self,
-        worker: Incarnation,
-        link: &Link,
-        voice: &Voice,
-        actions: &mut Vec<Action>,
-    ) {
-        let sessions = &mut self.sessions;
-        self.opening.retain(|session| {
-            let Some(client) = sessions.get_mut(session) else {
-                return false;
-            };
-            let accepted = client
-                .opening
-                .is_none_or(|position| position <= link.accepted);
-            let ready = client.incarnation == worker && accepted;
-            if ready {
-                client.opening = None;
-                client.answer(voice, actions);
-            }
-            !ready
-        });
-    }
-
     /// A close request. Gives the input it makes, if it is new.
     pub(super) fn close(
         &mut self,
