@@ -23,5 +23,5 @@ found=$here/target/found
 mkdir -p "$work" "$found"
 # A launch that asks for much memory is refused by the engine, so the limits here are tight.
 exec nice -n 19 "$here/target/$target/release/ptx" "$work" "$here/regressions" \
-    "$here/../tests/kernels" -artifact_prefix="$found/" -max_total_time="$seconds" \
+    "$here/../tests/kernels" "$here/../tests/corpus" -artifact_prefix="$found/" -max_total_time="$seconds" \
     -max_len=32768 -timeout=20 -rss_limit_mb=2048 -print_final_stats=1

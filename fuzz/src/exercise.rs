@@ -3,7 +3,7 @@
 //! Shared by the libFuzzer target and by the tests of the CPU device.
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
-use ptx::{Module, ModuleInfo};
+use ptx::{LinkImage, Module, ModuleInfo};
 use std::sync::Arc;
 
 /// Where the session's window begins.
@@ -65,7 +65,7 @@ fn run(program: &Arc<Program>, seed: u64) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Parses, decodes and runs; where the text asks for no clock, the portable lane loops must leave
+/// Parses, decodes, links and runs; what was linked must decode again, and where the text asks for no clock, the portable lane loops must leave
 /// the same bytes as the vector ones.
 pub(crate) fn exercise(bytes: &[u8]) {
     let _ = ModuleInfo::parse(bytes);
@@ -77,6 +77,14 @@ pub(crate) fn exercise(bytes: &[u8]) {
         return;
     };
     let found = run(&program, seed);
+    let image = LinkImage {
+        name: "one",
+        image: bytes,
+    };
+    if let Ok(linked) = ptx::link(&[image]) {
+        let again = Program::build(&linked);
+        assert!(again.is_ok(), "linked: {:?}\n{linked}", again.err());
+    }
     if seed & 14 == 0 {
         let portable = Program::build_for(&module, Isa::Portable).expect("it decoded before");
         assert!(run(&portable, seed) == found, "lane loops differ");

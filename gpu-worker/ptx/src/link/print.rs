@@ -96,7 +96,9 @@ impl<'p, 'a> Printer<'p, 'a> {
             .first()
             .map_or(64, |module| module.address_size);
         let _ = writeln!(self.out, ".version {major}.{minor}");
-        let _ = writeln!(self.out, ".target {targets}");
+        if !targets.is_empty() {
+            let _ = writeln!(self.out, ".target {targets}");
+        }
         let _ = writeln!(self.out, ".address_size {size}");
     }
 

@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
                 let tenths = (value * 10.0).round() as u32;
                 Ok((tenths / 10, tenths % 10))
             }
-            Token::Integer(_) => Ok((self.small("a version")?, 0)),
+            Token::Integer(1..=9) => Ok((self.small("a version")?, 0)),
             _ => self.fail("a version such as 8.3"),
         }
     }
