@@ -1,11 +1,17 @@
 //! A device small enough to be right by looking at it: memory is a map, every launch takes a
-//! microsecond. A module's image is `functions:` and their names.
+//! microsecond. A module's image is `functions:` and their names; one that has a function `slow`
+//! is not compiled before [`SLOW`] says so.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bus_schemas::{Code, Failure, KernelKey, ModuleHash, Op, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
+
+/// Whether images with a function `slow` may be compiled.
+pub(crate) static SLOW: AtomicBool = AtomicBool::new(false);
 
 pub(crate) const LAUNCH_NS: u64 = 1_000;
 
@@ -122,6 +128,27 @@ fn step(
     Ok(())
 }
 
+struct TestCompiler;
+
+impl Compiler for TestCompiler {
+    fn compile(&self, _: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+        let text = String::from_utf8_lossy(image);
+        let Some(names) = text.strip_prefix("functions:") else {
+            return Err(Failure::new(Code::BadModule, "line 1, column 1: no module"));
+        };
+        while names.contains("slow") && !SLOW.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let functions = names.split_whitespace().map(|name| FunctionInfo {
+            name: name.into(),
+            param_bytes: 0,
+        });
+        Ok(ModuleInfo {
+            functions: functions.collect(),
+        })
+    }
+}
+
 impl Device for TestDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
@@ -136,18 +163,12 @@ impl Device for TestDevice {
         self.sessions.remove(&session);
     }
 
-    fn prepare(&mut self, _: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
-        let text = String::from_utf8_lossy(image);
-        let Some(names) = text.strip_prefix("functions:") else {
-            return Err(Failure::new(Code::BadModule, "line 1, column 1: no module"));
-        };
-        let functions = names.split_whitespace().map(|name| FunctionInfo {
-            name: name.into(),
-            param_bytes: 0,
-        });
-        Ok(ModuleInfo {
-            functions: functions.collect(),
-        })
+    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+        TestCompiler.compile(hash, image)
+    }
+
+    fn compiler(&self) -> Option<Arc<dyn Compiler>> {
+        Some(Arc::new(TestCompiler))
     }
 
     fn submit(&mut self, slice: Slice) {

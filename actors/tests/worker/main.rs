@@ -51,11 +51,15 @@ fn tour(session: u64) -> Program {
 }
 
 async fn stage_module(stage: &mut Stage, session: u64, transfer: u64) {
-    let hash = ModuleHash::of(IMAGE);
-    stage.stage(session, transfer, IMAGE, Some(hash)).await;
+    stage_image(stage, session, transfer, IMAGE).await;
+}
+
+async fn stage_image(stage: &mut Stage, session: u64, transfer: u64, image: &[u8]) {
+    let hash = ModuleHash::of(image);
+    stage.stage(session, transfer, image, Some(hash)).await;
     let whole = |ack: &WorkerAck<'_>| {
         let mut rows = ack.staged.iter();
-        rows.any(|row| row.transfer == transfer && row.received == IMAGE.len() as u64)
+        rows.any(|row| row.transfer == transfer && row.received == image.len() as u64)
     };
     stage.ack(whole).await;
 }
@@ -401,4 +405,44 @@ async fn a_missing_batch_stops_nobody_else() {
     stage.batch(1, 1, &sync).await;
     stage.order(&grants[..1]).await;
     assert_eq!(result(&mut stage).await.0, 1);
+}
+
+#[tokio::test]
+async fn a_module_that_compiles_holds_back_its_own_session_only() {
+    const SLOW_IMAGE: &[u8] = b"functions: slow";
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    stage.open(2).await;
+    stage_image(&mut stage, 1, 1, SLOW_IMAGE).await;
+    let [slow, quick] = [1, 2].map(|session| window(session).base);
+    let bytes = 64;
+    let program = Program::default()
+        .plain(Op::LoadModule {
+            slot: 0,
+            hash: ModuleHash::of(SLOW_IMAGE),
+        })
+        .plain(Op::Alloc {
+            address: slow,
+            bytes,
+        })
+        .launch(SLOW_IMAGE, 0, "slow")
+        .plain(Op::Sync);
+    stage.run(1, 1, &program).await;
+    let program = Program::default()
+        .plain(Op::Alloc {
+            address: quick,
+            bytes,
+        })
+        .plain(Op::CopyOut {
+            address: quick,
+            bytes,
+        });
+    stage.run(2, 1, &program).await;
+    // It started behind the other, and needs memory as that one does.
+    let (op, kind, _, got) = result(&mut stage).await;
+    assert_eq!((op, kind, got), (2, ResultKind::CopyOut, vec![0; 64]));
+    device::SLOW.store(true, std::sync::atomic::Ordering::SeqCst);
+    let (op, kind, ..) = result(&mut stage).await;
+    assert_eq!((op, kind), (4, ResultKind::Sync));
 }
