@@ -47,7 +47,9 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn control(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<bool> {
-        parts.take("uni");
+        if matches!(parts.head, "bra" | "brx" | "call" | "ret") {
+            parts.take("uni");
+        }
         match parts.head {
             "bra" => {
                 let operands = self.exactly(i, 1)?;
@@ -187,6 +189,23 @@ impl<'a> Body<'_, 'a> {
             self.emit(Op::WarpSync, &[Slot(0), members]);
             return Ok(());
         }
+        if parts.head == "barrier" && parts.take("cluster") {
+            parts.ignore(&["acquire", "release", "relaxed"]);
+            let arrives = parts.take("arrive");
+            if !arrives && !parts.take("wait") {
+                return self.fail("`barrier.cluster` arrives or waits");
+            }
+            self.exactly(i, 0)?;
+            self.emit(
+                if arrives {
+                    Op::ClusterArrive
+                } else {
+                    Op::ClusterWait
+                },
+                &[],
+            );
+            return Ok(());
+        }
         let arrive = parts.take("arrive");
         parts.take("sync");
         let mut red = None;
@@ -231,6 +250,9 @@ impl<'a> Body<'_, 'a> {
             Some(operand) => Some(self.source(operand, Scalar::U32)?),
             None => None,
         };
+        if arrive && count.is_none() {
+            return self.fail(format!("`{}` needs a count of threads", i.opcode));
+        }
         let op = Op::Barrier {
             arrive,
             counted: count.is_some(),
@@ -244,6 +266,16 @@ impl<'a> Body<'_, 'a> {
         let word = Scalar::U32;
         match parts.head {
             "bar" | "barrier" => self.barrier(i, parts)?,
+            "elect" => {
+                parts.take("sync");
+                let operands = self.exactly(i, 2)?;
+                let members = self.source(&operands[1], word)?;
+                let (d, p, both) = self.paired(&operands[0])?;
+                if both == 0 {
+                    return self.fail("`elect.sync` gives a lane and a predicate");
+                }
+                self.emit(Op::Elect, &[d, p, members]);
+            }
             "activemask" => {
                 parts.ty();
                 let operands = self.exactly(i, 1)?;
@@ -280,6 +312,15 @@ impl<'a> Body<'_, 'a> {
                     return self.fail("`redux` needs an operation");
                 };
                 let ty = self.ty(parts)?;
+                let logic = matches!(kind, Redux::And | Redux::Or | Redux::Xor);
+                let fits = match ty {
+                    Scalar::B32 => logic,
+                    Scalar::U32 | Scalar::S32 => !logic,
+                    _ => false,
+                };
+                if !fits {
+                    return self.fail(format!("there is no `{}`", i.opcode));
+                }
                 let operands = self.exactly(i, 3)?;
                 let a = self.source(&operands[1], ty)?;
                 let members = self.source(&operands[2], word)?;

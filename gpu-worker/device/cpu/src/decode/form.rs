@@ -72,7 +72,10 @@ pub(crate) enum Op {
     /// d, a: two floats of 8 bits into an f16x2; `true`: and then max(0, x).
     WidenPair(Small, bool),
     /// d, a, b, c: `cvt.pack` into so many bits each.
-    PackSat { bits: u8, signed: bool },
+    PackSat {
+        bits: u8,
+        signed: bool,
+    },
     /// p, q, a, b, c; `q` may be absent, `c` joins by logic.
     Setp(Compare, Scalar, bool, Option<(Logic, bool)>),
     /// d, a, b, c: result type, source type.
@@ -119,7 +122,11 @@ pub(crate) enum Op {
         fetch: bool,
     },
     /// address; d, b and if `cas` c, halves of 128 bits each, in the pool from `target`.
-    AtomicWide { place: Place, wide: bool, cas: bool },
+    AtomicWide {
+        place: Place,
+        wide: bool,
+        cas: bool,
+    },
     /// Orders memory.
     Fence,
     /// Nothing to do (prefetches, cp.async groups).
@@ -146,6 +153,8 @@ pub(crate) enum Op {
     Match(bool, bool),
     /// d, a, member mask.
     Redux(Redux, Scalar),
+    /// d, p, member mask.
+    Elect,
     /// d.
     Activemask,
     /// member mask.
@@ -178,6 +187,9 @@ pub(crate) enum Op {
         counted: bool,
         red: Option<(BarRed, bool)>,
     },
+    /// The halves of a barrier of the cluster.
+    ClusterArrive,
+    ClusterWait,
     /// d(64): virtual clock; the flag: nanoseconds.
     Clock(bool),
     /// d(32): what the warp's place gives.

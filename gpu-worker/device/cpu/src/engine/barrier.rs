@@ -7,6 +7,9 @@ use crate::decode::form::{Bank, BarRed, Inst, Op};
 use crate::error::FaultKind;
 use crate::lanes::LANES;
 
+/// The barrier of the cluster, which is the block alone.
+const CLUSTER: usize = 16;
+
 impl Block {
     pub(super) fn arrive(
         &mut self,
@@ -53,7 +56,13 @@ impl Block {
             barrier.count = 0;
             barrier.expected = expected;
         }
-        barrier.arrived += mask.count_ones();
+        // With a count, a warp whose live threads are all here counts as a whole one.
+        let whole = counted && mask == self.warps[warp].live;
+        barrier.arrived += if whole {
+            LANES as u32
+        } else {
+            mask.count_ones()
+        };
         barrier.count += held.count_ones();
         barrier.all &= held == mask;
         barrier.any |= held != 0;
@@ -66,10 +75,29 @@ impl Block {
         true
     }
 
+    /// `barrier.cluster.arrive`: goes on.
+    pub(super) fn arrive_in_cluster(&mut self, (warp, at): (usize, usize)) {
+        let split = &mut self.warps[warp].splits[at];
+        split.pc += 1;
+        self.barriers[CLUSTER].arrived += split.mask.count_ones();
+    }
+
+    /// `barrier.cluster.wait`: goes on at once if everybody had arrived since.
+    pub(super) fn wait_for_cluster(&mut self, (warp, at): (usize, usize)) {
+        let warp = &mut self.warps[warp];
+        let split = &mut warp.splits[at];
+        if split.mask & !warp.answered == 0 {
+            warp.answered &= !split.mask;
+            split.pc += 1;
+        } else {
+            split.state = State::Barrier(CLUSTER as u8);
+        }
+    }
+
     /// Opens every barrier that is complete.
     pub(crate) fn open_barriers(&mut self, launch: &Launch) -> bool {
         let mut opened = false;
-        for id in 0..16 {
+        for id in 0..self.barriers.len() {
             let barrier = self.barriers[id];
             let wanted = if barrier.expected == 0 {
                 self.live
@@ -82,6 +110,9 @@ impl Block {
             opened = true;
             self.barriers[id] = Default::default();
             for warp in 0..self.warps.len() {
+                if id == CLUSTER {
+                    self.warps[warp].answered = self.warps[warp].live;
+                }
                 for at in 0..self.warps[warp].splits.len() {
                     let split = &self.warps[warp].splits[at];
                     if split.state != State::Barrier(id as u8) {
@@ -101,6 +132,9 @@ impl Block {
                         };
                         let to = (bank, inst.slots[0]);
                         self.write(launch, (warp, mask), base, to, &[value; LANES]);
+                    }
+                    if id == CLUSTER {
+                        self.warps[warp].answered &= !mask;
                     }
                     let split = &mut self.warps[warp].splits[at];
                     split.state = State::Ready;

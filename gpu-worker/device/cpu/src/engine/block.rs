@@ -64,9 +64,11 @@ pub(crate) struct Warp {
     pub(crate) splits: Vec<Split>,
     pub(crate) live: u32,
     pub(crate) carry: u32,
+    /// Lanes whose arrival at the cluster's barrier is answered, but which have not waited yet.
+    pub(crate) answered: u32,
 }
 
-/// One of a block's sixteen barriers.
+/// One of a block's sixteen barriers, or its cluster's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Barrier {
     pub(crate) arrived: u32,
@@ -88,7 +90,7 @@ pub(crate) struct Block {
     pub(crate) preds: Vec<u32>,
     pub(crate) shared: Vec<u128>,
     pub(crate) local: Vec<u128>,
-    pub(crate) barriers: [Barrier; 16],
+    pub(crate) barriers: [Barrier; 17],
     pub(crate) live: u32,
     /// Warp to go on with.
     pub(crate) turn: usize,
@@ -150,7 +152,7 @@ impl Block {
             (index / x / y) as u32,
         ];
         self.live = launch.threads;
-        self.barriers = [Barrier::default(); 16];
+        self.barriers = [Barrier::default(); 17];
         self.turn = 0;
         self.spins = 0;
         self.printed = Printed::default();
@@ -180,6 +182,7 @@ impl Block {
             };
             warp.live = mask;
             warp.carry = 0;
+            warp.answered = 0;
             warp.splits.clear();
             warp.splits.push(Split {
                 pc: function.start,

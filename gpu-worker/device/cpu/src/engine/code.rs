@@ -33,7 +33,7 @@ fn kind(op: Op) -> Kind {
     match op {
         Op::Branch => Kind::Branch,
         Op::Shuffle(_) => Kind::Gather(5),
-        Op::Vote(..) | Op::Redux(..) => Kind::Gather(2),
+        Op::Vote(..) | Op::Redux(..) | Op::Elect => Kind::Gather(2),
         Op::Match(..) => Kind::Gather(3),
         Op::WarpSync => Kind::Gather(1),
         Op::Mma(_)
@@ -48,6 +48,8 @@ fn kind(op: Op) -> Kind {
         | Op::Trap
         | Op::Yield
         | Op::Place(_)
+        | Op::ClusterArrive
+        | Op::ClusterWait
         | Op::Barrier { .. } => Kind::Control,
         _ => Kind::Lanes,
     }

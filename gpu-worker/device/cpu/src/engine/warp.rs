@@ -298,6 +298,8 @@ impl Block {
                 self.write(launch, (warp, lanes), base, to, &row);
                 self.warps[warp].splits[at].pc += 1;
             }
+            Op::ClusterArrive => self.arrive_in_cluster((warp, at)),
+            Op::ClusterWait => self.wait_for_cluster((warp, at)),
             Op::Barrier { .. } => {
                 if !self.arrive(launch, cx, (warp, at), &inst) {
                     return Some(Stop::Fault(pc));

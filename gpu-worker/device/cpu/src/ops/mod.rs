@@ -42,7 +42,9 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         Op::Atomic { .. } | Op::AtomicVector { .. } | Op::AtomicWide { .. } | Op::Fence => {
             atomic::handler(op, isa)
         }
-        Op::Shuffle(..) | Op::Vote(..) | Op::Match(..) | Op::Redux(..) => warp::handler(op, isa),
+        Op::Shuffle(..) | Op::Vote(..) | Op::Match(..) | Op::Redux(..) | Op::Elect => {
+            warp::handler(op, isa)
+        }
         Op::Mma(_)
         | Op::MmaQuads(_)
         | Op::MatrixRows { .. }

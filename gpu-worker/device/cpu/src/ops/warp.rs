@@ -171,6 +171,26 @@ impl Kernel for Reduced {
     }
 }
 
+/// The lowest of the lanes that each lane names.
+struct Elected;
+
+impl Kernel for Elected {
+    #[inline(always)]
+    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
+        // SAFETY: the caller vouches for the slots.
+        unsafe {
+            let leaders = groups(cx, inst.slots[2], mask).map(u32::trailing_zeros);
+            let mut elected = 0;
+            for (lane, leader) in leaders.iter().enumerate() {
+                elected |= u32::from(*leader == lane as u32) << lane;
+            }
+            store(cx, inst.slots[0], mask, &leaders);
+            cx.set_pred(inst.slots[1], mask, elected);
+        }
+        true
+    }
+}
+
 pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
     Some(match op {
         Op::Shuffle(_) => pick::<Shuffled>(isa),
@@ -178,6 +198,7 @@ pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         Op::Match(_, true) => pick::<Matched<u64>>(isa),
         Op::Match(_, false) => pick::<Matched<u32>>(isa),
         Op::Redux(..) => pick::<Reduced>(isa),
+        Op::Elect => pick::<Elected>(isa),
         _ => return None,
     })
 }

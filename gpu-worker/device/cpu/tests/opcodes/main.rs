@@ -36,6 +36,7 @@ suites! {
     approximations,
     arithmetic,
     atomics,
+    barriers,
     carries,
     comparisons,
     control,
@@ -49,5 +50,6 @@ suites! {
     mma,
     moves,
     places,
+    warps,
     wmma,
 }
