@@ -47,6 +47,19 @@ impl<'a> Body<'_, 'a> {
                 let d = self.target(to, Scalar::B64)?;
                 self.emit(Op::Move64, &[d, none]);
             }
+            // Grids of a session run one after the other, and registers are not shared out.
+            "griddepcontrol" => {
+                if !parts.take("wait") && !parts.take("launch_dependents") {
+                    return self.fail("`griddepcontrol` waits or launches dependents");
+                }
+                self.exactly(i, 0)?;
+                self.emit(Op::Nothing, &[]);
+            }
+            "setmaxnreg" => {
+                parts.ignore(&["inc", "dec", "sync", "aligned", "u32"]);
+                self.exactly(i, 1)?;
+                self.emit(Op::Nothing, &[]);
+            }
             // The only block of its cluster: what it maps to itself is as it was.
             "mapa" => {
                 parts.pick(Space::from_text);

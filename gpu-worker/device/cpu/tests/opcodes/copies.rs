@@ -271,6 +271,8 @@ const HINTS: &str = "prefetch.global.L1 [%g]; prefetch.global.L2 [%g]; prefetch.
     prefetch.global.L2::evict_last [%g]; prefetch.global.L2::evict_normal [%g];
     prefetchu.L1 [%g]; applypriority.global.L2::evict_normal [%g], 128;
     discard.global.L2 [%g+8192], 128; prefetch.local.L1 [0];
+    griddepcontrol.wait; griddepcontrol.launch_dependents;
+    setmaxnreg.inc.sync.aligned.u32 240; setmaxnreg.dec.sync.aligned.u32 40;
     cp.async.bulk.prefetch.L2.global [%g], 64;
     cp.async.bulk.prefetch.L2.global.L2::cache_hint [%g], 64, %policy;
     cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; cp.async.bulk.wait_group.read 0;
@@ -331,7 +333,7 @@ pub(crate) fn tests() -> Vec<Test> {
         let heads = ["mbarrier", "cp", "mapa", "getctarank"];
         tests.push(Test::check(forms(phases.0, &heads), move || object(phases)));
     }
-    let heads = ["prefetch", "prefetchu", "applypriority", "discard", "createpolicy", "cp"];
+    let heads = ["prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "setmaxnreg", "createpolicy", "cp"];
     tests.push(Test::check(forms(HINTS, &heads), self::hints));
     tests.push(Test::check(Vec::new(), faults));
     tests.push(Test::check(Vec::new(), refusals));

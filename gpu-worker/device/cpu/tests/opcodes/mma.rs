@@ -255,8 +255,13 @@ fn check_quads(form: &str, layouts: [bool; 2], c_ty: &'static str, d_ty: &'stati
     }
 }
 
-/// Sums of f64 in directed roundings: each step is next to the nearest one or equal to it.
-fn check_rounding(form: String, up: Option<bool>) {
+/// Sums of f64 in each rounding: every step is the nearest one or the one next to it.
+fn check_rounding(form: &str, round: &str) {
+    let up = match round {
+        "rp" => Some(true),
+        "rm" => Some(false),
+        _ => None,
+    };
     for isa in isas() {
         let mut numbers = Random::new(99);
         let shape = "m8n8k4";
@@ -281,7 +286,12 @@ fn check_rounding(form: String, up: Option<bool>) {
                 let start = f64::from_bits(c.matrix[row][column]);
                 let want = (0..4).fold(start, |sum, k| {
                     let (a, b) = (a.matrix[row][k], b.matrix[k][column]);
-                    directed(f64::from_bits(a), f64::from_bits(b), sum, up)
+                    let (a, b) = (f64::from_bits(a), f64::from_bits(b));
+                    if round == "rn" {
+                        a.mul_add(b, sum)
+                    } else {
+                        directed(a, b, sum, up)
+                    }
                 });
                 let got = f64::from_bits(left.outputs[i][lane]);
                 assert!(got == want, "{form} {isa:?} lane {lane}: {got:e} {want:e}");
@@ -330,10 +340,18 @@ pub(crate) fn tests() -> Vec<Test> {
             }
         }
     }
-    for (round, up) in [("rm", Some(false)), ("rp", Some(true)), ("rz", None)] {
-        let form = format!("mma.sync.aligned.m8n8k4.row.col.{round}.f64.f64.f64.f64");
-        let forms = vec![form.clone()];
-        tests.push(Test::check(forms, move || check_rounding(form.clone(), up)));
+    // A fragment of `wmma` holds here what one of `mma` does.
+    for (op, types) in [("mma", "f64.f64.f64.f64"), ("wmma.mma", "f64.f64.f64.f64")] {
+        for round in ["rn", "rm", "rp", "rz"] {
+            let place = if op == "mma" {
+                "m8n8k4.row.col"
+            } else {
+                "row.col.m8n8k4"
+            };
+            let form = format!("{op}.sync.aligned.{place}.{round}.{types}");
+            let forms = vec![form.clone()];
+            tests.push(Test::check(forms, move || check_rounding(&form, round)));
+        }
     }
     tests
 }
