@@ -4,6 +4,7 @@ use super::form::{
     Bank, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot,
     Test,
 };
+use super::legal;
 use super::operand::Body;
 use super::parts::Parts;
 use crate::error::BuildError;
@@ -127,6 +128,19 @@ impl<'a> Body<'_, 'a> {
         Ok(true)
     }
 
+    /// Refuses modifiers that do not go with a type.
+    fn checked(&self, i: &Instruction<'a>, head: &str, ty: Scalar) -> Result<()> {
+        let Some(known) = legal::modifiers(head, ty) else {
+            return self.fail(format!("`{}` is not supported for this type", i.opcode));
+        };
+        let parts = i.opcode.split('.').skip(1);
+        let other = |part: &&str| !known.contains(part) && Scalar::from_text(part).is_none();
+        match parts.into_iter().find(other) {
+            Some(part) => self.fail(format!("`.{part}` of `{}` is not supported", i.opcode)),
+            None => Ok(()),
+        }
+    }
+
     /// What integers and floats share.
     fn general(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         let carry = parts.take("cc");
@@ -143,6 +157,7 @@ impl<'a> Body<'_, 'a> {
         let relu = parts.take("relu");
         let xorsign = parts.take("xorsign") && parts.take("abs");
         let ty = self.ty(parts)?;
+        self.checked(i, parts.head, ty)?;
         if ty.is_float() {
             let op = match parts.head {
                 "add" => Op::Float2(Float2::Add, ty, mode),
@@ -222,6 +237,9 @@ impl<'a> Body<'_, 'a> {
         let high = parts.take("hi");
         parts.take("lo");
         let ty = self.ty(parts)?;
+        if !matches!(ty, Scalar::U32 | Scalar::S32 | Scalar::U64 | Scalar::S64) {
+            return self.fail(format!("`{}` is not supported for this type", i.opcode));
+        }
         let (kind, sources) = match parts.head {
             "add" | "addc" => (Carry::Add, 2),
             "sub" | "subc" => (Carry::Sub, 2),

@@ -1,6 +1,7 @@
 //! One function: declarations, scopes, labels, and the order of its instructions.
 
 use super::form::{Bank, Function, GuardSlot, Op, Passed};
+use super::label::Reference;
 use super::operand::{Body, Named};
 use super::{Builder, LOCAL_LIMIT, REGISTER_LIMIT, fail, liveness};
 use crate::error::BuildError;
@@ -109,20 +110,24 @@ impl<'a> Body<'_, 'a> {
     fn statements(&mut self, body: &[Statement<'a>]) -> Result<()> {
         for statement in body {
             match statement {
-                Statement::Open => self.scopes.push(Default::default()),
+                Statement::Open => {
+                    self.scopes.push(Default::default());
+                    self.labels.open();
+                }
                 Statement::Close => {
                     self.scopes.pop();
+                    self.labels.close();
                 }
                 Statement::Label(name, position) => {
                     let at = self.builder.out.code.len() as u32;
-                    if self.labels.insert(name, at).is_some() {
+                    if !self.labels.define(name, at) {
                         return fail(*position, format!("label `{name}` is defined twice"));
                     }
                 }
                 Statement::Variable(variable) => self.variable(variable)?,
                 Statement::Instruction(instruction) => self.guarded(instruction)?,
                 Statement::BranchTargets(name, list) | Statement::CallTargets(name, list) => {
-                    self.lists.insert(name, list.clone());
+                    self.labels.list(name, list.clone());
                 }
                 Statement::Prototype(_) => {}
             }
@@ -132,21 +137,27 @@ impl<'a> Body<'_, 'a> {
 
     /// Jumps and tables, now that every label is known.
     fn resolve(&mut self) -> Result<()> {
-        for (at, name, position) in std::mem::take(&mut self.jumps) {
-            let Some(target) = self.labels.get(name) else {
-                return fail(position, format!("there is no label `{name}`"));
+        let missing = |label: Reference<'_>| {
+            let message = format!("there is no label `{}`", label.name);
+            fail(label.position, message)
+        };
+        for (at, label) in std::mem::take(&mut self.jumps) {
+            let Some(target) = self.labels.find(label) else {
+                return missing(label);
             };
-            self.builder.out.code[at].target = *target;
+            self.builder.out.code[at].target = target;
         }
-        for (table, name, position) in std::mem::take(&mut self.tables) {
-            let Some(list) = self.lists.get(name) else {
-                return fail(position, format!("there is no list of targets `{name}`"));
+        for (table, list) in std::mem::take(&mut self.tables) {
+            let Some(names) = self.labels.find_list(list) else {
+                let message = format!("there is no list of targets `{}`", list.name);
+                return fail(list.position, message);
             };
-            let mut targets = Vec::with_capacity(list.len());
-            for label in list {
-                match self.labels.get(label) {
-                    Some(target) => targets.push(*target),
-                    None => return fail(position, format!("there is no label `{label}`")),
+            let mut targets = Vec::with_capacity(names.len());
+            for name in names {
+                let label = Reference { name, ..list };
+                match self.labels.find(label) {
+                    Some(target) => targets.push(target),
+                    None => return missing(label),
                 }
             }
             self.builder.out.tables[table] = targets;

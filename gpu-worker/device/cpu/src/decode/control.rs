@@ -57,7 +57,8 @@ impl<'a> Body<'_, 'a> {
                     return self.fail("`bra` takes a label");
                 };
                 let at = self.emit(Op::Branch, &[]);
-                self.jumps.push((at, label, i.position));
+                let reference = self.labels.refer(label, i.position);
+                self.jumps.push((at, reference));
             }
             "brx" => {
                 parts.take("idx");
@@ -69,7 +70,8 @@ impl<'a> Body<'_, 'a> {
                 let table = self.builder.out.tables.len();
                 self.builder.out.tables.push(Vec::new());
                 self.emit_with(Op::BranchIndex, &[index], table as i64);
-                self.tables.push((table, list, i.position));
+                let reference = self.labels.refer(list, i.position);
+                self.tables.push((table, reference));
             }
             "call" => self.call(i)?,
             "ret" => {
@@ -83,6 +85,7 @@ impl<'a> Body<'_, 'a> {
                 self.emit(Op::Trap, &[]);
             }
             "brkpt" | "pmevent" => {
+                parts.take("mask");
                 self.emit(Op::Nothing, &[]);
             }
             "nanosleep" => {

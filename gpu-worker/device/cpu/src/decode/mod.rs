@@ -10,6 +10,8 @@ mod data;
 pub(crate) mod form;
 mod fragment;
 mod kind;
+mod label;
+mod legal;
 mod liveness;
 mod matrix;
 mod operand;

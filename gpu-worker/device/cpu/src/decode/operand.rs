@@ -1,6 +1,7 @@
 //! Operands to slots: registers by name, immediates and symbols as constants.
 
 use super::form::{Bank, Constant, GuardSlot, Inst, Logic, Op, PARAM_WINDOW, Slot, Special};
+use super::label::{Labels, Reference};
 use super::liveness::Accesses;
 use super::{Builder, Symbol, code, fail};
 use crate::error::BuildError;
@@ -51,12 +52,11 @@ pub(crate) struct Body<'b, 'a> {
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
     pub(crate) guard: Option<GuardSlot>,
     pub(crate) position: Position,
-    pub(crate) labels: HashMap<&'a str, u32>,
+    pub(crate) labels: Labels<'a>,
     /// Instructions whose target is still a name.
-    pub(crate) jumps: Vec<(usize, &'a str, Position)>,
-    pub(crate) lists: HashMap<&'a str, Vec<&'a str>>,
+    pub(crate) jumps: Vec<(usize, Reference<'a>)>,
     /// Tables to be filled with labels.
-    pub(crate) tables: Vec<(usize, &'a str, Position)>,
+    pub(crate) tables: Vec<(usize, Reference<'a>)>,
     pub(crate) shared: u64,
     /// Bytes of one element of each variable.
     pub(crate) elements: HashMap<&'a str, u64>,
@@ -82,9 +82,8 @@ impl<'b, 'a> Body<'b, 'a> {
             constants: Default::default(),
             guard: None,
             position: function.position,
-            labels: HashMap::new(),
+            labels: Labels::default(),
             jumps: Vec::new(),
-            lists: HashMap::new(),
             tables: Vec::new(),
             shared,
             elements: HashMap::new(),

@@ -113,6 +113,10 @@ fn doubles(tests: &mut Vec<Test>) {
     };
     let form = "rsqrt.approx.f64";
     tests.push(Test::with(form, "f64 = f64", Expect::Within(Box::new(check))));
+    // Not in the manual, but tinygrad emits it and the assembler takes it.
+    let check = |[a, ..]: [u64; 4], got: u64| double(got, 1.0 / f64::from_bits(a), -52.0, false);
+    let form = "rcp.approx.f64";
+    tests.push(Test::with(form, "f64 = f64", Expect::Within(Box::new(check))));
 }
 
 fn double(bits: u64, want: f64, error: f64, short: bool) -> Result<(), String> {

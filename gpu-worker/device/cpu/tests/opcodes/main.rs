@@ -8,6 +8,7 @@
 mod coverage;
 mod exact;
 mod fragments;
+mod refusals;
 mod table;
 mod values;
 mod vector;
@@ -50,6 +51,7 @@ suites! {
     mma,
     moves,
     places,
+    scopes,
     warps,
     wmma,
 }

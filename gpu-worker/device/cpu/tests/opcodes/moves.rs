@@ -75,6 +75,16 @@ fn overlaps(tests: &mut Vec<Test>) {
     tests.push(test.body(halves));
 }
 
+/// Addresses of variables, with bytes or elements added.
+fn addresses(tests: &mut Vec<Test>) {
+    let module = ".global .u32 table[4] = {20, 21, 22, 23};\n";
+    for (text, value) in [("table", 20), ("table+8", 22), ("table[1]", 21)] {
+        let body = format!(".reg .b64 %x; mov.u64 %x, {text}; ld.global.u32 %d, [%x];");
+        let test = Test::new("mov.u64", "u32 =", move |_| value);
+        tests.push(test.body(body).module(module).lanes(128));
+    }
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
     for ty in TYPES {
@@ -84,6 +94,7 @@ pub(crate) fn tests() -> Vec<Test> {
         pieces(&mut tests, whole, parts);
     }
     numbers(&mut tests);
+    addresses(&mut tests);
     overlaps(&mut tests);
     tests
 }

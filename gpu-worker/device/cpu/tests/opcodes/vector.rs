@@ -34,6 +34,8 @@ pub(crate) struct Test {
 }
 
 struct Vector {
+    /// What stands before the entry.
+    module: String,
     body: String,
     results: Vec<Kind>,
     sources: Vec<Kind>,
@@ -69,6 +71,7 @@ impl Test {
             .chain(&SOURCES[..sources.len()]);
         let operands: Vec<_> = names.map(|name| format!("%{name}")).collect();
         let vector = Vector {
+            module: String::new(),
             body: format!("{form} {};", operands.join(", ")),
             results,
             sources,
@@ -85,6 +88,14 @@ impl Test {
     pub(crate) fn body(mut self, text: impl Into<String>) -> Self {
         if let Means::Vector(vector) = &mut self.means {
             vector.body = text.into();
+        }
+        self
+    }
+
+    /// Text at module scope: variables and functions that the body uses.
+    pub(crate) fn module(mut self, text: impl Into<String>) -> Self {
+        if let Means::Vector(vector) = &mut self.means {
+            vector.module = text.into();
         }
         self
     }
@@ -142,8 +153,10 @@ impl Vector {
     /// The whole module: the body in all lanes, then only in those that `%m` selects.
     fn source(&self) -> String {
         let n = 8 * self.lanes;
-        let mut text = String::from(
-            ".version 8.3\n.target sm_90\n.address_size 64\n.entry k(.param .u64 base) {
+        let mut text = String::from(".version 8.3\n.target sm_90\n.address_size 64\n");
+        text += &self.module;
+        text.push_str(
+            ".entry k(.param .u64 base) {
              .reg .b64 %p, %at, %rand; .reg .b32 %t, %u, %word; .reg .pred %m;
              ld.param.u64 %p, [base]; mov.u32 %t, %tid.x; mov.u32 %u, %ctaid.x;
              shl.b32 %u, %u, 7; add.u32 %t, %t, %u; mul.wide.u32 %at, %t, 8;
