@@ -35,6 +35,7 @@ macro_rules! suites {
 
 suites! {
     approximations,
+    arguments,
     arithmetic,
     atomics,
     barriers,
