@@ -130,12 +130,17 @@ impl<'a> Body<'_, 'a> {
 
     /// Refuses modifiers that do not go with a type.
     fn checked(&self, i: &Instruction<'a>, head: &str, ty: Scalar) -> Result<()> {
-        let Some(known) = legal::modifiers(head, ty) else {
-            return self.fail(format!("`{}` is not supported for this type", i.opcode));
-        };
-        let parts = i.opcode.split('.').skip(1);
+        match legal::modifiers(head, ty) {
+            Some(known) => self.only(i, known),
+            None => self.fail(format!("`{}` is not supported for this type", i.opcode)),
+        }
+    }
+
+    /// Refuses modifiers other than these.
+    fn only(&self, i: &Instruction<'a>, known: &[&str]) -> Result<()> {
+        let mut parts = i.opcode.split('.').skip(1);
         let other = |part: &&str| !known.contains(part) && Scalar::from_text(part).is_none();
-        match parts.into_iter().find(other) {
+        match parts.find(other) {
             Some(part) => self.fail(format!("`.{part}` of `{}` is not supported", i.opcode)),
             None => Ok(()),
         }
@@ -255,6 +260,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn integer(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        self.only(i, legal::of_integers(parts.head))?;
         let high = parts.take("hi");
         parts.take("lo");
         let wrap = parts.take("wrap");
@@ -384,6 +390,7 @@ impl<'a> Body<'_, 'a> {
         let _ = parts.take("approx");
         let mode = mode(parts);
         let ty = self.ty(parts)?;
+        self.checked(i, parts.head, ty)?;
         let op = match parts.head {
             "rcp" => Float1::Rcp,
             "sqrt" => Float1::Sqrt,

@@ -1,4 +1,4 @@
-//! Which modifiers go with which type, for opcodes that integers and floats share.
+//! Which modifiers go with which opcode and type.
 
 use ptx::Scalar;
 
@@ -28,6 +28,27 @@ pub(super) fn modifiers(head: &str, ty: Scalar) -> Option<&'static [&'static str
         ("min" | "max" | "abs" | "neg", F64) => &[],
         ("abs" | "neg", F32 | F16 | F16x2) => &["ftz"],
         ("abs" | "neg", Bf16 | Bf16x2) => &[],
+        ("rcp" | "sqrt", F32) => &["rn", "rz", "rm", "rp", "approx", "ftz"],
+        ("rcp", F64) => &["rn", "rz", "rm", "rp", "approx", "ftz"],
+        ("sqrt", F64) => rounds,
+        ("rsqrt", F32 | F64) | ("ex2" | "lg2" | "sin" | "cos", F32) => &["approx", "ftz"],
+        ("ex2", F16 | F16x2 | Bf16 | Bf16x2) => &["approx", "ftz"],
+        ("tanh", F32 | F16 | F16x2 | Bf16 | Bf16x2) => &["approx"],
+        ("copysign", F32 | F64) => &[],
         _ => return None,
     })
+}
+
+/// The modifiers of an opcode for integers or bits, whatever the type.
+pub(super) fn of_integers(head: &str) -> &'static [&'static str] {
+    match head {
+        "mul24" => &["lo", "hi"],
+        "mad24" => &["lo", "hi", "sat"],
+        "dp2a" => &["lo", "hi"],
+        "bfind" => &["shiftamt"],
+        "shf" => &["l", "r", "wrap", "clamp"],
+        "bmsk" | "szext" => &["wrap", "clamp"],
+        "prmt" => &["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"],
+        _ => &[],
+    }
 }

@@ -3,7 +3,7 @@
 use device_cpu::{BuildError, Program};
 
 /// Forms with a modifier or a type too many, a modifier too few, or from a later ISA.
-const FORMS: [&str; 42] = [
+const FORMS: [&str; 48] = [
     "add.wide.s32 %r, %r, %r",
     "add.sat.u32 %r, %r, %r",
     "add.rn.s32 %r, %r, %r",
@@ -34,6 +34,12 @@ const FORMS: [&str; 42] = [
     "neg.u32 %r, %r",
     "abs.ftz.bf16 %h, %h",
     "ex2.approx.f64 %d, %d",
+    "sin.approx.sat.f32 %r, %r",
+    "sqrt.approx.f64 %d, %d",
+    "tanh.approx.ftz.f32 %r, %r",
+    "popc.hi.b32 %r, %r",
+    "bfind.wrap.u32 %r, %r",
+    "sad.sat.s32 %r, %r, %r, %r",
     "lop3.b32 %r, %r, %r, %r",
     "shf.wrap.b32 %r, %r, %r, %r",
     "prmt.b32.abc %r, %r, %r, %r",
