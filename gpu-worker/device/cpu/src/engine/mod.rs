@@ -10,6 +10,7 @@ pub(crate) mod launch;
 mod running;
 pub(crate) mod runtime;
 mod warp;
+mod worker;
 
 pub use running::{Progress, Running};
 
