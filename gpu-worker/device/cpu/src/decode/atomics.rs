@@ -50,6 +50,12 @@ impl<'a> Body<'_, 'a> {
                 ]);
                 self.emit(Op::Fence, &[]);
             }
+            // Grids of a session run one after another: what came before is done.
+            "griddepcontrol" => {
+                self.exactly(i, 0)?;
+                parts.ignore(&["wait", "launch_dependents"]);
+                self.emit(Op::Fence, &[]);
+            }
             _ => return Ok(false),
         }
         Ok(true)
