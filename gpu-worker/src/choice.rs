@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use actors::worker::MakeDevice;
 use device::Device;
-use device_cpu::{CpuConfig, CpuDevice};
+use device_cpu::{CpuConfig, CpuDevice, Isa};
 use device_cuda::CudaDevice;
 
 use crate::WorkerSettings;
@@ -37,11 +37,32 @@ impl FromStr for DeviceChoice {
     }
 }
 
+/// What runs kernels on the CPU device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// Native code for what the generator knows, the interpreter for the rest.
+    Native,
+    /// The interpreter alone.
+    Interpreter,
+}
+
+impl FromStr for EngineChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "native" => Ok(Self::Native),
+            "interpreter" => Ok(Self::Interpreter),
+            _ => Err(format!("{text:?} is not an engine: native or interpreter")),
+        }
+    }
+}
+
 /// What makes the chosen device, on the thread that will own it.
 pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
     let (choice, ordinal) = (settings.device, settings.ordinal);
     let (capacity, reserve) = (settings.capacity, settings.reserve);
-    let (threads, watchdog) = (settings.threads, settings.watchdog);
+    let (threads, watchdog, engine) = (settings.threads, settings.watchdog, settings.engine);
     Box::new(move || {
         let gpu = || CudaDevice::open(ordinal, capacity, reserve.unwrap_or(GPU_RESERVE));
         let gpu = match choice {
@@ -57,7 +78,7 @@ pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
         };
         match gpu {
             Some(gpu) => Ok(Box::new(gpu) as Box<dyn Device>),
-            None => Ok(cpu(threads, capacity, reserve, watchdog)),
+            None => Ok(cpu(threads, capacity, reserve, watchdog, engine)),
         }
     })
 }
@@ -67,6 +88,7 @@ fn cpu(
     capacity: Option<u64>,
     reserve: Option<u64>,
     watchdog: std::time::Duration,
+    engine: EngineChoice,
 ) -> Box<dyn Device> {
     let usual = CpuConfig::default();
     let capacity = capacity.unwrap_or(usual.capacity);
@@ -74,5 +96,9 @@ fn cpu(
         threads: if threads == 0 { usual.threads } else { threads },
         capacity: capacity.saturating_sub(reserve.unwrap_or(0)),
         watchdog,
+        isa: match engine {
+            EngineChoice::Native => usual.isa,
+            EngineChoice::Interpreter => Isa::Avx2,
+        },
     }))
 }

@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use bus_schemas::{GpuId, Incarnation, Tenant};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use choice::DeviceChoice;
+pub use choice::{DeviceChoice, EngineChoice};
 
 /// How a worker is set.
 #[derive(Debug, Clone)]
@@ -43,6 +43,8 @@ pub struct WorkerSettings {
     pub threads: usize,
     /// A kernel that runs longer on the CPU device is ended.
     pub watchdog: Duration,
+    /// What runs kernels on the CPU device.
+    pub engine: EngineChoice,
     /// How long to wait for the first connection; none waits for ever.
     pub patience: Option<Duration>,
     /// Where a line is appended for every position that ended.
@@ -67,6 +69,7 @@ impl WorkerSettings {
             reserve: None,
             threads: 1,
             watchdog: Duration::from_secs(30),
+            engine: EngineChoice::Native,
             patience: None,
             evidence: None,
             telemetry: Telemetry::off(),

@@ -123,6 +123,9 @@ pub struct WorkerArgs {
     /// auto, cpu or cuda
     #[arg(long)]
     pub device: Option<String>,
+    /// native or interpreter: what runs kernels on the CPU device
+    #[arg(long)]
+    pub engine: Option<String>,
     /// Appends a line for every position that ended to this file
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,

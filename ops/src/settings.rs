@@ -50,6 +50,7 @@ known! {
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
+    "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
     "worker.watchdog" = "30s", "a kernel that runs longer ends with E-KERNEL-WATCHDOG";
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";

@@ -87,7 +87,12 @@ impl Stage<'_> {
         options.server = self.settings.given("broker.server").map(Into::into);
         let tenant: Tenant = TENANT.parse().context("the measured tenant")?;
         options.tenants = vec![(tenant, TenantSettings::default())];
-        for key in ["worker.device", "worker.threads", "log.filter"] {
+        for key in [
+            "worker.device",
+            "worker.threads",
+            "worker.engine",
+            "log.filter",
+        ] {
             options
                 .settings
                 .push((key.into(), self.settings.text(key).into()));

@@ -119,6 +119,11 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     worker.reserve = settings.bytes("worker.reserve")?;
     worker.threads = settings.number("worker.threads")?;
     worker.watchdog = settings.duration("worker.watchdog")?;
+    let engine = args.engine.as_deref();
+    worker.engine = engine
+        .unwrap_or_else(|| settings.text("worker.engine"))
+        .parse()
+        .map_err(|error| Usage(format!("worker.engine: {error}")))?;
     worker.patience = Some(PATIENCE);
     worker.evidence = args.evidence.clone();
     worker.telemetry = telemetry(Role::Worker, settings)?;

@@ -84,6 +84,7 @@ impl<'a> Demo<'a> {
             "worker.device",
             "worker.threads",
             "worker.watchdog",
+            "worker.engine",
             "log.filter",
         ] {
             options

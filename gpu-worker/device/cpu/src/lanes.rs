@@ -25,6 +25,8 @@ pub enum Isa {
     Portable,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
+    /// These lane loops, and native code for what the generator knows.
+    Native,
 }
 
 impl Isa {
@@ -35,7 +37,7 @@ impl Isa {
             && is_x86_feature_detected!("fma")
             && is_x86_feature_detected!("f16c")
         {
-            return Self::Avx2;
+            return if cfg!(unix) { Self::Native } else { Self::Avx2 };
         }
         Self::Portable
     }
@@ -70,7 +72,7 @@ unsafe fn avx2<K: Kernel>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool 
 pub(crate) fn pick<K: Kernel>(isa: Isa) -> Handler {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => avx2::<K>,
+        Isa::Avx2 | Isa::Native => avx2::<K>,
         _ => portable::<K>,
     }
 }

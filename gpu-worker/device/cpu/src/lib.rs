@@ -10,6 +10,8 @@ mod engine;
 mod error;
 mod lanes;
 mod memory;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod native;
 mod ops;
 
 pub use device::{CpuConfig, CpuDevice};

@@ -257,6 +257,7 @@ fn a_mistake_is_its_session_s_alone() {
         threads: 2,
         capacity: 1 << 30,
         watchdog: Duration::from_millis(300),
+        ..CpuConfig::default()
     });
     let mut neighbour = conformance::Program::new(1);
     let window = neighbour.window();

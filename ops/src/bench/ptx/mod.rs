@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use anyhow::Result;
-use device_cpu::Engine;
+use device_cpu::{Engine, Isa};
 use workloads::suite::{CASES, Case};
 
 use self::ours::Loaded;
 use self::peer::{Peer, fastest};
-use super::metric::{Goal, Metric, Spec};
+use super::metric::{Goal, Metric, Spec, median};
 
 /// Blocks from which on two threads are worth measuring.
 const MANY_BLOCKS: u32 = 1_000;
@@ -59,6 +59,11 @@ const GEOMEAN: Spec = ratio(
     Goal::AtLeast(0.8),
     "geometric mean of all KERNEL_vs_pocl",
 );
+const INTERPRETER: Spec = ratio(
+    "interpreter_geomean_vs_pocl",
+    Goal::AtLeast(0.45),
+    "the same with the interpreter alone",
+);
 const FIRST: Spec = ratio(
     "first_launch_vs_pocl",
     Goal::AtLeast(100.0),
@@ -78,7 +83,7 @@ const OVERHEAD: Spec = ratio(
 /// Everything that is measured.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let kernels: &'static [[Spec; 2]] = &KERNELS;
-    let whole: [&Spec; 4] = [&GEOMEAN, &FIRST, &THREADS, &OVERHEAD];
+    let whole: [&Spec; 5] = [&GEOMEAN, &INTERPRETER, &FIRST, &THREADS, &OVERHEAD];
     kernels.iter().flatten().chain(whole)
 }
 
@@ -88,6 +93,8 @@ struct Found {
     values: BTreeMap<&'static str, Vec<f64>>,
     baselines: BTreeMap<&'static str, Vec<f64>>,
     missing: BTreeMap<&'static str, String>,
+    /// The interpreter's ratios, by the metric they stand beside.
+    interpreter: BTreeMap<&'static str, Vec<f64>>,
 }
 
 impl Found {
@@ -109,6 +116,14 @@ impl Found {
             return Metric::missing(spec, why);
         }
         let metric = Metric::new(spec, self.values.get(spec.name).map_or(&[], Vec::as_slice));
+        let metric = match self
+            .interpreter
+            .get(spec.name)
+            .and_then(|values| median(values))
+        {
+            Some(ratio) => metric.with("interpreter", ratio),
+            None => metric,
+        };
         match self.baselines.get(spec.name) {
             Some(values) => metric.against(against, values),
             None => metric,
@@ -121,6 +136,8 @@ struct Kernel {
     case: &'static Case,
     specs: &'static [Spec; 2],
     loaded: Loaded,
+    /// The same for the interpreter alone.
+    interpreted: Loaded,
     buffers: Vec<workloads::suite::Data>,
     /// Whether PoCL has it and computed it rightly.
     pocl: bool,
@@ -147,7 +164,7 @@ pub(super) fn ptx(
     let engine = ours::engine(threads);
     let mut found = Found::default();
     let mut pocl = pocl::start(threads).map_err(|error| format!("{error:#}"));
-    let whole = any(&[&GEOMEAN, &FIRST, &THREADS, &OVERHEAD]);
+    let whole = any(&[&GEOMEAN, &INTERPRETER, &FIRST, &THREADS, &OVERHEAD]);
     let chosen = CASES.iter().zip(&KERNELS);
     let chosen = chosen.filter(|(_, specs)| whole || any(&[&specs[0], &specs[1]]));
     let mut kernels: Vec<Kernel> = chosen
@@ -178,6 +195,7 @@ pub(super) fn ptx(
     }
     if let Err(why) = &pocl {
         found.miss(&GEOMEAN, why);
+        found.miss(&INTERPRETER, why);
     }
     let version = pocl
         .as_ref()
@@ -225,11 +243,13 @@ fn kernel(
             Err(why) => found.miss(&specs[0], &why),
         }
     }
-    match Loaded::checked(case, engine) {
-        Ok(loaded) => Some(Kernel {
+    let load = |isa| Loaded::checked(case, engine, isa);
+    match load(Isa::detect()).and_then(|loaded| Ok((loaded, load(Isa::Avx2)?))) {
+        Ok((loaded, interpreted)) => Some(Kernel {
             case,
             specs,
             loaded,
+            interpreted,
             buffers: case.input(),
             pocl: have,
         }),
@@ -251,7 +271,7 @@ fn steady(
 ) {
     for rep in 1..=reps {
         eprintln!("repetition {rep} of {reps}");
-        let mut ratios = Vec::new();
+        let (mut ratios, mut interpreter) = (Vec::new(), Vec::new());
         for kernel in kernels.iter_mut() {
             let Kernel {
                 case,
@@ -277,10 +297,22 @@ fn steady(
                 found.add(&specs[0], theirs / ours);
                 found.baseline(&specs[0], theirs / 1e6);
                 ratios.push(theirs / ours);
+                if let Ok(ours) = fastest(|| kernel.interpreted.launch(engine, case.grid)) {
+                    let ratio = theirs / ours;
+                    found
+                        .interpreter
+                        .entry(specs[0].name)
+                        .or_default()
+                        .push(ratio);
+                    interpreter.push(ratio);
+                }
             }
         }
         if let Some(mean) = geomean(ratios) {
             found.add(&GEOMEAN, mean);
+        }
+        if let Some(mean) = geomean(interpreter) {
+            found.add(&INTERPRETER, mean);
         }
     }
 }

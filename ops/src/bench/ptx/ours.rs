@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
+use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
 use workloads::Params;
 use workloads::suite::{Case, Data};
 
@@ -26,13 +26,14 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Decodes it, runs it once and compares the result with the native loop's.
+    /// Decodes it for an instruction set, runs it once and compares the result with the native
+    /// loop's.
     ///
     /// # Errors
     /// When it does not decode, faults, or is wrong.
-    pub(super) fn checked(case: &'static Case, engine: &Engine) -> Result<Self> {
+    pub(super) fn checked(case: &'static Case, engine: &Engine, isa: Isa) -> Result<Self> {
         let input = case.input();
-        let mut loaded = Self::new(case, &input)?;
+        let mut loaded = Self::new(case, &input, isa)?;
         loaded.launch(engine, case.grid)?;
         let mut bytes = input[case.output].bytes();
         let addresses = places(&input);
@@ -44,7 +45,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    fn new(case: &'static Case, input: &[Data]) -> Result<Self> {
+    fn new(case: &'static Case, input: &[Data], isa: Isa) -> Result<Self> {
         let mut memory = Memory::new(BASE, WINDOW, CAPACITY)?;
         let addresses = places(input);
         for (data, address) in input.iter().zip(&addresses) {
@@ -52,7 +53,7 @@ impl Loaded {
             memory.alloc(*address, bytes.len() as u64)?;
             memory.write(*address, &bytes)?;
         }
-        let program = Program::build(case.ptx)?;
+        let program = Program::build_image(case.ptx.as_bytes(), isa)?;
         let instance = Instance::new(&program, &mut memory)?;
         Ok(Self {
             case,

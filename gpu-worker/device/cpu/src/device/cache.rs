@@ -1,6 +1,7 @@
 //! Modules as they were decoded: once for all sessions, on whichever thread.
 
 use crate::engine::Program;
+use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash};
 use device::{Compiler, FunctionInfo, ModuleInfo};
 use std::collections::HashMap;
@@ -27,13 +28,24 @@ impl Prepared {
 }
 
 /// The modules of one device, by the hash of their images.
-#[derive(Debug, Default)]
-pub(super) struct Cache(Mutex<HashMap<ModuleHash, Prepared>>);
+#[derive(Debug)]
+pub(super) struct Cache {
+    modules: Mutex<HashMap<ModuleHash, Prepared>>,
+    isa: Isa,
+}
 
 impl Cache {
+    /// No modules yet; they are built for this instruction set.
+    pub(super) fn new(isa: Isa) -> Self {
+        Self {
+            modules: Mutex::default(),
+            isa,
+        }
+    }
+
     // Whoever panicked with the lock held has inserted a whole module, or none.
     fn lock(&self) -> MutexGuard<'_, HashMap<ModuleHash, Prepared>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn get(&self, hash: ModuleHash) -> Option<Prepared> {
@@ -56,7 +68,7 @@ impl Compiler for Cache {
             return Err(Failure::new(Code::NoBinary, detail));
         }
         // Without the lock: sessions that run load modules meanwhile.
-        let program = Program::build_image(image)
+        let program = Program::build_image(image, self.isa)
             .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
         let names = program
             .entries()

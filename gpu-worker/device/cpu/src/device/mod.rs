@@ -10,6 +10,7 @@ mod moves;
 mod session;
 
 use crate::engine::{Engine, EngineConfig};
+use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
 use cache::{Cache, Prepared};
 use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
@@ -27,6 +28,8 @@ pub struct CpuConfig {
     pub capacity: u64,
     /// Time of its own after which a launch is ended.
     pub watchdog: Duration,
+    /// What modules are built for: the interpreter's lane loops alone, or native code as well.
+    pub isa: Isa,
 }
 
 impl Default for CpuConfig {
@@ -36,6 +39,7 @@ impl Default for CpuConfig {
             threads,
             capacity: 4 << 30,
             watchdog: Duration::from_secs(10),
+            isa: Isa::detect(),
         }
     }
 }
@@ -68,7 +72,7 @@ impl CpuDevice {
     /// A device with no sessions.
     #[must_use]
     pub fn new(config: CpuConfig) -> Self {
-        let threads = config.threads.max(1);
+        let (threads, isa) = (config.threads.max(1), config.isa);
         let engine = EngineConfig {
             threads,
             ..EngineConfig::default()
@@ -85,7 +89,7 @@ impl CpuDevice {
             info,
             config,
             engine: Engine::new(engine),
-            modules: Arc::default(),
+            modules: Arc::new(Cache::new(isa)),
             sessions: BTreeMap::new(),
             turn: VecDeque::new(),
             interrupt: Arc::default(),

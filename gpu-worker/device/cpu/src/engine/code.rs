@@ -25,6 +25,9 @@ pub(crate) struct Step {
     pub(crate) flip: u32,
     pub(crate) kind: Kind,
     pub(crate) inst: Inst,
+    /// Code for this and the following instructions.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) native: Option<crate::native::Native>,
 }
 
 pub(crate) const UNGUARDED: u32 = u32::MAX;
@@ -74,6 +77,8 @@ pub(crate) fn steps(code: &[Inst], isa: Isa) -> Vec<Step> {
                 .map_or(0, |guard| if guard.negated { u32::MAX } else { 0 }),
             kind: kind(inst.op),
             inst: *inst,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            native: None,
         })
         .collect()
 }

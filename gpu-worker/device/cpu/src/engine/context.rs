@@ -48,6 +48,9 @@ pub(crate) struct Context<'m> {
     pub(crate) noted: Option<Noted>,
     /// The noted fault's detail, where that depends on the run.
     pub(crate) said: Option<String>,
+    /// Allocations that native code hit last.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) sites: [crate::native::Site; crate::native::SITES],
 }
 
 impl Context<'_> {

@@ -27,6 +27,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Program {
     pub(crate) decoded: Decoded,
     pub(crate) steps: Vec<Step>,
+    /// What the steps' native code lies in.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    _generated: crate::native::Generated,
     /// Functions that have a body and are no entry.
     pub(crate) callable: Vec<bool>,
 }
@@ -54,22 +57,35 @@ impl Program {
         Self::build_for(&Module::parse(ptx)?, Isa::detect())
     }
 
-    /// As [`Program::build`], for an image of bytes.
+    /// As [`Program::build_for`], for an image of bytes.
     ///
     /// # Errors
     /// As [`Program::build`].
-    pub fn build_image(image: &[u8]) -> Result<Arc<Self>, BuildError> {
-        Self::build_for(&Module::parse_bytes(image)?, Isa::detect())
+    pub fn build_image(image: &[u8], isa: Isa) -> Result<Arc<Self>, BuildError> {
+        Self::build_for(&Module::parse_bytes(image)?, isa)
     }
 
-    /// Decodes a parsed module for an instruction set, which the machine must have.
+    /// Decodes a parsed module for an instruction set; the portable one serves where the machine
+    /// does not have it.
     ///
     /// # Errors
     /// As [`Program::build`].
     pub fn build_for(module: &Module<'_>, isa: Isa) -> Result<Arc<Self>, BuildError> {
-        let isa = if isa == Isa::Avx2 { Isa::detect() } else { isa };
+        let has = Isa::detect();
+        let isa = if has == Isa::Portable { has } else { isa };
         let decoded = decode::decode(module)?;
-        let steps = code::steps(&decoded.code, isa);
+        #[cfg_attr(not(all(target_arch = "x86_64", unix)), expect(unused_mut))]
+        let mut steps = code::steps(&decoded.code, isa);
+        #[cfg(all(target_arch = "x86_64", unix))]
+        let generated = if isa == Isa::Native {
+            crate::native::generate(&decoded)
+        } else {
+            Default::default()
+        };
+        #[cfg(all(target_arch = "x86_64", unix))]
+        for (at, native) in &generated.runs {
+            steps[*at].native = Some(*native);
+        }
         let entry = |index: usize| decoded.entries.iter().any(|e| e.function as usize == index);
         let callable = (0..decoded.functions.len())
             .map(|index| {
@@ -84,6 +100,8 @@ impl Program {
         Ok(Arc::new(Self {
             decoded,
             steps,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            _generated: generated,
             callable,
         }))
     }

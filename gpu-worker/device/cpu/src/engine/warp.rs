@@ -12,7 +12,7 @@ use super::gather::named;
 use super::launch::Launch;
 use crate::decode::form::{Bank, Inst, Op};
 use crate::error::FaultKind;
-use crate::lanes::LANES;
+use crate::lanes::{FULL, LANES};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a warp stopped running.
@@ -147,6 +147,18 @@ impl Block {
             let mut first = pc;
             let outcome = loop {
                 let step = &steps[pc as usize];
+                #[cfg(all(target_arch = "x86_64", unix))]
+                if mask == FULL
+                    && let Some(native) = step.native
+                {
+                    // SAFETY: the context points at the frame of this warp, which stands here.
+                    if let Err(at) = unsafe { native.call(cx) } {
+                        allowance.executed += u64::from(pc - first + at);
+                        return Stop::Fault(pc + at);
+                    }
+                    pc += native.len;
+                    continue;
+                }
                 let mut lanes = mask;
                 if step.guard != UNGUARDED {
                     // SAFETY: decode gave the guard a predicate of this frame.

@@ -299,6 +299,8 @@ fn context<'m>(
         clock,
         noted: None,
         said: None,
+        #[cfg(all(target_arch = "x86_64", unix))]
+        sites: Default::default(),
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::compare;
 use crate::data;
 use crate::manifest::{Arg, Buffer, Case, Launch};
-use device_cpu::{BlockOrder, Engine, EngineConfig, Grid, Instance, Memory, Program};
+use device_cpu::{BlockOrder, Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
+use ptx::Module;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ const BASE: u64 = 0x1000_0000_0000;
 /// Between two buffers: what runs past an end must not find the next one.
 const GAP: u64 = 4096;
 
-/// Threads of the runs and the order of their blocks. Each must satisfy the reference, and all
-/// must leave the same bytes.
-const RUNS: [(usize, BlockOrder); 4] = [
-    (1, BlockOrder::Ascending),
-    (1, BlockOrder::Scattered),
-    (2, BlockOrder::Ascending),
-    (5, BlockOrder::Descending),
+/// Engine and threads of the runs and the order of their blocks. Each must satisfy the reference,
+/// and all must leave the same bytes.
+const RUNS: [(Isa, usize, BlockOrder); 4] = [
+    (Isa::Avx2, 1, BlockOrder::Ascending),
+    (Isa::Native, 1, BlockOrder::Scattered),
+    (Isa::Native, 2, BlockOrder::Ascending),
+    (Isa::Native, 5, BlockOrder::Descending),
 ];
 
 /// Cases whose bytes depend on which block comes first: sums of floats and places in lists, both
@@ -37,19 +38,10 @@ const FUEL: u64 = 400_000_000;
 /// Runs a case and compares its results; says how many warp instructions it took.
 pub(crate) fn check(case: &Case) -> Result<String, String> {
     let data = case.data()?;
-    let mut programs = HashMap::new();
-    for launch in &case.launches {
-        if !programs.contains_key(launch.ptx.as_str()) {
-            let path = case.folder.join(&launch.ptx);
-            let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-            let program = Program::build(&text)
-                .map_err(|error| format!("{} does not build: {error}", launch.ptx))?;
-            programs.insert(launch.ptx.as_str(), program);
-        }
-    }
     let mut instructions = 0;
     let mut first: Option<Vec<Vec<u8>>> = None;
-    for (threads, order) in RUNS {
+    for (isa, threads, order) in RUNS {
+        let programs = programs(case, isa)?;
         let config = EngineConfig {
             threads,
             fuel: FUEL,
@@ -64,15 +56,35 @@ pub(crate) fn check(case: &Case) -> Result<String, String> {
         }
         stage
             .compare(&data)
-            .map_err(|error| format!("with {threads} threads: {error}"))?;
+            .map_err(|error| format!("{isa:?} with {threads} threads: {error}"))?;
         let left = stage.contents()?;
         match &first {
             None => first = Some(left),
             Some(first) if *first == left || BY_CHANCE.contains(&case.name.as_str()) => {}
-            Some(_) => return Err(format!("other bytes with {threads} threads, {order:?}")),
+            Some(_) => {
+                return Err(format!(
+                    "other bytes, {isa:?} with {threads} threads, {order:?}"
+                ));
+            }
         }
     }
     Ok(format!(" ({instructions} warp instructions)"))
+}
+
+/// Builds the case's modules.
+fn programs(case: &Case, isa: Isa) -> Result<HashMap<&str, Arc<Program>>, String> {
+    let mut programs = HashMap::new();
+    for launch in &case.launches {
+        if !programs.contains_key(launch.ptx.as_str()) {
+            let path = case.folder.join(&launch.ptx);
+            let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+            let module = Module::parse(&text).map_err(|error| error.to_string())?;
+            let program = Program::build_for(&module, isa)
+                .map_err(|error| format!("{} does not build: {error}", launch.ptx))?;
+            programs.insert(launch.ptx.as_str(), program);
+        }
+    }
+    Ok(programs)
 }
 
 /// A session's memory with a case in it.

@@ -196,7 +196,7 @@ impl Vector {
         let module = Module::parse(&source).map_err(|error| error.to_string())?;
         let mut inputs = values::inputs(&self.sources, self.lanes);
         let random = values::random(self.lanes);
-        for isa in [Isa::Portable, Isa::detect()] {
+        for isa in [Isa::Portable, Isa::Avx2, Isa::Native] {
             let out = self.launch(&module, isa, &inputs, &random)?;
             for (lane, inputs) in inputs.iter_mut().enumerate() {
                 for (value, kind) in inputs.iter_mut().zip(&self.sources) {

@@ -142,9 +142,9 @@ impl Warp<'_> {
     }
 }
 
-/// Both ways the lane loops are compiled.
-pub(crate) fn isas() -> [Isa; 2] {
-    [Isa::Portable, Isa::detect()]
+/// Every way an instruction is run.
+pub(crate) fn isas() -> [Isa; 3] {
+    [Isa::Portable, Isa::Avx2, Isa::Native]
 }
 
 /// A fixed sequence of random numbers.

@@ -1,0 +1,274 @@
+//! Loads and stores: one look at how the eight addresses of a register lie and one check of their
+//! bounds serve every access through that register.
+
+use super::assembler::{
+    Assembler, Cc, Label, R8, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VBROADCASTSD,
+    VBROADCASTSS, VMOVAPS, VMOVUPS, VMOVUPS_TO, VPMOVSXBD, VPMOVSXWD, VPMOVZXBD, VPMOVZXWD, Ymm,
+};
+use super::lower::Lower;
+use super::roles::Var;
+use super::shape::{CONTIGUOUS, SAME, Shape, around, field};
+use super::support::{self, SCRATCH, VALUES};
+use crate::decode::form::{Bank, GuardSlot, Inst, Op, Place};
+use crate::engine::context::Context;
+use ptx::Scalar;
+use std::mem::offset_of;
+
+/// Code outside the straight line.
+pub(super) struct Stub {
+    pub(super) entry: Label,
+    pub(super) emit: Box<dyn FnOnce(&mut Assembler)>,
+}
+
+/// What a load or store is.
+#[derive(Clone, Copy)]
+pub(super) struct Access {
+    pub(super) place: Place,
+    pub(super) ty: Scalar,
+    pub(super) parts: usize,
+    pub(super) wide: bool,
+    pub(super) write: bool,
+}
+
+impl Access {
+    pub(super) fn of(inst: &Inst) -> Option<Self> {
+        let (place, ty, parts, wide, write) = match inst.op {
+            Op::Load {
+                place,
+                ty,
+                lanes,
+                wide,
+            } => (place, ty, lanes, wide, false),
+            Op::Store {
+                place,
+                ty,
+                lanes,
+                wide,
+            } => (place, ty, lanes, wide, true),
+            _ => return None,
+        };
+        Some(Self {
+            place,
+            ty,
+            parts: usize::from(parts),
+            wide,
+            write,
+        })
+    }
+
+    pub(super) fn stride(self) -> i64 {
+        self.ty.size() as i64 * self.parts as i64
+    }
+
+    /// The address register.
+    pub(super) fn var(self, inst: &Inst) -> Var {
+        let bank = if self.wide { Bank::Double } else { Bank::Word };
+        Var::new(bank, inst.slots[0])
+    }
+}
+
+/// Whether a load or store can be generated.
+pub(super) fn supported(inst: &Inst) -> bool {
+    let Some(it) = Access::of(inst) else {
+        return false;
+    };
+    let place = match it.place {
+        Place::Global | Place::Const | Place::Generic => it.wide,
+        Place::Shared => true,
+        Place::Local | Place::Frame | Place::Param => false,
+    };
+    let size = it.ty.size();
+    let fits = i32::try_from(inst.imm).is_ok_and(|imm| imm.unsigned_abs() < 1 << 28);
+    let ty = it.ty != Scalar::Pred && (size == 4 || size <= 8 && it.parts == 1);
+    place && fits && ty && inst.imm % it.stride() == 0
+}
+
+impl Lower<'_> {
+    /// A load or store.
+    pub(super) fn access(&mut self, index: usize) {
+        let inst = self.code[index];
+        let Some(it) = Access::of(&inst) else { return };
+        let shape = self.shape(index, it);
+        let words = if it.ty.size() == 8 { 2 } else { 1 };
+        let bank = Bank::of(it.ty);
+        let mut registers = Vec::new();
+        for part in 0..it.parts {
+            let var = Var::new(bank, inst.slots[1 + part]);
+            if it.write {
+                let id = self.values.of(var);
+                self.values.clean(id);
+                registers.extend((0..words).map(|half| self.values.get(id, half)));
+                continue;
+            }
+            let old = inst.guard.map(|_| self.values.of(var));
+            for half in 0..words {
+                let old = old.map(|id| {
+                    self.values.clean(id);
+                    self.values.get(id, half)
+                });
+                let register = self.values.fresh();
+                if let Some(old) = old {
+                    self.values.asm.v2(VMOVAPS, register, old);
+                }
+                registers.push(register);
+            }
+        }
+        let address: Vec<Ymm> = (0..if it.wide { 2 } else { 1 })
+            .map(|half| self.values.get(shape.id, half))
+            .collect();
+        let offset = (inst.imm - shape.least) as i32;
+        let asm = &mut self.values.asm;
+        let (other, slow, back) = (asm.label(), asm.label(), asm.label());
+        let masked = inst.guard.map(|guard| {
+            let label = asm.label();
+            let all = if guard.negated { 0 } else { 0xff };
+            asm.compare_byte(Rm::At(RBP, guard.slot as i32 * 4), all);
+            asm.jump_if(Cc::NotEqual, label);
+            (label, guard)
+        });
+        asm.load(RAX, Rm::At(RSP, shape.at));
+        asm.compare_byte(Rm::At(RSP, shape.at + 8), CONTIGUOUS);
+        asm.jump_if(Cc::NotEqual, other);
+        let straight = contiguous(asm, it, &registers, offset);
+        if !straight {
+            asm.jump(slow);
+        }
+        asm.bind(back);
+        let live: Vec<Ymm> = self.values.busy();
+        let live: Vec<Ymm> = live
+            .into_iter()
+            .filter(|it| !registers.contains(it))
+            .collect();
+        self.lane_by_lane(
+            index,
+            it,
+            (other, slow, back),
+            &registers,
+            &address,
+            live,
+            masked,
+            (shape, offset),
+        );
+        if it.write {
+            return;
+        }
+        for (part, registers) in registers.chunks(words).enumerate() {
+            let var = Var::new(bank, inst.slots[1 + part]);
+            self.values.define(var, registers);
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what one access has settled by then"
+    )]
+    fn lane_by_lane(
+        &mut self,
+        index: usize,
+        it: Access,
+        (other, slow, back): (Label, Label, Label),
+        registers: &[Ymm],
+        address: &[Ymm],
+        live: Vec<Ymm>,
+        masked: Option<(Label, GuardSlot)>,
+        (shape, offset): (Shape, i32),
+    ) {
+        let (registers, address) = (registers.to_vec(), address.to_vec());
+        let (scratch, save, fault) = (self.scratch_at, self.save_at, self.fault);
+        let inst = &raw const self.kept[self.first + index];
+        let inst = inst as u64;
+        let masked_slow = self.values.asm.label();
+        self.stubs.push(Stub {
+            entry: other,
+            emit: Box::new(move |asm| {
+                if !it.write && it.ty.size() >= 4 {
+                    asm.compare_byte(Rm::At(RSP, shape.at + 8), SAME);
+                    asm.jump_if(Cc::NotEqual, slow);
+                    for (part, register) in registers.iter().enumerate() {
+                        if it.ty.size() == 8 {
+                            asm.v2(VBROADCASTSD, *register, Rm::At(RAX, offset));
+                        } else {
+                            asm.v2(
+                                VBROADCASTSS,
+                                *register,
+                                Rm::At(RAX, offset + 4 * part as i32),
+                            );
+                        }
+                    }
+                    asm.jump(back);
+                }
+                asm.bind(slow);
+                asm.set(RCX, 0xff);
+                asm.bind(masked_slow);
+                for (half, register) in address.iter().enumerate() {
+                    asm.v2(
+                        VMOVUPS_TO,
+                        *register,
+                        Rm::At(RSP, scratch + 32 * half as i32),
+                    );
+                }
+                for (at, register) in registers.iter().enumerate() {
+                    let to = Rm::At(RSP, scratch + VALUES + 32 * at as i32);
+                    asm.v2(VMOVUPS_TO, *register, to);
+                }
+                around(asm, save, &live, |asm| {
+                    asm.load(RDI, RBX);
+                    asm.set(RSI, inst);
+                    asm.load(RDX, RBP);
+                    asm.g(true, 0x2b, RDX.0, field(offset_of!(Context<'_>, preds)));
+                    asm.lea(R8, RSP, scratch);
+                    asm.set(RAX, support::access as *const () as u64);
+                    asm.call(RAX);
+                });
+                for (at, register) in registers.iter().enumerate() {
+                    let from = Rm::At(RSP, scratch + VALUES + 32 * at as i32);
+                    asm.v2(VMOVUPS, *register, from);
+                }
+                asm.code.extend([0x85, 0xc0]);
+                asm.jump_if(Cc::NotEqual, back);
+                asm.set(RAX, index as u64 + 1);
+                asm.jump(fault);
+            }),
+        });
+        if let Some((entry, guard)) = masked {
+            self.stubs.push(Stub {
+                entry,
+                emit: Box::new(move |asm| {
+                    // movzx ecx, byte
+                    asm.g2(false, 0xb6, RCX.0, Rm::At(RBP, guard.slot as i32 * 4));
+                    if guard.negated {
+                        asm.with(false, 6, RCX, 0xff);
+                    }
+                    asm.code.extend([0x85, 0xc9]);
+                    asm.jump_if(Cc::NotEqual, masked_slow);
+                    asm.jump(back);
+                }),
+            });
+        }
+        const { assert!(SCRATCH >= VALUES + 128) };
+    }
+}
+
+/// The access where all eight addresses follow one another; false where there is no short way.
+fn contiguous(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) -> bool {
+    let at = Rm::At(RAX, offset);
+    let next = Rm::At(RAX, offset + 32);
+    match (it.ty.size(), it.parts, it.write) {
+        (4, 1, false) => asm.v2(VMOVUPS, registers[0], at),
+        (4, 1, true) => asm.v2(VMOVUPS_TO, registers[0], at),
+        (8, _, false) => {
+            asm.v2(VMOVUPS, registers[0], at);
+            asm.v2(VMOVUPS, registers[1], next);
+        }
+        (8, _, true) => {
+            asm.v2(VMOVUPS_TO, registers[0], at);
+            asm.v2(VMOVUPS_TO, registers[1], next);
+        }
+        (1, _, false) if it.ty.is_signed() => asm.v2(VPMOVSXBD, registers[0], at),
+        (1, _, false) => asm.v2(VPMOVZXBD, registers[0], at),
+        (2, _, false) if it.ty.is_signed() => asm.v2(VPMOVSXWD, registers[0], at),
+        (2, _, false) => asm.v2(VPMOVZXWD, registers[0], at),
+        _ => return false,
+    }
+    true
+}

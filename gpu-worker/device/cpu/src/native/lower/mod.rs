@@ -1,0 +1,399 @@
+//! One run of instructions to code for eight lanes, repeated for the four groups of a warp.
+
+mod float;
+mod integer;
+mod predicate;
+
+use super::access;
+use super::assembler::{
+    Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS, VPADDD,
+    VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
+};
+use super::plan::Run;
+use super::roles::{Var, roles};
+use super::shape::Shape;
+use super::support::SCRATCH;
+use super::values::{Id, Values};
+use crate::decode::form::{
+    Bank, Constant, Float1, Float2, Inst, Int1, Int2, Int3, Op, Round, Slot,
+};
+use crate::engine::context::Context;
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+
+use ptx::Scalar;
+
+use predicate::join;
+/// Constants whose bits are known when code is generated, by their register.
+pub(super) type Known = HashMap<Var, u64>;
+
+/// A run on its way to code.
+pub(super) struct Lower<'k> {
+    pub(super) values: Values,
+    pub(super) kept: &'k [Inst],
+    pub(super) first: usize,
+    pub(super) code: &'k [Inst],
+    pub(super) shapes: Vec<Shape>,
+    pub(super) stubs: Vec<access::Stub>,
+    pub(super) fault: Label,
+    pub(super) shape_at: i32,
+    pub(super) scratch_at: i32,
+    pub(super) save_at: i32,
+    known: &'k Known,
+}
+
+const SAVED: [Gpr; 6] = [RBX, RBP, R12, R13, R14, R15];
+
+/// Generates a run: `fn(context) -> 0`, or one more than the number of the instruction at fault.
+/// `None` where it needs more registers at once than there are.
+pub(super) fn lower(kept: &[Inst], run: &Run, known: &Known) -> Option<Vec<u8>> {
+    let code = &kept[run.start..run.start + run.len];
+    let accesses = code
+        .iter()
+        .filter(|inst| matches!(inst.op, Op::Load { .. } | Op::Store { .. }));
+    let shape_at = 16;
+    let scratch_at = shape_at + 16 * accesses.count() as i32;
+    let save_at = scratch_at + SCRATCH;
+    let mut values = Values::new(save_at + 16 * 32);
+    let fault = values.asm.label();
+    let mut it = Lower {
+        values,
+        kept,
+        first: run.start,
+        code,
+        shapes: Vec::new(),
+        stubs: Vec::new(),
+        fault,
+        shape_at,
+        scratch_at,
+        save_at,
+        known,
+    };
+    it.whole(run);
+    (!it.values.crowded).then(|| it.values.asm.finish())
+}
+
+/// Whether an instruction can be generated.
+pub(super) fn supported(inst: &Inst) -> bool {
+    let word = |ty: Scalar| matches!(ty, Scalar::U32 | Scalar::S32 | Scalar::B32);
+    let double = |ty: Scalar| matches!(ty, Scalar::U64 | Scalar::S64 | Scalar::B64);
+    let single = |ty: Scalar| ty == Scalar::F32;
+    match inst.op {
+        Op::Move32 | Op::Move64 | Op::Select32 | Op::Select64 => true,
+        Op::Logic(..) => true,
+        Op::Int1(Int1::Neg | Int1::Not, ty) => word(ty),
+        Op::Int2(op, ty) => match op {
+            Int2::Add | Int2::Sub | Int2::And | Int2::Or | Int2::Xor | Int2::Shl => {
+                word(ty) || double(ty)
+            }
+            Int2::Shr => word(ty) || double(ty) && !ty.is_signed(),
+            Int2::Mul | Int2::Min | Int2::Max | Int2::MulWide => word(ty),
+            _ => false,
+        },
+        Op::Int3(Int3::Mad | Int3::MadWide, ty) => word(ty),
+        Op::Float2(op, ty, mode) => {
+            let nearest = mode.round == Round::Nearest;
+            single(ty)
+                && mode.round != Round::Away
+                && match op {
+                    Float2::Add | Float2::Sub | Float2::Mul | Float2::Div => true,
+                    Float2::Min | Float2::Max => nearest,
+                    _ => false,
+                }
+        }
+        Op::Float1(op, ty, mode) => {
+            single(ty)
+                && mode.round == Round::Nearest
+                && match op {
+                    Float1::Abs | Float1::Neg => !mode.ftz,
+                    Float1::Rcp | Float1::Sqrt | Float1::Rsqrt | Float1::Ex2 => true,
+                    _ => false,
+                }
+        }
+        Op::Fma(ty, mode, relu) => single(ty) && !relu && mode.round != Round::Away,
+        Op::Convert(to, from, mode) => {
+            let plain = !mode.sat && !mode.ftz && inst.imm == 0;
+            match (to, from) {
+                _ if double(to) && matches!(from, Scalar::S32 | Scalar::U32) => plain,
+                _ if word(to) && double(from) => plain,
+                (Scalar::F32, Scalar::S32 | Scalar::U32) => plain && mode.round == Round::Nearest,
+                (Scalar::F32, Scalar::F32) => {
+                    inst.imm == 0 && (mode.sat || mode.ftz) && mode.round == Round::Nearest
+                }
+                _ => false,
+            }
+        }
+        Op::Setp(_, ty, ..) => inst.imm == 0 && (word(ty) || double(ty) || single(ty)),
+        Op::Load { .. } | Op::Store { .. } => access::supported(inst),
+        _ => false,
+    }
+}
+
+impl Lower<'_> {
+    pub(super) fn whole(&mut self, run: &Run) {
+        let asm = &mut self.values.asm;
+        SAVED.iter().for_each(|register| asm.push(*register));
+        asm.with(true, 5, RSP, 0);
+        let frame = asm.code.len() - 4;
+        asm.load(RBX, RDI);
+        let field = |offset: usize| Rm::At(RBX, offset as i32);
+        let (words, doubles) = (
+            offset_of!(Context<'_>, words),
+            offset_of!(Context<'_>, doubles),
+        );
+        asm.load(R12, field(words));
+        asm.load(R14, field(words + 8));
+        asm.load(R13, field(doubles));
+        asm.load(R15, field(doubles + 8));
+        asm.load(RBP, field(offset_of!(Context<'_>, preds)));
+        asm.lea(RAX, RBP, 4);
+        asm.save(Rm::At(RSP, 0), RAX);
+        let top = asm.label();
+        asm.bind(top);
+        self.group(run);
+        let asm = &mut self.values.asm;
+        for (register, step) in [(R12, 32), (R14, 32), (R13, 64), (R15, 64), (RBP, 1)] {
+            asm.with(true, 0, register, step);
+        }
+        asm.g(true, 0x3b, RBP.0, Rm::At(RSP, 0));
+        asm.jump_if(Cc::NotEqual, top);
+        asm.code.extend([0x31, 0xc0]);
+        asm.bind(self.fault);
+        asm.with(true, 0, RSP, 0);
+        let release = asm.code.len() - 4;
+        SAVED.iter().rev().for_each(|register| asm.pop(*register));
+        asm.ret();
+        for stub in std::mem::take(&mut self.stubs) {
+            asm.bind(stub.entry);
+            (stub.emit)(asm);
+        }
+        // With the return address and six registers, calls need 8 over a multiple of 16.
+        let size = (self.values.stack + 15) / 16 * 16 + 8;
+        for at in [frame, release] {
+            self.values.asm.code[at..at + 4].copy_from_slice(&size.to_le_bytes());
+        }
+    }
+
+    pub(super) fn group(&mut self, run: &Run) {
+        let last = self.last_uses(run);
+        let needed = self.needed(run);
+        for index in 0..self.code.len() {
+            self.values.unpin();
+            if needed[index] {
+                self.instruction(index);
+            }
+            for var in &last[index] {
+                self.values.forget(*var);
+            }
+        }
+        let mut live: Vec<Var> = run.live.iter().copied().collect();
+        live.sort_unstable();
+        live.retain(|var| var.bank() != Bank::Pred);
+        let mut stores = Vec::new();
+        for var in live {
+            let Some(id) = self.values.known(var) else {
+                continue;
+            };
+            if !self.values.is_home(var, id) {
+                stores.push((var, id));
+            }
+        }
+        for (_, id) in &stores {
+            self.values.unpin();
+            self.values.detach(*id);
+        }
+        for (var, id) in stores {
+            self.values.unpin();
+            self.values.clean(id);
+            self.values.store(var, id);
+        }
+        self.values.clear();
+        self.shapes.clear();
+    }
+
+    /// Registers that nothing in the run or behind it reads after each instruction.
+    pub(super) fn last_uses(&self, run: &Run) -> Vec<Vec<Var>> {
+        let mut seen: HashSet<Var> = run.live.clone();
+        let mut out = vec![Vec::new(); self.code.len()];
+        for (index, inst) in self.code.iter().enumerate().rev() {
+            let Some(roles) = roles(inst) else { continue };
+            let guard = inst
+                .guard
+                .map(|guard| Var::new(Bank::Pred, Slot(guard.slot)));
+            let named = roles.writes.iter().chain(&roles.reads).chain(&guard);
+            for var in named {
+                if seen.insert(*var) {
+                    out[index].push(*var);
+                }
+            }
+            if inst.guard.is_none() {
+                for var in roles.writes.iter().filter(|var| !roles.reads.contains(var)) {
+                    // What it held before is of no use to anyone before.
+                    seen.remove(var);
+                }
+            }
+        }
+        out
+    }
+
+    /// Instructions whose results are used, or that do more than compute.
+    pub(super) fn needed(&self, run: &Run) -> Vec<bool> {
+        let mut live: HashSet<Var> = run.live.clone();
+        let mut out = vec![true; self.code.len()];
+        for (index, inst) in self.code.iter().enumerate().rev() {
+            let Some(roles) = roles(inst) else { continue };
+            let acts = matches!(inst.op, Op::Load { .. } | Op::Store { .. });
+            out[index] = acts || roles.writes.iter().any(|var| live.contains(var));
+            if !out[index] {
+                continue;
+            }
+            if inst.guard.is_none() {
+                live.retain(|var| !roles.writes.contains(var));
+            } else {
+                live.extend(&roles.writes);
+            }
+            live.extend(&roles.reads);
+            live.extend(
+                inst.guard
+                    .map(|guard| Var::new(Bank::Pred, Slot(guard.slot))),
+            );
+        }
+        out
+    }
+
+    pub(super) fn word(&mut self, inst: &Inst, at: usize) -> Id {
+        self.values.of(Var::new(Bank::Word, inst.slots[at]))
+    }
+
+    pub(super) fn double(&mut self, inst: &Inst, at: usize) -> Id {
+        self.values.of(Var::new(Bank::Double, inst.slots[at]))
+    }
+
+    /// Stores a result, where a guard asks for it only in its lanes.
+    pub(super) fn result(&mut self, inst: &Inst, bank: Bank, registers: &[Ymm]) -> Id {
+        let var = Var::new(bank, inst.slots[0]);
+        if let Some(guard) = inst.guard {
+            let old = self.values.of(var);
+            self.values.clean(old);
+            let mask = self.guard(guard);
+            for (half, register) in registers.iter().enumerate() {
+                let old = self.values.get(old, half);
+                if bank == Bank::Double {
+                    let wide = self.expand(mask, half);
+                    self.values.asm.blend(*register, old, *register, wide);
+                    self.values.release(wide);
+                } else {
+                    self.values.asm.blend(*register, old, *register, mask);
+                }
+                self.values.release(old);
+            }
+        }
+        self.values.define(var, registers)
+    }
+
+    /// Four of eight words, extended.
+    pub(super) fn extend(&mut self, op: Vex, d: Ymm, a: Ymm, half: usize) {
+        if half == 0 {
+            self.values.asm.v2(op, d, a);
+        } else {
+            self.values.asm.v2i_to(VEXTRACTF128, d, a, 1);
+            self.values.asm.v2(op, d, d);
+        }
+    }
+
+    /// The low words of two registers of doubles.
+    pub(super) fn narrow(&mut self, d: Ymm, low: Ymm, high: Ymm) {
+        self.values.asm.v3i(VSHUFPS, d, low, high, 0x88);
+        self.values.asm.v2i(VPERMQ, d, d, 0xd8);
+    }
+
+    pub(super) fn instruction(&mut self, index: usize) {
+        let inst = self.code[index];
+        match inst.op {
+            Op::Load { .. } | Op::Store { .. } => self.access(index),
+            Op::Move32 => self.moved(&inst, Bank::Word),
+            Op::Move64 => self.moved(&inst, Bank::Double),
+            Op::Select32 => self.select(&inst, Bank::Word),
+            Op::Select64 => self.select(&inst, Bank::Double),
+            Op::Logic(logic, not_a, not_b) => self.logic(&inst, logic, not_a, not_b),
+            Op::Int1(op, _) => self.negated(&inst, op),
+            Op::Int2(Int2::MulWide, ty) => {
+                let product = self.wide_product(&inst, ty);
+                self.result(&inst, Bank::Double, &product);
+            }
+            Op::Int2(op, ty) if ty.size() == 8 => self.doubles(&inst, op),
+            Op::Int2(op, ty) => self.words(&inst, op, ty),
+            Op::Int3(Int3::MadWide, ty) => {
+                let product = self.wide_product(&inst, ty);
+                let c = self.double(&inst, 3);
+                for (half, register) in product.iter().enumerate() {
+                    let c = self.values.operand(c, half);
+                    self.values.asm.v3(VPADDQ, *register, *register, c);
+                }
+                self.result(&inst, Bank::Double, &product);
+            }
+            Op::Int3(..) => {
+                let d = self.product(&inst);
+                let c = self.word(&inst, 3);
+                self.values.clean(c);
+                let c = self.values.operand(c, 0);
+                self.values.asm.v3(VPADDD, d, d, c);
+                self.result(&inst, Bank::Word, &[d]);
+            }
+            Op::Float2(op, _, mode) => self.float2(&inst, op, mode),
+            Op::Float1(op, _, mode) => self.float1(&inst, op, mode),
+            Op::Fma(_, mode, _) => self.fma(&inst, mode),
+            Op::Convert(to, from, mode) => self.convert(&inst, to, from, mode),
+            Op::Setp(compare, ty, ftz, with) => {
+                let mut mask = self.compare(&inst, compare, ty, ftz);
+                if let Some((logic, negated)) = with {
+                    let mut other = self.pred(inst.slots[4]);
+                    if negated {
+                        other = self.not(other);
+                    }
+                    if let Some(op) = join(logic) {
+                        let d = self.values.fresh();
+                        self.values.asm.v3(op, d, mask, other);
+                        mask = d;
+                    }
+                }
+                self.set_pred(&inst, mask);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn moved(&mut self, inst: &Inst, bank: Bank) {
+        let (from, to) = (Var::new(bank, inst.slots[1]), Var::new(bank, inst.slots[0]));
+        let id = self.values.of(from);
+        if inst.guard.is_none() {
+            self.values.detach(id);
+            return self.values.name(to, id);
+        }
+        self.values.clean(id);
+        let halves = if bank == Bank::Double { 2 } else { 1 };
+        let registers: Vec<Ymm> = (0..halves)
+            .map(|half| {
+                let (d, a) = (self.values.fresh(), self.values.get(id, half));
+                self.values.asm.v2(VMOVAPS, d, a);
+                d
+            })
+            .collect();
+        self.result(inst, bank, &registers);
+    }
+}
+
+/// Constants of a module whose bits are fixed.
+pub(super) fn known(entries: &[crate::decode::Entry]) -> Known {
+    let mut known = Known::new();
+    for entry in entries {
+        let words = entry.words.iter().map(|it| (Bank::Word, 128, it));
+        let doubles = entry.doubles.iter().map(|it| (Bank::Double, 256, it));
+        for (bank, size, (at, constant)) in words.chain(doubles) {
+            if let Constant::Bits(bits) = constant {
+                known.insert(Var::new(bank, Slot((at * size) | Slot::CONSTANT)), *bits);
+            }
+        }
+    }
+    known
+}

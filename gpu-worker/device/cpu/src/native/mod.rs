@@ -1,0 +1,99 @@
+//! Native code for straight runs of decoded instructions.
+//!
+//! The interpreter stays in charge: it schedules warps and splits, takes branches, waits at
+//! barriers, and runs whatever this generator does not know. Where all 32 lanes of a warp stand at
+//! the head of a run it calls the run's code, which does for each of the four groups of eight lanes
+//! what the interpreter's lane loops would have done, bit for bit, and comes back at its end. So a
+//! launch can stop at the same places as without it: branches and block starts.
+//!
+//! Lanes of one group run the whole run before the next group begins. Runs are cut so that this
+//! makes no difference: no access to a space behind a store to it, no store behind an access.
+
+#![expect(unsafe_code, reason = "calls into generated code")]
+
+mod access;
+mod assembler;
+mod lower;
+mod mapping;
+mod math;
+mod plan;
+mod roles;
+mod shape;
+mod support;
+mod values;
+
+pub(crate) use support::{SITES, Site};
+
+use crate::decode::Decoded;
+use crate::decode::form::Inst;
+use crate::engine::context::Context;
+use mapping::Mapping;
+
+/// What generated code is, to Rust.
+type Code = unsafe extern "sysv64" fn(*mut Context<'_>) -> u64;
+
+/// The code of one run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Native {
+    code: Code,
+    /// Instructions it stands for.
+    pub(crate) len: u32,
+}
+
+impl Native {
+    /// Runs it for all lanes of the context's warp: the number of the instruction at fault.
+    ///
+    /// # Safety
+    /// The context is that of a warp at the head of this run, in its frame.
+    #[inline]
+    pub(crate) unsafe fn call(self, cx: &mut Context<'_>) -> Result<(), u32> {
+        let cx = std::ptr::from_mut(cx).cast();
+        // SAFETY: the code was generated for this frame's layout; the caller vouches for the rest.
+        match unsafe { (self.code)(cx) } {
+            0 => Ok(()),
+            at => Err(at as u32 - 1),
+        }
+    }
+}
+
+/// The generated code of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Generated {
+    /// Kept for the code: it holds addresses of these.
+    _kept: Box<[Inst]>,
+    _mapping: Option<Mapping>,
+    /// Runs by their first instruction.
+    pub(crate) runs: Vec<(usize, Native)>,
+}
+
+/// Generates code for a module, where the system lets it be executed.
+pub(crate) fn generate(decoded: &Decoded) -> Generated {
+    let kept: Box<[Inst]> = decoded.code.clone().into();
+    let known = lower::known(&decoded.entries);
+    let mut code = Vec::new();
+    let mut places = Vec::new();
+    for function in 0..decoded.functions.len() {
+        for run in plan::runs(decoded, function, lower::supported) {
+            let Some(bytes) = lower::lower(&kept, &run, &known) else {
+                continue;
+            };
+            places.push((run.start, run.len, code.len()));
+            code.extend(bytes);
+            code.resize(code.len().next_multiple_of(64), 0xcc);
+        }
+    }
+    let Some(mapping) = Mapping::new(&code).filter(|_| !places.is_empty()) else {
+        return Generated::default();
+    };
+    let runs = places.into_iter().map(|(start, len, at)| {
+        // SAFETY: code of this signature begins there.
+        let code = unsafe { std::mem::transmute::<*const u8, Code>(mapping.at(at)) };
+        let len = len as u32;
+        (start, Native { code, len })
+    });
+    Generated {
+        runs: runs.collect(),
+        _kept: kept,
+        _mapping: Some(mapping),
+    }
+}
