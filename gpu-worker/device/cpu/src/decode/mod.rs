@@ -3,6 +3,7 @@
 mod arithmetic;
 mod atomics;
 mod body;
+mod compare;
 mod control;
 mod convert;
 mod copies;
