@@ -292,6 +292,9 @@ impl<'a> Body<'_, 'a> {
                 let all = parts.take("all");
                 parts.take("any");
                 let ty = self.ty(parts)?;
+                if !matches!(ty, Scalar::B32 | Scalar::B64) {
+                    return self.fail(format!("there is no `{}`", i.opcode));
+                }
                 let operands = self.exactly(i, 3)?;
                 let a = self.source(&operands[1], ty)?;
                 let members = self.source(&operands[2], word)?;
@@ -395,6 +398,15 @@ impl<'a> Body<'_, 'a> {
             return self.fail("`vote` needs a mode");
         };
         let ty = self.ty(parts)?;
+        // The result's bank follows from the mode: another type would name another bank's row.
+        let wanted = if kind == Vote::Ballot {
+            Scalar::B32
+        } else {
+            Scalar::Pred
+        };
+        if ty != wanted {
+            return self.fail(format!("there is no `{}`", i.opcode));
+        }
         let operands = self.exactly(i, if sync { 3 } else { 2 })?;
         let (a, negated) = self.signed_predicate(&operands[1])?;
         let members = if sync {

@@ -323,6 +323,23 @@ fn active() {
     }
 }
 
+/// A type that the operation has not would name a row of another bank.
+fn refusals() {
+    for line in [
+        "vote.sync.all.b32 %r, %p, -1;",
+        "vote.sync.ballot.pred %p, %p, -1;",
+        "match.any.sync.pred %r, %p, -1;",
+        "redux.sync.add.b32 %r, %r, -1;",
+        "elect.sync %r, -1;",
+    ] {
+        let source = format!(
+            ".version 8.5\n.target sm_90\n.address_size 64\n.entry k() {{
+             .reg .pred %p; .reg .b32 %r;\n{line}\nret; }}"
+        );
+        assert!(device_cpu::Program::build(&source).is_err(), "{line}");
+    }
+}
+
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests: Vec<Test> = cases()
         .into_iter()
@@ -332,5 +349,6 @@ pub(crate) fn tests() -> Vec<Test> {
         .collect();
     tests.push(Test::check(vec!["bar.warp.sync".into()], synchronised));
     tests.push(Test::check(vec!["activemask.b32".into()], active));
+    tests.push(Test::check(Vec::new(), refusals));
     tests
 }
