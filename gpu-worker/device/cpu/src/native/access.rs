@@ -3,7 +3,8 @@
 
 use super::assembler::{
     Assembler, Cc, Label, R8, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VBROADCASTSD,
-    VBROADCASTSS, VMOVAPS, VMOVUPS, VMOVUPS_TO, VPMOVSXBD, VPMOVSXWD, VPMOVZXBD, VPMOVZXWD, Ymm,
+    VBROADCASTSS, VMOVAPS, VMOVMSKPS, VMOVUPS, VMOVUPS_TO, VPADDD, VPAND, VPBROADCASTD, VPCMPEQD,
+    VPMINUD, VPMOVSXBD, VPMOVSXWD, VPMOVZXBD, VPMOVZXWD, Ymm,
 };
 use super::lower::Lower;
 use super::roles::Var;
@@ -175,6 +176,7 @@ impl Lower<'_> {
     ) {
         let (registers, address) = (registers.to_vec(), address.to_vec());
         let (scratch, save, fault) = (self.scratch_at, self.save_at, self.fault);
+        let imm = self.code[index].imm as i32;
         let inst = &raw const self.kept[self.first + index];
         let inst = inst as u64;
         let masked_slow = self.values.asm.label();
@@ -198,6 +200,9 @@ impl Lower<'_> {
                     asm.jump(back);
                 }
                 asm.bind(slow);
+                if it.place == Place::Shared && !it.wide && straight_word(it) {
+                    spread(asm, (registers[0], address[0]), imm, save, back);
+                }
                 asm.set(RCX, 0xff);
                 asm.bind(masked_slow);
                 for (half, register) in address.iter().enumerate() {
@@ -271,4 +276,53 @@ fn contiguous(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) -
         _ => return false,
     }
     true
+}
+
+/// Whether a load is of one word a lane.
+fn straight_word(it: Access) -> bool {
+    !it.write && it.parts == 1 && it.ty.size() == 4
+}
+
+/// Eight words from anywhere in shared memory, where all are within it and aligned; otherwise the
+/// code goes on behind.
+fn spread(asm: &mut Assembler, (d, address): (Ymm, Ymm), imm: i32, save: i32, back: Label) {
+    let mut others = (0..16).map(Ymm).filter(|it| *it != d && *it != address);
+    let (Some(offsets), Some(mask)) = (others.next(), others.next()) else {
+        return;
+    };
+    let no = asm.label();
+    let field = |offset: usize| Rm::At(RBX, offset as i32);
+    asm.load(RDX, field(offset_of!(Context<'_>, shared_len)));
+    asm.with(true, 5, RDX, 4);
+    let crossed = asm.label();
+    asm.jump_if(Cc::Below, crossed);
+    asm.v2(VMOVUPS_TO, offsets, Rm::At(RSP, save));
+    asm.v2(VMOVUPS_TO, mask, Rm::At(RSP, save + 32));
+    let (imm, low, zero) = (
+        asm.constant([imm as u32; 8]),
+        asm.constant([3; 8]),
+        asm.constant([0; 8]),
+    );
+    asm.v3(VPADDD, offsets, address, imm);
+    asm.v3(VPAND, mask, offsets, low);
+    asm.v3(VPCMPEQD, mask, mask, zero);
+    asm.movmsk(VMOVMSKPS, RCX, mask);
+    asm.with(false, 7, RCX, 255);
+    asm.jump_if(Cc::NotEqual, no);
+    asm.movd_to(mask, RDX);
+    asm.v2(VPBROADCASTD, mask, mask);
+    asm.v3(VPMINUD, mask, mask, offsets);
+    asm.v3(VPCMPEQD, mask, mask, offsets);
+    asm.movmsk(VMOVMSKPS, RCX, mask);
+    asm.with(false, 7, RCX, 255);
+    asm.jump_if(Cc::NotEqual, no);
+    asm.load(RCX, field(offset_of!(Context<'_>, shared)));
+    asm.gather(d, RCX, offsets, mask);
+    asm.v2(VMOVUPS, offsets, Rm::At(RSP, save));
+    asm.v2(VMOVUPS, mask, Rm::At(RSP, save + 32));
+    asm.jump(back);
+    asm.bind(no);
+    asm.v2(VMOVUPS, offsets, Rm::At(RSP, save));
+    asm.v2(VMOVUPS, mask, Rm::At(RSP, save + 32));
+    asm.bind(crossed);
 }

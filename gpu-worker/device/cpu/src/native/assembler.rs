@@ -272,6 +272,22 @@ impl Assembler {
         self.encode(VBLENDVPS, 1, (d.0, a.0), b.into(), Some(mask.0 << 4));
     }
 
+    /// d = words at a base plus offsets, where the mask's lanes are set; clears the mask. All three
+    /// vector registers differ.
+    pub(super) fn gather(&mut self, d: Ymm, base: Gpr, offsets: Ymm, mask: Ymm) {
+        let high = |n: u8| (n >> 3) ^ 1;
+        let first = high(d.0) << 7 | high(offsets.0) << 6 | high(base.0) << 5 | 2;
+        let second = (!mask.0 & 15) << 3 | 1 << 2 | 1;
+        self.code.extend([0xc4, first, second, 0x90]);
+        self.code
+            .extend([0x44 | (d.0 & 7) << 3, (offsets.0 & 7) << 3 | base.0 & 7, 0]);
+    }
+
+    /// A register's low 32 bits into a vector register.
+    pub(super) fn movd_to(&mut self, d: Ymm, a: Gpr) {
+        self.encode(Vex(1, 1, 0, 0x6e), 0, (d.0, 0), Rm::Gpr(a), None);
+    }
+
     /// Shifts each lane by a fixed count: opcode 0x72 for 32 bits, 0x73 for 64; `kind` 2 right, 4
     /// right by sign, 6 left.
     pub(super) fn shift(&mut self, opcode: u8, kind: u8, d: Ymm, a: Ymm, count: u8) {
