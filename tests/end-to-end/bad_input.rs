@@ -121,6 +121,13 @@ async fn programs() {
         code == 0 && said.contains("77"),
         "the good case: exit {code}: {said}"
     );
+    let runtime = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/runtime.ptx");
+    let (code, said) = bench.submit(&runtime, "runtime_printed --arg u32*2=9");
+    let printed = said.starts_with("plain\n1 two\n") && said.contains("0 2");
+    assert!(code == 0 && printed, "exit {code}: {said}");
+    let (code, said) = bench.submit(&runtime, "runtime_assert --arg u32:0");
+    let told = said.contains("E-KERNEL-ASSERT") && said.contains("runtime.cu:53");
+    assert!(code != 0 && told, "exit {code}: {said}");
     bench.expect("nowhere --arg u32:1", &["E-MODULE-FUNCTION", "nowhere"]);
     bench.expect("store --arg u32*1=1", &["E-LAUNCH-INVALID"]);
     bench.expect(

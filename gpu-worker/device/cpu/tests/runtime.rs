@@ -185,3 +185,42 @@ fn a_failed_assertion_says_so_and_harms_nobody_else() {
     ]);
     assert_eq!(complete(&mut device, slice).fault, None);
 }
+
+/// Text is charged for: one call of `printf` can be a million times the work of an addition.
+#[test]
+fn endless_printing_is_ended() {
+    let text = ".version 8.0\n.target sm_80\n.address_size 64
+        .extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
+        .global .align 1 .b8 wide[41] = {37,52,48,57,53,100,37,52,48,57,53,100,37,52,48,57,53,100,
+            37,52,48,57,53,100,37,52,48,57,53,100,37,52,48,57,53,100,10,0};
+        .visible .entry k() { .reg .b64 %f, %a; .local .align 8 .b8 args[64];
+        mov.u64 %f, wide; cvta.global.u64 %f, %f; mov.u64 %a, args; cvta.local.u64 %a, %a;
+        again: { .param .b64 p; .param .b64 q; .param .b32 r; st.param.b64 [p], %f; st.param.b64 [q], %a;
+        call (r), vprintf, (p, q); } bra again; }";
+    let program = device_cpu::Program::build(text).expect("decodes");
+    let mut memory = device_cpu::Memory::new(1 << 44, 64 << 20, 32 << 20).expect("reserved");
+    let instance = device_cpu::Instance::new(&program, &mut memory).expect("placed");
+    let config = device_cpu::EngineConfig {
+        fuel: 1 << 20,
+        ..device_cpu::EngineConfig::default()
+    };
+    let grid = device_cpu::Grid {
+        grid: [1; 3],
+        block: [32, 1, 1],
+        shared: 0,
+    };
+    let mut running = device_cpu::Engine::new(config)
+        .start(&instance, 0, grid, &[])
+        .expect("a good launch");
+    let kill = std::sync::atomic::AtomicBool::new(false);
+    let mut steps = 0;
+    let fault = loop {
+        steps += 1;
+        match running.step(&mut memory, 1 << 14, &kill) {
+            Ok(_) => {}
+            Err(fault) => break fault,
+        }
+    };
+    assert_eq!(fault.kind, device_cpu::FaultKind::Timeout);
+    assert!(steps > 16, "it stops in between: {steps}");
+}

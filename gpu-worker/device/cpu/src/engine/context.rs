@@ -46,6 +46,8 @@ pub(crate) struct Context<'m> {
     pub(crate) params_len: u64,
     pub(crate) clock: u64,
     pub(crate) noted: Option<Noted>,
+    /// What calls of the runtime cost beyond one instruction, in instructions.
+    pub(crate) spent: u64,
     /// The noted fault's detail, where that depends on the run.
     pub(crate) said: Option<String>,
     /// Allocations that native code hit last.

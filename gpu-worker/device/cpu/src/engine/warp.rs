@@ -284,6 +284,7 @@ impl Block {
                 if !self.call(launch, cx, (warp, at), &inst) {
                     return Some(Stop::Fault(pc));
                 }
+                allowance.executed += std::mem::take(&mut cx.spent);
                 if allowance.jump() {
                     return Some(Stop::Spun);
                 }

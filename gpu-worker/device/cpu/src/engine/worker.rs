@@ -298,6 +298,7 @@ fn context<'m>(
         params_len: launch.params.len() as u64,
         clock,
         noted: None,
+        spent: 0,
         said: None,
         #[cfg(all(target_arch = "x86_64", unix))]
         sites: Default::default(),

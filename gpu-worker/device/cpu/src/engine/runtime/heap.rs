@@ -32,22 +32,26 @@ impl Heap {
         }))
     }
 
-    /// The lowest run that fits; 0 if none does.
-    pub(crate) fn allocate(&self, bytes: u64) -> u64 {
+    /// The lowest run that fits, 0 if none does; and how many were looked at.
+    pub(crate) fn allocate(&self, bytes: u64) -> (u64, u64) {
         let Some(bytes) = bytes.max(1).checked_next_multiple_of(ALIGN) else {
-            return 0;
+            return (0, 0);
         };
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = runs.free.iter().find(|(_, have)| **have >= bytes);
+        let mut looked = 0;
+        let found = runs.free.iter().find(|(_, have)| {
+            looked += 1;
+            **have >= bytes
+        });
         let Some((&start, &have)) = found else {
-            return 0;
+            return (0, looked);
         };
         runs.free.remove(&start);
         if have > bytes {
             runs.free.insert(start + bytes, have - bytes);
         }
         runs.taken.insert(start, bytes);
-        start
+        (start, looked)
     }
 
     /// Gives back what `allocate` returned; false where it did not.
@@ -78,15 +82,14 @@ mod tests {
     #[test]
     fn runs_join_again() {
         let heap = Heap::new(4096);
-        let a = heap.allocate(1);
-        let b = heap.allocate(100);
-        let c = heap.allocate(32);
+        let allocate = |bytes| heap.allocate(bytes).0;
+        let (a, b, c) = (allocate(1), allocate(100), allocate(32));
         assert_eq!((a, b, c), (4096, 4112, 4224));
         assert!(heap.free(b) && !heap.free(b) && !heap.free(a + 1));
-        assert_eq!(heap.allocate(112), b);
+        assert_eq!(allocate(112), b);
         assert!(heap.free(c) && heap.free(a) && heap.free(b));
-        assert_eq!(heap.allocate(Heap::BYTES), 4096);
-        assert_eq!(heap.allocate(1), 0);
-        assert_eq!(heap.allocate(u64::MAX), 0);
+        assert_eq!(allocate(Heap::BYTES), 4096);
+        assert_eq!(allocate(1), 0);
+        assert_eq!(allocate(u64::MAX), 0);
     }
 }

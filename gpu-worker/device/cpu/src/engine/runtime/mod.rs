@@ -23,6 +23,9 @@ use crate::lanes::LANES;
 /// Longest string that is read from a kernel's memory.
 const TEXT: u64 = 16 << 10;
 
+/// Bytes of text that cost as much as an instruction.
+const BYTES: u64 = 16;
+
 /// A string at a generic address, without its NUL; `None` after a noted fault.
 fn text(cx: &mut Context<'_>, address: u64, lane: u32) -> Option<Vec<u8>> {
     let mut out = Vec::new();
@@ -41,6 +44,7 @@ fn text(cx: &mut Context<'_>, address: u64, lane: u32) -> Option<Vec<u8>> {
         }
         out.push(byte);
     }
+    cx.spent += out.len() as u64 / BYTES;
     Some(out)
 }
 
@@ -63,7 +67,7 @@ impl Block {
             let of = arguments.map(|row| row[lane]);
             let done = match function {
                 Runtime::Print => print::record(cx, &mut self.printed, of, lane as u32),
-                Runtime::Allocate => Some(cx.memory.heap().map_or(0, |heap| heap.allocate(of[0]))),
+                Runtime::Allocate => Some(allocate(cx, of[0])),
                 Runtime::Free => release(cx, of[0], lane as u32),
                 Runtime::Assert => fail(cx, of, lane as u32),
             };
@@ -126,6 +130,15 @@ impl Block {
             }
         }
     }
+}
+
+fn allocate(cx: &mut Context<'_>, bytes: u64) -> u64 {
+    let Some(heap) = cx.memory.heap() else {
+        return 0;
+    };
+    let (address, looked) = heap.allocate(bytes);
+    cx.spent += looked;
+    address
 }
 
 fn release(cx: &mut Context<'_>, address: u64, lane: u32) -> Option<u64> {

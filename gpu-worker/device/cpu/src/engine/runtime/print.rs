@@ -98,6 +98,7 @@ pub(super) fn record(
         at: 0,
     };
     let (record, count) = format::format(&template, &mut arguments)?;
+    cx.spent += record.len() as u64 / super::BYTES;
     printed.push(record.into());
     Some(u64::from(count as u32))
 }
