@@ -99,7 +99,9 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Sizes and clears the scratch for a launch; nothing of an earlier one can be read.
+    /// Sizes and clears the scratch for a launch; nothing of an earlier one can be read. Every bank
+    /// has room behind its last register for any slot of any bank: an instruction decoded amiss finds
+    /// a wrong value there, and never somebody else's memory.
     pub(crate) fn fit(&mut self, launch: &Launch) {
         fn zeroed<T: Clone>(list: &mut Vec<T>, count: usize, zero: T) {
             list.clear();
@@ -109,15 +111,16 @@ impl Block {
         let warps = launch.warps;
         zeroed(
             &mut self.words,
-            warps * stack.words as usize / 128,
+            warps * stack.words as usize / 128 + launch.reach.div_ceil(128),
             Words([0; LANES]),
         );
         zeroed(
             &mut self.doubles,
-            warps * stack.doubles as usize / 256,
+            warps * stack.doubles as usize / 256 + launch.reach.div_ceil(256),
             Doubles([0; LANES]),
         );
-        zeroed(&mut self.preds, warps * stack.preds as usize, 0);
+        let preds = warps * stack.preds as usize + launch.preds_mask as usize + 1;
+        zeroed(&mut self.preds, preds, 0);
         zeroed(&mut self.shared, (launch.shared as usize).div_ceil(16), 0);
         zeroed(
             &mut self.local,

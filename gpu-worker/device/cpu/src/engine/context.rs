@@ -26,6 +26,8 @@ pub(crate) struct Context<'m> {
     /// Registers of 64 bits of the frame, and the launch's constants.
     pub(crate) doubles: [*mut u8; 2],
     pub(crate) preds: *mut u32,
+    /// One less than a power of two: no predicate of the frame is above it, and it lies in the file.
+    pub(crate) preds_mask: u32,
     /// Operands of instructions that have more than fit into one.
     pub(crate) operands: &'m [Slot],
     pub(crate) carry: u32,
@@ -85,7 +87,7 @@ impl Context<'_> {
             self.words[0]
         };
         // SAFETY: the caller vouches for the slot.
-        unsafe { base.add(slot.0 as usize) }
+        unsafe { base.add((slot.0 & !Slot::CONSTANT) as usize) }
     }
 
     /// The lanes in which a predicate holds.
@@ -95,7 +97,7 @@ impl Context<'_> {
     #[inline(always)]
     pub(crate) unsafe fn pred(&self, slot: Slot) -> u32 {
         // SAFETY: the caller vouches for the slot.
-        unsafe { *self.preds.add(slot.0 as usize) }
+        unsafe { *self.preds.add((slot.0 & self.preds_mask) as usize) }
     }
 
     /// Sets a predicate in the lanes of a mask.
@@ -106,7 +108,7 @@ impl Context<'_> {
     pub(crate) unsafe fn set_pred(&mut self, slot: Slot, mask: u32, value: u32) {
         // SAFETY: the caller vouches for the slot.
         unsafe {
-            let at = self.preds.add(slot.0 as usize);
+            let at = self.preds.add((slot.0 & self.preds_mask) as usize);
             *at = *at & !mask | value & mask;
         }
     }

@@ -28,6 +28,10 @@ pub(crate) struct Launch {
     pub(crate) dynamic_shared: u32,
     /// Static and dynamic bytes.
     pub(crate) shared: u32,
+    /// Bytes that the slots of all banks lie below, a whole number of rows.
+    pub(crate) reach: usize,
+    /// See [`Context::preds_mask`](crate::engine::context::Context::preds_mask).
+    pub(crate) preds_mask: u32,
     pub(crate) words: Vec<Words>,
     pub(crate) doubles: Vec<Doubles>,
     /// The parameter block, for kernels that take addresses in it.
@@ -83,6 +87,15 @@ impl Launch {
         let shared = check(&program, entry, grid, params.len())?;
         let found = &program.decoded.entries[entry];
         let threads = grid.block.iter().product::<u32>();
+        let rows = |list: &[(u32, Constant)]| list.last().map_or(0, |(at, _)| *at as usize + 1);
+        let stack = &found.stack;
+        let reach = [
+            stack.words.max(stack.doubles).max(stack.preds) as usize,
+            rows(&found.words) * 128,
+            rows(&found.doubles) * 256,
+        ];
+        // The last slot may be taken for one of the widest rows.
+        let reach = reach.into_iter().max().unwrap_or(0).next_multiple_of(256) + 256;
         let mut launch = Self {
             entry,
             function: found.function,
@@ -97,15 +110,16 @@ impl Launch {
             shared,
             words: Vec::new(),
             doubles: Vec::new(),
+            reach,
+            preds_mask: found.stack.preds.max(1).next_power_of_two() - 1,
             params: params.to_owned(),
             program: Arc::clone(&program),
         };
         let (mut words, mut doubles) = old;
         let globals = &instance.globals;
         // Rows that this entry does not use keep what they held: it cannot name them.
-        let rows = |list: &[(u32, Constant)]| list.last().map_or(0, |(at, _)| *at as usize + 1);
-        words.resize(words.len().max(rows(&found.words)), Words([0; LANES]));
-        doubles.resize(doubles.len().max(rows(&found.doubles)), Doubles([0; LANES]));
+        words.resize(words.len().max(reach / 128), Words([0; LANES]));
+        doubles.resize(doubles.len().max(reach.div_ceil(256)), Doubles([0; LANES]));
         for (at, it) in &found.words {
             let row = constant(&launch, params, globals, *it);
             words[*at as usize].0 = row.map(|bits| bits as u32);

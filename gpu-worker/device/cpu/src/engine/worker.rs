@@ -280,6 +280,7 @@ fn context<'m>(
         words: [words, words],
         doubles: [doubles, doubles],
         preds: std::ptr::null_mut(),
+        preds_mask: launch.preds_mask,
         operands: &launch.program.decoded.operands,
         carry: 0,
         memory,
