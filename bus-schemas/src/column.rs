@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::Window;
-use crate::id::Tenant;
+use crate::id::{SessionId, Tenant};
 
 /// A row of a column: plain data of `SIZE` bytes.
 pub trait Row: Sized {
@@ -157,5 +157,33 @@ impl Fields<'_> {
         let (value, rest) = self.0.split_first_chunk::<N>()?;
         self.0 = rest;
         Some(*value)
+    }
+}
+
+/// One session.
+impl Row for SessionId {
+    const SIZE: usize = 8;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Fields(bytes).u64().map(Self)
+    }
+}
+
+/// A tenant and the highest ordinal it was given.
+impl Row for (Tenant, u64) {
+    const SIZE: usize = 40;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.0.padded());
+        out.extend_from_slice(&self.1.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some((fields.tenant()?, fields.u64()?))
     }
 }

@@ -6,8 +6,6 @@ use std::str::FromStr;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::column::{Fields, Row};
-
 /// Why a piece of text is not the identifier it should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
@@ -194,34 +192,6 @@ impl<'de> Deserialize<'de> for Tenant {
         }
 
         deserializer.deserialize_str(Name)
-    }
-}
-
-/// One session.
-impl Row for SessionId {
-    const SIZE: usize = 8;
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.0.to_le_bytes());
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        Fields(bytes).u64().map(Self)
-    }
-}
-
-/// A tenant and the highest ordinal it was given.
-impl Row for (Tenant, u64) {
-    const SIZE: usize = 40;
-
-    fn write(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.0.padded());
-        out.extend_from_slice(&self.1.to_le_bytes());
-    }
-
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let mut fields = Fields(bytes);
-        Some((fields.tenant()?, fields.u64()?))
     }
 }
 
