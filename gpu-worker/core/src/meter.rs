@@ -47,6 +47,8 @@ pub struct Meter {
     exclusive: bool,
     starved_ns: u64,
     starved_since: Option<Nanos>,
+    /// Of an exclusive device: waiting that no slice's own time has answered for yet.
+    waited_ns: u64,
     kernels: BTreeMap<KernelKey, (u64, u64)>,
     changed: BTreeSet<KernelKey>,
 }
@@ -69,6 +71,7 @@ impl Meter {
             active_through: now,
             starved_ns: 0,
             starved_since: None,
+            waited_ns: 0,
             kernels: BTreeMap::new(),
             changed: BTreeSet::new(),
         }
@@ -91,6 +94,7 @@ impl Meter {
         self.sm_ns += used.sm_ns;
         if used.launches > 0 && self.exclusive {
             self.active_ns += used.device_ns;
+            self.starve(now, used.device_ns);
         } else if used.launches > 0 {
             // Slices may overlap: time that an earlier completion covered is not counted again.
             let from = now.saturating_sub(used.device_ns).max(self.active_through);
@@ -105,12 +109,32 @@ impl Meter {
         }
     }
 
+    /// A slice ran for `device_ns` on a device that runs one at a time: as much of the waiting until
+    /// now was for a busy device. The rest was between slices, or while one ran that is parked and
+    /// will answer for it; once nobody waits it is forgotten.
+    fn starve(&mut self, now: Nanos, device_ns: u64) {
+        if let Some(since) = &mut self.starved_since {
+            self.waited_ns += now.saturating_sub(std::mem::replace(since, now));
+        }
+        let busy = self.waited_ns.min(device_ns);
+        self.starved_ns += busy;
+        self.waited_ns -= busy;
+        if self.starved_since.is_none() {
+            self.waited_ns = 0;
+        }
+    }
+
     /// From now on a launch is ready and waits while the device is busy, or none is.
     pub fn waiting(&mut self, now: Nanos, waits: bool) {
         match (waits, self.starved_since) {
             (true, None) => self.starved_since = Some(now),
             (false, Some(since)) => {
-                self.starved_ns += now.saturating_sub(since);
+                let waited = now.saturating_sub(since);
+                if self.exclusive {
+                    self.waited_ns += waited;
+                } else {
+                    self.starved_ns += waited;
+                }
                 self.starved_since = None;
             }
             _ => {}
@@ -137,7 +161,9 @@ impl Meter {
     /// Everything up to now. The latest message of an incarnation says all.
     #[must_use]
     pub fn usage(&self, now: Nanos, pager: &Pager) -> Usage {
-        let starving = self.starved_since.map_or(0, |at| now.saturating_sub(at));
+        // An exclusive device's time is known when a slice has ended, and so is its starvation.
+        let since = self.starved_since.filter(|_| !self.exclusive);
+        let starving = since.map_or(0, |at| now.saturating_sub(at));
         let open = self.open.values().map(|row| {
             let residency = pager.residency(row.session).unwrap_or_default();
             UsageRow {
@@ -270,10 +296,39 @@ mod tests {
             sm_ns: device_ns,
             kernels: &[],
         };
-        // The long one ran from 0 to 50 and from 60 to 110.
+        // The long one ran from 0 to 50 and from 60 to 110; the other came at 40.
+        meter.waiting(40, true);
         meter.completed(60, &slice(10));
+        meter.waiting(60, false);
         meter.completed(110, &slice(100));
-        assert_eq!(meter.usage(200, &Pager::new(0)).active_ns, 110);
+        let usage = meter.usage(200, &Pager::new(0));
+        assert_eq!((usage.active_ns, usage.starved_ns), (110, 20));
+    }
+
+    #[test]
+    fn nobody_starves_beside_an_idle_device() {
+        let mut meter = Meter::new(0, Incarnation(1), 1, true);
+        meter.open(SessionId(1), &tenant(1));
+        let slice = SliceUse {
+            session: SessionId(1),
+            device_ns: 10,
+            launches: 1,
+            sm_ns: 10,
+            kernels: &[],
+        };
+        // Something waits all the time, and the device works a tenth of it.
+        meter.waiting(0, true);
+        for end in 1..=10 {
+            meter.completed(end * 100, &slice);
+        }
+        let usage = meter.usage(1_050, &Pager::new(0));
+        assert_eq!((usage.active_ns, usage.starved_ns), (100, 100));
+        // What waited beside the idle device counts against no later slice.
+        meter.waiting(1_100, false);
+        meter.completed(1_200, &slice);
+        meter.completed(1_300, &slice);
+        let usage = meter.usage(1_300, &Pager::new(0));
+        assert_eq!((usage.active_ns, usage.starved_ns), (120, 110));
     }
 
     proptest! {
