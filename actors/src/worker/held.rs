@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_nats::Subject;
-use bus_schemas::{DESCRIPTOR_BYTES, OpNumber, ResultKind, Tenant};
+use bus_schemas::{DESCRIPTOR_BYTES, ModuleHash, OpNumber, ResultKind, Tenant};
 use bytes::Bytes;
 use device::OpSpan;
 
@@ -52,8 +52,8 @@ impl Kept {
 pub(super) enum Staging {
     /// On their way.
     Filling(Vec<u8>),
-    /// All here, being put in their final form.
-    Finishing,
+    /// All here, being put in their final form; the hash of the module whose image they are.
+    Finishing(Option<ModuleHash>),
     /// Ready for the device.
     Whole(Arc<[u8]>),
 }

@@ -124,7 +124,7 @@ impl Scan<'_> {
                 }
             },
             Op::LoadModule { slot, hash } => {
-                let module = self.module(hash)?;
+                let module = self.module(hash, transfers)?;
                 self.changed.push((slot, Some(module)));
                 self.last = None;
             }
@@ -139,11 +139,21 @@ impl Scan<'_> {
         Ok(())
     }
 
-    fn module(&self, hash: ModuleHash) -> Result<Arc<Module>, Stop> {
+    fn module(
+        &self,
+        hash: ModuleHash,
+        transfers: &HashMap<u64, Staging>,
+    ) -> Result<Arc<Module>, Stop> {
+        // Its client was told that all of it is here, and went on.
+        let finishing = || {
+            let mut transfers = transfers.values();
+            transfers.any(|it| matches!(it, Staging::Finishing(Some(image)) if *image == hash))
+        };
         match self.modules.state(self.tenant, hash) {
             Some(ModuleState::Ready(module)) => Ok(module),
             Some(ModuleState::Preparing) => Err(Stop::NotReady),
             Some(ModuleState::Refused(failure)) => Err(Stop::Fails(failure)),
+            None if finishing() => Err(Stop::NotReady),
             None => {
                 let why = format!("no image of module {hash} was sent to this worker");
                 Err(Stop::Fails(Failure::new(Code::BadModule, why)))

@@ -100,8 +100,9 @@ impl GpuWorker {
                 module,
                 known: false,
             } => {
+                let finishing = Staging::Finishing(module);
                 let held = self.held.get_mut(&session);
-                let staging = held.map(|held| held.transfers.insert(transfer, Staging::Finishing));
+                let staging = held.map(|held| held.transfers.insert(transfer, finishing));
                 if let Some(Some(Staging::Filling(bytes))) = staging {
                     let finished = self.stager.finish(Job {
                         session,

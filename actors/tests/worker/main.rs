@@ -133,6 +133,25 @@ async fn a_session_runs_from_open_to_close() {
     );
 }
 
+/// Its hash is checked on a thread of its own, and the client goes on as soon as all is received.
+#[tokio::test]
+async fn a_large_image_may_be_used_as_soon_as_it_is_acknowledged() {
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    let mut image = IMAGE.to_vec();
+    image.resize(1 << 20, b' ');
+    let hash = ModuleHash::of(&image);
+    stage.stage(1, 1, &image, Some(hash)).await;
+    let load = Op::LoadModule { slot: 0, hash };
+    let program = Program::default().plain(load).launch(&image, 0, "run");
+    stage.run(1, 1, &program).await;
+    let ran = |done: &Done<'_>| done.reports.iter().any(|report| report.position == 2);
+    let done = stage.done(ran).await;
+    let done: Done<'_> = decode(&done.payload).unwrap();
+    assert!(done.faults.is_empty());
+}
+
 #[tokio::test]
 async fn measured_times_are_told_by_kernel() {
     let mut stage = Stage::set(false).await;
