@@ -17,19 +17,17 @@ pub(crate) fn within<T>(bytes: usize, decode: impl FnOnce() -> T) -> T {
     decoded
 }
 
-/// Before `count` items of `size` bytes are taken; the number of bytes where a message is being
-/// decoded.
-fn charge<E: serde::de::Error>(count: usize, size: usize) -> Result<Option<usize>, E> {
+/// Before `count` items of `size` bytes are taken; whether that is bounded, by a message.
+fn charge<E: serde::de::Error>(count: usize, size: usize) -> Result<bool, E> {
     let Some(left) = LEFT.get() else {
-        return Ok(None);
+        return Ok(false);
     };
-    let bytes = count.checked_mul(size);
-    let Some((bytes, left)) = bytes.and_then(|bytes| Some((bytes, left.checked_sub(bytes)?)))
-    else {
-        return Err(E::custom("more than its message has room for"));
-    };
-    LEFT.set(Some(left));
-    Ok(Some(bytes))
+    let rest = count
+        .checked_mul(size)
+        .and_then(|bytes| left.checked_sub(bytes))
+        .ok_or_else(|| E::custom("more than its message has room for"))?;
+    LEFT.set(Some(rest));
+    Ok(true)
 }
 
 /// Text for people, and names.
@@ -100,7 +98,7 @@ pub(crate) mod list {
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
                 let mut list = Vec::new();
                 let claimed = seq.size_hint().unwrap_or(0);
-                if charge::<A::Error>(claimed, size_of::<T>())?.is_some() {
+                if charge::<A::Error>(claimed, size_of::<T>())? {
                     list.reserve_exact(claimed);
                 }
                 while let Some(item) = seq.next_element()? {

@@ -48,16 +48,7 @@ const SETTLE: Duration = Duration::from_millis(500);
 const END: Duration = Duration::from_secs(30);
 
 /// Rounds of a generator of numbers in each thread: some seconds on two cores.
-const LONG: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
-.visible .entry long(.param .u64 data, .param .u32 rounds) {
-    .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;
-    ld.param.u64 %d1, [data]; ld.param.u32 %r1, [rounds];
-    mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x;
-    mad.lo.u32 %r2, %r2, %r3, %r4; mul.wide.u32 %d2, %r2, 4; add.u64 %d1, %d1, %d2;
-again: mad.lo.u32 %r2, %r2, 1664525, 1013904223; sub.u32 %r1, %r1, 1;
-    setp.ne.u32 %p, %r1, 0; @%p bra again;
-    st.global.u32 [%d1], %r2; ret;
-}";
+const LONG: &str = include_str!("long.ptx");
 const BLOCKS: u32 = 64;
 const THREADS: u32 = 256;
 const ROUNDS: u32 = 100_000;

@@ -14,6 +14,27 @@ pub enum EndCause {
     Lost,
 }
 
+/// A session on its worker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed {
+    /// The request that opened it.
+    pub nonce: u64,
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// The session.
+    pub session: SessionId,
+    /// It is the tenant's how manyth, from 1.
+    pub ordinal: u64,
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// That worker's device.
+    pub gpu: GpuId,
+    /// The session's addresses.
+    pub window: Window,
+    /// Memory the tenant may hold there, bytes.
+    pub quota: u64,
+}
+
 /// One decision of the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -30,24 +51,10 @@ pub enum Effect {
     },
     /// A session was placed; its open grant is the `Grant` effect before this one.
     Opened {
-        /// The request.
-        nonce: u64,
-        /// Its tenant.
-        tenant: Tenant,
         /// The session.
-        session: SessionId,
-        /// It is the tenant's how manyth, from 1.
-        ordinal: u64,
-        /// The worker.
-        incarnation: Incarnation,
-        /// That worker's device.
-        gpu: GpuId,
+        placed: Placed,
         /// The open grant's position.
         position: GpuPosition,
-        /// The session's addresses.
-        window: Window,
-        /// Memory the tenant may hold there, bytes.
-        quota: u64,
     },
     /// A session cannot be opened.
     Refused {
@@ -60,22 +67,8 @@ pub enum Effect {
     },
     /// A sealed worker's session goes on: its client is to send intents above `queued`.
     Resumed {
-        /// The request that opened it.
-        nonce: u64,
-        /// Its tenant.
-        tenant: Tenant,
         /// The session.
-        session: SessionId,
-        /// It is the tenant's how manyth, from 1.
-        ordinal: u64,
-        /// The worker.
-        incarnation: Incarnation,
-        /// That worker's device.
-        gpu: GpuId,
-        /// The session's addresses.
-        window: Window,
-        /// Memory the tenant may hold there, bytes.
-        quota: u64,
+        placed: Placed,
         /// Ops that need no intent any more.
         queued: OpNumber,
     },

@@ -150,16 +150,19 @@ impl Reign {
                     link.push(grant, open);
                 }
             }
-            Effect::Opened { .. } => {
+            Effect::Opened { placed, position } => {
                 self.placement_changed = true;
-                self.clients.opened(effect, &self.voice, cx);
+                self.clients
+                    .placed(placed, Some(position), 0, &self.voice, cx);
             }
             Effect::Refused {
                 nonce,
                 tenant,
                 code,
             } => self.clients.refused(tenant, nonce, code, &self.voice, cx),
-            Effect::Resumed { .. } => self.clients.resumed(effect, &self.voice, cx),
+            Effect::Resumed { placed, queued } => {
+                self.clients.placed(placed, None, queued, &self.voice, cx);
+            }
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
                 self.moved.remove(&session);

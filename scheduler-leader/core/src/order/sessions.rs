@@ -5,7 +5,7 @@ use bus_schemas::{CloseReason, Code, CostRun, GrantKind, OpNumber, OpenGrant, Se
 use super::Order;
 use super::space::Space;
 use super::state::{Flow, Granted, Life, SessionState};
-use crate::effect::{Effect, EndCause};
+use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{ABSENT, Cut, SliceQueue, TagHeap};
 
 /// Sessions one leader can open: the lower digits of their ids.
@@ -62,15 +62,17 @@ impl Order {
         self.mark(slot, GrantKind::Open, Some(Box::new(open)), effects);
         let state = &self.workers[worker as usize];
         effects.push(Effect::Opened {
-            nonce,
-            tenant: name.clone(),
-            session: id,
-            ordinal,
-            incarnation: state.incarnation,
-            gpu: state.gpu,
+            placed: Placed {
+                nonce,
+                tenant: name.clone(),
+                session: id,
+                ordinal,
+                incarnation: state.incarnation,
+                gpu: state.gpu,
+                window,
+                quota,
+            },
             position: state.position,
-            window,
-            quota,
         });
     }
 

@@ -9,7 +9,7 @@ use bus_schemas::{
 use super::Order;
 use super::space::Space;
 use super::state::{Granted, Life, SessionState, WorkerState};
-use crate::effect::{Effect, EndCause};
+use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{Cut, Lanes, SliceQueue};
 
 /// No honest number is higher; above it sums might not fit.
@@ -109,14 +109,16 @@ impl Order {
         });
         let state = &self.workers[worker as usize];
         effects.push(Effect::Resumed {
-            nonce: session.nonce,
-            tenant: session.tenant.clone(),
-            session: session.session,
-            ordinal: session.ordinal,
-            incarnation: state.incarnation,
-            gpu: state.gpu,
-            window: session.window,
-            quota: session.quota,
+            placed: Placed {
+                nonce: session.nonce,
+                tenant: session.tenant.clone(),
+                session: session.session,
+                ordinal: session.ordinal,
+                incarnation: state.incarnation,
+                gpu: state.gpu,
+                window: session.window,
+                quota: session.quota,
+            },
             queued: session.accepted,
         });
     }

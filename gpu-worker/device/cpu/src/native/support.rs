@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "called from generated code with raw pointers")]
 
-use crate::decode::form::{Inst, Op};
+use super::access::Access;
+use crate::decode::form::Inst;
 use crate::engine::context::Context;
 use crate::memory::Live;
 use std::ptr;
@@ -25,23 +26,18 @@ pub(super) unsafe extern "sysv64" fn access(
 ) -> u32 {
     // SAFETY: the caller vouches for all pointers.
     let (cx, inst) = unsafe { (&mut *cx, &*inst) };
-    let (place, ty, parts, wide, write) = match inst.op {
-        Op::Load {
-            place,
-            ty,
-            lanes,
-            wide,
-        } => (place, ty, lanes, wide, false),
-        Op::Store {
-            place,
-            ty,
-            lanes,
-            wide,
-        } => (place, ty, lanes, wide, true),
-        _ => return 0,
+    let Some(Access {
+        place,
+        ty,
+        parts,
+        wide,
+        write,
+    }) = Access::of(inst)
+    else {
+        return 0;
     };
     let bytes = ty.size() as usize;
-    let (parts, size) = (usize::from(parts), ty.size() * u64::from(parts));
+    let size = ty.size() * parts as u64;
     for lane in (0..8).filter(|lane| lanes >> lane & 1 != 0) {
         // SAFETY: the scratch has room for eight lanes; each access follows its check.
         unsafe {

@@ -6,6 +6,8 @@
 
 mod compare;
 mod data;
+#[path = "../document/mod.rs"]
+mod document;
 mod manifest;
 mod run;
 mod sources;

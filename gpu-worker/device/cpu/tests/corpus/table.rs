@@ -1,5 +1,6 @@
 //! `docs/ptx-corpus.md`: what the corpus covers, counted from the PTX itself.
 
+use crate::document::agree;
 use crate::manifest::Case;
 use ptx::{FunctionKind, Module, Statement};
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,20 +100,7 @@ pub(crate) fn is_wide(cases: &[Case]) -> Result<(), String> {
 /// The document is what the corpus says; `WARPLOOM_BLESS=1` writes it.
 pub(crate) fn is_current(cases: &[Case]) -> Result<(), String> {
     let text = document(&rows(cases)?);
-    let path = crate::root().join("docs/ptx-corpus.md");
-    if std::env::var("WARPLOOM_BLESS").is_ok_and(|value| value == "1") {
-        return std::fs::write(&path, text).map_err(|error| error.to_string());
-    }
-    let committed = std::fs::read_to_string(&path).unwrap_or_default();
-    if committed == text {
-        return Ok(());
-    }
-    let differs = committed.lines().zip(text.lines()).find(|(a, b)| a != b);
-    let (old, new) = differs.unwrap_or(("", "the length"));
-    Err(format!(
-        "docs/ptx-corpus.md is not what the corpus says; run\n\
-         WARPLOOM_BLESS=1 cargo test -p device-cpu --test corpus table\n- {old}\n+ {new}"
-    ))
+    agree("ptx-corpus.md", &text)
 }
 
 fn document(rows: &BTreeMap<String, Row>) -> String {

@@ -4,8 +4,8 @@
 //! A suite is a module with `pub(crate) fn tests() -> Vec<Test>`, named once below. Its tests are
 //! run, and what they cover goes into `docs/ptx-coverage.md`.
 
-#[path = "../coverage/mod.rs"]
-mod coverage;
+#[path = "../document/mod.rs"]
+mod document;
 mod exact;
 mod fragments;
 mod refusals;

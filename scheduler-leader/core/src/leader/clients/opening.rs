@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use bus_schemas::{Code, Failure, Incarnation, OpenRequest, Opened, Tenant};
+use bus_schemas::{Code, Failure, GpuPosition, Incarnation, OpNumber, OpenRequest, Opened, Tenant};
 
 use super::{Client, Clients, WAITING, Waiting, refuse};
-use crate::effect::Effect;
+use crate::effect::Placed;
 use crate::input::Input;
 use crate::leader::config::Nanos;
 use crate::leader::event::Action;
@@ -62,106 +62,47 @@ impl Clients {
         inputs.collect()
     }
 
-    pub(in crate::leader) fn opened(
+    /// A session has a place: a new one, whose open grant is to be accepted at position `opening`, or
+    /// one of an earlier leader, of which `queued` ops need no intent any more. The client of that one
+    /// may not have heard that it was opened, and asks again; where it asked before the worker was
+    /// sealed, it has another session by now, and this one ends when nobody speaks for it.
+    pub(in crate::leader) fn placed(
         &mut self,
-        effect: Effect,
+        placed: Placed,
+        opening: Option<GpuPosition>,
+        queued: OpNumber,
         voice: &Voice,
         cx: &mut Context<'_>,
     ) {
-        let Effect::Opened {
-            nonce,
-            tenant,
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            position,
-            window,
-            quota,
-        } = effect
-        else {
-            return;
-        };
-        let waiting = self.waiting.remove(&(tenant.clone(), nonce));
-        let (reply, connection) = match waiting {
+        let (session, tenant) = (placed.session, placed.tenant);
+        let (epoch, leader) = (voice.epoch, voice.leader);
+        let request = (tenant.clone(), placed.nonce);
+        let (reply, connection) = match self.waiting.remove(&request) {
             Some(waiting) => (waiting.reply, Some(waiting.connection)),
             None => (None, None),
         };
-        self.requests.insert((tenant.clone(), nonce), session);
-        self.opening.push(session);
-        let (epoch, leader) = (voice.epoch, voice.leader);
+        let first = *self.requests.entry(request).or_insert(session) == session;
         let opened = Opened {
             session,
-            ordinal,
-            incarnation,
-            gpu,
-            window,
-            quota,
+            ordinal: placed.ordinal,
+            incarnation: placed.incarnation,
+            gpu: placed.gpu,
+            window: placed.window,
+            quota: placed.quota,
             epoch,
             leader,
         };
         let client = Client {
             opened: Some(opened),
-            opening: Some(position),
+            opening,
             reply,
-            nonce: Some(nonce),
+            nonce: first.then_some(placed.nonce),
             connection,
-            ..Client::new(tenant.clone(), incarnation, cx)
+            ..Client::new(tenant.clone(), placed.incarnation, cx)
         };
-        self.sessions.insert(session, client);
-        cx.actions.push(Action::QueueOpen {
-            session,
-            tenant,
-            epoch,
-            queued: 0,
-        });
-    }
-
-    /// A session of an earlier leader goes on. Its client may not have heard that it was opened, and
-    /// asks again; where it asked before this worker was sealed, it has another session by now, and
-    /// this one ends when nobody speaks for it.
-    pub(in crate::leader) fn resumed(
-        &mut self,
-        effect: Effect,
-        voice: &Voice,
-        cx: &mut Context<'_>,
-    ) {
-        let Effect::Resumed {
-            nonce,
-            tenant,
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            window,
-            quota,
-            queued,
-        } = effect
-        else {
-            return;
-        };
-        let (epoch, leader) = (voice.epoch, voice.leader);
-        let request = (tenant.clone(), nonce);
-        let waiting = self.waiting.remove(&request);
-        let first = *self.requests.entry(request).or_insert(session) == session;
-        let opened = Opened {
-            session,
-            ordinal,
-            incarnation,
-            gpu,
-            window,
-            quota,
-            epoch,
-            leader,
-        };
-        let mut client = Client {
-            opened: Some(opened),
-            nonce: first.then_some(nonce),
-            ..Client::new(tenant.clone(), incarnation, cx)
-        };
-        if let Some(waiting) = waiting {
-            client.reply = waiting.reply;
-            client.connection = Some(waiting.connection);
+        if opening.is_some() {
+            self.opening.push(session);
+        } else {
             client.answer(voice, cx.actions);
         }
         self.sessions.insert(session, client);

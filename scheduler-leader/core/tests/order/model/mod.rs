@@ -322,7 +322,7 @@ impl Model {
         let (tenant, nonce) = (tenant(index), self.nonce);
         let effects = self.apply(Input::SessionOpen { tenant, nonce });
         effects.into_iter().find_map(|effect| match effect {
-            Effect::Opened { session, .. } => Some(session),
+            Effect::Opened { placed, .. } => Some(placed.session),
             _ => None,
         })
     }
