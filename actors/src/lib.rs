@@ -1,7 +1,5 @@
 //! The actix shells of Warploom: one actor per role, speaking over NATS.
 
-#[cfg(any(feature = "leader", feature = "worker", feature = "client"))]
-pub mod bus;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "leader")]

@@ -36,13 +36,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use actors::client::{Agent, AgentSettings, block_on};
+use actors::client::{Agent, AgentSettings};
 use bus_schemas::{Code, Failure, ModuleHash, Tenant};
 
-pub use actors::client::ClientError as Error;
 pub use actors::telemetry;
 pub use actors::telemetry::{SpanId, Telemetry, TraceContext, TraceId};
 pub use bus_schemas::{Dim, SessionId};
+pub use client_line::ClientError as Error;
+use client_line::block_on;
 pub use module::{Function, Module};
 pub use session::Session;
 

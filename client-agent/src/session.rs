@@ -4,10 +4,10 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use actors::client::{Answer, Line};
 use actors::telemetry::TraceContext;
 use bus_schemas::{Code, Dim, Failure, KernelKey, ModuleHash, Op, Opened, SessionId, limits};
 use bytes::Bytes;
+use client_line::{Answer, Line};
 
 use crate::module::{Function, Module};
 use crate::{Error, Images, Result, examine, refused};
@@ -301,7 +301,8 @@ impl Session {
     /// what the program waits for: from the first call after the previous wait to its answer. Its
     /// own span, or without telemetry this one, travels with the calls as `traceparent`.
     pub fn set_trace(&self, trace: Option<TraceContext>) {
-        self.line.set_trace(trace);
+        let traceparent = trace.map(|trace| trace.traceparent());
+        self.line.set_trace(traceparent.as_deref());
     }
 
     /// Ends the session after the calls so far and blocks until its memory is freed.

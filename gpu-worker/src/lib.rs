@@ -9,10 +9,10 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use actors::bus::BusSettings;
 use actors::telemetry::Telemetry;
 use actors::worker::{ExitReason, WorkerOptions, serve};
 use anyhow::{Result, bail};
+use bus::BusSettings;
 use bus_schemas::{GpuId, Incarnation, Tenant};
 use tokio::signal::unix::{SignalKind, signal};
 

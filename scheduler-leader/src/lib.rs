@@ -6,10 +6,10 @@
 
 use std::future::Future;
 
-use actors::bus::BusSettings;
 use actors::leader::{Events, LeaderOptions, serve};
 use actors::telemetry::Telemetry;
 use anyhow::{Context, Result};
+use bus::BusSettings;
 use bus_schemas::{LeaderId, Tenant};
 
 pub use scheduler_leader_core::Config;

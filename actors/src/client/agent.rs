@@ -11,30 +11,20 @@ use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, StreamHandler, System,
     WrapFuture,
 };
-use async_nats::{Client, Message as BusMessage, Request};
+use async_nats::{Client, Message as BusMessage};
+use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{
-    Alive, Code, Failure, OpenAnswer, OpenRequest, Opened, SessionId, Tenant, WIRE_VERSION, decode,
-    encode,
-};
+use bus_schemas::{Alive, Opened, SessionId, Tenant, WIRE_VERSION, decode, encode};
+use client_line::{ClientError, Driver, Line, Opening, block_until, open, serve};
 use futures_util::stream;
 use tokio::sync::oneshot;
 
-use super::driver::Driver;
-use super::error::ClientError;
 use super::evidence::Evidence;
-use super::line::Line;
-use super::session::serve;
-use super::wait::block_until;
-use crate::bus::{self, BusSettings, Link};
+use super::request::Requests;
 use crate::telemetry::Telemetry;
 
 /// How often the leader is told that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
-/// How long one open request is waited for before it is asked again.
-const ASK: Duration = Duration::from_millis(500);
-/// Pause before asking again.
-const PAUSE: Duration = Duration::from_millis(20);
 /// How long a dropped agent waits for its sessions to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -245,23 +235,14 @@ impl Handler<Open> for AgentActor {
     type Result = ();
 
     fn handle(&mut self, Open(reply): Open, context: &mut Context<Self>) {
-        let request = OpenRequest {
-            v: WIRE_VERSION,
-            nonce: random(),
+        let opening = Opening {
+            tenant: self.settings.tenant.clone(),
             connection: self.connection.clone(),
+            nonce: random(),
+            patience: self.settings.patience,
         };
-        let (client, tenant) = (self.client.clone(), self.settings.tenant.clone());
-        let subject = self.subjects.to_leader(&tenant, ToLeader::Open);
-        let subjects = self.subjects.clone();
-        let patience = self.settings.patience;
-        let asked = async move {
-            let opened = ask(&client, subject, encode(&request), patience).await?;
-            let heard = client
-                .subscribe(subjects.session_hears(&tenant, opened.session))
-                .await
-                .map_err(|error| ClientError::Connect(error.to_string()))?;
-            Ok((opened, heard))
-        };
+        let (client, subjects) = (self.client.clone(), self.subjects.clone());
+        let asked = async move { open(&client, &subjects, &opening).await };
         let begun = asked.into_actor(self).map(move |answer, agent, _| {
             let line = answer.map(|(opened, heard)| agent.begin(opened, heard));
             // Whoever asked may have given up: then nobody holds the line but us.
@@ -276,13 +257,14 @@ impl Handler<Open> for AgentActor {
 impl AgentActor {
     fn begin(&mut self, opened: Opened, heard: async_nats::Subscriber) -> Arc<Line> {
         let session = opened.session;
+        let (telemetry, tenant) = (&self.settings.telemetry, &self.settings.tenant);
+        let requests = Requests::new(telemetry.clone(), tenant, self.evidence.clone());
         let line = Arc::new(Line::new(
             opened,
             self.client.clone(),
             &self.subjects,
             &self.settings.tenant,
-            self.evidence.clone(),
-            self.settings.telemetry.clone(),
+            Box::new(requests),
             self.driver.clone(),
         ));
         locked(&self.lines).insert(session, Arc::clone(&line));
@@ -319,47 +301,6 @@ impl StreamHandler<Link> for AgentActor {
             Link::Refused(detail) => tracing::warn!(detail, "the broker refuses"),
         }
     }
-}
-
-/// Asks for a session until there is one, or a reason why there will be none.
-async fn ask(
-    client: &Client,
-    subject: String,
-    request: Vec<u8>,
-    patience: Duration,
-) -> Result<Opened, ClientError> {
-    let deadline = tokio::time::Instant::now() + patience;
-    let mut last = Failure::new(Code::NoLeader, "no leader answered");
-    while tokio::time::Instant::now() < deadline {
-        let request = Request::new()
-            .payload(request.clone().into())
-            .timeout(Some(ASK));
-        if let Ok(message) = client.send_request(subject.clone(), request).await {
-            let answer: OpenAnswer = match decode(&message.payload) {
-                Ok(answer) => answer,
-                Err(error) => return Err(ClientError::Refused(error.into())),
-            };
-            match (answer.opened, answer.failure) {
-                (Some(opened), _) => return check(opened),
-                (None, Some(failure)) => last = failure,
-                (None, None) => last = Failure::new(Code::Malformed, "an empty answer"),
-            }
-            // A cluster that is starting has no worker yet; anything else is the answer.
-            if !matches!(last.code, Code::NoLeader | Code::NoWorker) {
-                return Err(ClientError::Refused(last));
-            }
-        }
-        tokio::time::sleep(PAUSE).await;
-    }
-    Err(ClientError::Refused(last))
-}
-
-fn check(opened: Opened) -> Result<Opened, ClientError> {
-    if opened.window.is_valid() {
-        return Ok(opened);
-    }
-    let detail = format!("{:x?} is no window", opened.window);
-    Err(ClientError::Refused(Failure::new(Code::Protocol, detail)))
 }
 
 fn locked(lines: &Table) -> std::sync::MutexGuard<'_, BTreeMap<SessionId, Arc<Line>>> {

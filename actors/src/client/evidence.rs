@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bus_schemas::{OpNumber, SessionId, Tenant};
 
-use super::error::ClientError;
+use client_line::ClientError;
 
 /// How long lines may lie here before they are in the file.
 const PERIOD: Duration = Duration::from_millis(20);

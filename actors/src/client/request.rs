@@ -4,7 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
+use async_nats::HeaderMap;
 use bus_schemas::{Failure, Op, OpNumber, Opened, Tenant};
+use client_line::Observer;
+
+use super::evidence::Evidence;
 
 use crate::telemetry::{Span, SpanId, SpanName, Telemetry, TenantMeters, TraceContext};
 
@@ -24,6 +28,7 @@ struct Request {
 pub(super) struct Requests {
     telemetry: Telemetry,
     meters: Arc<TenantMeters>,
+    evidence: Option<Arc<Evidence>>,
     tenant: Tenant,
     parent: Option<TraceContext>,
     /// The one whose wait has not been called yet.
@@ -33,40 +38,19 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(telemetry: Telemetry, tenant: &Tenant) -> Self {
+    pub(super) fn new(
+        telemetry: Telemetry,
+        tenant: &Tenant,
+        evidence: Option<Arc<Evidence>>,
+    ) -> Self {
         Self {
             meters: telemetry.meters().tenant(tenant),
             telemetry,
+            evidence,
             tenant: tenant.clone(),
             parent: None,
             open: None,
             waited: VecDeque::new(),
-        }
-    }
-
-    /// The span that requests from the next one on are children of.
-    pub(super) fn set_parent(&mut self, parent: Option<TraceContext>) {
-        self.parent = parent.filter(|parent| parent.sampled);
-    }
-
-    /// An op was appended.
-    #[inline]
-    pub(super) fn pushed(&mut self, op: &Op, number: OpNumber) {
-        let waits = op.has_result();
-        if self.open.is_none() {
-            // A wait right behind one that is not answered is part of it: the pieces of one copy.
-            if waits && let Some(waited) = self.waited.back_mut() {
-                waited.last = number;
-                return;
-            }
-            self.open = Some(self.begin(number));
-        }
-        if let Some(open) = &mut self.open {
-            open.last = number;
-            open.launches += u64::from(matches!(op, Op::Launch(_)));
-        }
-        if waits {
-            self.waited.extend(self.open.take());
         }
     }
 
@@ -94,29 +78,6 @@ impl Requests {
         holder.and_then(|request| request.context)
     }
 
-    /// Whether any message may belong to a span.
-    pub(super) fn traced(&self) -> bool {
-        self.parent.is_some() || self.telemetry.tracing()
-    }
-
-    /// Op `op` was answered.
-    pub(super) fn answered(&mut self, op: OpNumber, opened: &Opened) {
-        let end = Instant::now();
-        while let Some(request) = self.waited.pop_front_if(|request| request.last <= op) {
-            self.meters
-                .request(end.saturating_duration_since(request.began));
-            self.finish(&request, end, opened, None);
-        }
-    }
-
-    /// The session failed: what is waited for is answered with that.
-    pub(super) fn failed(&mut self, failure: &Failure, opened: &Opened) {
-        let end = Instant::now();
-        for request in std::mem::take(&mut self.waited) {
-            self.finish(&request, end, opened, Some(failure.code.name()));
-        }
-    }
-
     fn finish(&self, request: &Request, end: Instant, opened: &Opened, error: Option<&str>) {
         if let Some(context) = request.context
             && self.telemetry.tracing()
@@ -141,6 +102,63 @@ impl Requests {
     }
 }
 
+impl Observer for Requests {
+    fn set_trace(&mut self, traceparent: Option<&str>) {
+        let parent = traceparent.and_then(|text| text.parse::<TraceContext>().ok());
+        self.parent = parent.filter(|parent| parent.sampled);
+    }
+
+    #[inline]
+    fn pushed(&mut self, op: &Op, number: OpNumber) {
+        let waits = op.has_result();
+        if self.open.is_none() {
+            // A wait right behind one that is not answered is part of it: the pieces of one copy.
+            if waits && let Some(waited) = self.waited.back_mut() {
+                waited.last = number;
+                return;
+            }
+            self.open = Some(self.begin(number));
+        }
+        if let Some(open) = &mut self.open {
+            open.last = number;
+            open.launches += u64::from(matches!(op, Op::Launch(_)));
+        }
+        if waits {
+            self.waited.extend(self.open.take());
+        }
+    }
+
+    fn traced(&self) -> bool {
+        self.parent.is_some() || self.telemetry.tracing()
+    }
+
+    fn headers(&self, op: OpNumber) -> Option<HeaderMap> {
+        self.context(op).map(|context| context.headers())
+    }
+
+    fn submitted(&mut self, opened: &Opened, first: OpNumber, last: OpNumber) {
+        if let Some(evidence) = &self.evidence {
+            evidence.submitted(opened.session, opened.ordinal, first, last);
+        }
+    }
+
+    fn answered(&mut self, op: OpNumber, opened: &Opened) {
+        let end = Instant::now();
+        while let Some(request) = self.waited.pop_front_if(|request| request.last <= op) {
+            self.meters
+                .request(end.saturating_duration_since(request.began));
+            self.finish(&request, end, opened, None);
+        }
+    }
+
+    fn failed(&mut self, failure: &Failure, opened: &Opened) {
+        let end = Instant::now();
+        for request in std::mem::take(&mut self.waited) {
+            self.finish(&request, end, opened, Some(failure.code.name()));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use bus_schemas::Window;
@@ -159,7 +177,7 @@ mod tests {
             leader: Default::default(),
         };
         let tenant = "a".parse().expect("a name");
-        (Requests::new(Telemetry::off(), &tenant), opened)
+        (Requests::new(Telemetry::off(), &tenant, None), opened)
     }
 
     const ALLOC: Op = Op::Free { address: 0 };
@@ -196,12 +214,12 @@ mod tests {
             sampled: true,
         };
         assert!(!requests.traced());
-        requests.set_parent(Some(span(1)));
+        requests.set_trace(Some(&span(1).traceparent()));
         requests.pushed(&ALLOC, 1);
         requests.pushed(&Op::Sync, 2);
-        requests.set_parent(Some(span(2)));
+        requests.set_trace(Some(&span(2).traceparent()));
         requests.pushed(&ALLOC, 3);
-        requests.set_parent(None);
+        requests.set_trace(None);
         requests.pushed(&Op::Sync, 4);
         requests.pushed(&ALLOC, 5);
         let contexts = [0, 1, 2, 3, 4, 5, 6].map(|op| requests.context(op));

@@ -14,8 +14,8 @@ use super::actor::{Leader, Told};
 use super::next;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
-use crate::bus::{BusSettings, connect};
 use crate::telemetry::{Telemetry, TraceContext};
+use bus::{BusSettings, connect};
 
 /// Who hears what. The leader keeps it; the tasks that read subscriptions use it.
 pub(super) struct Router {

@@ -26,9 +26,9 @@ use futures_util::StreamExt;
 use scheduler_leader_core::Config;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::bus::{BusError, BusSettings, Link, connect};
 use crate::telemetry::Telemetry;
 use actor::{Leader, Told};
+use bus::{BusError, BusSettings, Link, connect};
 
 /// How a leader candidate is set.
 #[derive(Debug, Clone)]

@@ -34,9 +34,9 @@ use tokio::sync::{mpsc, oneshot};
 pub use gpu_worker_core::sequencer::ExitReason;
 pub use thread::MakeDevice;
 
-use crate::bus::{BusError, BusSettings, Link, connect};
 use crate::telemetry::Telemetry;
 use actor::{Drain, GpuWorker, Identity, Places};
+use bus::{BusError, BusSettings, Link, connect};
 use evidence::Evidence;
 use modules::Modules;
 use outgoing::Outgoing;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use actors::bus::BusSettings;
 use actors::worker::{ExitReason, WorkerError, WorkerOptions, serve};
 use async_nats::{Client, Subscriber};
 use broker::testing::TestBroker;
+use bus::BusSettings;
 use bus_schemas::subject::{Subjects, ToWorker};
 use bus_schemas::{
     Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant, GrantKind,

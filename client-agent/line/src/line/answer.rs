@@ -9,8 +9,8 @@ use super::*;
 /// the answer.
 #[derive(Debug)]
 pub struct Answer<'a> {
-    pub(super) line: &'a Line,
-    pub(super) op: OpNumber,
+    pub(crate) line: &'a Line,
+    pub(crate) op: OpNumber,
 }
 
 impl Future for Answer<'_> {

@@ -5,7 +5,7 @@ mod served;
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -16,13 +16,11 @@ use bytes::Bytes;
 use client_agent_core::{Addresses, Event, Nanos, Outbox, OutboxSettings, PushError};
 use tokio::sync::Notify;
 
-use super::driver::Driver;
-use super::error::{ClientError, closed};
-use super::evidence::Evidence;
-use super::publish::{Backlog, Outgoing};
-use super::request::Requests;
-use super::wait::block_until;
-use crate::telemetry::{Telemetry, TraceContext};
+use crate::driver::Driver;
+use crate::error::{ClientError, closed};
+use crate::observer::Observer;
+use crate::publish::{Backlog, Outgoing};
+use crate::wait::block_until;
 
 pub use answer::Answer;
 
@@ -54,7 +52,7 @@ struct Inner {
     armed: Nanos,
     /// The task is to flush.
     lingering: bool,
-    requests: Requests,
+    observer: Box<dyn Observer>,
     over: Option<Failure>,
     ended: bool,
 }
@@ -65,7 +63,6 @@ pub struct Line {
     client: Client,
     addressees: Addressees,
     clock: Instant,
-    evidence: Option<Arc<Evidence>>,
     /// Wakes the session's task.
     wake: Notify,
     driver: Driver,
@@ -81,13 +78,14 @@ impl std::fmt::Debug for Line {
 }
 
 impl Line {
-    pub(super) fn new(
+    /// A session that was opened. [`crate::serve`] must run for it beside the connection.
+    #[must_use]
+    pub fn new(
         opened: Opened,
         client: Client,
         subjects: &Subjects,
         tenant: &Tenant,
-        evidence: Option<Arc<Evidence>>,
-        telemetry: Telemetry,
+        observer: Box<dyn Observer>,
         driver: Driver,
     ) -> Self {
         let (session, worker) = (opened.session, opened.incarnation);
@@ -105,7 +103,6 @@ impl Line {
             },
             client,
             clock: Instant::now(),
-            evidence,
             wake: Notify::new(),
             driver,
             inner: Mutex::new(Inner {
@@ -117,7 +114,7 @@ impl Line {
                 backlog: Backlog::default(),
                 armed: Nanos::MAX,
                 lingering: false,
-                requests: Requests::new(telemetry, tenant),
+                observer,
                 over: None,
                 ended: false,
             }),
@@ -147,7 +144,7 @@ impl Line {
             let mut inner = self.lock();
             match inner.outbox.push(op, stream, payload, key) {
                 Ok(number) => {
-                    inner.requests.pushed(op, number);
+                    inner.observer.pushed(op, number);
                     if op.has_result() {
                         inner.slots.insert(number, Slot::Waiting(None));
                     }
@@ -239,9 +236,10 @@ impl Line {
         self.driver.kick();
     }
 
-    /// Sets the span of the program that requests from the next one on are children of.
-    pub fn set_trace(&self, trace: Option<TraceContext>) {
-        self.lock().requests.set_parent(trace);
+    /// Sets the span of the program, as a W3C `traceparent`, that requests from the next one on
+    /// are children of.
+    pub fn set_trace(&self, traceparent: Option<&str>) {
+        self.lock().observer.set_trace(traceparent);
     }
 
     /// Asks for the session's end after the ops pushed so far.

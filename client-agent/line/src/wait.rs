@@ -41,7 +41,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 /// The same until a deadline.
-pub(super) fn block_until<F: Future>(future: F, deadline: Instant) -> Option<F::Output> {
+pub fn block_until<F: Future>(future: F, deadline: Instant) -> Option<F::Output> {
     let mut future = pin!(unconstrained(future));
     WAKER.with(|waker| {
         let mut context = Context::from_waker(waker);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use bus_schemas::{Code, Failure};
 
-use crate::bus::BusError;
+use bus::BusError;
 
 /// Why a call of the client failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -40,12 +40,13 @@ impl ClientError {
     }
 
     /// The client's own thread is gone, or the session was closed here.
-    pub(super) fn closed() -> Self {
+    #[must_use]
+    pub fn closed() -> Self {
         Self::Session(closed())
     }
 }
 
-pub(super) fn closed() -> Failure {
+pub(crate) fn closed() -> Failure {
     Failure::new(Code::SessionGone, "the session was closed by its client")
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::line::Line;
-use super::publish::publish;
+use crate::publish::publish;
 
 /// Ends a line when its session is no longer served, however that comes.
 struct Served(Arc<Line>);
@@ -22,7 +22,7 @@ impl Drop for Served {
 }
 
 /// Serves a line until its session has ended or the connection is closed for good.
-pub(super) async fn serve(line: Arc<Line>, subjects: Subjects, mut heard: Subscriber) {
+pub async fn serve(line: Arc<Line>, subjects: Subjects, mut heard: Subscriber) {
     let served = Served(line);
     let line = &served.0;
     let timer = sleep_until(Instant::now());

@@ -7,7 +7,7 @@ use super::*;
 
 impl Line {
     /// Takes what arrived on a subject of the session's.
-    pub(in crate::client) fn hear(&self, what: ToClient, payload: &[u8]) {
+    pub(crate) fn hear(&self, what: ToClient, payload: &[u8]) {
         let mut inner = self.lock();
         let event = match what {
             ToClient::Worker => match decode(payload) {
@@ -30,22 +30,22 @@ impl Line {
     }
 
     /// A leader began to reign.
-    pub(in crate::client) fn reign(&self, beat: LeaderBeat) {
+    pub fn reign(&self, beat: LeaderBeat) {
         self.tell(&mut self.lock(), Event::Reign(beat));
     }
 
     /// The connection is back.
-    pub(in crate::client) fn reconnected(&self) {
+    pub fn reconnected(&self) {
         self.tell(&mut self.lock(), Event::Reconnected);
     }
 
     /// The session's task has something to look at.
-    pub(in crate::client) async fn woken(&self) {
+    pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
 
     /// The task looks at the clock and at what was left to it; answers when to look again.
-    pub(in crate::client) fn tick(&self) -> Option<Nanos> {
+    pub(crate) fn tick(&self) -> Option<Nanos> {
         let mut inner = self.lock();
         // Whatever is told now need not wake the task: it asks when to wake itself below.
         inner.armed = 0;
@@ -58,21 +58,21 @@ impl Line {
     }
 
     /// Nanoseconds since the line began: the clock of its outbox.
-    pub(in crate::client) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         self.clock.elapsed().as_nanos() as Nanos
     }
 
     /// The next message of the backlog.
-    pub(in crate::client) fn next_kept(&self) -> Option<Outgoing> {
+    pub(crate) fn next_kept(&self) -> Option<Outgoing> {
         self.lock().backlog.next()
     }
 
-    pub(in crate::client) fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
     /// Nobody serves the session any more.
-    pub(in crate::client) fn abandon(&self) {
+    pub fn abandon(&self) {
         let mut inner = self.lock();
         inner.over.get_or_insert_with(closed);
         inner.ended = true;
@@ -107,14 +107,14 @@ impl Line {
                 last,
                 again,
             } => {
-                if let Some(evidence) = self.evidence.as_ref().filter(|_| !again) {
-                    evidence.submitted(self.opened.session, self.opened.ordinal, first, last);
+                if !again {
+                    inner.observer.submitted(&self.opened, first, last);
                 }
                 self.publish(inner, &to.batch, bytes, Some(first));
             }
             Action::PublishIntent { bytes } => {
                 // The action does not say which ops; the message does, for those who want to know.
-                let traced = inner.requests.traced();
+                let traced = inner.observer.traced();
                 let intent = traced.then(|| decode::<Intent<'_>>(&bytes).ok()).flatten();
                 let first = intent.map(|intent| intent.first);
                 self.publish(inner, &to.intent, bytes, first);
@@ -140,7 +140,7 @@ impl Line {
                 self.hand_over(inner, message);
             }
             Action::Result { op, bytes, .. } => {
-                inner.requests.answered(op, &self.opened);
+                inner.observer.answered(op, &self.opened);
                 // Nobody waits for it any more if there is no slot.
                 if let Some(slot) = inner.slots.get_mut(&op)
                     && let Slot::Waiting(Some(waker)) = std::mem::replace(slot, Slot::Done(bytes))
@@ -149,7 +149,7 @@ impl Line {
                 }
             }
             Action::Failed { failure, .. } => {
-                inner.requests.failed(&failure, &self.opened);
+                inner.observer.failed(&failure, &self.opened);
                 inner.over = Some(failure);
                 wake_all(inner);
             }
@@ -163,12 +163,11 @@ impl Line {
 
     /// Publishes a message; `op` is the first op in one that belongs to a request.
     fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes, op: Option<OpNumber>) {
-        let traced = op.filter(|_| inner.requests.traced());
-        let context = traced.and_then(|op| inner.requests.context(op));
+        let traced = op.filter(|_| inner.observer.traced());
         let message = Outgoing {
             subject: subject.clone(),
             reply: None,
-            headers: context.map(|context| context.headers()),
+            headers: traced.and_then(|op| inner.observer.headers(op)),
             bytes,
         };
         self.hand_over(inner, message);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::Notify;
 
-use super::wait;
+use crate::wait;
 
 /// How long after the last wait the client's own thread takes the wheel back.
 const KEEP: Duration = Duration::from_micros(300);
@@ -52,11 +52,11 @@ struct Wheel {
 
 /// The wheels of one client, shared by its lines.
 #[derive(Clone)]
-pub(super) struct Driver(Arc<Wheel>);
+pub struct Driver(Arc<Wheel>);
 
 impl Driver {
     /// Starts the client's own thread.
-    pub(super) fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
+    pub fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let wheel = Arc::new(Wheel {
             handle: runtime.handle().clone(),
@@ -82,13 +82,13 @@ impl Driver {
     }
 
     /// Where the connection's tasks live.
-    pub(super) fn handle(&self) -> &Handle {
+    pub fn handle(&self) -> &Handle {
         &self.0.handle
     }
 
     /// Runs a future on the calling thread, which drives the connection meanwhile. Within a
     /// runtime of the caller's it sleeps instead.
-    pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
+    pub fn wait<F: Future>(&self, future: F) -> F::Output {
         let wheel = &self.0;
         if Handle::try_current().is_ok() || HERE.get() {
             return wait::block_on(future);
@@ -115,7 +115,7 @@ impl Driver {
     }
 
     /// Something was left to be sent, and its caller goes on without waiting: somebody must drive.
-    pub(super) fn kick(&self) {
+    pub fn kick(&self) {
         let wheel = &self.0;
         if wheel.own.load(Ordering::SeqCst) || wheel.waiters.load(Ordering::SeqCst) > 0 {
             return;
@@ -126,7 +126,7 @@ impl Driver {
     }
 
     /// Ends the connection and all its tasks; waits for those who drive.
-    pub(super) fn stop(&self) {
+    pub fn stop(&self) {
         let wheel = &self.0;
         wheel.stop.store(true, Ordering::SeqCst);
         wheel.release.notify_one();

@@ -12,15 +12,15 @@ const KEPT: usize = 1_024;
 
 /// A message to publish.
 #[derive(Debug, Clone)]
-pub(super) struct Outgoing {
-    pub(super) subject: Subject,
-    pub(super) reply: Option<Subject>,
-    pub(super) headers: Option<HeaderMap>,
-    pub(super) bytes: Bytes,
+pub(crate) struct Outgoing {
+    pub(crate) subject: Subject,
+    pub(crate) reply: Option<Subject>,
+    pub(crate) headers: Option<HeaderMap>,
+    pub(crate) bytes: Bytes,
 }
 
 /// Hands a message to the connection, waiting while its queue is full.
-pub(super) async fn publish(client: &Client, message: Outgoing) {
+pub(crate) async fn publish(client: &Client, message: Outgoing) {
     let Outgoing {
         subject,
         reply,
@@ -45,7 +45,7 @@ pub(super) async fn publish(client: &Client, message: Outgoing) {
 
 /// Messages that the connection did not take at once, in order.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(crate) struct Backlog {
     kept: VecDeque<Outgoing>,
     /// Somebody hands them on.
     draining: bool,
@@ -54,7 +54,7 @@ pub(super) struct Backlog {
 impl Backlog {
     /// Publishes now if that needs no waiting, else later; true if somebody has to begin to
     /// hand the backlog on.
-    pub(super) fn publish(&mut self, client: &Client, message: Outgoing) -> bool {
+    pub(crate) fn publish(&mut self, client: &Client, message: Outgoing) -> bool {
         if !self.draining && publish(client, message.clone()).now_or_never().is_some() {
             return false;
         }
@@ -65,7 +65,7 @@ impl Backlog {
     }
 
     /// The next message to hand on; with none the backlog is over.
-    pub(super) fn next(&mut self) -> Option<Outgoing> {
+    pub(crate) fn next(&mut self) -> Option<Outgoing> {
         let next = self.kept.pop_front();
         self.draining = next.is_some();
         next

@@ -1,0 +1,27 @@
+//! The client's shell around a session's outbox: a [`Line`] per session, one [`Driver`] for all
+//! lines of a connection.
+//!
+//! User threads append to a line under a short lock and publish from where they are. What is
+//! heard, and every timer, is the business of one task per session beside the connection, and
+//! whoever waits for an answer runs those tasks meanwhile: a sync changes threads no more often
+//! than a bare request does.
+//!
+//! There is no actor system here and no telemetry: the agent of `actors` adds both, and the
+//! drop-in `libcuda`, a guest in foreign processes, does without.
+
+mod driver;
+mod error;
+mod line;
+mod observer;
+mod open;
+mod publish;
+mod serve;
+mod wait;
+
+pub use driver::Driver;
+pub use error::ClientError;
+pub use line::{Answer, Line};
+pub use observer::{Observer, Unobserved};
+pub use open::{Opening, open};
+pub use serve::serve;
+pub use wait::{block_on, block_until};
