@@ -122,6 +122,8 @@ pub enum ResultKind {
     Sync,
     /// A copy to the host: `bytes` lie at `offset` of `total`.
     CopyOut,
+    /// Nothing: what kernels printed since the last sync until an op failed. The session's last.
+    Printed,
 }
 
 impl From<ResultKind> for u8 {
@@ -129,6 +131,7 @@ impl From<ResultKind> for u8 {
         match kind {
             ResultKind::Sync => 0,
             ResultKind::CopyOut => 1,
+            ResultKind::Printed => 2,
         }
     }
 }
@@ -140,6 +143,7 @@ impl TryFrom<u8> for ResultKind {
         match number {
             0 => Ok(Self::Sync),
             1 => Ok(Self::CopyOut),
+            2 => Ok(Self::Printed),
             _ => Err(format!("no result kind {number}")),
         }
     }
@@ -153,7 +157,7 @@ pub struct DeviceResult<'a> {
     pub v: u16,
     /// The result's number.
     pub number: u64,
-    /// The op it answers.
+    /// The op it answers, or that failed.
     pub op: OpNumber,
     /// What it answers.
     pub kind: ResultKind,

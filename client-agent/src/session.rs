@@ -274,10 +274,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what kernels printed (`printf`) up to the last sync that returned. The device keeps
-    /// the last [`limits::PRINTED_BYTES`] between two syncs, and this session as many.
+    /// Takes what kernels printed (`printf`) up to the last sync that returned; once the session
+    /// has failed, what they printed before that as well. The device keeps the last
+    /// [`limits::PRINTED_BYTES`] between two syncs, and this session as many.
     #[must_use]
     pub fn take_printed(&self) -> Vec<u8> {
+        self.keep_printed(self.line.take_printed());
         std::mem::take(&mut *self.printed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -51,7 +51,7 @@ known! {
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
-    "worker.watchdog" = "30s", "a kernel that runs longer ends with E-KERNEL-WATCHDOG";
+    "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";
     "up.tenants" = "default", "tenants that `up` makes, comma separated";

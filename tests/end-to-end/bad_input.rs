@@ -125,6 +125,9 @@ async fn programs() {
     let (code, said) = bench.submit(&runtime, "runtime_printed --arg u32*2=9");
     let printed = said.starts_with("plain\n1 two\n") && said.contains("0 2");
     assert!(code == 0 && printed, "exit {code}: {said}");
+    let (code, said) = bench.submit(&runtime, "runtime_printed --arg u64:0");
+    let told = said.starts_with("plain\n") && said.contains("E-KERNEL-ADDRESS");
+    assert!(code != 0 && told, "exit {code}: {said}");
     let (code, said) = bench.submit(&runtime, "runtime_assert --arg u32:0");
     let told = said.contains("E-KERNEL-ASSERT") && said.contains("runtime.cu:53");
     assert!(code != 0 && told, "exit {code}: {said}");

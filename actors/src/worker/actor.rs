@@ -10,7 +10,9 @@ use actix::{
 };
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Code, Failure, GpuId, Incarnation, ResultKind, SessionId, Tenant, limits};
+use bus_schemas::{
+    Code, Failure, GpuId, Incarnation, OpNumber, ResultKind, SessionId, Tenant, limits,
+};
 use bytes::Bytes;
 use device::{Completion, OpResult};
 use gpu_worker_core::Sequencer;
@@ -55,7 +57,7 @@ pub(super) enum Incoming<'a> {
     Nothing,
     Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
     Chunk(&'a Tenant, &'a [u8]),
-    Results(Vec<OpResult>, &'a mut u64),
+    Results(Vec<OpResult>, Option<OpNumber>, &'a mut u64),
     Seal(Option<Subject>),
 }
 
@@ -174,13 +176,14 @@ impl GpuWorker {
             .results
             .iter()
             .all(|result| result.printed.is_empty())
+            && completion.printed.is_empty()
         {
             return;
         }
         let held = self.held.get(&completion.session);
         let answers = held.iter().flat_map(|held| &held.results);
         let mut held: usize = answers
-            .filter(|answer| answer.kind == ResultKind::Sync)
+            .filter(|answer| answer.kind != ResultKind::CopyOut)
             .map(|answer| answer.bytes.len())
             .sum();
         for result in &mut completion.results {
@@ -189,10 +192,22 @@ impl GpuWorker {
                 result.printed = Vec::new();
             }
         }
+        if held + completion.printed.len() > PRINTED_HELD {
+            completion.printed = Vec::new();
+        }
     }
 
     fn on_completed(&mut self, mut completion: Completion) -> Use {
         self.bound_printed(&mut completion);
+        let failed = completion.fault.as_ref().map(|(op, _)| *op);
+        if let (Some(op), false) = (failed, completion.printed.is_empty()) {
+            completion.results.push(OpResult {
+                op,
+                bytes: None,
+                printed: std::mem::take(&mut completion.printed),
+                device_ns: completion.device_ns,
+            });
+        }
         self.spans.completed(&completion);
         let sizes: Vec<u64> = completion.results.iter().map(result_bytes).collect();
         let event = CompletedEvent {
@@ -206,7 +221,7 @@ impl GpuWorker {
                 .map(|(op, failure)| (*op, failure)),
         };
         let mut told_ns = 0;
-        let mut incoming = Incoming::Results(completion.results, &mut told_ns);
+        let mut incoming = Incoming::Results(completion.results, failed, &mut told_ns);
         self.tell(Event::Completed(event), &mut incoming);
         if let Some(held) = self.held.get_mut(&completion.session) {
             held.since_ns += completion.device_ns.saturating_sub(told_ns);

@@ -211,7 +211,7 @@ impl GpuWorker {
     }
 
     fn on_results(&mut self, session: SessionId, first: u64, incoming: &mut Incoming<'_>) {
-        let (Some(held), Incoming::Results(results, told_ns)) =
+        let (Some(held), Incoming::Results(results, failed, told_ns)) =
             (self.held.get_mut(&session), incoming)
         else {
             return;
@@ -228,6 +228,7 @@ impl GpuWorker {
                 op,
                 kind: match bytes {
                     Some(_) => ResultKind::CopyOut,
+                    None if *failed == Some(op) => ResultKind::Printed,
                     None => ResultKind::Sync,
                 },
                 device_ns: held.since_ns + device_ns.saturating_sub(**told_ns),

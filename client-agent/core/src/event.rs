@@ -124,7 +124,8 @@ pub enum Action {
         /// The message.
         bytes: Bytes,
     },
-    /// An op has been answered. Each comes once, in op order.
+    /// An op has been answered, or ([`ResultKind::Printed`]) has failed after its session printed
+    /// something. Each comes once, in op order.
     Result {
         /// The op.
         op: OpNumber,
@@ -132,7 +133,7 @@ pub enum Action {
         kind: ResultKind,
         /// Device nanoseconds of the session's ops since the previous result.
         device_ns: u64,
-        /// The bytes of a copy to the host; empty for a sync.
+        /// The bytes of a copy to the host; else what kernels printed.
         bytes: Vec<u8>,
     },
     /// The session can run no more; everything waiting fails with this. Comes once at most.

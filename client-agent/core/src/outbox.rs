@@ -56,6 +56,8 @@ pub struct Outbox {
     settings: OutboxSettings,
     state: State,
     failure: Option<Failure>,
+    /// The failure that was heard of while results before it are missing.
+    failing: Option<Failing>,
     // Ops in order: pushed, in a batch, received by the worker, done.
     last: OpNumber,
     sent_through: OpNumber,
@@ -96,6 +98,19 @@ pub struct Outbox {
     rows: Vec<u8>,
 }
 
+/// A failure that waits for results which came before it: what a program printed says why it failed.
+#[derive(Debug)]
+struct Failing {
+    op: OpNumber,
+    failure: Failure,
+    /// The last of those results.
+    results: u64,
+    /// When it waits no longer.
+    until: Nanos,
+    /// The session has ended as well, with this.
+    ended: Option<Failure>,
+}
+
 impl Outbox {
     /// An outbox with nothing pushed.
     #[must_use]
@@ -105,6 +120,7 @@ impl Outbox {
         Self {
             state: State::Open,
             failure: None,
+            failing: None,
             last: 0,
             sent_through: 0,
             received: 0,
@@ -252,6 +268,10 @@ impl Outbox {
         if self.state == State::Ended {
             return;
         }
+        self.fail_if_due(now, actions);
+        if self.state == State::Ended {
+            return;
+        }
         self.resend(now, actions);
         self.advance(now, flush, actions);
     }
@@ -265,7 +285,9 @@ impl Outbox {
             &self.from_worker,
             &self.tell_results,
         ];
-        retries.into_iter().filter_map(Retry::due).min()
+        let until = self.failing.as_ref().map(|failing| failing.until);
+        let due = retries.into_iter().filter_map(Retry::due);
+        due.chain(until).min()
     }
 
     /// Encodes the chunk of an [`Action::PublishChunk`] behind what `out` holds; false where it is

@@ -20,6 +20,18 @@ struct Expected {
 }
 
 impl Expected {
+    fn new(op: OpNumber, kind: ResultKind, total: u64) -> Self {
+        Self {
+            op,
+            kind,
+            total,
+            device_ns: 0,
+            bytes: Vec::new(),
+            parts: Vec::new(),
+            whole: false,
+        }
+    }
+
     fn add(&mut self, offset: u64, part: &[u8]) {
         let end = offset + part.len() as u64;
         if offset == 0 && end == self.total {
@@ -66,21 +78,15 @@ pub(crate) enum Part {
 pub(crate) struct Results {
     expected: VecDeque<Expected>,
     delivered: u64,
+    /// What was printed before the session failed, and the number of that result.
+    last: Option<(u64, Expected)>,
 }
 
 impl Results {
     /// An op that will be answered by `total` bytes was pushed.
     #[inline]
     pub(crate) fn expect(&mut self, op: OpNumber, kind: ResultKind, total: u64) {
-        self.expected.push_back(Expected {
-            op,
-            kind,
-            total,
-            device_ns: 0,
-            bytes: Vec::new(),
-            parts: Vec::new(),
-            whole: false,
-        });
+        self.expected.push_back(Expected::new(op, kind, total));
     }
 
     /// Results delivered: received without a gap.
@@ -99,7 +105,17 @@ impl Results {
             return Part::Old;
         };
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        let Some(expected) = self.expected.get_mut(index) else {
+        let expected = match part.kind {
+            // No op asked for it, so there may be one that waits for a result of this number.
+            ResultKind::Printed => {
+                let total = part.total.min(limits::PRINTED_BYTES as u64);
+                let last = || (part.number, Expected::new(part.op, part.kind, total));
+                let (number, last) = self.last.get_or_insert_with(last);
+                (*number == part.number).then_some(last)
+            }
+            _ => self.expected.get_mut(index),
+        };
+        let Some(expected) = expected else {
             return Part::Wrong;
         };
         // How much was printed until a sync only its result says.
@@ -118,7 +134,7 @@ impl Results {
             expected.device_ns = part.device_ns;
             expected.add(part.offset, part.bytes);
         }
-        while let Some(first) = self.expected.pop_front_if(|first| first.whole) {
+        while let Some(first) = self.next_whole() {
             self.delivered += 1;
             actions.push(Action::Result {
                 op: first.op,
@@ -128,6 +144,18 @@ impl Results {
             });
         }
         Part::New
+    }
+
+    /// The result that is to be delivered next, if it is whole.
+    fn next_whole(&mut self) -> Option<Expected> {
+        let next = self.delivered + 1;
+        if let Some((number, last)) = &mut self.last
+            && *number <= next
+        {
+            let whole = *number == next && last.whole;
+            return whole.then(|| std::mem::replace(last, Expected::new(0, last.kind, 0)));
+        }
+        self.expected.pop_front_if(|first| first.whole)
     }
 
     /// Expects nothing more.
@@ -224,6 +252,46 @@ mod tests {
         };
         results.expect(4, ResultKind::Sync, 0);
         assert_eq!(results.take(&huge, &mut actions), Part::Wrong);
+    }
+
+    #[test]
+    fn what_was_printed_before_a_failure_comes_behind_the_results_before_it() {
+        let (mut results, mut actions) = (Results::default(), Vec::new());
+        results.expect(3, ResultKind::CopyOut, 2);
+        results.expect(9, ResultKind::Sync, 0);
+        let printed = |offset, bytes| DeviceResult {
+            kind: ResultKind::Printed,
+            ..part(2, 5, 4, offset, bytes)
+        };
+        assert_eq!(results.take(&printed(2, b"st"), &mut actions), Part::New);
+        assert_eq!(results.take(&printed(0, b"la"), &mut actions), Part::New);
+        assert!(actions.is_empty() && results.delivered() == 0);
+        assert_eq!(
+            results.take(&part(1, 3, 2, 0, b"ab"), &mut actions),
+            Part::New
+        );
+        let kinds: Vec<_> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Result {
+                    op, kind, bytes, ..
+                } => (*op, *kind, bytes.as_slice()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        let wanted = [
+            (3, ResultKind::CopyOut, &b"ab"[..]),
+            (5, ResultKind::Printed, b"last"),
+        ];
+        assert_eq!(kinds, wanted);
+        assert_eq!(results.delivered(), 2);
+        assert_eq!(results.first_waiting(), Some(9));
+        assert_eq!(results.take(&printed(0, b"last"), &mut actions), Part::Old);
+        let second = DeviceResult {
+            number: 3,
+            ..printed(0, b"last")
+        };
+        assert_eq!(results.take(&second, &mut actions), Part::Wrong);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How a session fails and ends.
 
 use bus_schemas::{
-    CloseReason, CloseRequest, Code, Column, Failure, KernelKey, LeaderBeat, LeaderId,
-    LeaderNotice, Op, SessionId, WIRE_VERSION, WorkerAck, decode,
+    CloseReason, CloseRequest, Code, Column, DeviceResult, Failure, KernelKey, LeaderBeat,
+    LeaderId, LeaderNotice, Op, ResultKind, SessionId, WIRE_VERSION, WorkerAck, decode,
 };
 use client_agent_core::{Action, Event, Outbox, OutboxSettings, PushError};
 
@@ -99,6 +99,71 @@ fn a_fault_fails_the_session_once_and_for_all() {
         Event::LeaderNotice(&notice(3, 1, Some(gone))),
     );
     assert_eq!(actions, [Action::Ended]);
+    assert_eq!(outbox.next_wakeup(), None);
+}
+
+/// The acknowledgement of a failure by which the session has one result, which is lost.
+fn failing(outbox: &mut Outbox) -> Failure {
+    push(outbox, Op::Sync);
+    handle(outbox, 0, Event::Flush);
+    let fault = Failure::new(Code::IllegalAddress, "at 0x0");
+    let late = WorkerAck {
+        results: 1,
+        ..ack(3, 1, Some(fault.clone()))
+    };
+    let actions = handle(outbox, 1, Event::WorkerAck(&late));
+    assert_eq!(actions, []);
+    fault
+}
+
+#[test]
+fn a_fault_waits_for_what_was_printed_before_it() {
+    let mut outbox = outbox();
+    let failure = failing(&mut outbox);
+    // The worker is asked for what is missing, although the leader says that all is over.
+    let gone = Failure::new(Code::SessionGone, "closed");
+    let ended = notice(3, 1, Some(gone));
+    assert_eq!(handle(&mut outbox, 2, Event::LeaderNotice(&ended)), []);
+    let now = outbox.next_wakeup().expect("it waits");
+    let actions = handle(&mut outbox, now, Event::Tick);
+    let asks = |action: &Action| matches!(action, Action::PublishState { .. });
+    assert!(actions.iter().any(asks), "{actions:?}");
+    let printed = DeviceResult {
+        v: WIRE_VERSION,
+        number: 1,
+        op: 1,
+        kind: ResultKind::Printed,
+        device_ns: 7,
+        total: 3,
+        offset: 0,
+        bytes: b"why",
+    };
+    let text = Action::Result {
+        op: 1,
+        kind: ResultKind::Printed,
+        device_ns: 7,
+        bytes: b"why".to_vec(),
+    };
+    let failed = Action::Failed { op: 1, failure };
+    let actions = handle(&mut outbox, now + 1, Event::Result(printed));
+    assert_eq!(actions, [text, failed, Action::Ended]);
+    assert_eq!(outbox.next_wakeup(), None);
+}
+
+#[test]
+fn a_fault_does_not_wait_for_ever() {
+    let mut outbox = outbox();
+    let failure = failing(&mut outbox);
+    let failed = Action::Failed { op: 1, failure };
+    let mut last = 0;
+    while let Some(now) = outbox.next_wakeup().filter(|_| last < 2_000_000_000) {
+        last = now;
+        let actions = handle(&mut outbox, now, Event::Tick);
+        if actions.contains(&failed) {
+            break;
+        }
+    }
+    assert!((500_000_000..2_000_000_000).contains(&last), "at {last} ns");
     assert_eq!(outbox.next_wakeup(), None);
 }
 

@@ -53,6 +53,8 @@ struct Inner {
     /// The task is to flush.
     lingering: bool,
     observer: Box<dyn Observer>,
+    /// What kernels printed before the session failed.
+    printed: Vec<u8>,
     over: Option<Failure>,
     ended: bool,
 }
@@ -115,6 +117,7 @@ impl Line {
                 armed: Nanos::MAX,
                 lingering: false,
                 observer,
+                printed: Vec::new(),
                 over: None,
                 ended: false,
             }),
@@ -276,6 +279,12 @@ impl Line {
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
         self.lock().over.clone()
+    }
+
+    /// Takes what kernels printed since the last sync that returned, once the session has failed.
+    #[must_use]
+    pub fn take_printed(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().printed)
     }
 
     /// Whether the session has ended.

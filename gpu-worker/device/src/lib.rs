@@ -97,6 +97,8 @@ pub struct Completion {
     pub kernels: Vec<KernelTime>,
     /// Bytes the session holds now.
     pub resident: u64,
+    /// What kernels printed since the last sync, where the slice failed: no sync will bring it.
+    pub printed: Vec<u8>,
     /// The op that failed and why; nothing after it ran.
     pub fault: Option<(OpNumber, Failure)>,
 }

@@ -6,6 +6,9 @@ use super::*;
 /// leader's word that the session is gone is taken, whatever its epoch.
 const FORGOTTEN: Nanos = 10_000_000_000;
 
+/// How long a failure waits for the results before it.
+const LAST_RESULTS: Nanos = 1_000_000_000;
+
 impl Outbox {
     /// Whether an op is one that a worker takes.
     #[inline]
@@ -106,8 +109,19 @@ impl Outbox {
         if moved {
             self.to_worker.progress(now);
         }
-        if let Some(failure) = &ack.failure {
-            self.fail(ack.failed_op, failure.clone(), actions);
+        if let Some(failure) = &ack.failure
+            && self.failure.is_none()
+            && self.failing.is_none()
+        {
+            // What is missing was overtaken or lost; the worker sends it again.
+            self.failing = Some(Failing {
+                op: ack.failed_op,
+                failure: failure.clone(),
+                results: ack.results,
+                until: now.saturating_add(LAST_RESULTS),
+                ended: None,
+            });
+            self.fail_if_due(now, actions);
         }
     }
 
@@ -166,7 +180,10 @@ impl Outbox {
 
     pub(super) fn on_error(&mut self, failure: Failure, actions: &mut Vec<Action>) {
         match failure.code {
-            Code::SessionGone => self.end(failure, actions),
+            Code::SessionGone => {
+                self.fail_now(actions);
+                self.end(failure, actions);
+            }
             _ if failure.retryable => {}
             _ => self.fail(0, failure, actions),
         }
@@ -215,7 +232,28 @@ impl Outbox {
         actions.push(Action::Failed { op, failure });
     }
 
+    /// Fails where that was put off and what it waited for is here, or has not come.
+    pub(super) fn fail_if_due(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let due = |it: &Failing| self.results.delivered() >= it.results || now >= it.until;
+        if self.failing.as_ref().is_some_and(due) {
+            self.fail_now(actions);
+        }
+    }
+
+    fn fail_now(&mut self, actions: &mut Vec<Action>) {
+        if let Some(failing) = self.failing.take() {
+            self.fail(failing.op, failing.failure, actions);
+            if let Some(failure) = failing.ended {
+                self.end(failure, actions);
+            }
+        }
+    }
+
     fn end(&mut self, failure: Failure, actions: &mut Vec<Action>) {
+        if let Some(failing) = &mut self.failing {
+            failing.ended = Some(failure);
+            return;
+        }
         let asked = matches!(self.state, State::Asked(_));
         if !asked || self.results.first_waiting().is_some() {
             self.fail(0, failure, actions);
@@ -304,7 +342,8 @@ impl Outbox {
         let live = self.failure.is_none();
         self.to_worker.arm(now, live && worker);
         self.to_leader.arm(now, closing || live && leader);
-        self.from_worker.arm(now, live && results);
+        let missing = self.failing.is_some();
+        self.from_worker.arm(now, live && (results || missing));
         self.tell_results.arm(now, live && untold);
     }
 

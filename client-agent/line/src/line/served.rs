@@ -1,6 +1,6 @@
 //! What a line hears, its timer, and what its outbox asks for.
 
-use bus_schemas::{Intent, LeaderBeat, Rejected, decode};
+use bus_schemas::{Intent, LeaderBeat, Rejected, ResultKind, decode};
 use client_agent_core::Action;
 
 use super::*;
@@ -139,6 +139,11 @@ impl Line {
                 };
                 self.hand_over(inner, message);
             }
+            Action::Result {
+                kind: ResultKind::Printed,
+                bytes,
+                ..
+            } => inner.printed = bytes,
             Action::Result { op, bytes, .. } => {
                 inner.observer.answered(op, &self.opened);
                 // Nobody waits for it any more if there is no slot.

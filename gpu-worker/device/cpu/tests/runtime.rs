@@ -123,6 +123,27 @@ fn printf_returns_the_count_of_its_arguments() {
     assert_eq!(printed(&done), "plain\n1 two\n");
 }
 
+/// As CUDA shows output before the error of the next sync: that of earlier launches, too.
+#[test]
+fn what_was_printed_before_a_fault_comes_with_it() {
+    let mut device = device(1);
+    let mut program = begin(&mut device, 1);
+    let address = program.window().base;
+    let slice = program.slice(&[
+        (launch(PRINTED, 1, 1), &address.to_le_bytes()),
+        (launch(PRINTED, 1, 1), &0_u64.to_le_bytes()),
+        (Op::Sync, &[]),
+    ]);
+    let done = complete(&mut device, slice);
+    let (_, failure) = done.fault.expect("null");
+    assert_eq!(failure.code, Code::IllegalAddress);
+    assert_eq!(done.printed, b"plain\n1 two\nplain\n");
+    assert!(done.results.is_empty());
+    let slice = program.slice(&[(Op::Sync, &[])]);
+    let again = complete(&mut device, slice);
+    assert!(again.fault.is_some() && again.printed.is_empty());
+}
+
 /// As CUDA's: of more than a mebibyte, the last one is kept.
 #[test]
 fn the_oldest_records_make_room() {

@@ -63,9 +63,11 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
         .map_err(|error| unreachable_or(error, settings))?;
     let session = client.open()?;
     let begun = Instant::now();
-    let buffers = run(args, &session, &image, &arguments)?;
+    let ran = run(args, &session, &image, &arguments);
     let took = begun.elapsed();
+    // What a kernel printed often says why it failed.
     print(&session.take_printed(), json)?;
+    let buffers = ran?;
     for output in &outputs {
         show(output, &session, &buffers[output.argument], json)?;
     }

@@ -26,7 +26,8 @@ pub struct CpuConfig {
     pub threads: usize,
     /// Bytes that all sessions can allocate together.
     pub capacity: u64,
-    /// Time of its own after which a launch is ended.
+    /// Processor time after which a launch is ended; or twenty times as much time of any kind,
+    /// that in which it was parked apart.
     pub watchdog: Duration,
     /// What modules are built for: the interpreter's lane loops alone, or native code as well.
     pub isa: Isa,

@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 /// Warp instructions per thread between two looks at the time: about half a millisecond.
 const STRIDE: u64 = 50_000;
 
+/// The watchdog counts processor time: on a busy machine a kernel is no worse for it. Time that
+/// passes without counts after so many times as much.
+const WAITING: u32 = 20;
+
 /// What a session runs with.
 pub(super) struct Run<'d> {
     pub(super) engine: &'d Engine,
@@ -172,6 +176,7 @@ impl Session {
             Err(failure) => {
                 self.launched = None;
                 self.fault = Some(failure.clone());
+                progress.completion.printed = std::mem::take(&mut self.printed).concat();
                 progress.completion.fault = Some((progress.next, failure));
             }
         }
@@ -330,6 +335,7 @@ impl Session {
             let memory = &mut self.memory;
             match launched.running.step_unless(memory, stride, &kill, stop) {
                 Err(fault) => {
+                    launched.running.take_printed(&mut self.printed);
                     run.engine.recycle(launched.running);
                     return Err(fault_failure(&fault));
                 }
@@ -337,7 +343,9 @@ impl Session {
                 Ok(Progress::Running) => {}
             }
             let now = Instant::now();
-            if launched.spent + now.duration_since(begun) > run.watchdog {
+            let time = launched.spent + now.duration_since(begun);
+            let exceeded = launched.running.busy() > run.watchdog;
+            if exceeded || time > run.watchdog.saturating_mul(WAITING) {
                 // The next look sees the flag and blames the thread that was running.
                 kill.store(true, std::sync::atomic::Ordering::Relaxed);
             } else if now >= run.until || run.interrupt.is_raised() {

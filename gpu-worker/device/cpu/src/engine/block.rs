@@ -79,6 +79,19 @@ pub(crate) struct Barrier {
     pub(crate) any: bool,
 }
 
+/// How far a round over a block's warps is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Round {
+    /// Warps that have had their turn.
+    pub(crate) ran: usize,
+    /// Jumps back that are left to the next one, if its turn was interrupted.
+    pub(crate) jumps: u32,
+    /// Some warp could run.
+    pub(crate) moved: bool,
+    /// Some warp used its jumps up.
+    pub(crate) spun: bool,
+}
+
 /// A block's scratch and state.
 #[derive(Default)]
 pub(crate) struct Block {
@@ -92,8 +105,9 @@ pub(crate) struct Block {
     pub(crate) local: Vec<u128>,
     pub(crate) barriers: [Barrier; 17],
     pub(crate) live: u32,
-    /// Warp to go on with.
-    pub(crate) turn: usize,
+    /// When it began, among the launch's blocks.
+    pub(crate) place: u64,
+    pub(crate) round: Round,
     pub(crate) spins: u32,
     pub(crate) printed: Printed,
 }
@@ -156,7 +170,7 @@ impl Block {
         ];
         self.live = launch.threads;
         self.barriers = [Barrier::default(); 17];
-        self.turn = 0;
+        self.round = Round::default();
         self.spins = 0;
         self.printed = Printed::default();
         for (special, slot) in &function.specials {

@@ -3,6 +3,7 @@
 mod barrier;
 pub(crate) mod block;
 mod call;
+mod clock;
 pub(crate) mod code;
 pub(crate) mod context;
 mod gather;

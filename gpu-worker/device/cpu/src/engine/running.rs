@@ -1,15 +1,17 @@
 //! A launch in progress: plain data that can stop after any number of instructions and go on.
 
 use super::block::{Doubles, Words};
+use super::clock::thread_time;
 use super::launch::Launch;
 use super::runtime::Printed;
-use super::worker::{Limits, Turn, Worker};
+use super::worker::{Limits, Places, Turn, Worker};
 use super::{EngineConfig, Grid, Instance, Stats};
 use crate::error::{Fault, LaunchError};
 use crate::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Blocks below which one thread does.
 const FEW_BLOCKS: u64 = 8;
@@ -31,13 +33,16 @@ pub struct Running {
     config: EngineConfig,
     workers: Vec<Worker>,
     threads: usize,
-    next: AtomicU64,
+    places: Places,
+    /// It has been going on since before this step.
+    again: bool,
+    busy: Duration,
 }
 
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running")
-            .field("next", &self.next)
+            .field("places", &self.places)
             .finish_non_exhaustive()
     }
 }
@@ -60,7 +65,9 @@ impl Running {
             config,
             workers: Vec::new(),
             threads: 1,
-            next: AtomicU64::new(0),
+            places: Places::new(),
+            again: false,
+            busy: Duration::ZERO,
         };
         running.begin();
         Ok(running)
@@ -106,7 +113,8 @@ impl Running {
         let workers = self.workers.len().max(self.threads);
         self.workers.resize_with(workers, Worker::default);
         self.workers.iter_mut().for_each(Worker::reset);
-        self.next = AtomicU64::new(0);
+        self.places = Places::new();
+        (self.again, self.busy) = (false, Duration::ZERO);
     }
 
     /// Runs about `budget` warp instructions (per worker thread) or to the end. A set `kill` ends
@@ -136,52 +144,47 @@ impl Running {
         stop: &AtomicBool,
     ) -> Result<Progress, Box<Fault>> {
         let memory = &*memory;
-        let (launch, config, next) = (&self.launch, self.config, &self.next);
+        let (launch, config, places) = (&self.launch, self.config, &self.places);
         let limits = Limits { budget, kill, stop };
-        let turns: Vec<Turn> = if self.threads == 1 {
-            // No list on the heap for the common case of one.
-            return match self.workers[0].run(launch, config, memory, next, limits) {
-                Turn::Budget => Ok(Progress::Running),
-                Turn::Fault(fault, _) => Err(fault),
-                Turn::Done => Ok(Progress::Done(self.stats())),
-            };
+        // Asking for the time costs as much as a small launch takes.
+        let timed = self.again;
+        let run = |worker: &mut Worker| {
+            let begun = timed.then(thread_time);
+            let turn = worker.run(launch, config, memory, places, limits);
+            let took = begun.map_or(Duration::ZERO, |begun| thread_time() - begun);
+            (turn == Turn::Done, took)
+        };
+        let (done, took) = if self.threads == 1 {
+            run(&mut self.workers[0])
         } else {
             std::thread::scope(|scope| {
                 let handles: Vec<_> = self.workers[..self.threads]
                     .iter_mut()
-                    .map(|worker| {
-                        scope.spawn(move || worker.run(launch, config, memory, next, limits))
-                    })
+                    .map(|worker| scope.spawn(|| run(worker)))
                     .collect();
                 let joined = handles.into_iter().map(std::thread::ScopedJoinHandle::join);
-                joined
-                    .map(|turn| turn.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                    .collect()
+                let turns = joined
+                    .map(|turn| turn.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+                // All are waited for.
+                turns.fold((true, Duration::ZERO), |all, turn| {
+                    (all.0 & turn.0, all.1.max(turn.1))
+                })
             })
         };
-        let mut first: Option<(Box<Fault>, u64)> = None;
-        let mut done = true;
-        for turn in turns {
-            match turn {
-                Turn::Done => {}
-                Turn::Budget => done = false,
-                Turn::Fault(fault, block) => {
-                    // The lowest block is blamed, so that the answer does not depend on timing
-                    // where two faulted.
-                    if first.as_ref().is_none_or(|(_, known)| block < *known) {
-                        first = Some((fault, block));
-                    }
-                }
-            }
+        self.again = true;
+        self.busy += took;
+        if !done {
+            return Ok(Progress::Running);
         }
-        match first {
+        let faults = self.workers.iter_mut().filter_map(|it| it.fault.take());
+        match faults.min_by_key(|(_, place)| *place) {
             Some((fault, _)) => Err(fault),
-            None if done => Ok(Progress::Done(self.stats())),
-            None => Ok(Progress::Running),
+            None => Ok(Progress::Done(self.stats())),
         }
     }
 
-    /// Moves what its ended blocks printed behind `printed`, in the order of blocks.
+    /// Moves what its ended blocks printed behind `printed`, in the order of blocks; where one
+    /// faulted, what it and those that began before it printed.
     pub(crate) fn take_printed(&mut self, printed: &mut Printed) {
         if self.workers.iter().all(|worker| worker.printed.is_empty()) {
             return;
@@ -191,7 +194,9 @@ impl Running {
             all.append(&mut worker.printed);
             worker.printed_bytes = 0;
         }
-        all.into_values().for_each(|of| printed.append(of));
+        let end = self.places.end();
+        let kept = all.into_values().filter(|(place, _)| *place <= end);
+        kept.for_each(|(_, of)| printed.append(of));
     }
 
     /// What its ended blocks printed since the last call, in the order of blocks.
@@ -199,6 +204,11 @@ impl Running {
         let mut printed = Printed::default();
         self.take_printed(&mut printed);
         printed.concat()
+    }
+
+    /// Processor time that it has taken, of its busiest thread in every step, the first apart.
+    pub fn busy(&self) -> Duration {
+        self.busy
     }
 
     /// What it has cost so far.

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) enum Stop {
     /// All its splits wait, or all its threads are done.
     Waits,
-    /// It used its share of jumps back.
+    /// It used its share of jumps back; with some left, it was told to stop.
     Spun,
     /// A fault was noted; the instruction at fault.
     Fault(u32),
@@ -302,6 +302,7 @@ impl Block {
                 let split = &mut self.warps[warp].splits[at];
                 split.pc += 1;
                 split.age += PATIENCE;
+                allowance.jumps = 0;
                 return Some(Stop::Spun);
             }
             Op::Place(special) => {

@@ -1,6 +1,6 @@
 //! One thread's share of a launch: its blocks in turn, until they end or it is to stop.
 
-use super::block::{Block, State};
+use super::block::{Block, Round, State};
 use super::context::{Context, Noted};
 use super::launch::Launch;
 use super::runtime::Printed;
@@ -17,6 +17,9 @@ const WARP_JUMPS: u32 = 1024;
 const BLOCK_ROUNDS: u32 = 4;
 /// Warp instructions between two looks at the kill flag.
 const LOOK: u64 = 1 << 14;
+/// Warp instructions that a thread may spend on earlier blocks once one has faulted: they may be
+/// waiting for that one.
+const DRAIN: u64 = 1 << 24;
 
 /// One thread's blocks. Boxed: a small launch would spend most of its time moving them.
 #[derive(Default)]
@@ -35,9 +38,46 @@ pub(super) struct Worker {
     clock: u64,
     pub(super) executed: u64,
     pub(super) blocks: u64,
-    /// What its blocks printed, by block.
-    pub(super) printed: BTreeMap<u64, Printed>,
+    /// What its blocks printed, by block; and their places.
+    pub(super) printed: BTreeMap<u64, (u64, Printed)>,
     pub(super) printed_bytes: usize,
+    /// The fault of the earliest of its blocks that had one, and that block's place.
+    pub(super) fault: Option<(Box<Fault>, u64)>,
+    /// Instructions executed when it first saw that a block had faulted.
+    draining: Option<u64>,
+}
+
+/// The blocks of a launch, as all its threads share them.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// The next one to begin.
+    next: AtomicU64,
+    /// The first that faulted: what comes before it runs to its end, what comes after it counts
+    /// for nothing. So which fault is blamed and what was printed before it do not depend on timing.
+    end: AtomicU64,
+}
+
+impl Places {
+    pub(super) fn new() -> Self {
+        Self {
+            next: AtomicU64::new(0),
+            end: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// The place behind which nothing counts.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Relaxed)
+    }
+
+    fn has_fault(&self) -> bool {
+        self.end() != u64::MAX
+    }
+
+    fn is_left(&self, launch: &Launch) -> bool {
+        let end = self.end().min(launch.blocks);
+        self.next.load(Ordering::Relaxed) < end
+    }
 }
 
 /// How long a worker runs.
@@ -58,10 +98,11 @@ impl Limits<'_> {
 }
 
 /// How a worker's turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
+    /// Its blocks have ended, well or by a fault.
     Done,
     Budget,
-    Fault(Box<Fault>, u64),
 }
 
 impl Worker {
@@ -74,6 +115,8 @@ impl Worker {
         self.blocks = 0;
         self.printed.clear();
         self.printed_bytes = 0;
+        self.fault = None;
+        self.draining = None;
     }
 
     /// Keeps what a block printed; blocks that went before it give way, as `Printed` says.
@@ -83,21 +126,52 @@ impl Worker {
         }
         let printed = std::mem::take(&mut block.printed);
         self.printed_bytes += printed.bytes();
-        self.printed.insert(block.index, printed);
+        self.printed.insert(block.index, (block.place, printed));
         while let Some(first) = self.printed.first_entry()
-            && self.printed_bytes - first.get().bytes() >= Printed::LIMIT
+            && self.printed_bytes - first.get().1.bytes() >= Printed::LIMIT
         {
-            self.printed_bytes -= first.remove().bytes();
+            self.printed_bytes -= first.remove().1.bytes();
+        }
+    }
+
+    /// Takes a block out of those in progress.
+    fn retire(&mut self, at: usize) {
+        let mut block = self.active.swap_remove(at);
+        self.keep_printed(&mut block);
+        self.fitted.push(block);
+        self.turn = 0;
+    }
+
+    /// A block has faulted: it is out, and so is what comes after it.
+    fn faulted(&mut self, at: usize, places: &Places, fault: Box<Fault>) {
+        let place = self.active[at].place;
+        self.retire(at);
+        places.end.fetch_min(place, Ordering::Relaxed);
+        if self.fault.as_ref().is_none_or(|(_, known)| place < *known) {
+            self.fault = Some((fault, place));
+        }
+    }
+
+    /// Once a block has faulted, only what came before it goes on.
+    fn drain(&mut self, places: &Places) {
+        if !places.has_fault() {
+            return;
+        }
+        let since = *self.draining.get_or_insert(self.executed);
+        let enough = self.executed - since >= DRAIN;
+        let end = places.end();
+        while let Some(at) = self.active.iter().position(|it| enough || it.place > end) {
+            self.retire(at);
         }
     }
 
     /// Starts the grid's next block, if there is one.
-    fn admit(&mut self, launch: &Launch, order: BlockOrder, next: &AtomicU64) -> bool {
-        if next.load(Ordering::Relaxed) >= launch.blocks {
+    fn admit(&mut self, launch: &Launch, order: BlockOrder, places: &Places) -> bool {
+        if !places.is_left(launch) {
             return false;
         }
-        let index = next.fetch_add(1, Ordering::Relaxed);
-        if index >= launch.blocks {
+        let place = places.next.fetch_add(1, Ordering::Relaxed);
+        if place >= launch.blocks {
             return false;
         }
         let mut block = self.fitted.pop().unwrap_or_else(|| {
@@ -105,7 +179,8 @@ impl Worker {
             block.fit(launch);
             block
         });
-        block.start(launch, order.index(index, launch.blocks));
+        block.start(launch, order.index(place, launch.blocks));
+        block.place = place;
         self.active.push(block);
         self.turn = self.active.len() - 1;
         true
@@ -116,18 +191,18 @@ impl Worker {
         launch: &Launch,
         config: EngineConfig,
         memory: &Memory,
-        next: &AtomicU64,
+        places: &Places,
         limits: Limits<'_>,
     ) -> Turn {
         let until = self.executed.saturating_add(limits.budget);
         loop {
+            self.drain(places);
             if self.active.is_empty() {
-                let left = next.load(Ordering::Relaxed) < launch.blocks;
                 let killed = limits.kill.load(Ordering::Relaxed);
-                if left && !killed && limits.are_over(self.executed, until) {
+                if places.is_left(launch) && !killed && limits.are_over(self.executed, until) {
                     return Turn::Budget;
                 }
-                if !self.admit(launch, config.order, next) {
+                if !self.admit(launch, config.order, places) {
                     return Turn::Done;
                 }
             }
@@ -142,51 +217,44 @@ impl Worker {
                 stop: limits.stop,
             };
             let block = &mut self.active[turn];
-            let pass = if killed || self.executed >= config.fuel {
-                let detail = if killed {
-                    "the launch was ended"
-                } else {
-                    "out of fuel"
-                };
-                Pass::Stuck(detail)
+            let pass = if killed {
+                Pass::Stuck("the launch was ended")
+            } else if self.executed >= config.fuel {
+                Pass::Stuck("out of fuel")
             } else {
                 block.round(launch, &mut cx, &mut allowance)
             };
             self.clock = cx.clock.max(self.clock);
             self.executed = allowance.executed;
+            let said = cx.said.take();
             match pass {
                 Pass::Ended => {
-                    let mut block = self.active.swap_remove(turn);
-                    self.keep_printed(&mut block);
-                    self.fitted.push(block);
+                    self.retire(turn);
                     self.blocks += 1;
-                    self.turn = 0;
                 }
-                // It is not the block that has spun.
-                Pass::Spun if limits.stop.load(Ordering::Relaxed) => {}
                 Pass::Spun => {
                     let block = &mut self.active[turn];
                     block.spins += 1;
                     if block.spins.is_multiple_of(BLOCK_ROUNDS) {
                         // Perhaps it waits for another block: let one run.
                         let room = self.active.len() < launch.resident(config.resident);
-                        if !(room && self.admit(launch, config.order, next)) {
+                        if !(room && self.admit(launch, config.order, places)) {
                             self.turn = (turn + 1) % self.active.len();
                         }
                     }
                 }
                 Pass::Interrupted => {}
+                Pass::Stuck(_) if places.has_fault() => self.retire(turn),
                 Pass::Stuck(detail) => {
-                    let block = &self.active[turn];
-                    return blame(launch, block, waiting(block), FaultKind::Timeout, detail);
+                    let fault = stuck(launch, &self.active[turn], detail);
+                    self.faulted(turn, places, fault);
                 }
                 Pass::Fault(warp, pc, noted) => {
-                    let said = cx.said.take();
-                    let mut turn = fault(launch, &self.active[turn], (warp, pc), noted);
-                    if let (Turn::Fault(fault, _), Some(said)) = (&mut turn, said) {
+                    let mut fault = fault(launch, &self.active[turn], (warp, pc), noted);
+                    if let Some(said) = said {
                         fault.detail = said;
                     }
-                    return turn;
+                    self.faulted(turn, places, fault);
                 }
             }
             if !self.active.is_empty() && limits.are_over(self.executed, until) {
@@ -206,56 +274,55 @@ enum Pass {
 }
 
 impl Block {
-    /// Runs each warp until it waits or spins.
+    /// Runs each warp until it waits or spins. A round that is interrupted goes on where it was:
+    /// in which order a block's warps run does not depend on when somebody looks.
     fn round(
         &mut self,
         launch: &Launch,
         cx: &mut Context<'_>,
         allowance: &mut Allowance<'_>,
     ) -> Pass {
-        let mut spun = false;
-        let mut ran = false;
-        for _ in 0..self.warps.len() {
-            let warp = self.turn;
-            self.turn = if warp + 1 == self.warps.len() {
-                0
-            } else {
-                warp + 1
-            };
+        while self.round.ran < self.warps.len() {
+            let warp = self.round.ran;
             let ready = self.warps[warp]
                 .splits
                 .iter()
                 .any(|split| matches!(split.state, State::Ready | State::Gathered));
-            if !ready {
-                continue;
-            }
-            ran = true;
-            allowance.jumps = WARP_JUMPS;
-            match self.run_warp(launch, cx, warp, allowance) {
-                Stop::Waits => {}
-                Stop::Spun => spun = true,
-                Stop::Fault(pc) => {
-                    let noted = cx.noted.take().unwrap_or(Noted {
-                        kind: FaultKind::IllegalInstruction,
-                        address: None,
-                        lane: 0,
-                        detail: "",
-                    });
-                    return Pass::Fault(warp, pc, noted);
+            if ready {
+                self.round.moved = true;
+                allowance.jumps = match std::mem::take(&mut self.round.jumps) {
+                    0 => WARP_JUMPS,
+                    left => left,
+                };
+                match self.run_warp(launch, cx, warp, allowance) {
+                    Stop::Waits => {}
+                    Stop::Spun if allowance.jumps > 0 => {
+                        self.round.jumps = allowance.jumps;
+                        return Pass::Interrupted;
+                    }
+                    Stop::Spun => self.round.spun = true,
+                    Stop::Fault(pc) => {
+                        let noted = cx.noted.take().unwrap_or(Noted {
+                            kind: FaultKind::IllegalInstruction,
+                            address: None,
+                            lane: 0,
+                            detail: "",
+                        });
+                        return Pass::Fault(warp, pc, noted);
+                    }
                 }
             }
-            if spun && allowance.is_over() {
-                // The next warp is next: this one may be waiting for it.
-                return Pass::Spun;
-            }
-            if self.live > 0 && allowance.stop.load(Ordering::Relaxed) {
+            self.round.ran += 1;
+            let over = self.round.spun && allowance.is_over();
+            if ready && self.live > 0 && (over || allowance.stop.load(Ordering::Relaxed)) {
                 return Pass::Interrupted;
             }
         }
+        let Round { moved, spun, .. } = std::mem::take(&mut self.round);
         if self.live == 0 {
             return Pass::Ended;
         }
-        if self.open_barriers(launch) || (ran && !spun) {
+        if self.open_barriers(launch) || (moved && !spun) {
             return Pass::Interrupted;
         }
         if spun {
@@ -316,33 +383,27 @@ fn waiting(block: &Block) -> (usize, u32, u32) {
     (0, 0, 0)
 }
 
-fn blame(
-    launch: &Launch,
-    block: &Block,
-    (warp, lane, pc): (usize, u32, u32),
-    kind: FaultKind,
-    detail: &str,
-) -> Turn {
+/// The fault of a block that was ended while it waited, or as it cannot go on.
+fn stuck(launch: &Launch, block: &Block, detail: &str) -> Box<Fault> {
+    let (warp, lane, pc) = waiting(block);
     let noted = Noted {
-        kind,
+        kind: FaultKind::Timeout,
         address: None,
         lane,
         detail: "",
     };
-    let mut turn = fault(launch, block, (warp, pc), noted);
-    if let Turn::Fault(fault, _) = &mut turn {
-        detail.clone_into(&mut fault.detail);
-    }
-    turn
+    let mut fault = fault(launch, block, (warp, pc), noted);
+    detail.clone_into(&mut fault.detail);
+    fault
 }
 
-fn fault(launch: &Launch, block: &Block, (warp, pc): (usize, u32), noted: Noted) -> Turn {
+fn fault(launch: &Launch, block: &Block, (warp, pc): (usize, u32), noted: Noted) -> Box<Fault> {
     let program = &launch.program;
     let line = program
         .steps
         .get(pc as usize)
         .map_or(0, |step| step.inst.line);
-    let fault = Fault {
+    Box::new(Fault {
         kind: noted.kind,
         kernel: program.decoded.entries[launch.entry].name.clone(),
         line,
@@ -350,6 +411,5 @@ fn fault(launch: &Launch, block: &Block, (warp, pc): (usize, u32), noted: Noted)
         thread: launch.thread(warp, noted.lane),
         address: noted.address,
         detail: noted.detail.to_owned(),
-    };
-    Turn::Fault(Box::new(fault), block.index)
+    })
 }
