@@ -71,6 +71,36 @@ fn the_order_of_warps_does_not_depend_on_interruptions() {
     }
 }
 
+/// Each thread adds up what it finds in shared memory, in its local memory and in that of a function
+/// it calls, and leaves its block's number and more there.
+const LEFTOVERS: &str = ".func (.reg .b32 %sum) depth(.reg .b32 %mark) {
+    .reg .b32 %a, %b; .local .align 4 .b8 own[24];
+    ld.local.u32 %a, [own+8]; ld.local.u32 %b, [own+20]; add.u32 %sum, %a, %b;
+    st.local.u32 [own+8], %mark; st.local.u32 [own+20], %mark; ret; }
+    .entry k(.param .u64 out) {
+    .reg .b64 %out, %at; .reg .b32 %tid, %block, %mark, %sum, %v, %place; .reg .pred %p;
+    .shared .align 4 .b8 tile[4000]; .local .align 4 .b8 own[36];
+    ld.param.u64 %out, [out]; mov.u32 %tid, %tid.x; mov.u32 %block, %ctaid.x;
+    mad.lo.u32 %v, %block, 64, %tid; mul.wide.u32 %at, %v, 4; add.u64 %at, %at, %out;
+    mad.lo.u32 %mark, %block, 1000, %tid; add.u32 %mark, %mark, 1;
+    mul.lo.u32 %place, %tid, 60; mov.u32 %v, tile; add.u32 %place, %place, %v;
+    ld.shared.u32 %sum, [%place]; ld.local.u32 %v, [own+32]; add.u32 %sum, %sum, %v;
+    st.shared.u32 [%place], %mark; st.local.u32 [own+32], %mark;
+    and.b32 %v, %block, 1; setp.eq.u32 %p, %v, 0; @%p bra done;
+    call (%v), depth, (%mark); add.u32 %sum, %sum, %v;
+    done: st.global.u32 [%at], %sum; ret; }";
+
+#[test]
+fn a_block_finds_nothing_of_earlier_blocks() {
+    for threads in [1, 3] {
+        let mut bench = Bench::new(LEFTOVERS, threads, [16, 64], &BASE.to_le_bytes());
+        bench.run(u64::MAX).expect("no fault");
+        let mut out = vec![1; 4096];
+        bench.memory.read(BASE, &mut out).expect("live");
+        assert!(out.iter().all(|byte| *byte == 0), "{threads} threads");
+    }
+}
+
 /// Every thread prints its block, the lower blocks after more work; thread 40 of each block whose
 /// number is 7 more than a multiple of 16 traps, and does so early.
 const TRAPS: &str = ".extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);

@@ -103,6 +103,10 @@ pub(crate) struct Block {
     pub(crate) preds: Vec<u32>,
     pub(crate) shared: Vec<u128>,
     pub(crate) local: Vec<u128>,
+    /// Bytes of each thread's local memory that its frames have reached.
+    pub(crate) top: u32,
+    /// A block has run here since everything was cleared.
+    used: bool,
     pub(crate) barriers: [Barrier; 17],
     pub(crate) live: u32,
     /// When it began, among the launch's blocks.
@@ -141,6 +145,7 @@ impl Block {
             warps * LANES * stack.local as usize / 16,
             0,
         );
+        self.used = false;
         self.warps.resize_with(warps, Warp::default);
         for (special, slot) in &launch.program.decoded.functions[launch.function as usize].specials
         {
@@ -158,9 +163,28 @@ impl Block {
         (warp * launch.stack.words as usize + (base.words + slot.0) as usize) / 128
     }
 
+    /// Clears what an earlier block left in shared and local memory: what a kernel reads there
+    /// before it writes must not depend on which blocks this thread has run.
+    fn wipe(&mut self, launch: &Launch) {
+        self.shared.fill(0);
+        let (stride, top) = (launch.stack.local as usize, self.top as usize);
+        // Frames and stacks take whole rows of 16 bytes.
+        let (stride, top) = (stride / 16, top.div_ceil(16));
+        if top == stride {
+            self.local.fill(0);
+        } else if top > 0 {
+            let threads = self.local.chunks_exact_mut(stride);
+            threads.for_each(|thread| thread[..top].fill(0));
+        }
+    }
+
     /// Starts a block of the grid in this scratch.
     pub(crate) fn start(&mut self, launch: &Launch, index: u64) {
         let function = &launch.program.decoded.functions[launch.function as usize];
+        if std::mem::replace(&mut self.used, true) {
+            self.wipe(launch);
+        }
+        self.top = function.frame.local;
         let [x, y, _] = launch.grid.map(u64::from);
         self.index = index;
         self.ctaid = [

@@ -159,6 +159,7 @@ impl Block {
             );
             return false;
         }
+        self.top = self.top.max(base.local + frame.local);
         self.clear(launch, (warp, split.mask), base, &callee.unwritten);
         for (from, to) in site.args.iter().zip(&callee.params) {
             self.pass(launch, (warp, split.mask), (*from, split.base), (*to, base));
