@@ -11,6 +11,7 @@ use crate::id::{
     SessionId, Tenant,
 };
 use crate::owned::{list, rows, text};
+use crate::properties::DeviceProperties;
 use crate::settings::TenantSettings;
 
 /// Client to leader, a request: open a session. Who asks is read from the subject.
@@ -49,6 +50,9 @@ pub struct Opened {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
+    /// What the device is, where its worker says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub properties: Option<DeviceProperties>,
 }
 
 /// The answer to an open request: one of the two is there.
@@ -206,6 +210,9 @@ pub struct WorkerBeat {
     pub capacity: u64,
     /// The worker is draining: give it no new session.
     pub draining: bool,
+    /// What the device is, for the clients of its sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub properties: Option<DeviceProperties>,
 }
 
 impl Message for WorkerBeat {

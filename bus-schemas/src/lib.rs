@@ -21,6 +21,7 @@ mod id;
 pub mod limits;
 mod ops;
 mod owned;
+mod properties;
 mod seal;
 mod settings;
 pub mod subject;
@@ -44,5 +45,6 @@ pub use id::{
 pub use ops::{
     DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
 };
+pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};

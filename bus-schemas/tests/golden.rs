@@ -26,6 +26,13 @@ fn from_hex(text: &str) -> Vec<u8> {
     (0..digits.len()).step_by(2).map(byte).collect()
 }
 
+/// The bytes of a message before it got its last field.
+fn earlier(name: &str) -> Vec<u8> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/earlier");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.hex")));
+    from_hex(&text.expect("a file of earlier bytes"))
+}
+
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     let path = file(name);
     if std::env::var_os("GOLDEN").is_some_and(|value| value == "write") && !path.exists() {
@@ -101,6 +108,51 @@ fn maps_may_have_fields_that_we_do_not_know() {
     bytes[0] = 0x83;
     bytes.extend(b"\xa5added\x93\x01\xc0\xa1x");
     assert_eq!(decode::<Hold>(&bytes), Ok(sample::hold()));
+}
+
+#[test]
+fn a_device_need_not_be_described() {
+    let (mut answer, mut beat) = (sample::open_answer(), sample::worker_beat());
+    beat.properties = None;
+    if let Some(opened) = &mut answer.opened {
+        opened.properties = None;
+    }
+    for (name, bytes) in [
+        ("open_answer", encode(&answer)),
+        ("worker_beat", encode(&beat)),
+    ] {
+        assert_eq!(to_hex(&bytes), to_hex(&earlier(name)), "{name}");
+    }
+    assert_eq!(decode(&earlier("open_answer")), Ok(answer));
+    assert_eq!(decode(&earlier("worker_beat")), Ok(beat));
+}
+
+#[test]
+fn a_property_that_is_not_named_keeps_its_default() {
+    // {v: 1, opened: {.., properties: {sms: 2}}} is what a worker of few words makes of it.
+    let answer = sample::open_answer();
+    let mut few = answer.clone();
+    let opened = few.opened.as_mut().expect("opened");
+    opened.properties = Some(DeviceProperties {
+        sms: 2,
+        ..DeviceProperties::default()
+    });
+    let mut bytes = encode(&answer);
+    let at = bytes.windows(11).position(|at| at == b"\xaaproperties");
+    let at = at.expect("the field") + 11;
+    let end = bytes.len() - b"\xa7failure\xc0".len();
+    bytes.splice(at..end, *b"\x81\xa3sms\x02");
+    assert_eq!(decode(&bytes), Ok(few));
+}
+
+#[test]
+fn uuids_differ_between_devices_and_clusters() {
+    let [lab, den] = ["lab", "den"].map(|name| name.parse().expect("a name"));
+    let uuids = [(&lab, 0), (&lab, 1), (&den, 0)].map(|(a, b)| DeviceProperties::uuid_of(a, b));
+    assert_eq!(uuids[0], DeviceProperties::uuid_of(&lab, 0));
+    assert!(uuids[0] != uuids[1] && uuids[0] != uuids[2] && uuids[1] != uuids[2]);
+    // Version 8 and the variant of RFC 9562.
+    assert_eq!((uuids[0][6] >> 4, uuids[0][8] >> 6), (8, 2));
 }
 
 #[test]

@@ -333,6 +333,7 @@ fn a_refused_leader_campaigns_above() {
             device: "model".into(),
             capacity: 1 << 30,
             draining: false,
+            properties: None,
         };
         // It does not name the epoch at first: the refusal does.
         let subject = watcher.subjects.worker_beat(worker);

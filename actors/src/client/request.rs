@@ -175,6 +175,7 @@ mod tests {
             quota: 0,
             epoch: 1,
             leader: Default::default(),
+            properties: None,
         };
         let tenant = "a".parse().expect("a name");
         (Requests::new(Telemetry::off(), &tenant, None), opened)

@@ -11,7 +11,8 @@ use actix::{
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
-    Code, Failure, GpuId, Incarnation, OpNumber, ResultKind, SessionId, Tenant, limits,
+    Code, DeviceProperties, Failure, GpuId, Incarnation, OpNumber, ResultKind, SessionId, Tenant,
+    limits,
 };
 use bytes::Bytes;
 use device::{Completion, OpResult};
@@ -48,8 +49,8 @@ pub(super) struct Places {
 pub(super) struct Identity {
     pub(super) incarnation: Incarnation,
     pub(super) gpu: GpuId,
-    pub(super) device: String,
     pub(super) capacity: u64,
+    pub(super) properties: DeviceProperties,
 }
 
 /// What an action refers to as "just told of".

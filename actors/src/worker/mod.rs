@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
-use bus_schemas::{Failure, GpuId, Incarnation, Tenant};
+use bus_schemas::{DeviceProperties, Failure, GpuId, Incarnation, Tenant};
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{Meter, Pager, Sequencer};
 use tokio::sync::{mpsc, oneshot};
@@ -146,16 +146,20 @@ pub async fn serve(
         sources.push(source.map_err(|error| WorkerError::Subscribe(error.to_string()))?);
     }
     let capacity = idle.info.capacity.saturating_sub(options.reserve);
+    let mut properties = idle.info.properties.clone();
+    if properties.uuid == [0; 16] {
+        properties.uuid = DeviceProperties::uuid_of(&options.cluster, options.gpu);
+    }
+    tracing::info!(
+        %incarnation, gpu = options.gpu, device = %properties.name, kind = properties.kind,
+        sms = properties.sms, capacity, "worker serves"
+    );
     let identity = Identity {
         incarnation,
         gpu: options.gpu,
-        device: idle.info.name.clone(),
         capacity,
+        properties,
     };
-    tracing::info!(
-        %incarnation, gpu = options.gpu, device = %idle.info.name, kind = idle.info.kind,
-        sms = idle.info.sms, capacity, "worker serves"
-    );
     let mut config = options.sequencer;
     config.preemptive = idle.info.preemptive;
     config.staged_total = capacity.clamp(STAGED.0, STAGED.1).min(config.staged_total);
@@ -212,7 +216,7 @@ fn start(
 ) -> std::io::Result<actix::Addr<GpuWorker>> {
     let context = Context::<GpuWorker>::new();
     let address = context.address();
-    let (sms, exclusive) = (idle.info.sms, idle.info.preemptive);
+    let (sms, exclusive) = (idle.info.properties.sms, idle.info.preemptive);
     let meter = Meter::new(0, identity.incarnation, sms, exclusive);
     let pager = VramPager {
         pager: Pager::new(identity.capacity),

@@ -202,9 +202,10 @@ impl GpuWorker {
             gpu: self.identity.gpu,
             epoch: beat.epoch,
             leader: beat.leader,
-            device: self.identity.device.clone(),
+            device: self.identity.properties.name.clone(),
             capacity: self.identity.capacity,
             draining: beat.draining,
+            properties: Some(self.identity.properties.clone()),
         };
         let to = self.places.beat.clone();
         self.outgoing.publish(to, encode(&message));

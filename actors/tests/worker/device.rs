@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bus_schemas::{Code, Failure, KernelKey, ModuleHash, Op, SessionId, Window};
+use bus_schemas::{Code, DeviceProperties, Failure, KernelKey, ModuleHash, Op, SessionId, Window};
 use device::{Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
 
 /// Whether images with a function `slow` may be compiled.
@@ -40,11 +40,13 @@ impl TestDevice {
     pub(crate) fn new(capacity: u64) -> Self {
         Self {
             info: DeviceInfo {
-                name: "test device".into(),
-                kind: "test",
-                sms: 2,
+                properties: DeviceProperties {
+                    kind: "test".into(),
+                    name: "test device".into(),
+                    sms: 2,
+                    ..DeviceProperties::default()
+                },
                 capacity,
-                compute: (8, 0),
                 preemptive: false,
             },
             sessions: BTreeMap::new(),

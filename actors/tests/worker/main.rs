@@ -7,8 +7,9 @@ mod stage;
 use actors::worker::ExitReason;
 use bus_schemas::subject::{ToClient, ToWorker};
 use bus_schemas::{
-    Code, DataChunk, DeviceResult, Done, GrantKind, LeaderId, Measured, ModuleHash, Op, Outcome,
-    Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck, WorkerBeat, decode, encode,
+    Code, DataChunk, DeviceProperties, DeviceResult, Done, GrantKind, LeaderId, Measured,
+    ModuleHash, Op, Outcome, Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck,
+    WorkerBeat, decode, encode,
 };
 use stage::{Program, Stage, WORKER, grant, tenant, window};
 
@@ -388,6 +389,10 @@ async fn a_worker_obeys_one_leader_and_leaves_when_it_is_lost() {
         (beat.gpu, beat.draining, &beat.device[..]),
         (5, false, "test device")
     );
+    let properties = beat.properties.unwrap();
+    assert_eq!((&properties.name[..], properties.sms), ("test device", 2));
+    let uuid = DeviceProperties::uuid_of(stage.subjects.cluster(), 5);
+    assert_eq!(properties.uuid, uuid, "it has none of its own");
     assert_eq!(stage.seal(3, 33).await.sealed.unwrap().position, 1);
     let lost = bus_schemas::Lost {
         v: WIRE_VERSION,

@@ -266,6 +266,37 @@ fn opened() -> Opened {
         quota: 8 << 30,
         epoch: 3,
         leader: LEADER,
+        properties: Some(properties()),
+    }
+}
+
+fn properties() -> DeviceProperties {
+    DeviceProperties {
+        kind: "cpu".into(),
+        name: "cpu, 2 threads".into(),
+        uuid: DeviceProperties::uuid_of(&"lab".parse().unwrap(), 0),
+        compute: (8, 0),
+        driver: 13_000,
+        ptx: (9, 0),
+        target: 90,
+        sms: 2,
+        memory: 8 << 30,
+        clock_khz: 2_400_000,
+        memory_clock_khz: 1_600_000,
+        memory_bus_bits: 128,
+        l2_bytes: 32 << 20,
+        warp_size: 32,
+        block_threads: 1024,
+        sm_threads: 2048,
+        sm_blocks: 32,
+        block_dim: [1024, 1024, 64],
+        grid_dim: [0x7fff_ffff, 65_535, 65_535],
+        block_shared: 48 << 10,
+        block_shared_optin: 100 << 10,
+        block_shared_reserved: 1 << 10,
+        sm_shared: 164 << 10,
+        block_registers: 65_536,
+        sm_registers: 65_536,
     }
 }
 
@@ -341,6 +372,7 @@ pub(crate) fn worker_beat() -> WorkerBeat {
         device: "cpu, 2 threads".into(),
         capacity: 6 << 30,
         draining: false,
+        properties: Some(properties()),
     }
 }
 

@@ -197,6 +197,7 @@ impl Peer {
                     quota: 1 << 30,
                     epoch: 1,
                     leader: LEADER,
+                    properties: None,
                 });
                 self.sessions.entry(opened.session).or_default();
                 let answer = OpenAnswer {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    Batch, Code, Launch, ModuleHash, Op, SessionId, WIRE_VERSION, Window, encode, limits,
-    write_descriptor,
+    Batch, Code, DeviceProperties, Launch, ModuleHash, Op, SessionId, WIRE_VERSION, Window, encode,
+    limits, write_descriptor,
 };
 use bytes::Bytes;
 
@@ -171,16 +171,45 @@ fn increment_params(address: u64, n: u32) -> Vec<u8> {
     [&address.to_le_bytes()[..], &n.to_le_bytes()[..]].concat()
 }
 
+/// What a program asks a device about before it does anything.
+fn described(device: &DeviceProperties, capacity: u64) {
+    assert!(
+        !device.name.is_empty() && device.memory >= capacity,
+        "{device:?}"
+    );
+    assert!(["cpu", "cuda"].contains(&&device.kind[..]), "{device:?}");
+    assert!(
+        device.compute >= (5, 0) && device.driver >= 11_000,
+        "{device:?}"
+    );
+    assert!(device.ptx >= (7, 0) && device.target >= 75, "{device:?}");
+    assert!(device.sms > 0 && device.warp_size == 32, "{device:?}");
+    let [x, y, z] = device.block_dim;
+    let threads = [x, y, device.sm_threads].map(|most| most >= device.block_threads);
+    assert!(device.block_threads >= 512 && z > 0, "{device:?}");
+    assert!(threads == [true; 3] && device.sm_blocks > 0, "{device:?}");
+    assert!(
+        device.grid_dim.iter().all(|most| *most >= 65_535),
+        "{device:?}"
+    );
+    assert_eq!(device.block_shared, 48 << 10, "{device:?}");
+    assert!(
+        device.block_shared_optin >= device.block_shared,
+        "{device:?}"
+    );
+    assert!(device.sm_shared >= device.block_shared_optin, "{device:?}");
+    assert!(device.block_registers >= 32 << 10, "{device:?}");
+    assert!(device.sm_registers >= device.block_registers, "{device:?}");
+}
+
 /// Runs the whole suite on a fresh device of less than 14 GiB capacity.
 ///
 /// # Panics
 /// When the device does not conform, saying where.
 pub fn run(device: &mut dyn Device) {
     let capacity = device.info().capacity;
-    assert!(
-        device.info().sms > 0 && capacity > 0 && capacity < 14 << 30,
-        "{capacity}"
-    );
+    assert!(capacity > 0 && capacity < 14 << 30, "{capacity}");
+    described(&device.info().properties, capacity);
     let hash = ModuleHash::of(PTX.as_bytes());
     let info = device
         .prepare(hash, PTX.as_bytes())

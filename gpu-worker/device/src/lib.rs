@@ -12,7 +12,9 @@ mod slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId, Window};
+use bus_schemas::{
+    DeviceProperties, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId, Window,
+};
 
 pub use interrupt::Interrupt;
 pub use slice::{OpSpan, Slice};
@@ -20,16 +22,11 @@ pub use slice::{OpSpan, Slice};
 /// What a device is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// For people: `AMD EPYC (cpu, 2 threads)`, `NVIDIA H200`.
-    pub name: String,
-    /// `cpu` or `cuda`.
-    pub kind: &'static str,
-    /// Streaming multiprocessors; a CPU device counts its threads.
-    pub sms: u32,
+    /// What clients are told of it. Without a UUID of its own (all zeros) it gets one from its
+    /// worker.
+    pub properties: DeviceProperties,
     /// Memory that sessions can be given together, bytes.
     pub capacity: u64,
-    /// Compute capability that PTX is compiled for.
-    pub compute: (u32, u32),
     /// Whether it runs the most urgent session first and parks what that overtakes. Only then is
     /// there a point in handing it work before the work ahead is done.
     pub preemptive: bool,

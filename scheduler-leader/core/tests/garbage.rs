@@ -99,6 +99,7 @@ proptest! {
             device: String::new(),
             capacity: u64::MAX,
             draining: true,
+            properties: None,
         };
         node.message(2 * MS, &subjects.worker_beat(worker), None, &encode(&beat), &mut actions);
         let reports: Vec<_> = rows.iter().map(|(position, session, received)| DoneReport {

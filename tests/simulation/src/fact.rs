@@ -20,7 +20,7 @@ pub(crate) enum Fact {
         /// Whose.
         tenant: Tenant,
         /// What.
-        opened: Opened,
+        opened: Box<Opened>,
         /// The client means it to fail (it lies, faults, or falls silent).
         doomed: bool,
     },

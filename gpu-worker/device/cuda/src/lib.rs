@@ -8,6 +8,7 @@
 
 mod driver;
 mod memory;
+mod properties;
 mod session;
 
 use std::collections::BTreeMap;
@@ -15,7 +16,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, Slice};
 
 use driver::{Context, Module};
@@ -60,17 +60,10 @@ impl CudaDevice {
         }
         let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);
         let context = Context::new(ordinal)?;
-        let attribute = |which| context.attribute(which);
-        let major = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
-        let minor = attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
-        let sms = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let free = context.free_memory()?.saturating_sub(reserve);
         let info = DeviceInfo {
-            name: context.name()?,
-            kind: "cuda",
-            sms: sms.max(1),
+            properties: properties::of(&context)?,
             capacity: capacity.map_or(free, |bytes| bytes.min(free)),
-            compute: (major, minor),
             preemptive: false,
         };
         let granularity = context.granularity()?;
@@ -174,8 +167,9 @@ impl Device for CudaDevice {
 
     fn submit(&mut self, slice: Slice) {
         let spare = self.info.capacity.saturating_sub(self.resident());
+        let sms = self.info.properties.sms;
         if let Some(session) = self.sessions.get_mut(&slice.session) {
-            session.submit(&self.context, &self.modules, self.info.sms, spare, slice);
+            session.submit(&self.context, &self.modules, sms, spare, slice);
         }
     }
 

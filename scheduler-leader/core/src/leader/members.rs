@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Incarnation, WorkerBeat};
+use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat};
 
 use super::config::Nanos;
 
@@ -10,6 +10,7 @@ use super::config::Nanos;
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) device: String,
+    pub(super) properties: Option<DeviceProperties>,
     pub(super) draining: bool,
     pub(super) heard_at: Nanos,
 }
@@ -25,6 +26,7 @@ impl Members {
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
         let member = Member {
             device: beat.device.clone(),
+            properties: beat.properties.clone(),
             draining: beat.draining,
             heard_at: now,
         };

@@ -162,7 +162,7 @@ impl Reign {
         }
         link.accept(cx.now, done.accepted, done.chain, cx.config);
         let reports = link.new_reports(cx.now, done.first, &done.reports, cx.config);
-        self.clients.accepted(worker, link, &self.voice, cx.actions);
+        self.clients.accepted(worker, link, &self.voice, cx);
         if !reports.is_empty() {
             self.moved
                 .extend(reports.iter().map(|report| report.session));

@@ -166,6 +166,8 @@ fn a_full_record_is_a_counted_gap_and_a_new_reign() {
 fn an_open_request_sent_again_after_a_failover_gets_the_same_session() {
     let mut world = opened(2);
     let first = world.opened.take().unwrap();
+    let device = Some(worker::described(first.gpu));
+    assert_eq!(first.properties, device, "as its worker's beats say");
     world.kill_leader(0);
     world.pass(60);
     assert!(world.leading().is_some());
@@ -175,6 +177,7 @@ fn an_open_request_sent_again_after_a_failover_gets_the_same_session() {
     let again = world.opened.clone().unwrap();
     assert_eq!(again.session, first.session);
     assert_eq!((again.window, again.quota), (first.window, first.quota));
+    assert_eq!(again.properties, device);
     assert_eq!(
         (again.epoch, again.ordinal),
         (first.epoch + 1, first.ordinal)

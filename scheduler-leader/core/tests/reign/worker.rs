@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Chain, ChainEntry, Column, Done, DoneReport, Grant, GrantKind, Incarnation, LeaderId, Order,
-    Outcome, Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession, SessionId,
-    WIRE_VERSION, WorkerBeat, encode,
+    Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantKind,
+    Incarnation, LeaderId, Order, Outcome, Refusal, Seal, SealAnswer, SealReply, SealedGrant,
+    SealedSession, SessionId, WIRE_VERSION, WorkerBeat, encode,
 };
 
 use crate::world::tenant;
@@ -24,6 +24,15 @@ pub(crate) struct Worker {
     pub(crate) reports: Vec<DoneReport>,
     pub(crate) acknowledged: u64,
     pub(crate) started: Vec<(SessionId, u64, u64)>,
+}
+
+/// What the worker of a device says that it is.
+pub(crate) fn described(gpu: GpuId) -> DeviceProperties {
+    DeviceProperties {
+        name: format!("model {gpu}"),
+        sms: 2,
+        ..DeviceProperties::default()
+    }
 }
 
 impl Worker {
@@ -197,6 +206,7 @@ impl Worker {
             device: "model".into(),
             capacity: 8 << 30,
             draining: false,
+            properties: Some(described(self.gpu)),
         }
     }
 }

@@ -7,6 +7,7 @@
 mod cache;
 mod failure;
 mod moves;
+mod properties;
 mod session;
 
 use crate::engine::{Engine, EngineConfig};
@@ -61,14 +62,6 @@ pub struct CpuDevice {
     interrupt: Arc<Interrupt>,
 }
 
-/// What the machine calls its processor.
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let line = text.lines().find(|line| line.starts_with("model name"));
-    let name = line.and_then(|line| line.split(':').nth(1)).map(str::trim);
-    name.unwrap_or(std::env::consts::ARCH).to_owned()
-}
-
 impl CpuDevice {
     /// A device with no sessions.
     #[must_use]
@@ -79,11 +72,8 @@ impl CpuDevice {
             ..EngineConfig::default()
         };
         let info = DeviceInfo {
-            name: format!("{} (cpu, {threads} threads)", processor()),
-            kind: "cpu",
-            sms: u32::try_from(threads).unwrap_or(u32::MAX),
+            properties: properties::of(threads, config.capacity),
             capacity: config.capacity,
-            compute: (8, 0),
             preemptive: true,
         };
         Self {

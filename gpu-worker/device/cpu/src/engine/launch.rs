@@ -10,6 +10,13 @@ use std::sync::Arc;
 /// Most shared memory of a block, dynamic included.
 pub(crate) const SHARED_LIMIT: u64 = 100 << 10;
 
+/// Most blocks of a grid along each axis.
+pub(crate) const GRID_LIMITS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
+/// Most threads of a block along each axis.
+pub(crate) const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
+/// Most threads of a block.
+pub(crate) const BLOCK_THREADS: u32 = 1024;
+
 /// Bytes that the blocks in progress on one thread may take.
 const RESIDENT_BYTES: u64 = 256 << 20;
 
@@ -45,13 +52,12 @@ fn check(program: &Program, entry: usize, grid: Grid, params: usize) -> Result<u
         block,
         shared,
     } = grid;
-    let grids = [0x7fff_ffff, 65_535, 65_535];
-    if (0..3).any(|axis| grid[axis] == 0 || grid[axis] > grids[axis]) {
+    if (0..3).any(|axis| grid[axis] == 0 || grid[axis] > GRID_LIMITS[axis]) {
         return Err(LaunchError::Grid(grid));
     }
-    let blocks = [1024, 1024, 64];
     let threads = block.iter().map(|n| u64::from(*n)).product::<u64>();
-    if (0..3).any(|axis| block[axis] == 0 || block[axis] > blocks[axis]) || threads > 1024 {
+    let outside = |axis: usize| block[axis] == 0 || block[axis] > BLOCK_LIMITS[axis];
+    if (0..3).any(outside) || threads > u64::from(BLOCK_THREADS) {
         return Err(LaunchError::Block(block));
     }
     if let Some(limit) = entry.reqntid.filter(|limit| *limit != block) {

@@ -127,6 +127,35 @@ impl Context {
         Ok(free as u64)
     }
 
+    /// The device's UUID; the nil one where the driver has none to give.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        let mut uuid = sys::CUuuid { bytes: [0; 16] };
+        // SAFETY: an out-pointer to a local.
+        let result = unsafe { sys::cuDeviceGetUuid_v2(&raw mut uuid, self.device) };
+        match result {
+            CUresult::CUDA_SUCCESS => uuid.bytes.map(|byte| byte as u8),
+            _ => [0; 16],
+        }
+    }
+
+    /// All of the device's memory.
+    pub(crate) fn total_memory(&self) -> Result<u64, Failure> {
+        let mut bytes = 0;
+        // SAFETY: an out-pointer to a local.
+        let result = unsafe { sys::cuDeviceTotalMem_v2(&raw mut bytes, self.device) };
+        check(result, "reading the device's memory")?;
+        Ok(bytes as u64)
+    }
+
+    /// Version of the driver API, such as 13000.
+    pub(crate) fn version(&self) -> Result<u32, Failure> {
+        let mut version = 0;
+        // SAFETY: an out-pointer to a local.
+        let result = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+        check(result, "reading the driver's version")?;
+        Ok(u32::try_from(version).unwrap_or(0))
+    }
+
     fn location(&self) -> sys::CUmemLocation {
         sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,

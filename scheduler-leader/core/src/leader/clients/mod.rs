@@ -47,7 +47,8 @@ struct Client {
     replies: Vec<Arc<str>>,
     failure: Option<Failure>,
     nonce: Option<u64>,
-    /// What its client is answered once the worker accepted the open grant.
+    /// What its client is answered once the worker accepted the open grant, the device's
+    /// properties apart.
     opened: Option<Opened>,
     /// The open grant's position, until it is accepted.
     opening: Option<GpuPosition>,
@@ -253,14 +254,18 @@ impl Client {
     }
 
     /// Answers the open request.
-    fn answer(&self, voice: &Voice, actions: &mut Vec<Action>) {
+    fn answer(&self, voice: &Voice, cx: &mut Context<'_>) {
         if let Some(reply) = &self.reply {
+            let device = cx.members.get(self.incarnation);
             let answer = OpenAnswer {
                 v: WIRE_VERSION,
-                opened: self.opened.clone(),
+                opened: self.opened.clone().map(|opened| Opened {
+                    properties: device.and_then(|member| member.properties.clone()),
+                    ..opened
+                }),
                 failure: None,
             };
-            voice.publish(reply.clone(), encode(&answer), actions);
+            voice.publish(reply.clone(), encode(&answer), cx.actions);
         }
     }
 }

@@ -32,7 +32,7 @@ impl Clients {
             client.reply = reply;
             client.connection = Some(request.connection);
             if client.opening.is_none() {
-                client.answer(voice, cx.actions);
+                client.answer(voice, cx);
             }
             return None;
         }
@@ -91,6 +91,7 @@ impl Clients {
             quota: placed.quota,
             epoch,
             leader,
+            properties: None,
         };
         let client = Client {
             opened: Some(opened),
@@ -103,7 +104,7 @@ impl Clients {
         if opening.is_some() {
             self.opening.push(session);
         } else {
-            client.answer(voice, cx.actions);
+            client.answer(voice, cx);
         }
         self.sessions.insert(session, client);
         cx.actions.push(Action::QueueOpen {
@@ -171,7 +172,7 @@ impl Clients {
         worker: Incarnation,
         link: &Link,
         voice: &Voice,
-        actions: &mut Vec<Action>,
+        cx: &mut Context<'_>,
     ) {
         let sessions = &mut self.sessions;
         self.opening.retain(|session| {
@@ -184,7 +185,7 @@ impl Clients {
             let ready = client.incarnation == worker && accepted;
             if ready {
                 client.opening = None;
-                client.answer(voice, actions);
+                client.answer(voice, cx);
             }
             !ready
         });

@@ -205,7 +205,7 @@ impl Runner {
                 let settings = OutboxSettings::new(opened.session, opened.epoch, opened.leader);
                 io.fact(Fact::Opened {
                     tenant: tenant.clone(),
-                    opened: opened.clone(),
+                    opened: Box::new(opened.clone()),
                     doomed: self.conduct != Conduct::Honest,
                 });
                 self.phase = Phase::Running(Box::new(Running {

@@ -122,6 +122,7 @@ impl WorkerNode {
                     device: "model".into(),
                     capacity: CAPACITY,
                     draining: beat.draining,
+                    properties: None,
                 };
                 io.publish(self.subjects.worker_beat(incarnation), encode(&message));
             }
