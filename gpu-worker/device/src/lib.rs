@@ -103,16 +103,22 @@ pub struct Completion {
 impl Completion {
     /// Counts a launch that took `ns` device nanoseconds on as many SMs as `sms`.
     pub fn count(&mut self, key: KernelKey, ns: u64, sms: u64) {
-        self.launches += 1;
+        self.count_all(key, 1, ns, sms);
+    }
+
+    /// Counts launches of one key that took `ns` device nanoseconds together, each on as many SMs
+    /// as `sms`.
+    pub fn count_all(&mut self, key: KernelKey, launches: u64, ns: u64, sms: u64) {
+        self.launches += launches;
         self.sm_ns += ns.saturating_mul(sms);
         match self.kernels.iter_mut().find(|kernel| kernel.key == key) {
             Some(kernel) => {
-                kernel.count += 1;
+                kernel.count += launches;
                 kernel.total_ns += ns;
             }
             None => self.kernels.push(KernelTime {
                 key,
-                count: 1,
+                count: launches,
                 total_ns: ns,
             }),
         }

@@ -6,6 +6,7 @@
 
 mod cache;
 mod failure;
+mod launches;
 mod moves;
 mod properties;
 mod session;

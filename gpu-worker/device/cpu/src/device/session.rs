@@ -1,23 +1,16 @@
 //! One session: its memory, its modules, its slices and the launch it is in.
 
-use super::failure::{fault_failure, launch_failure, memory_failure};
+use super::failure::memory_failure;
+use super::launches::{Launched, Streak};
 use super::{Cache, Prepared};
 use crate::engine::runtime::Printed;
-use crate::engine::{Engine, Grid, Instance, Progress, Running};
+use crate::engine::{Engine, Instance};
 use crate::error::MemoryError;
 use crate::memory::Memory;
 use bus_schemas::{Code, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Window};
 use device::{Completion, Interrupt, OpResult, Slice};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-
-/// Warp instructions per thread between two looks at the time: about half a millisecond.
-const STRIDE: u64 = 50_000;
-
-/// The watchdog counts processor time: on a busy machine a kernel is no worse for it. Time that
-/// passes without counts after so many times as much.
-const WAITING: u32 = 20;
 
 /// What a session runs with.
 pub(super) struct Run<'d> {
@@ -55,25 +48,17 @@ pub(super) struct Progressing {
     /// Next span, and next op in it.
     at: (usize, usize),
     next: OpNumber,
-    completion: Completion,
+    pub(super) completion: Completion,
     /// Time of its own, up to the last park.
     spent: Duration,
-    /// When the op before ended, if it was a launch: then the next one began. Reading the clock
-    /// costs as much as a tenth of a small launch.
-    mark: Option<Instant>,
+    /// The launches that the last ops were, if they were equal.
+    pub(super) streak: Option<Streak>,
+    /// The launch that ended last, for an equal one.
+    pub(super) ended: Option<Launched>,
     /// Bytes that the op in progress has moved.
     pub(super) moved: u64,
     /// What a copy to the host has read.
     pub(super) out: Vec<u8>,
-}
-
-/// A launch in progress.
-#[derive(Debug)]
-struct Launched {
-    running: Box<Running>,
-    key: KernelKey,
-    blocks: u64,
-    spent: Duration,
 }
 
 /// A session's side of the device.
@@ -81,14 +66,14 @@ struct Launched {
 pub(super) struct Session {
     pub(super) window: Window,
     pub(super) memory: Memory,
-    slots: BTreeMap<u32, (Instance, Prepared)>,
+    pub(super) slots: BTreeMap<u32, (Instance, Prepared)>,
     slices: VecDeque<Slice>,
     current: Option<Progressing>,
-    launched: Option<Launched>,
+    pub(super) launched: Option<Launched>,
     /// The last launch's key: most launches are like the one before.
-    last: Option<(Launch, KernelKey)>,
+    pub(super) last: Option<(Launch, KernelKey)>,
     /// What its kernels printed since the last sync.
-    printed: Printed,
+    pub(super) printed: Printed,
     /// What ended it; later slices fail the same way.
     fault: Option<Failure>,
 }
@@ -99,7 +84,7 @@ pub(super) enum Step {
     Parked,
 }
 
-fn nanos(time: Duration) -> u64 {
+pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -157,7 +142,8 @@ impl Session {
                 next,
                 completion,
                 spent: Duration::ZERO,
-                mark: None,
+                streak: None,
+                ended: None,
                 moved: 0,
                 out: Vec::new(),
             })
@@ -165,10 +151,11 @@ impl Session {
             return Advance::Parked;
         };
         let ended = self.ops(run, &mut progress, started);
+        progress.end_streak();
+        progress.forget(run);
         progress.spent += started.elapsed();
         match ended {
             Ok(Step::Parked) => {
-                progress.mark = None;
                 self.current = Some(progress);
                 return Advance::Parked;
             }
@@ -231,7 +218,7 @@ impl Session {
     ) -> Result<Step, Failure> {
         let mut moved = Step::Done;
         if !matches!(op.op, Op::Launch(_)) {
-            progress.mark = None;
+            progress.end_streak();
         }
         match op.op {
             Op::Alloc { address, bytes } => self.alloc(run, address, bytes)?,
@@ -251,8 +238,12 @@ impl Session {
                 value,
                 width,
             } => moved = self.set(run, progress, (address, value), (count, width))?,
-            Op::LoadModule { slot, hash } => self.load(run, slot, hash)?,
+            Op::LoadModule { slot, hash } => {
+                progress.forget(run);
+                self.load(run, slot, hash)?;
+            }
             Op::UnloadModule { slot } => {
+                progress.forget(run);
                 self.last = None;
                 if let Some((instance, _)) = self.slots.remove(&slot) {
                     instance.release(&mut self.memory);
@@ -313,91 +304,5 @@ impl Session {
         self.last = None;
         self.slots.insert(slot, (instance, prepared));
         Ok(())
-    }
-
-    /// Starts a launch, or goes on with the one that was parked.
-    fn launch(
-        &mut self,
-        run: &Run<'_>,
-        progress: &mut Progressing,
-        launch: &Launch,
-        params: &[u8],
-    ) -> Result<Step, Failure> {
-        let begun = progress.mark.take().unwrap_or_else(Instant::now);
-        let mut launched = match self.launched.take() {
-            Some(launched) => launched,
-            None => self.start(run, launch, params)?,
-        };
-        let kill = AtomicBool::new(false);
-        let stride = STRIDE * run.threads as u64;
-        let ended = loop {
-            let stop = run.interrupt.flag();
-            let memory = &mut self.memory;
-            match launched.running.step_unless(memory, stride, &kill, stop) {
-                Err(fault) => {
-                    launched.running.take_printed(&mut self.printed);
-                    run.engine.recycle(launched.running);
-                    return Err(fault_failure(&fault));
-                }
-                Ok(Progress::Done(_)) => break Instant::now(),
-                Ok(Progress::Running) => {}
-            }
-            let now = Instant::now();
-            let time = launched.spent + now.duration_since(begun);
-            let exceeded = launched.running.busy() > run.watchdog;
-            if exceeded || time > run.watchdog.saturating_mul(WAITING) {
-                // The next look sees the flag and blames the thread that was running.
-                kill.store(true, std::sync::atomic::Ordering::Relaxed);
-            } else if now >= run.until || run.interrupt.is_raised() {
-                launched.spent += now.duration_since(begun);
-                self.launched = Some(launched);
-                return Ok(Step::Parked);
-            }
-        };
-        progress.mark = Some(ended);
-        launched.running.take_printed(&mut self.printed);
-        let time = nanos(launched.spent + ended.duration_since(begun));
-        let sms = launched.blocks.min(run.threads as u64).max(1);
-        progress.completion.count(launched.key, time, sms);
-        run.engine.recycle(launched.running);
-        Ok(Step::Done)
-    }
-
-    fn start(
-        &mut self,
-        run: &Run<'_>,
-        launch: &Launch,
-        params: &[u8],
-    ) -> Result<Launched, Failure> {
-        let Some((instance, prepared)) = self.slots.get(&launch.module) else {
-            let detail = format!("no module in slot {}", launch.module);
-            return Err(Failure::new(Code::UnknownFunction, detail));
-        };
-        let function = launch.function as usize;
-        let Some(fingerprint) = prepared.fingerprints.get(function) else {
-            let detail = format!("the module has no function number {function}");
-            return Err(Failure::new(Code::UnknownFunction, detail));
-        };
-        let key = match self.last {
-            Some((last, key)) if last == *launch => key,
-            _ => fingerprint.key(launch.grid, launch.block, launch.shared),
-        };
-        self.last = Some((*launch, key));
-        let grid = Grid {
-            grid: launch.grid,
-            block: launch.block,
-            shared: launch.shared,
-        };
-        let running = run
-            .engine
-            .start(instance, function, grid, params)
-            .map_err(launch_failure)?;
-        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
-        Ok(Launched {
-            running,
-            key,
-            blocks,
-            spent: Duration::ZERO,
-        })
     }
 }

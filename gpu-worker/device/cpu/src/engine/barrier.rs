@@ -49,6 +49,7 @@ impl Block {
             held = (0..LANES).fold(0, |bits, lane| bits | (row[lane] as u32) << lane);
             held = if negated { !held } else { held } & mask;
         }
+        self.awaited |= 1 << id;
         let barrier = &mut self.barriers[id as usize];
         if barrier.arrived == 0 {
             barrier.all = true;
@@ -79,6 +80,7 @@ impl Block {
     pub(super) fn arrive_in_cluster(&mut self, (warp, at): (usize, usize)) {
         let split = &mut self.warps[warp].splits[at];
         split.pc += 1;
+        self.awaited |= 1 << CLUSTER;
         self.barriers[CLUSTER].arrived += split.mask.count_ones();
     }
 
@@ -97,7 +99,10 @@ impl Block {
     /// Opens every barrier that is complete.
     pub(crate) fn open_barriers(&mut self, launch: &Launch) -> bool {
         let mut opened = false;
-        for id in 0..self.barriers.len() {
+        let mut awaited = self.awaited;
+        while awaited != 0 {
+            let id = awaited.trailing_zeros() as usize;
+            awaited &= awaited - 1;
             let barrier = self.barriers[id];
             let wanted = if barrier.expected == 0 {
                 self.live
@@ -109,6 +114,7 @@ impl Block {
             }
             opened = true;
             self.barriers[id] = Default::default();
+            self.awaited &= !(1 << id);
             for warp in 0..self.warps.len() {
                 if id == CLUSTER {
                     self.warps[warp].answered = self.warps[warp].live;

@@ -4,6 +4,7 @@ use crate::decode::form::{Bank, Constant, Slot, Special};
 use crate::engine::launch::Launch;
 use crate::engine::runtime::Printed;
 use crate::lanes::LANES;
+use ptx::Scalar;
 
 /// Lanes of a register of 32 bits.
 #[derive(Clone, Copy)]
@@ -43,6 +44,9 @@ pub(crate) enum State {
     Barrier(u8),
     /// For these lanes, at pc.
     Lanes(u32),
+    /// For nothing more: its threads have ended. The last one of a warp stays as room for the next
+    /// block's first.
+    Ended,
 }
 
 /// Lanes of a warp that are at the same place.
@@ -66,6 +70,36 @@ pub(crate) struct Warp {
     pub(crate) carry: u32,
     /// Lanes whose arrival at the cluster's barrier is answered, but which have not waited yet.
     pub(crate) answered: u32,
+}
+
+impl Warp {
+    /// All its threads at the start of a function. In place: a split that is copied waits until it
+    /// has left the store buffer.
+    fn begin(&mut self, mask: u32, function: u32, pc: u32) {
+        self.live = mask;
+        self.carry = 0;
+        self.answered = 0;
+        if self.splits.len() != 1 {
+            self.splits.clear();
+            self.splits.push(Split {
+                pc,
+                mask,
+                state: State::Ended,
+                age: 0,
+                function,
+                base: Base::default(),
+                calls: Vec::new(),
+            });
+        }
+        let split = &mut self.splits[0];
+        split.pc = pc;
+        split.mask = mask;
+        split.state = State::Ready;
+        split.age = 0;
+        split.function = function;
+        split.base = Base::default();
+        split.calls.clear();
+    }
 }
 
 /// One of a block's sixteen barriers, or its cluster's.
@@ -108,6 +142,8 @@ pub(crate) struct Block {
     /// A block has run here since everything was cleared.
     used: bool,
     pub(crate) barriers: [Barrier; 17],
+    /// Barriers that somebody has arrived at, a bit each: most blocks use few, or none.
+    pub(crate) awaited: u32,
     pub(crate) live: u32,
     /// When it began, among the launch's blocks.
     pub(crate) place: u64,
@@ -193,10 +229,15 @@ impl Block {
             (index / x / y) as u32,
         ];
         self.live = launch.threads;
-        self.barriers = [Barrier::default(); 17];
+        if self.awaited != 0 {
+            self.barriers = [Barrier::default(); 17];
+            self.awaited = 0;
+        }
         self.round = Round::default();
         self.spins = 0;
-        self.printed = Printed::default();
+        if !self.printed.is_empty() {
+            self.printed = Printed::default();
+        }
         for (special, slot) in &function.specials {
             if let Special::Ctaid(_) = special {
                 let row = launch.place(*special, 0, self.ctaid);
@@ -221,19 +262,7 @@ impl Block {
             } else {
                 (1 << threads) - 1
             };
-            warp.live = mask;
-            warp.carry = 0;
-            warp.answered = 0;
-            warp.splits.clear();
-            warp.splits.push(Split {
-                pc: function.start,
-                mask,
-                state: State::Ready,
-                age: 0,
-                function: launch.function,
-                base: Base::default(),
-                calls: Vec::new(),
-            });
+            warp.begin(mask, launch.function, function.start);
         }
     }
 
@@ -319,24 +348,27 @@ impl Block {
     }
 }
 
+/// A piece of the parameter block, as its type extends it.
+pub(crate) fn param(params: &[u8], offset: u32, ty: Scalar) -> u64 {
+    let mut bytes = [0; 8];
+    let size = ty.size() as usize;
+    let from = params.get(offset as usize..).unwrap_or_default();
+    let have = from.len().min(size);
+    bytes[..have].copy_from_slice(&from[..have]);
+    let bits = u64::from_le_bytes(bytes);
+    let unused = 64 - 8 * size as u32;
+    if ty.is_signed() {
+        ((bits << unused) as i64 >> unused) as u64
+    } else {
+        bits
+    }
+}
+
 /// What a constant of a launch is, for all lanes.
 pub(crate) fn constant(launch: &Launch, params: &[u8], globals: &[u64], it: Constant) -> [u64; 32] {
     let one = match it {
         Constant::Bits(bits) => bits,
-        Constant::Param { offset, ty } => {
-            let mut bytes = [0; 8];
-            let size = ty.size() as usize;
-            let from = params.get(offset as usize..).unwrap_or_default();
-            let have = from.len().min(size);
-            bytes[..have].copy_from_slice(&from[..have]);
-            let bits = u64::from_le_bytes(bytes);
-            let unused = 64 - 8 * size as u32;
-            if ty.is_signed() {
-                ((bits << unused) as i64 >> unused) as u64
-            } else {
-                bits
-            }
-        }
+        Constant::Param { offset, ty } => param(params, offset, ty),
         Constant::Global { symbol, offset } => globals[symbol as usize].wrapping_add(offset as u64),
         Constant::DynamicShared { offset } => {
             u64::from(launch.static_shared.next_multiple_of(16)).wrapping_add(offset as u64)

@@ -1,6 +1,6 @@
 //! One launch: what stays the same for all its blocks.
 
-use super::block::{Doubles, Words, constant};
+use super::block::{Doubles, Words, constant, param};
 use super::{Grid, Instance, Program};
 use crate::decode::form::{Constant, Frame, Special};
 use crate::error::LaunchError;
@@ -136,6 +136,29 @@ impl Launch {
         launch.words = words;
         launch.doubles = doubles;
         Ok(launch)
+    }
+
+    /// Takes other parameters of as many bytes.
+    pub(crate) fn set_params(&mut self, params: &[u8]) -> Result<(), LaunchError> {
+        if params.len() != self.params.len() {
+            return Err(LaunchError::Params {
+                given: params.len(),
+                wanted: self.params.len(),
+            });
+        }
+        self.params.copy_from_slice(params);
+        let entry = &self.program.decoded.entries[self.entry];
+        for (at, it) in &entry.words {
+            if let Constant::Param { offset, ty } = *it {
+                self.words[*at as usize].0 = [param(params, offset, ty) as u32; LANES];
+            }
+        }
+        for (at, it) in &entry.doubles {
+            if let Constant::Param { offset, ty } = *it {
+                self.doubles[*at as usize].0 = [param(params, offset, ty); LANES];
+            }
+        }
+        Ok(())
     }
 
     /// How many blocks may be in progress on one thread, given what each takes.

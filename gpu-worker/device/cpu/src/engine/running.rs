@@ -65,7 +65,7 @@ impl Running {
             config,
             workers: Vec::new(),
             threads: 1,
-            places: Places::new(),
+            places: Places::new(false),
             again: false,
             busy: Duration::ZERO,
         };
@@ -92,6 +92,17 @@ impl Running {
         Ok(())
     }
 
+    /// The same launch of the same instance once more, perhaps with other parameters, after it has
+    /// ended.
+    pub(crate) fn again(&mut self, params: &[u8]) -> Result<(), LaunchError> {
+        if !is_same(&self.launch.params, params) {
+            self.launch.set_params(params)?;
+        }
+        self.workers.iter_mut().for_each(Worker::restart);
+        self.rewind();
+        Ok(())
+    }
+
     /// Whether it was made for exactly this launch.
     fn is_of(&self, instance: &Instance, entry: usize, grid: Grid, params: &[u8]) -> bool {
         let launch = &self.launch;
@@ -113,7 +124,11 @@ impl Running {
         let workers = self.workers.len().max(self.threads);
         self.workers.resize_with(workers, Worker::default);
         self.workers.iter_mut().for_each(Worker::reset);
-        self.places = Places::new();
+        self.rewind();
+    }
+
+    fn rewind(&mut self) {
+        self.places = Places::new(self.threads > 1);
         (self.again, self.busy) = (false, Duration::ZERO);
     }
 
@@ -144,13 +159,13 @@ impl Running {
         stop: &AtomicBool,
     ) -> Result<Progress, Box<Fault>> {
         let memory = &*memory;
-        let (launch, config, places) = (&self.launch, self.config, &self.places);
+        let (launch, config, places) = (&self.launch, &self.config, &self.places);
         let limits = Limits { budget, kill, stop };
         // Asking for the time costs as much as a small launch takes.
         let timed = self.again;
         let run = |worker: &mut Worker| {
             let begun = timed.then(thread_time);
-            let turn = worker.run(launch, config, memory, places, limits);
+            let turn = worker.run(launch, config, memory, places, &limits);
             let took = begun.map_or(Duration::ZERO, |begun| thread_time() - begun);
             (turn == Turn::Done, took)
         };

@@ -242,7 +242,9 @@ impl Block {
         stop
     }
 
-    /// Runs an instruction that moves lanes between splits.
+    /// Runs an instruction that moves lanes between splits. Not inlined: what it keeps at hand would
+    /// be computed for every warp.
+    #[inline(never)]
     fn control(
         &mut self,
         launch: &Launch,
@@ -255,6 +257,14 @@ impl Block {
         let pc = split.pc;
         if lanes == 0 {
             split.pc += 1;
+            return None;
+        }
+        let op = &launch.program.steps[pc as usize].inst.op;
+        if lanes == split.mask
+            && matches!(op, Op::Return | Op::Exit)
+            && (split.calls.is_empty() || *op == Op::Exit)
+        {
+            self.leave(warp, current);
             return None;
         }
         let mut at = current;
@@ -329,10 +339,19 @@ impl Block {
 
     /// The end of a split's threads.
     fn leave(&mut self, warp: usize, at: usize) {
-        let split = self.warps[warp].splits.swap_remove(at);
-        self.warps[warp].live &= !split.mask;
-        self.live -= split.mask.count_ones();
-        self.regather(warp);
+        let splits = &mut self.warps[warp].splits;
+        let gone = splits[at].mask;
+        if splits.len() == 1 {
+            splits[0].state = State::Ended;
+            splits[0].mask = 0;
+        } else {
+            splits.swap_remove(at);
+        }
+        self.warps[warp].live &= !gone;
+        self.live -= gone.count_ones();
+        if self.warps[warp].live != 0 {
+            self.regather(warp);
+        }
     }
 
     fn branch_index(

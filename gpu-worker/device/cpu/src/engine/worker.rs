@@ -1,6 +1,6 @@
 //! One thread's share of a launch: its blocks in turn, until they end or it is to stop.
 
-use super::block::{Block, Round, State};
+use super::block::{Block, Round, Split, State};
 use super::context::{Context, Noted};
 use super::launch::Launch;
 use super::runtime::Printed;
@@ -55,13 +55,17 @@ pub(super) struct Places {
     /// The first that faulted: what comes before it runs to its end, what comes after it counts
     /// for nothing. So which fault is blamed and what was printed before it do not depend on timing.
     end: AtomicU64,
+    /// Whether several threads begin them.
+    shared: bool,
 }
 
 impl Places {
-    pub(super) fn new() -> Self {
+    /// None has begun.
+    pub(super) fn new(shared: bool) -> Self {
         Self {
             next: AtomicU64::new(0),
             end: AtomicU64::new(u64::MAX),
+            shared,
         }
     }
 
@@ -77,6 +81,21 @@ impl Places {
     fn is_left(&self, launch: &Launch) -> bool {
         let end = self.end().min(launch.blocks);
         self.next.load(Ordering::Relaxed) < end
+    }
+
+    /// Begins the next one.
+    fn take(&self, launch: &Launch) -> Option<u64> {
+        if !self.is_left(launch) {
+            return None;
+        }
+        let place = if self.shared {
+            self.next.fetch_add(1, Ordering::Relaxed)
+        } else {
+            let place = self.next.load(Ordering::Relaxed);
+            self.next.store(place + 1, Ordering::Relaxed);
+            place
+        };
+        (place < launch.blocks).then_some(place)
     }
 }
 
@@ -107,13 +126,20 @@ pub(super) enum Turn {
 
 impl Worker {
     pub(super) fn reset(&mut self) {
-        self.stale.append(&mut self.active);
         self.stale.append(&mut self.fitted);
+        self.restart();
+    }
+
+    /// As `reset`, where the next launch takes the scratch as it is.
+    pub(super) fn restart(&mut self) {
+        self.stale.append(&mut self.active);
         self.turn = 0;
         self.clock = 0;
         self.executed = 0;
         self.blocks = 0;
-        self.printed.clear();
+        if !self.printed.is_empty() {
+            self.printed.clear();
+        }
         self.printed_bytes = 0;
         self.fault = None;
         self.draining = None;
@@ -167,13 +193,9 @@ impl Worker {
 
     /// Starts the grid's next block, if there is one.
     fn admit(&mut self, launch: &Launch, order: BlockOrder, places: &Places) -> bool {
-        if !places.is_left(launch) {
+        let Some(place) = places.take(launch) else {
             return false;
-        }
-        let place = places.next.fetch_add(1, Ordering::Relaxed);
-        if place >= launch.blocks {
-            return false;
-        }
+        };
         let mut block = self.fitted.pop().unwrap_or_else(|| {
             let mut block = self.stale.pop().unwrap_or_default();
             block.fit(launch);
@@ -189,12 +211,13 @@ impl Worker {
     pub(super) fn run(
         &mut self,
         launch: &Launch,
-        config: EngineConfig,
+        config: &EngineConfig,
         memory: &Memory,
         places: &Places,
-        limits: Limits<'_>,
+        limits: &Limits<'_>,
     ) -> Turn {
         let until = self.executed.saturating_add(limits.budget);
+        let mut cx = context(launch, memory, self.clock);
         loop {
             self.drain(places);
             if self.active.is_empty() {
@@ -207,7 +230,6 @@ impl Worker {
                 }
             }
             let turn = self.turn;
-            let mut cx = context(&mut self.active[turn], launch, memory, self.clock);
             let killed = limits.kill.load(Ordering::Relaxed);
             let look = until.min(self.executed.saturating_add(LOOK));
             let mut allowance = Allowance {
@@ -217,6 +239,7 @@ impl Worker {
                 stop: limits.stop,
             };
             let block = &mut self.active[turn];
+            cx.shared = block.shared.as_mut_ptr().cast();
             let pass = if killed {
                 Pass::Stuck("the launch was ended")
             } else if self.executed >= config.fuel {
@@ -224,7 +247,7 @@ impl Worker {
             } else {
                 block.round(launch, &mut cx, &mut allowance)
             };
-            self.clock = cx.clock.max(self.clock);
+            self.clock = cx.clock;
             self.executed = allowance.executed;
             let said = cx.said.take();
             match pass {
@@ -335,12 +358,8 @@ impl Block {
     }
 }
 
-fn context<'m>(
-    block: &mut Block,
-    launch: &'m Launch,
-    memory: &'m Memory,
-    clock: u64,
-) -> Context<'m> {
+/// What a launch's blocks see, one after the other.
+fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m> {
     let words = launch.words.as_ptr().cast::<u8>().cast_mut();
     let doubles = launch.doubles.as_ptr().cast::<u8>().cast_mut();
     Context {
@@ -357,7 +376,7 @@ fn context<'m>(
             writable: false,
         },
         delta: memory.delta(),
-        shared: block.shared.as_mut_ptr().cast(),
+        shared: std::ptr::null_mut(),
         shared_len: u64::from(launch.shared),
         local: std::ptr::null_mut(),
         local_len: 0,
@@ -376,7 +395,8 @@ fn context<'m>(
 /// A thread that waits, for the blame of a timeout: warp, lane, instruction.
 fn waiting(block: &Block) -> (usize, u32, u32) {
     for (warp, state) in block.warps.iter().enumerate() {
-        if let Some(split) = state.splits.first() {
+        let left = |split: &&Split| split.state != State::Ended;
+        if let Some(split) = state.splits.iter().find(left) {
             return (warp, split.mask.trailing_zeros(), split.pc);
         }
     }

@@ -1,0 +1,189 @@
+//! Launches of a session: started, timed, parked and gone on with.
+//!
+//! Programs launch the same kernel again and again. So what a launch is made of goes from one to
+//! the next that is like it, and the clock is read once for all of them.
+
+use super::failure::{fault_failure, launch_failure};
+use super::session::{Progressing, Run, Session, Step, nanos};
+use crate::engine::{Grid, Progress, Running};
+use bus_schemas::{Code, Failure, KernelKey, Launch};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Warp instructions per thread between two looks at the time: about half a millisecond.
+const STRIDE: u64 = 50_000;
+
+/// The watchdog counts processor time: on a busy machine a kernel is no worse for it. Time that
+/// passes without counts after so many times as much.
+const WAITING: u32 = 20;
+
+/// A launch in progress, or one that has ended.
+#[derive(Debug)]
+pub(super) struct Launched {
+    running: Box<Running>,
+    of: Launch,
+    key: KernelKey,
+    /// Threads that its blocks can occupy.
+    sms: u64,
+    /// Time of its own, up to the last park.
+    spent: Duration,
+}
+
+/// Launches of one kernel key, one behind the other. Reading the clock costs as much as a small
+/// launch, so it is read where they begin and where they end. Each of them has ended within its
+/// first stride, or is alone.
+#[derive(Debug)]
+pub(super) struct Streak {
+    key: KernelKey,
+    sms: u64,
+    began: Instant,
+    /// Those that have ended.
+    count: u64,
+    /// Their time from before they were parked.
+    spent: Duration,
+}
+
+impl Progressing {
+    /// Counts the launches of the streak that has been, if there was one: when it ended.
+    pub(super) fn end_streak(&mut self) -> Option<Instant> {
+        let streak = self.streak.take()?;
+        let now = Instant::now();
+        let time = nanos(streak.spent + now.duration_since(streak.began));
+        if streak.count > 0 {
+            self.completion
+                .count_all(streak.key, streak.count, time, streak.sms);
+        }
+        Some(now)
+    }
+
+    /// The streak that a launch goes on with or begins.
+    fn streak(&mut self, launched: &Launched) -> &mut Streak {
+        if self.streak.as_ref().is_none_or(|it| it.key != launched.key) {
+            let began = self.end_streak().unwrap_or_else(Instant::now);
+            self.begin_streak(launched, began);
+        }
+        self.streak.as_mut().expect("just begun")
+    }
+
+    fn begin_streak(&mut self, launched: &Launched, began: Instant) {
+        self.streak = Some(Streak {
+            key: launched.key,
+            sms: launched.sms,
+            began,
+            count: 0,
+            spent: Duration::ZERO,
+        });
+    }
+
+    /// The time a launch has run that did not end within a stride. From here on it is alone: the
+    /// equal ones before it take the stride, for the key they share.
+    fn own_time(&mut self, launched: &Launched) -> Duration {
+        let streak = self.streak(launched);
+        if streak.count > 0 {
+            let began = self.end_streak().unwrap_or_else(Instant::now);
+            self.begin_streak(launched, began);
+        }
+        launched.spent + self.streak(launched).began.elapsed()
+    }
+
+    /// Gives the scratch of the launch before back to the engine.
+    pub(super) fn forget(&mut self, run: &Run<'_>) {
+        if let Some(launched) = self.ended.take() {
+            run.engine.recycle(launched.running);
+        }
+    }
+}
+
+impl Session {
+    /// Starts a launch, or goes on with the one that was parked.
+    pub(super) fn launch(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        launch: &Launch,
+        params: &[u8],
+    ) -> Result<Step, Failure> {
+        let mut launched = match self.launched.take() {
+            Some(parked) => parked,
+            None => self.start(run, progress, launch, params)?,
+        };
+        progress.streak(&launched);
+        let kill = AtomicBool::new(false);
+        let stride = STRIDE * run.threads as u64;
+        loop {
+            let stop = run.interrupt.flag();
+            let memory = &mut self.memory;
+            match launched.running.step_unless(memory, stride, &kill, stop) {
+                Err(fault) => {
+                    launched.running.take_printed(&mut self.printed);
+                    run.engine.recycle(launched.running);
+                    return Err(fault_failure(&fault));
+                }
+                Ok(Progress::Done(_)) => break,
+                Ok(Progress::Running) => {}
+            }
+            let own = progress.own_time(&launched);
+            let exceeded = launched.running.busy() > run.watchdog;
+            if exceeded || own > run.watchdog.saturating_mul(WAITING) {
+                // The next look sees the flag and blames the thread that was running.
+                kill.store(true, Ordering::Relaxed);
+            } else if run.is_over() {
+                launched.spent = own;
+                progress.streak = None;
+                self.launched = Some(launched);
+                return Ok(Step::Parked);
+            }
+        }
+        launched.running.take_printed(&mut self.printed);
+        let streak = progress.streak(&launched);
+        streak.count += 1;
+        streak.spent += std::mem::take(&mut launched.spent);
+        progress.ended = Some(launched);
+        Ok(Step::Done)
+    }
+
+    fn start(
+        &mut self,
+        run: &Run<'_>,
+        progress: &mut Progressing,
+        launch: &Launch,
+        params: &[u8],
+    ) -> Result<Launched, Failure> {
+        if let Some(mut ended) = progress.ended.take_if(|ended| ended.of == *launch) {
+            ended.running.again(params).map_err(launch_failure)?;
+            return Ok(ended);
+        }
+        progress.forget(run);
+        let Some((instance, prepared)) = self.slots.get(&launch.module) else {
+            let detail = format!("no module in slot {}", launch.module);
+            return Err(Failure::new(Code::UnknownFunction, detail));
+        };
+        let function = launch.function as usize;
+        let Some(fingerprint) = prepared.fingerprints.get(function) else {
+            let detail = format!("the module has no function number {function}");
+            return Err(Failure::new(Code::UnknownFunction, detail));
+        };
+        let key = match self.last {
+            Some((last, key)) if last == *launch => key,
+            _ => fingerprint.key(launch.grid, launch.block, launch.shared),
+        };
+        self.last = Some((*launch, key));
+        let grid = Grid {
+            grid: launch.grid,
+            block: launch.block,
+            shared: launch.shared,
+        };
+        let running = run
+            .engine
+            .start(instance, function, grid, params)
+            .map_err(launch_failure)?;
+        let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
+        Ok(Launched {
+            running,
+            of: *launch,
+            key,
+            sms: blocks.min(run.threads as u64).max(1),
+            spent: Duration::ZERO,
+        })
+    }
+}
