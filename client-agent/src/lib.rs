@@ -28,24 +28,19 @@
 //! Calls that wait come twice: `sync` blocks the calling thread, `sync_async` is a future that runs
 //! on any executor. The others wait only while too much is on its way, and then block.
 
-mod module;
-mod session;
-
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actors::client::{Agent, AgentSettings};
-use bus_schemas::{Code, Failure, ModuleHash, Tenant};
+use bus_schemas::{Code, Tenant};
 
 pub use actors::telemetry;
 pub use actors::telemetry::{SpanId, Telemetry, TraceContext, TraceId};
 pub use bus_schemas::{Dim, SessionId};
 pub use client_line::ClientError as Error;
-use client_line::block_on;
-pub use module::{Function, Module};
-pub use session::Session;
+pub use client_line::{Function, Module, Session};
+use client_line::{Images, block_on, refused};
 
 /// What every fallible call returns.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -111,14 +106,11 @@ impl std::fmt::Debug for Settings {
     }
 }
 
-/// Images that were found valid, so that each is parsed once.
-type Images = Arc<Mutex<HashMap<ModuleHash, Arc<ptx::ModuleInfo>>>>;
-
 /// One connection to a cluster. Dropping it closes its sessions.
 #[derive(Debug)]
 pub struct Client {
     agent: Agent,
-    images: Images,
+    images: Arc<Images>,
     patience: Duration,
 }
 
@@ -147,7 +139,7 @@ impl Client {
         })?;
         Ok(Self {
             agent,
-            images: Images::default(),
+            images: Arc::default(),
             patience: settings.patience,
         })
     }
@@ -175,21 +167,4 @@ impl Client {
     pub fn connection(&self) -> &str {
         self.agent.connection()
     }
-}
-
-fn refused(code: Code, detail: impl Into<String>) -> Error {
-    Error::Refused(Failure::new(code, detail))
-}
-
-/// The summary of an image, parsed once.
-fn examine(images: &Images, hash: ModuleHash, image: &[u8]) -> Result<Arc<ptx::ModuleInfo>> {
-    let locked = || images.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(info) = locked().get(&hash) {
-        return Ok(Arc::clone(info));
-    }
-    let info = ptx::ModuleInfo::parse(image)
-        .map_err(|error| refused(Code::BadModule, error.to_string()))?;
-    let info = Arc::new(info);
-    locked().insert(hash, Arc::clone(&info));
-    Ok(info)
 }

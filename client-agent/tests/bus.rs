@@ -229,11 +229,12 @@ fn a_span_travels_with_batch_and_intent() {
     let client = cluster.client();
     let session = client.open().unwrap();
     session.sync().unwrap();
-    session.set_trace(Some(TraceContext {
+    let context = TraceContext {
         trace: TraceId(0x1234_u128.to_be_bytes()),
         span: SpanId(0xab_u64.to_be_bytes()),
         sampled: true,
-    }));
+    };
+    session.set_trace(Some(&context.traceparent()));
     session.sync().unwrap();
     session.set_trace(None);
     session.sync().unwrap();

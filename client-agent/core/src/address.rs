@@ -114,6 +114,13 @@ impl Addresses {
         Ok(asked)
     }
 
+    /// The allocation that holds `address`: where it begins and how many bytes were asked for.
+    #[must_use]
+    pub fn range(&self, address: u64) -> Option<(u64, u64)> {
+        let (start, (_, asked)) = self.live.range(..=address).next_back()?;
+        (address - start < *asked).then_some((*start, *asked))
+    }
+
     /// Whether `bytes` bytes at `address` lie within one allocation, or where the worker puts
     /// module variables, which only it knows.
     ///
@@ -178,6 +185,8 @@ mod tests {
         );
         assert_eq!(addresses.check(address + 1, (8 << 20) - 1), Ok(()));
         assert_eq!(addresses.check(WINDOW.end() - 8, 8), Ok(()));
+        assert_eq!(addresses.range(address + 5), Some((address, 8 << 20)));
+        assert_eq!(addresses.range(address + (8 << 20)), None);
         for (start, bytes) in [
             (address - 1, 2),
             (address + 1, 8 << 20),

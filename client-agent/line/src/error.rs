@@ -46,6 +46,14 @@ impl ClientError {
     }
 }
 
+/// What every fallible call returns.
+pub type Result<T> = std::result::Result<T, ClientError>;
+
+/// This call is refused; the session goes on.
+pub fn refused(code: Code, detail: impl Into<String>) -> ClientError {
+    ClientError::Refused(Failure::new(code, detail))
+}
+
 pub(crate) fn closed() -> Failure {
     Failure::new(Code::SessionGone, "the session was closed by its client")
 }

@@ -1,5 +1,5 @@
 //! The client's shell around a session's outbox: a [`Line`] per session, one [`Driver`] for all
-//! lines of a connection.
+//! lines of a connection, and the [`Session`] that programs use.
 //!
 //! User threads append to a line under a short lock and publish from where they are. What is
 //! heard, and every timer, is the business of one task per session beside the connection, and
@@ -12,16 +12,20 @@
 mod driver;
 mod error;
 mod line;
+mod module;
 mod observer;
 mod open;
 mod publish;
 mod serve;
+mod session;
 mod wait;
 
 pub use driver::Driver;
-pub use error::ClientError;
+pub use error::{ClientError, Result, refused};
 pub use line::{Answer, Line};
+pub use module::{Function, Images, Module};
 pub use observer::{Observer, Unobserved};
 pub use open::{Opening, open};
 pub use serve::serve;
+pub use session::Session;
 pub use wait::{block_on, block_until};

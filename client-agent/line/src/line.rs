@@ -227,6 +227,30 @@ impl Line {
             .map_err(ClientError::Refused)
     }
 
+    /// The allocation that holds `address`: where it begins and how many bytes were asked for.
+    #[must_use]
+    pub fn range(&self, address: u64) -> Option<(u64, u64)> {
+        self.lock().addresses.range(address)
+    }
+
+    /// Bytes allocated now, as they were asked for.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.lock().addresses.held()
+    }
+
+    /// The op pushed last.
+    #[must_use]
+    pub fn last(&self) -> OpNumber {
+        self.lock().outbox.last()
+    }
+
+    /// Every op through this one is done, as far as the worker has said.
+    #[must_use]
+    pub fn done(&self) -> OpNumber {
+        self.lock().outbox.done()
+    }
+
     /// The answer to op `op`, which has one.
     #[must_use]
     pub fn answer(&self, op: OpNumber) -> Answer<'_> {

@@ -1,16 +1,18 @@
 //! One virtual device.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use actors::telemetry::TraceContext;
-use bus_schemas::{Code, Dim, Failure, KernelKey, ModuleHash, Op, Opened, SessionId, limits};
+use bus_schemas::{
+    Code, Dim, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, SessionId, limits,
+};
 use bytes::Bytes;
-use client_line::{Answer, Line};
 
-use crate::module::{Function, Module};
-use crate::{Error, Images, Result, examine, refused};
+use crate::error::{ClientError, Result, refused};
+use crate::line::{Answer, Line};
+use crate::module::{Function, Images, Module};
 
 /// Copies to the device of at most this many bytes travel within batches, in parts.
 const INLINE: usize = 4 * limits::INLINE_BYTES;
@@ -24,9 +26,11 @@ const PIECES: usize = 4;
 #[derive(Debug)]
 pub struct Session {
     line: Arc<Line>,
-    images: Images,
+    images: Arc<Images>,
     slots: Mutex<Slots>,
     printed: Mutex<Vec<u8>>,
+    /// Every op through this one was answered for by a sync.
+    synced: AtomicU64,
     patience: Duration,
 }
 
@@ -39,12 +43,15 @@ struct Slots {
 }
 
 impl Session {
-    pub(crate) fn new(line: Arc<Line>, images: Images, patience: Duration) -> Self {
+    /// The device of a line that is served. `patience` bounds how long its end is waited for.
+    #[must_use]
+    pub fn new(line: Arc<Line>, images: Arc<Images>, patience: Duration) -> Self {
         Self {
             line,
             images,
             slots: Mutex::default(),
             printed: Mutex::default(),
+            synced: AtomicU64::new(0),
             patience,
         }
     }
@@ -59,6 +66,12 @@ impl Session {
     #[must_use]
     pub fn opened(&self) -> &Opened {
         self.line.opened()
+    }
+
+    /// The line it works on.
+    #[must_use]
+    pub fn line(&self) -> &Arc<Line> {
+        &self.line
     }
 
     /// Why the session can run no more, if that is so.
@@ -182,7 +195,7 @@ impl Session {
     /// [`Code::BadModule`] with line and column; the session goes on.
     pub fn load(&self, image: &[u8]) -> Result<Module> {
         let hash = ModuleHash::of(image);
-        let info = examine(&self.images, hash, image)?;
+        let info = self.images.examine(hash, image)?;
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = match slots.free.pop_front() {
             Some(slot) => slot,
@@ -260,7 +273,32 @@ impl Session {
         let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
         let printed = self.line.block_on(self.line.answer(op))?;
         self.keep_printed(printed);
+        self.synced.fetch_max(op, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// As [`Session::sync`], for the ops through `op`; returns at once where a sync behind it was
+    /// answered before. Whether it had to wait.
+    ///
+    /// # Errors
+    /// As [`Session::sync`].
+    pub fn sync_through(&self, op: OpNumber) -> Result<bool> {
+        if let Some(failure) = self.line.failure() {
+            return Err(ClientError::Session(failure));
+        }
+        if op <= self.synced.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        self.sync().map(|()| true)
+    }
+
+    /// Records event number `event` of this session, on a stream.
+    ///
+    /// # Errors
+    /// The session's.
+    pub fn record(&self, event: u32, stream: u16) -> Result<OpNumber> {
+        self.line
+            .push(&Op::Event { event }, stream, &[], KernelKey(0))
     }
 
     /// As [`Session::sync`], for any executor.
@@ -301,10 +339,9 @@ impl Session {
 
     /// Sets the span of the program that requests from the next one on are part of. A request is
     /// what the program waits for: from the first call after the previous wait to its answer. Its
-    /// own span, or without telemetry this one, travels with the calls as `traceparent`.
-    pub fn set_trace(&self, trace: Option<TraceContext>) {
-        let traceparent = trace.map(|trace| trace.traceparent());
-        self.line.set_trace(traceparent.as_deref());
+    /// own span, or without telemetry this one (a W3C `traceparent`), travels with the calls.
+    pub fn set_trace(&self, traceparent: Option<&str>) {
+        self.line.set_trace(traceparent);
     }
 
     /// Ends the session after the calls so far and blocks until its memory is freed.
@@ -321,7 +358,7 @@ impl Session {
                 "the close was not answered in time",
             ));
         }
-        failed.map_or(Ok(()), |failure| Err(Error::Session(failure)))
+        failed.map_or(Ok(()), |failure| Err(ClientError::Session(failure)))
     }
 
     /// As [`Session::close`], for any executor, as long as it takes.
@@ -332,7 +369,7 @@ impl Session {
         let failed = self.line.failure();
         self.line.close();
         self.line.ended().await;
-        failed.map_or(Ok(()), |failure| Err(Error::Session(failure)))
+        failed.map_or(Ok(()), |failure| Err(ClientError::Session(failure)))
     }
 
     /// Asks for one piece of a copy to the host.

@@ -1,10 +1,11 @@
 //! Modules and their functions, as a session's program names them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bus_schemas::{Code, Dim, FunctionFingerprint, KernelKey, Launch, ModuleHash};
 
-use crate::{Result, refused};
+use crate::error::{Result, refused};
 
 /// Most threads of a block.
 const BLOCK_THREADS: u64 = 1024;
@@ -14,6 +15,30 @@ const GRID: Dim = [i32::MAX as u32, 65_535, 65_535];
 const BLOCK: Dim = [1024, 1024, 64];
 /// Most shared bytes of a block on any device.
 const SHARED: u64 = 227 << 10;
+
+/// Images that were found valid, so that each is parsed once.
+#[derive(Debug, Default)]
+pub struct Images {
+    known: Mutex<HashMap<ModuleHash, Arc<ptx::ModuleInfo>>>,
+}
+
+impl Images {
+    /// The summary of an image.
+    ///
+    /// # Errors
+    /// [`Code::BadModule`] with line and column where it is not PTX.
+    pub fn examine(&self, hash: ModuleHash, image: &[u8]) -> Result<Arc<ptx::ModuleInfo>> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(info) = known().get(&hash) {
+            return Ok(Arc::clone(info));
+        }
+        let info = ptx::ModuleInfo::parse(image)
+            .map_err(|error| refused(Code::BadModule, error.to_string()))?;
+        let info = Arc::new(info);
+        known().insert(hash, Arc::clone(&info));
+        Ok(info)
+    }
+}
 
 /// An image loaded into a session.
 #[derive(Debug, Clone)]
@@ -65,6 +90,12 @@ impl Module {
         self.info.entries.iter().map(|entry| entry.name.as_str())
     }
 
+    /// What the image says of itself.
+    #[must_use]
+    pub fn info(&self) -> &Arc<ptx::ModuleInfo> {
+        &self.info
+    }
+
     /// BLAKE3 of the image.
     #[must_use]
     pub fn hash(&self) -> ModuleHash {
@@ -111,7 +142,13 @@ impl Function {
     }
 
     #[cold]
-    fn misfit(&self, grid: Dim, block: Dim, shared: u32, params: usize) -> crate::Error {
+    fn misfit(
+        &self,
+        grid: Dim,
+        block: Dim,
+        shared: u32,
+        params: usize,
+    ) -> crate::error::ClientError {
         if params != self.param_bytes as usize {
             let detail = format!(
                 "{params} parameter bytes; the entry takes {}",

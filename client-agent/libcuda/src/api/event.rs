@@ -1,0 +1,108 @@
+//! Events.
+
+use std::ffi::{c_int, c_uint};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::put;
+use crate::context::{current, current_device};
+use crate::device::Device;
+use crate::event::{DISABLE_TIMING, EVENTS, Event};
+use crate::guard::api;
+use crate::process::process;
+use crate::status::{Result, Status};
+use crate::stream::number_of;
+use crate::work;
+
+fn event(handle: usize) -> Result<(Arc<Event>, &'static Device)> {
+    let process = process()?;
+    let event = EVENTS.get(handle).ok_or(Status::INVALID_HANDLE)?;
+    let device = process
+        .devices
+        .get(event.device)
+        .ok_or(Status::INVALID_DEVICE)?;
+    Ok((event, device))
+}
+
+fn record(handle: usize, stream: usize) -> Result {
+    let number = number_of(stream)?;
+    let device = current_device()?;
+    let recorded = EVENTS.with(handle, |event| {
+        if event.device != device.ordinal {
+            return Err(Status::INVALID_HANDLE);
+        }
+        let op = device.with(|session| session.record(event.number, number))?;
+        event.op.store(op, Ordering::Relaxed);
+        Ok(())
+    });
+    recorded.unwrap_or(Err(Status::INVALID_HANDLE))
+}
+
+/// Milliseconds between two events that were reached.
+fn elapsed(start: usize, end: usize) -> Result<f32> {
+    let ((start, device), (end, other)) = (event(start)?, event(end)?);
+    let timed = |event: &Event| event.flags & DISABLE_TIMING == 0;
+    let ops = [&start, &end].map(|event| event.op.load(Ordering::Relaxed));
+    if !timed(&start) || !timed(&end) || device.ordinal != other.ordinal || ops.contains(&0) {
+        return Err(Status::INVALID_HANDLE);
+    }
+    let last = ops[0].max(ops[1]);
+    if !work::is_done(device, last)? {
+        return Err(Status::NOT_READY);
+    }
+    let times = work::times(device, [start.number, end.number], last)?;
+    Ok((times[1] as f64 - times[0] as f64) as f32 / 1e6)
+}
+
+api! {
+    fn cuEventCreate(handle: *mut usize, flags: c_uint) {
+        let (_, context) = current()?;
+        if handle.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { put(handle, EVENTS.add(Event::new(flags, context.device))) }
+    }
+
+    fn cuEventDestroy_v2(handle: usize) also cuEventDestroy {
+        process()?;
+        EVENTS.remove(handle).map(|_| ()).ok_or(Status::INVALID_HANDLE)
+    }
+
+    fn cuEventRecord(handle: usize, stream: usize) also cuEventRecord_ptsz {
+        record(handle, stream)
+    }
+
+    fn cuEventRecordWithFlags(handle: usize, stream: usize, flags: c_uint)
+        also cuEventRecordWithFlags_ptsz
+    {
+        let _ = flags;
+        record(handle, stream)
+    }
+
+    fn cuEventQuery(handle: usize) {
+        let (event, device) = event(handle)?;
+        match work::is_done(device, event.op.load(Ordering::Relaxed))? {
+            true => Ok(()),
+            false => Err(Status::NOT_READY),
+        }
+    }
+
+    fn cuEventSynchronize(handle: usize) {
+        let (event, device) = event(handle)?;
+        work::sync_through(device, event.op.load(Ordering::Relaxed))
+    }
+
+    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: usize, end: usize)
+        also cuEventElapsedTime
+    {
+        // SAFETY: the caller's pointer.
+        unsafe { put(milliseconds, elapsed(start, end)?) }
+    }
+
+    fn cuIpcGetEventHandle(out: *mut c_int, handle: usize) {
+        let _ = out;
+        event(handle)?;
+        Err(Status::NOT_SUPPORTED)
+    }
+}

@@ -1,0 +1,253 @@
+//! Launches and occupancy.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{put, put_if};
+use crate::context::current_device;
+use crate::guard::api;
+use crate::launch::{Arguments, Shape, launch};
+use crate::module::KERNELS;
+use crate::status::{Result, Status};
+use crate::stream::number_of;
+use crate::work;
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct LaunchConfig {
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: usize,
+    attributes: *const LaunchAttribute,
+    count: c_uint,
+}
+
+/// `CUlaunchAttribute`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct LaunchAttribute {
+    id: c_int,
+    pad: [u8; 4],
+    value: [u64; 8],
+}
+
+/// The attribute of thread block clusters.
+const CLUSTER: c_int = 4;
+
+/// Blocks of so many threads that run on one multiprocessor at a time.
+fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
+    let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+    let properties = &current_device()?.properties;
+    let attribute = |number| properties.attribute(number).unwrap_or(1);
+    if threads <= 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    if threads > kernel.attribute(0)? {
+        return Ok(0);
+    }
+    let warps = (threads + 31) / 32;
+    let by_threads = attribute(39) / (warps * 32);
+    let by_registers = attribute(82) / (warps * 32 * kernel.attribute(4)?.max(1));
+    let bytes = shared + kernel.attribute(1)? as usize + attribute(111) as usize;
+    let by_shared = attribute(81) as usize / bytes.max(1);
+    let by_shared = c_int::try_from(by_shared).unwrap_or(c_int::MAX);
+    Ok(by_threads
+        .min(by_registers)
+        .min(by_shared)
+        .min(attribute(106)))
+}
+
+/// The block size of the most threads at a time, and the blocks that fill the device.
+fn potential(
+    kernel: usize,
+    shared: impl Fn(c_int) -> usize,
+    limit: c_int,
+) -> Result<(c_int, c_int)> {
+    let most = KERNELS
+        .get(kernel)
+        .ok_or(Status::INVALID_HANDLE)?
+        .attribute(0)?;
+    let most = if limit > 0 { most.min(limit) } else { most };
+    let mut best = (0, 0, 0);
+    for threads in (1..=(most / 32).max(1))
+        .rev()
+        .map(|warps| (warps * 32).min(most))
+    {
+        let blocks = occupancy(kernel, threads, shared(threads))?;
+        if blocks * threads > best.0 {
+            best = (blocks * threads, blocks, threads);
+        }
+    }
+    let multiprocessors = current_device()?.properties.multiprocessors();
+    Ok((best.1 * multiprocessors, best.2))
+}
+
+api! {
+    fn cuLaunchKernel(
+        function: usize,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared: c_uint,
+        stream: usize,
+        pointers: *const *const c_void,
+        extra: *const *const c_void,
+    ) also cuLaunchKernel_ptsz {
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared,
+        };
+        let stream = number_of(stream)?;
+        // SAFETY: the caller's pointers.
+        unsafe { launch(current_device()?, function, shape, stream, Arguments { pointers, extra }) }
+    }
+
+    fn cuLaunchKernelEx(
+        config: *const LaunchConfig,
+        function: usize,
+        pointers: *const *const c_void,
+        extra: *const *const c_void,
+    ) also cuLaunchKernelEx_ptsz {
+        if config.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointer.
+        let config = unsafe { config.read() };
+        for at in 0..config.count as usize {
+            if config.attributes.is_null() {
+                return Err(Status::INVALID_VALUE);
+            }
+            // SAFETY: there are so many attributes.
+            let attribute = unsafe { config.attributes.add(at).read() };
+            let of_cluster = attribute.value[0] as u32 > 1 || (attribute.value[0] >> 32) > 1;
+            if attribute.id == CLUSTER && of_cluster {
+                return Err(Status::INVALID_CLUSTER_SIZE);
+            }
+        }
+        let shape = Shape { grid: config.grid, block: config.block, shared: config.shared };
+        let stream = number_of(config.stream)?;
+        // SAFETY: the caller's pointers.
+        unsafe { launch(current_device()?, function, shape, stream, Arguments { pointers, extra }) }
+    }
+
+    fn cuLaunchCooperativeKernel(
+        function: usize,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared: c_uint,
+        stream: usize,
+        pointers: *const *const c_void,
+    ) also cuLaunchCooperativeKernel_ptsz {
+        let shape = Shape {
+            grid: [grid_x, grid_y, grid_z],
+            block: [block_x, block_y, block_z],
+            shared,
+        };
+        let stream = number_of(stream)?;
+        let arguments = Arguments { pointers, extra: std::ptr::null() };
+        // SAFETY: the caller's pointers.
+        unsafe { launch(current_device()?, function, shape, stream, arguments) }
+    }
+
+    fn cuLaunchHostFunc(
+        stream: usize,
+        function: Option<unsafe extern "C" fn(*mut c_void)>,
+        data: *mut c_void,
+    ) also cuLaunchHostFunc_ptsz {
+        number_of(stream)?;
+        let function = function.ok_or(Status::INVALID_VALUE)?;
+        // In the stream's order: behind what was called so far, ahead of what comes.
+        work::sync(current_device()?)?;
+        // SAFETY: the caller's function.
+        unsafe { function(data) };
+        Ok(())
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        function: usize,
+        threads: c_int,
+        shared: usize,
+    ) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(blocks, occupancy(function, threads, shared)?) }
+    }
+
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        blocks: *mut c_int,
+        function: usize,
+        threads: c_int,
+        shared: usize,
+        flags: c_uint,
+    ) {
+        let _ = flags;
+        // SAFETY: the caller's pointer.
+        unsafe { put(blocks, occupancy(function, threads, shared)?) }
+    }
+
+    fn cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int,
+        block: *mut c_int,
+        function: usize,
+        of_block: Option<unsafe extern "C" fn(c_int) -> usize>,
+        shared: usize,
+        limit: c_int,
+    ) {
+        // SAFETY: the caller's function.
+        let bytes = |threads| of_block.map_or(shared, |of| unsafe { of(threads) });
+        let (blocks, threads) = potential(function, bytes, limit)?;
+        // SAFETY: the caller's pointers.
+        unsafe {
+            put_if(grid, blocks);
+            put_if(block, threads);
+        }
+        Ok(())
+    }
+
+    fn cuOccupancyMaxPotentialBlockSizeWithFlags(
+        grid: *mut c_int,
+        block: *mut c_int,
+        function: usize,
+        of_block: Option<unsafe extern "C" fn(c_int) -> usize>,
+        shared: usize,
+        limit: c_int,
+        flags: c_uint,
+    ) {
+        let _ = flags;
+        // SAFETY: the caller's function.
+        let bytes = |threads| of_block.map_or(shared, |of| unsafe { of(threads) });
+        let (blocks, threads) = potential(function, bytes, limit)?;
+        // SAFETY: the caller's pointers.
+        unsafe {
+            put_if(grid, blocks);
+            put_if(block, threads);
+        }
+        Ok(())
+    }
+
+    fn cuOccupancyAvailableDynamicSMemPerBlock(
+        bytes: *mut usize,
+        function: usize,
+        blocks: c_int,
+        threads: c_int,
+    ) {
+        let kernel = KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
+        if blocks <= 0 || threads <= 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let properties = &current_device()?.properties;
+        let each = properties.attribute(81).unwrap_or(0) / blocks - 1024 - kernel.attribute(1)?;
+        let most = properties.shared_optin() - kernel.attribute(1)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(bytes, each.clamp(0, most.max(0)) as usize) }
+    }
+}

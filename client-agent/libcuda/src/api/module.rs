@@ -1,0 +1,351 @@
+//! Modules, libraries, functions and kernels.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+use super::{put, put_if, text};
+use crate::context::current_device;
+use crate::guard::api;
+use crate::module::{Image, KERNELS, LIBRARIES, Library, image, load, unload};
+use crate::process::process;
+use crate::status::{Result, Status};
+
+/// `CUjit_option`s that name the buffers of logs.
+const INFO_LOG: [c_int; 2] = [3, 4];
+const ERROR_LOG: [c_int; 2] = [5, 6];
+
+/// Options of a compilation: their keys, and their values in the pointers themselves.
+#[derive(Clone, Copy)]
+pub(super) struct Options {
+    pub(super) count: u32,
+    pub(super) keys: *const c_int,
+    pub(super) values: *mut *mut c_void,
+}
+
+impl Options {
+    pub(super) const NONE: Self = Self {
+        count: 0,
+        keys: std::ptr::null(),
+        values: std::ptr::null_mut(),
+    };
+
+    /// Where an option's value stands.
+    ///
+    /// # Safety
+    /// There are as many keys and values as the count says.
+    unsafe fn place(self, key: c_int) -> Option<*mut *mut c_void> {
+        if self.keys.is_null() || self.values.is_null() {
+            return None;
+        }
+        (0..self.count as usize)
+            // SAFETY: the caller vouches for both lists.
+            .find(|at| unsafe { self.keys.add(*at).read() } == key)
+            .map(|at| self.values.wrapping_add(at))
+    }
+
+    /// Writes a log and its length to where the options say.
+    ///
+    /// # Safety
+    /// As [`Options::place`], and the buffer is as large as its option says.
+    unsafe fn log(self, [buffer, size]: [c_int; 2], text: &str) {
+        // SAFETY: the caller vouches for the lists and the buffer.
+        unsafe {
+            let (Some(buffer), Some(size)) = (self.place(buffer), self.place(size)) else {
+                return;
+            };
+            let (to, room) = (
+                buffer.read().cast::<u8>(),
+                size.read() as usize as u32 as usize,
+            );
+            let count = text.len().min(room.saturating_sub(1));
+            if !to.is_null() && room > 0 {
+                std::ptr::copy_nonoverlapping(text.as_ptr(), to, count);
+                to.add(count).write(0);
+            }
+            size.write(std::ptr::without_provenance_mut(count));
+        }
+    }
+}
+
+impl Options {
+    /// Writes an error to its log.
+    ///
+    /// # Safety
+    /// As [`Options::log`].
+    pub(super) unsafe fn log_error(self, text: &str) {
+        // SAFETY: the caller vouches for it.
+        unsafe { self.log(ERROR_LOG, text) };
+    }
+
+    /// Empties both logs.
+    ///
+    /// # Safety
+    /// As [`Options::log`].
+    pub(super) unsafe fn log_nothing(self) {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            self.log(INFO_LOG, "");
+            self.log(ERROR_LOG, "");
+        }
+    }
+}
+
+/// Loads an image and writes the logs.
+///
+/// # Safety
+/// The pointer is to an image, the options are as CUDA says.
+pub(super) unsafe fn load_image(from: *const c_void, options: Options) -> Result<Arc<Library>> {
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        let image = match image(from)? {
+            Image::Ptx(text) => text,
+            Image::Binary => {
+                options.log(ERROR_LOG, "the image is machine code of a GPU; send PTX");
+                return Err(Status::NO_BINARY_FOR_GPU);
+            }
+        };
+        match load(image) {
+            Ok(library) => {
+                options.log(INFO_LOG, "");
+                options.log(ERROR_LOG, "");
+                Ok(library)
+            }
+            Err((status, detail)) => {
+                options.log(ERROR_LOG, &detail);
+                Err(status)
+            }
+        }
+    }
+}
+
+/// Loads an image on the current device, at once: a module belongs to a context.
+///
+/// # Safety
+/// As [`load_image`].
+unsafe fn load_module(module: *mut usize, from: *const c_void, options: Options) -> Result {
+    let device = current_device()?;
+    if module.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the caller vouches for them.
+    unsafe {
+        let library = load_image(from, options)?;
+        library.on(device)?;
+        put(module, library.handle)
+    }
+}
+
+fn library(handle: usize) -> Result<Arc<Library>> {
+    LIBRARIES.get(handle).ok_or(Status::INVALID_HANDLE)
+}
+
+/// The kernel of a name.
+///
+/// # Safety
+/// The pointers are valid.
+unsafe fn named(kernel: *mut usize, handle: usize, name: *const c_char) -> Result {
+    let devices = process()?.devices.len();
+    // SAFETY: the caller vouches for them.
+    unsafe { put(kernel, library(handle)?.kernel_named(text(name)?, devices)?) }
+}
+
+fn attribute(number: c_int, kernel: usize) -> Result<c_int> {
+    KERNELS
+        .get(kernel)
+        .ok_or(Status::INVALID_HANDLE)?
+        .attribute(number)
+}
+
+fn set_attribute(number: c_int, value: c_int, kernel: usize, device: c_int) -> Result {
+    let optin = super::device::device(device)?.properties.shared_optin();
+    KERNELS
+        .get(kernel)
+        .ok_or(Status::INVALID_HANDLE)?
+        .set_attribute(number, value, optin)
+}
+
+api! {
+    fn cuModuleLoadData(module: *mut usize, from: *const c_void) also cuModuleLoadFatBinary {
+        // SAFETY: the caller's pointers.
+        unsafe { load_module(module, from, Options::NONE) }
+    }
+
+    fn cuModuleLoadDataEx(
+        module: *mut usize,
+        from: *const c_void,
+        count: u32,
+        keys: *const c_int,
+        values: *mut *mut c_void,
+    ) {
+        // SAFETY: the caller's pointers.
+        unsafe { load_module(module, from, Options { count, keys, values }) }
+    }
+
+    fn cuModuleLoad(module: *mut usize, path: *const c_char) {
+        // SAFETY: the caller's pointer.
+        let path = unsafe { text(path)? };
+        let mut bytes = std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)?;
+        bytes.push(0);
+        // SAFETY: the image ends with a zero byte.
+        unsafe { load_module(module, bytes.as_ptr().cast(), Options::NONE) }
+    }
+
+    fn cuModuleUnload(module: usize) {
+        unload(module, &process()?.devices)
+    }
+
+    fn cuModuleGetFunction(function: *mut usize, module: usize, name: *const c_char) {
+        // SAFETY: the caller's pointers.
+        unsafe { named(function, module, name) }
+    }
+
+    fn cuModuleGetFunctionCount(count: *mut u32, module: usize) also cuLibraryGetKernelCount {
+        // SAFETY: the caller's pointer.
+        unsafe { put(count, library(module)?.info.entries.len() as u32) }
+    }
+
+    fn cuModuleEnumerateFunctions(functions: *mut usize, count: u32, module: usize)
+        also cuLibraryEnumerateKernels
+    {
+        let devices = process()?.devices.len();
+        let library = library(module)?;
+        let entries = library.info.entries.len().min(count as usize);
+        if functions.is_null() && entries > 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        for index in 0..entries {
+            // SAFETY: the caller has room for so many.
+            unsafe { put(functions.add(index), library.kernel(index, devices)?)? };
+        }
+        Ok(())
+    }
+
+    fn cuLibraryLoadData(
+        handle: *mut usize,
+        from: *const c_void,
+        keys: *const c_int,
+        values: *mut *mut c_void,
+        count: u32,
+        library_keys: *const c_int,
+        library_values: *mut *mut c_void,
+        library_count: u32,
+    ) {
+        let _ = (library_keys, library_values, library_count);
+        process()?;
+        if handle.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointers.
+        unsafe { put(handle, load_image(from, Options { count, keys, values })?.handle) }
+    }
+
+    fn cuLibraryLoadFromFile(
+        handle: *mut usize,
+        path: *const c_char,
+        keys: *const c_int,
+        values: *mut *mut c_void,
+        count: u32,
+        library_keys: *const c_int,
+        library_values: *mut *mut c_void,
+        library_count: u32,
+    ) {
+        let _ = (library_keys, library_values, library_count);
+        process()?;
+        // SAFETY: the caller's pointer.
+        let path = unsafe { text(path)? };
+        let mut bytes = std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)?;
+        bytes.push(0);
+        // SAFETY: the image ends with a zero byte, the rest are the caller's pointers.
+        unsafe {
+            let options = Options { count, keys, values };
+            put(handle, load_image(bytes.as_ptr().cast(), options)?.handle)
+        }
+    }
+
+    fn cuLibraryUnload(handle: usize) {
+        unload(handle, &process()?.devices)
+    }
+
+    fn cuLibraryGetKernel(kernel: *mut usize, handle: usize, name: *const c_char) {
+        // SAFETY: the caller's pointers.
+        unsafe { named(kernel, handle, name) }
+    }
+
+    fn cuLibraryGetModule(module: *mut usize, handle: usize) {
+        library(handle)?.on(current_device()?)?;
+        // SAFETY: the caller's pointer. A library's module is known by the same handle.
+        unsafe { put(module, handle) }
+    }
+
+    fn cuKernelGetFunction(function: *mut usize, kernel: usize) {
+        KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?.on(current_device()?)?;
+        // SAFETY: the caller's pointer. A kernel's function is known by the same handle.
+        unsafe { put(function, kernel) }
+    }
+
+    fn cuKernelGetLibrary(handle: *mut usize, kernel: usize) also cuFuncGetModule {
+        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+        let library = kernel.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(handle, library.handle) }
+    }
+
+    fn cuKernelGetName(name: *mut *const c_char, kernel: usize) also cuFuncGetName {
+        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+        // SAFETY: the caller's pointer; the text lives as long as the kernel's library.
+        unsafe { put(name, kernel.name.as_ptr()) }
+    }
+
+    fn cuFuncGetAttribute(value: *mut c_int, number: c_int, function: usize) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(value, attribute(number, function)?) }
+    }
+
+    fn cuFuncSetAttribute(function: usize, number: c_int, value: c_int) {
+        set_attribute(number, value, function, current_device()?.ordinal as c_int)
+    }
+
+    fn cuFuncSetCacheConfig(function: usize, config: c_int) also cuFuncSetSharedMemConfig {
+        let _ = config;
+        KERNELS.get(function).map(|_| ()).ok_or(Status::INVALID_HANDLE)
+    }
+
+    fn cuKernelGetAttribute(value: *mut c_int, number: c_int, kernel: usize, device: c_int) {
+        super::device::device(device)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(value, attribute(number, kernel)?) }
+    }
+
+    fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: usize, device: c_int) {
+        set_attribute(number, value, kernel, device)
+    }
+
+    fn cuKernelSetCacheConfig(kernel: usize, config: c_int, device: c_int) {
+        let _ = config;
+        super::device::device(device)?;
+        KERNELS.get(kernel).map(|_| ()).ok_or(Status::INVALID_HANDLE)
+    }
+
+    fn cuKernelGetParamInfo(kernel: usize, index: usize, offset: *mut usize, size: *mut usize)
+        also cuFuncGetParamInfo
+    {
+        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+        let param = kernel.entry().params.get(index).ok_or(Status::INVALID_VALUE)?;
+        // SAFETY: the caller's pointers.
+        unsafe {
+            put_if(offset, param.offset as usize);
+            put_if(size, param.size as usize);
+        }
+        Ok(())
+    }
+
+    fn cuFuncIsLoaded(state: *mut c_int, function: usize) {
+        KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(state, 1) }
+    }
+
+    fn cuFuncLoad(function: usize) {
+        KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?.on(current_device()?).map(|_| ())
+    }
+}

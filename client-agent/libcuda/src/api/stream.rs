@@ -1,0 +1,148 @@
+//! Streams.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::put;
+use crate::context::{current, current_device};
+use crate::guard::api;
+use crate::process::process;
+use crate::status::{Result, Status};
+use crate::stream::{STREAMS, Stream, device_of, number, number_of};
+use crate::work;
+
+fn create(handle: *mut usize, flags: c_uint, priority: c_int) -> Result {
+    let (_, context) = current()?;
+    if handle.is_null() || flags > 1 {
+        return Err(Status::INVALID_VALUE);
+    }
+    let made = STREAMS.add(Stream {
+        number: number(),
+        flags,
+        priority: priority.clamp(-5, 0),
+        context: context.handle,
+        device: context.device,
+    });
+    // SAFETY: the caller's pointer.
+    unsafe { put(handle, made) }
+}
+
+/// The device that a stream's work goes to.
+pub(super) fn device(stream: usize) -> Result<&'static crate::device::Device> {
+    match device_of(stream)? {
+        Some(device) => process()?.devices.get(device).ok_or(Status::INVALID_DEVICE),
+        None => current_device(),
+    }
+}
+
+api! {
+    fn cuStreamCreate(handle: *mut usize, flags: c_uint) {
+        create(handle, flags, 0)
+    }
+
+    fn cuStreamCreateWithPriority(handle: *mut usize, flags: c_uint, priority: c_int) {
+        create(handle, flags, priority)
+    }
+
+    fn cuStreamDestroy_v2(handle: usize) also cuStreamDestroy {
+        process()?;
+        STREAMS.remove(handle).map(|_| ()).ok_or(Status::INVALID_HANDLE)
+    }
+
+    fn cuStreamSynchronize(stream: usize) also cuStreamSynchronize_ptsz {
+        work::sync(device(stream)?)
+    }
+
+    fn cuStreamQuery(stream: usize) also cuStreamQuery_ptsz {
+        let device = device(stream)?;
+        let last = device.with(|session| session.line().last());
+        match work::is_done(device, last)? {
+            true => Ok(()),
+            false => Err(Status::NOT_READY),
+        }
+    }
+
+    fn cuStreamWaitEvent(stream: usize, event: usize, flags: c_uint) also cuStreamWaitEvent_ptsz {
+        let _ = flags;
+        number_of(stream)?;
+        // What runs in one order has waited already. Another device's event is waited for here.
+        let event = crate::event::EVENTS.get(event).ok_or(Status::INVALID_HANDLE)?;
+        let own = device(stream)?;
+        if event.device != own.ordinal {
+            let op = event.op.load(std::sync::atomic::Ordering::Relaxed);
+            work::sync_through(&process()?.devices[event.device], op)?;
+        }
+        Ok(())
+    }
+
+    fn cuStreamGetFlags(stream: usize, flags: *mut c_uint) also cuStreamGetFlags_ptsz {
+        number_of(stream)?;
+        let found = STREAMS.get(stream).map_or(0, |stream| stream.flags);
+        // SAFETY: the caller's pointer.
+        unsafe { put(flags, found) }
+    }
+
+    fn cuStreamGetPriority(stream: usize, priority: *mut c_int) also cuStreamGetPriority_ptsz {
+        number_of(stream)?;
+        let found = STREAMS.get(stream).map_or(0, |stream| stream.priority);
+        // SAFETY: the caller's pointer.
+        unsafe { put(priority, found) }
+    }
+
+    fn cuStreamGetCtx(stream: usize, context: *mut usize) also cuStreamGetCtx_ptsz {
+        number_of(stream)?;
+        let found = match STREAMS.get(stream) {
+            Some(stream) => stream.context,
+            None => current()?.1.handle,
+        };
+        // SAFETY: the caller's pointer.
+        unsafe { put(context, found) }
+    }
+
+    fn cuStreamGetDevice(stream: usize, number: *mut c_int) also cuStreamGetDevice_ptsz {
+        let ordinal = device(stream)?.ordinal;
+        // SAFETY: the caller's pointer.
+        unsafe { put(number, ordinal as c_int) }
+    }
+
+    fn cuStreamGetId(stream: usize, id: *mut u64) also cuStreamGetId_ptsz {
+        number_of(stream)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(id, stream as u64) }
+    }
+
+    fn cuStreamIsCapturing(stream: usize, status: *mut c_int) also cuStreamIsCapturing_ptsz {
+        number_of(stream)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(status, 0) }
+    }
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
+        process()?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(mode, 0) }
+    }
+
+    fn cuStreamAddCallback(
+        stream: usize,
+        function: Option<unsafe extern "C" fn(usize, c_int, *mut c_void)>,
+        data: *mut c_void,
+        flags: c_uint,
+    ) also cuStreamAddCallback_ptsz {
+        let _ = flags;
+        let function = function.ok_or(Status::INVALID_VALUE)?;
+        let status = match work::sync(device(stream)?) {
+            Ok(()) => 0,
+            Err(status) => status.0,
+        };
+        // SAFETY: the caller's function.
+        unsafe { function(stream, status, data) };
+        Ok(())
+    }
+
+    fn cuStreamAttachMemAsync(stream: usize, address: u64, length: usize, flags: c_uint)
+        also cuStreamAttachMemAsync_ptsz
+    {
+        let _ = (address, length, flags);
+        number_of(stream).map(|_| ())
+    }
+}

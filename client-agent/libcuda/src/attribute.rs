@@ -1,0 +1,99 @@
+//! What a virtual device says of itself: `CUdevice_attribute` and its kin.
+
+use bus_schemas::{DeviceProperties, Opened};
+
+/// The version of CUDA that this library speaks.
+pub(crate) const DRIVER_VERSION: i32 = 13_000;
+
+/// Properties of a device.
+#[derive(Debug, Clone)]
+pub(crate) struct Properties {
+    pub(crate) gpu: i32,
+    /// What the tenant may hold of the device's memory, bytes.
+    pub(crate) memory: u64,
+    device: DeviceProperties,
+}
+
+/// A number of the device's as CUDA has it; what is too large is the largest.
+fn int(value: impl TryInto<i32>) -> i32 {
+    value.try_into().unwrap_or(i32::MAX)
+}
+
+impl Properties {
+    /// The device of a session; an older cluster does not say what it is.
+    pub(crate) fn of(opened: &Opened) -> Option<Self> {
+        let device = opened.properties.clone()?;
+        Some(Self {
+            gpu: int(opened.gpu),
+            memory: opened.quota.min(device.memory),
+            device,
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.device.name
+    }
+
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.device.uuid
+    }
+
+    /// Compute capability: major, minor.
+    pub(crate) fn compute(&self) -> (i32, i32) {
+        (int(self.device.compute.0), int(self.device.compute.1))
+    }
+
+    /// Multiprocessors.
+    pub(crate) fn multiprocessors(&self) -> i32 {
+        int(self.device.sms)
+    }
+
+    /// Shared bytes of a block that opts in to more.
+    pub(crate) fn shared_optin(&self) -> i32 {
+        int(self.device.block_shared_optin)
+    }
+
+    /// The value of an attribute by its number; `None` for a number that CUDA does not have.
+    pub(crate) fn attribute(&self, number: i32) -> Option<i32> {
+        let device = &self.device;
+        let value = match number {
+            // Threads and blocks.
+            1 => int(device.block_threads),
+            2..=4 => int(device.block_dim[number as usize - 2]),
+            5..=7 => int(device.grid_dim[number as usize - 5]),
+            10 => int(device.warp_size),
+            12 => int(device.block_registers),
+            82 => int(device.sm_registers),
+            16 => self.multiprocessors(),
+            39 => int(device.sm_threads),
+            106 => int(device.sm_blocks),
+            // Memory.
+            8 => int(device.block_shared),
+            9 => 65_536,
+            11 => i32::MAX,
+            97 => self.shared_optin(),
+            81 => int(device.sm_shared),
+            111 => int(device.block_shared_reserved),
+            36 => int(device.memory_clock_khz),
+            37 => int(device.memory_bus_bits),
+            38 => int(device.l2_bytes),
+            // What it is.
+            13 => int(device.clock_khz),
+            33 => self.gpu,
+            75 => self.compute().0,
+            76 => self.compute().1,
+            87 => 2,
+            // Textures are not there; their alignments are asked for all the same.
+            14 | 30 => 512,
+            51 => 32,
+            // What it can: overlap, mapped host memory, concurrent kernels, copies beside kernels,
+            // unified addresses, stream priorities, caches, managed memory, preemption,
+            // cooperative launches, registering host memory, memory pools.
+            15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 115 => 1,
+            // Everything else there is: no.
+            17..=161 => 0,
+            _ => return None,
+        };
+        Some(value)
+    }
+}

@@ -1,0 +1,107 @@
+//! One virtual device: its session, and what is known of it without asking.
+
+#![expect(unsafe_code, reason = "reserves a range of this process's addresses")]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bus_schemas::Window;
+use client_line::Session;
+
+use crate::attribute::Properties;
+use crate::managed::Managed;
+use crate::mirror::Mirrors;
+use crate::process::Bus;
+use crate::settings::Settings;
+use crate::status::{Result, Status, note};
+
+/// A virtual device.
+pub(crate) struct Device {
+    pub(crate) ordinal: usize,
+    pub(crate) properties: Properties,
+    pub(crate) mirrors: Mirrors,
+    pub(crate) managed: Managed,
+    /// An attribute of its memory pool, kept for who set it.
+    threshold: AtomicU64,
+    session: RwLock<Arc<Session>>,
+    /// How often the program had to wait for an answer.
+    round_trips: AtomicU64,
+}
+
+impl Device {
+    pub(crate) fn open(ordinal: usize, bus: &Bus, settings: &Settings) -> Result<Self> {
+        let session = bus.open(settings)?;
+        let properties = Properties::of(session.opened()).ok_or_else(|| {
+            let why =
+                "the cluster is older than this library: it does not say what its devices are";
+            note(Status::SYSTEM_DRIVER_MISMATCH, why.into());
+            Status::SYSTEM_DRIVER_MISMATCH
+        })?;
+        Ok(Self {
+            ordinal,
+            properties,
+            mirrors: Mirrors::default(),
+            managed: Managed::default(),
+            threshold: AtomicU64::new(0),
+            session: RwLock::new(Arc::new(session)),
+            round_trips: AtomicU64::new(0),
+        })
+    }
+
+    /// Counts a wait for an answer, if it was one.
+    pub(crate) fn round_trip(&self, waited: bool) {
+        self.round_trips
+            .fetch_add(u64::from(waited), Ordering::Relaxed);
+    }
+
+    /// Whether an address lies in its window.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        self.with(|session| {
+            let window = session.opened().window;
+            (window.base..window.end()).contains(&address)
+        })
+    }
+
+    /// Bytes that its pool keeps, as the program said.
+    pub(crate) fn release_threshold(&self) -> u64 {
+        self.threshold.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_release_threshold(&self, bytes: u64) {
+        self.threshold.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The session.
+    pub(crate) fn session(&self) -> Arc<Session> {
+        Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Uses the session without keeping it.
+    #[inline]
+    pub(crate) fn with<R>(&self, body: impl FnOnce(&Session) -> R) -> R {
+        body(&self.session.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Reserves a session's addresses in this process, so that no host pointer can be taken for a
+/// device's; false where something is there already.
+pub(crate) fn reserve(window: Window) -> bool {
+    let (Ok(base), Ok(size)) = (usize::try_from(window.base), usize::try_from(window.size)) else {
+        return false;
+    };
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    let wanted = std::ptr::without_provenance_mut(base);
+    // SAFETY: a reservation without access, where nothing is mapped: nobody's memory changes.
+    let got = unsafe { libc::mmap(wanted, size, libc::PROT_NONE, flags, -1, 0) };
+    if got == libc::MAP_FAILED {
+        return false;
+    }
+    // An old kernel takes the flag for a hint.
+    if got != wanted {
+        // SAFETY: it was mapped just now, by us.
+        unsafe { libc::munmap(got, size) };
+        return false;
+    }
+    true
+}

@@ -1,0 +1,62 @@
+//! What stands between a foreign caller and the functions behind the exports.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::status::{Result, Status, note};
+
+/// Runs what an export does; a panic is an unknown error, told once.
+pub(crate) fn guard(name: &'static str, body: impl FnOnce() -> Result) -> i32 {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(status)) => status.0,
+        Err(_) => panicked(name),
+    }
+}
+
+#[cold]
+fn panicked(name: &'static str) -> i32 {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    // The panic hook is the host's, and has printed what it prints.
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        note(
+            Status::UNKNOWN,
+            format!("warploom: {name} panicked; this is a defect of Warploom"),
+        );
+    }
+    Status::UNKNOWN.0
+}
+
+/// Defines exports of the driver API: `fn cuName(arguments) also cuOther { body }`, where the body
+/// is that of a function which returns [`Result`], and `also` names further symbols that mean the
+/// same. The build script reads the names from the text.
+macro_rules! api {
+    ($(fn $name:ident $args:tt $(also $($also:ident),+)? $body:block)*) => {
+        $(
+            $crate::guard::api!(@export $name, $args, $body);
+            $($($crate::guard::api!(@same $also, $name, $args);)+)?
+        )*
+    };
+    (@export $name:ident, ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
+        #[doc = concat!("`", stringify!($name), "` of the driver API.")]
+        ///
+        /// # Safety
+        /// As that function asks of its caller: pointers are valid or null.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
+            $crate::guard::guard(stringify!($name), move || -> $crate::status::Result { $body })
+        }
+    };
+    (@same $also:ident, $name:ident, ($($arg:ident: $ty:ty),* $(,)?)) => {
+        #[doc = concat!("`", stringify!($also), "` of the driver API.")]
+        ///
+        /// # Safety
+        /// As that function asks of its caller: pointers are valid or null.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $also($($arg: $ty),*) -> i32 {
+            // SAFETY: the caller vouches for the same.
+            unsafe { $name($($arg),*) }
+        }
+    };
+}
+pub(crate) use api;

@@ -1,0 +1,36 @@
+//! `libcuda.so.1` for machines without a GPU: the CUDA driver API, served by a worker of a Warploom
+//! cluster.
+//!
+//! This library is a guest in somebody else's process. It starts nothing when it is loaded; its
+//! threads begin with `cuInit` and take no signals; it prints nothing but what kernels print; every
+//! export catches panics; after a `fork` the child is told that it is not initialised, and nothing
+//! here takes a lock there.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`api`] | the exported functions: thin, each one names its arguments and calls the rest |
+//! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
+//! | [`process`] | what begins with `cuInit`: settings, connection, devices |
+//! | [`device`] | one virtual device: its session, its memory, what is known of it |
+//! | [`context`] | contexts, and each thread's stack of them |
+//! | [`module`] | images, libraries, functions |
+//! | [`status`] | the driver's result codes |
+
+mod api;
+mod attribute;
+mod context;
+mod device;
+mod event;
+mod guard;
+mod handle;
+mod host;
+mod launch;
+mod managed;
+mod mirror;
+mod module;
+mod process;
+mod settings;
+mod status;
+mod stream;
+mod symbol;
+mod work;

@@ -1,0 +1,82 @@
+//! Managed memory: the same address in the program and on the device. The program's side lies in
+//! the range that was reserved for the session's window.
+
+#![expect(unsafe_code, reason = "opens pages of a range that we reserved")]
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::device::Device;
+use crate::status::{Result, Status};
+
+const PAGE: u64 = 4096;
+
+/// Bytes, and the allocation that they lie in.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    bytes: u64,
+    base: u64,
+}
+
+/// A device's managed allocations, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Managed {
+    table: Mutex<BTreeMap<u64, Range>>,
+}
+
+impl Managed {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Range>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether an address is of managed memory.
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        let table = self.lock();
+        let found = table.range(..=address).next_back();
+        found.is_some_and(|(start, range)| address - start < range.bytes)
+    }
+
+    /// Allocates, on the device and here.
+    pub(crate) fn alloc(&self, device: &Device, bytes: usize) -> Result<u64> {
+        let session = device.session();
+        // Pages of its own: a multiple of a page lies in every range that is a page longer.
+        let bytes = (bytes as u64)
+            .checked_next_multiple_of(PAGE)
+            .ok_or(Status::OUT_OF_MEMORY)?;
+        let base = session.alloc(bytes.checked_add(PAGE).ok_or(Status::OUT_OF_MEMORY)?)?;
+        let address = base.next_multiple_of(PAGE);
+        if !protect(address, bytes, libc::PROT_READ | libc::PROT_WRITE) {
+            session.free(base)?;
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        // SAFETY: the pages are open until they are freed, which ends the mirror first.
+        unsafe {
+            device
+                .mirrors
+                .add(&session, address as usize, address, bytes as usize)?
+        };
+        self.lock().insert(address, Range { bytes, base });
+        Ok(address)
+    }
+
+    /// Frees an allocation, if it is a managed one; whether it was.
+    pub(crate) fn free(&self, device: &Device, address: u64) -> Result<bool> {
+        let Some(range) = self.lock().remove(&address) else {
+            return Ok(false);
+        };
+        device.mirrors.remove(address as usize);
+        device.with(|session| session.free(range.base))?;
+        let to = address as *mut libc::c_void;
+        // SAFETY: these pages are ours and the program says that it does not use them any more.
+        unsafe { libc::madvise(to, range.bytes as usize, libc::MADV_DONTNEED) };
+        protect(address, range.bytes, libc::PROT_NONE);
+        Ok(true)
+    }
+}
+
+/// Changes the access to pages of the reserved range.
+fn protect(address: u64, bytes: u64, access: i32) -> bool {
+    let at = address as *mut libc::c_void;
+    // SAFETY: the range was reserved with the session's window; nobody else has it.
+    unsafe { libc::mprotect(at, bytes as usize, access) == 0 }
+}

@@ -1,0 +1,151 @@
+//! Host memory that kernels see: managed allocations, and pinned ones whose device address was
+//! asked for. Each has a twin on the device. What the program changed since is brought over before
+//! the next work, what kernels changed is brought back behind the next wait: CUDA allows the host
+//! to touch such memory only between a wait and the next launch.
+
+#![expect(
+    unsafe_code,
+    reason = "reads and writes memory that the program was given"
+)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use client_line::Session;
+
+use crate::status::{Result, Status};
+
+/// Compared and copied in pieces of this many bytes.
+const PIECE: usize = 4096;
+
+/// One such memory.
+#[derive(Debug)]
+struct Mirror {
+    host: usize,
+    device: u64,
+    /// What the device has, as far as is known.
+    seen: Vec<u8>,
+}
+
+/// All of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Mirrors {
+    /// There are any: the usual program has none, and pays one look.
+    any: AtomicBool,
+    /// The device has worked since the last wait.
+    worked: AtomicBool,
+    list: Mutex<Vec<Mirror>>,
+}
+
+impl Mirrors {
+    fn lock(&self) -> MutexGuard<'_, Vec<Mirror>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds `bytes` bytes at `host` whose twin is at `device`, both zero so far or yet unknown.
+    ///
+    /// # Safety
+    /// The bytes stay readable and writable until [`Mirrors::remove`].
+    pub(crate) unsafe fn add(
+        &self,
+        session: &Session,
+        host: usize,
+        device: u64,
+        bytes: usize,
+    ) -> Result {
+        // SAFETY: the caller vouches for the range.
+        let now = unsafe { std::slice::from_raw_parts(host as *const u8, bytes) };
+        session.copy_in(device, now)?;
+        let seen = now.to_vec();
+        self.lock().push(Mirror { host, device, seen });
+        self.any.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Forgets the memory at `host`; its twin's address.
+    pub(crate) fn remove(&self, host: usize) -> Option<u64> {
+        let mut list = self.lock();
+        let at = list.iter().position(|mirror| mirror.host == host)?;
+        let mirror = list.swap_remove(at);
+        self.any.store(!list.is_empty(), Ordering::Release);
+        Some(mirror.device)
+    }
+
+    /// The device's address of a host address.
+    pub(crate) fn device_of(&self, host: usize) -> Option<u64> {
+        let list = self.lock();
+        let found = list
+            .iter()
+            .find(|it| (it.host..it.host + it.seen.len()).contains(&host));
+        found.map(|it| it.device + (host - it.host) as u64)
+    }
+
+    /// Before work of the device: what the host changed.
+    #[inline]
+    pub(crate) fn upload(&self, session: &Session) -> Result {
+        if !self.any.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.upload_changed(session)
+    }
+
+    #[cold]
+    fn upload_changed(&self, session: &Session) -> Result {
+        let mut list = self.lock();
+        if self.worked.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        for mirror in list.iter_mut() {
+            let len = mirror.seen.len();
+            // SAFETY: who added it vouches for the range until it is removed, under this lock.
+            let now = unsafe { std::slice::from_raw_parts(mirror.host as *const u8, len) };
+            let mut at = 0;
+            while at < len {
+                let same = |at: usize| {
+                    let end = (at + PIECE).min(len);
+                    now[at..end] == mirror.seen[at..end]
+                };
+                if same(at) {
+                    at += PIECE;
+                    continue;
+                }
+                let from = at;
+                while at < len && !same(at) {
+                    at += PIECE;
+                }
+                let to = at.min(len);
+                session.copy_in(mirror.device + from as u64, &now[from..to])?;
+                mirror.seen[from..to].copy_from_slice(&now[from..to]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Behind a wait: what the device changed.
+    pub(crate) fn download(&self, session: &Session) -> Result {
+        if !self.any.load(Ordering::Acquire) || !self.worked.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut list = self.lock();
+        for mirror in list.iter_mut() {
+            let mut now = vec![0; mirror.seen.len()];
+            session
+                .copy_out(mirror.device, &mut now)
+                .map_err(Status::from)?;
+            for at in (0..now.len()).step_by(PIECE) {
+                let end = (at + PIECE).min(now.len());
+                if now[at..end] == mirror.seen[at..end] {
+                    continue;
+                }
+                // SAFETY: as above; between a wait and the next launch the range is ours to write.
+                unsafe {
+                    let to = (mirror.host + at) as *mut u8;
+                    std::ptr::copy_nonoverlapping(now[at..end].as_ptr(), to, end - at);
+                }
+                mirror.seen[at..end].copy_from_slice(&now[at..end]);
+            }
+        }
+        self.worked.store(false, Ordering::Release);
+        Ok(())
+    }
+}

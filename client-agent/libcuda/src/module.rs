@@ -1,0 +1,232 @@
+//! Images, libraries and kernels. An image is parsed once here; a device gets it with the first use
+//! of one of its kernels there.
+
+#![expect(
+    unsafe_code,
+    reason = "images come as bare pointers: their length is found in them"
+)]
+
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
+
+use client_line::{Function, Module};
+use ptx::ModuleInfo;
+
+use crate::device::Device;
+use crate::handle::Handles;
+use crate::status::{Result, Status, note};
+
+/// Dynamic and static shared bytes that a kernel may use without asking for more.
+const SHARED: i32 = 48 << 10;
+
+/// A loaded image: a `CUmodule` or a `CUlibrary`.
+pub(crate) struct Library {
+    pub(crate) handle: usize,
+    image: Arc<[u8]>,
+    pub(crate) info: Arc<ModuleInfo>,
+    /// By device.
+    loaded: Mutex<HashMap<usize, Module>>,
+    /// Handles of its kernels, by entry.
+    kernels: Mutex<HashMap<usize, usize>>,
+}
+
+/// An entry of a library: a `CUfunction` or a `CUkernel`.
+pub(crate) struct Kernel {
+    pub(crate) library: Weak<Library>,
+    pub(crate) info: Arc<ModuleInfo>,
+    /// Which entry.
+    pub(crate) index: usize,
+    /// Its name, as C has it.
+    pub(crate) name: CString,
+    /// By device, once used there.
+    functions: Box<[OnceLock<Function>]>,
+    /// Most dynamic shared bytes, as the program set it.
+    pub(crate) dynamic: AtomicI32,
+}
+
+pub(crate) static LIBRARIES: LazyLock<Handles<Library>> = LazyLock::new(Handles::new);
+pub(crate) static KERNELS: LazyLock<Handles<Kernel>> = LazyLock::new(Handles::new);
+
+/// What an image is, by its first bytes.
+pub(crate) enum Image<'a> {
+    Ptx(&'a [u8]),
+    /// Machine code of a GPU, or a container of such.
+    Binary,
+}
+
+/// Looks at an image.
+///
+/// # Safety
+/// The pointer is to a PTX text that ends with a zero byte, or to a cubin or fatbin.
+pub(crate) unsafe fn image<'a>(from: *const c_void) -> Result<Image<'a>> {
+    if from.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    let first: *const u8 = from.cast();
+    let mut head = [0; 4];
+    for (at, byte) in head.iter_mut().enumerate() {
+        // SAFETY: a text is read to its zero byte at most; the others are longer than this.
+        *byte = unsafe { first.add(at).read() };
+        if *byte == 0 {
+            break;
+        }
+    }
+    match head {
+        [0x7f, b'E', b'L', b'F'] | [0xb1, 0x43, 0x62, 0x46] | [0x50, 0xed, 0x55, 0xba] => {
+            Ok(Image::Binary)
+        }
+        // SAFETY: a text ends with a zero byte.
+        _ => Ok(Image::Ptx(
+            unsafe { std::ffi::CStr::from_ptr(first.cast()) }.to_bytes(),
+        )),
+    }
+}
+
+/// Loads an image.
+///
+/// # Errors
+/// With line and column noted where it is not PTX that we know.
+pub(crate) fn load(image: &[u8]) -> std::result::Result<Arc<Library>, (Status, String)> {
+    let info = ModuleInfo::parse(image).map_err(|error| {
+        let detail = error.to_string();
+        note(Status::INVALID_PTX, detail.clone());
+        (Status::INVALID_PTX, detail)
+    })?;
+    let (_, library) = LIBRARIES.add_with(|handle| Library {
+        handle,
+        image: image.into(),
+        info: Arc::new(info),
+        loaded: Mutex::default(),
+        kernels: Mutex::default(),
+    });
+    Ok(library)
+}
+
+/// Unloads a library; its kernels are not known any more.
+pub(crate) fn unload(handle: usize, devices: &[Device]) -> Result {
+    let library = LIBRARIES.remove(handle).ok_or(Status::INVALID_HANDLE)?;
+    let kernels = std::mem::take(&mut *lock(&library.kernels));
+    for handle in kernels.into_values() {
+        KERNELS.remove(handle);
+    }
+    for (device, module) in std::mem::take(&mut *lock(&library.loaded)) {
+        if let Some(device) = devices.get(device) {
+            device.with(|session| session.unload(module))?;
+        }
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Library {
+    /// Loads it on a device, if it is not there yet.
+    pub(crate) fn on(&self, device: &Device) -> Result<Module> {
+        let mut loaded = lock(&self.loaded);
+        if let Some(module) = loaded.get(&device.ordinal) {
+            return Ok(module.clone());
+        }
+        let module = device.with(|session| session.load(&self.image))?;
+        loaded.insert(device.ordinal, module.clone());
+        Ok(module)
+    }
+
+    /// The handle of an entry.
+    pub(crate) fn kernel(self: &Arc<Self>, index: usize, devices: usize) -> Result<usize> {
+        if index >= self.info.entries.len() {
+            return Err(Status::NOT_FOUND);
+        }
+        let mut kernels = lock(&self.kernels);
+        let make = || {
+            KERNELS.add(Kernel {
+                library: Arc::downgrade(self),
+                info: Arc::clone(&self.info),
+                index,
+                name: CString::new(self.info.entries[index].name.as_str()).unwrap_or_default(),
+                functions: (0..devices).map(|_| OnceLock::new()).collect(),
+                dynamic: AtomicI32::new(SHARED),
+            })
+        };
+        Ok(*kernels.entry(index).or_insert_with(make))
+    }
+
+    /// The handle of the entry of this name.
+    pub(crate) fn kernel_named(self: &Arc<Self>, name: &str, devices: usize) -> Result<usize> {
+        let index = self
+            .info
+            .entries
+            .iter()
+            .position(|entry| entry.name == name);
+        self.kernel(index.ok_or(Status::NOT_FOUND)?, devices)
+    }
+}
+
+impl Kernel {
+    pub(crate) fn entry(&self) -> &ptx::EntryInfo {
+        &self.info.entries[self.index]
+    }
+
+    /// The kernel on a device.
+    #[inline]
+    pub(crate) fn on(&self, device: &Device) -> Result<&Function> {
+        let slot = self
+            .functions
+            .get(device.ordinal)
+            .ok_or(Status::INVALID_DEVICE)?;
+        match slot.get() {
+            Some(function) => Ok(function),
+            None => self.find(device, slot),
+        }
+    }
+
+    #[cold]
+    fn find<'a>(&self, device: &Device, slot: &'a OnceLock<Function>) -> Result<&'a Function> {
+        let library = self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
+        let function = library.on(device)?.function(&self.entry().name)?;
+        Ok(slot.get_or_init(|| function))
+    }
+
+    /// `CUfunction_attribute` by its number.
+    pub(crate) fn attribute(&self, number: i32) -> Result<i32> {
+        let entry = self.entry();
+        let threads = |dim: [u32; 3]| dim.iter().map(|side| u64::from(*side)).product::<u64>();
+        let most = entry
+            .reqntid
+            .or(entry.maxntid)
+            .map_or(1024, threads)
+            .min(1024);
+        let (major, minor) = self.info.version;
+        Ok(match number {
+            0 => most as i32,
+            1 => entry.static_shared as i32,
+            2 | 3 | 7 | 10..=13 | 15 => 0,
+            4 => 32,
+            5 => (major * 10 + minor) as i32,
+            6 => 80,
+            8 => self.dynamic.load(Ordering::Relaxed),
+            9 => -1,
+            14 => 0,
+            _ => return Err(Status::INVALID_VALUE),
+        })
+    }
+
+    /// Sets the attributes that can be set.
+    pub(crate) fn set_attribute(&self, number: i32, value: i32, optin: i32) -> Result {
+        match number {
+            8 if value < 0 || value > optin - self.entry().static_shared as i32 => {
+                Err(Status::INVALID_VALUE)
+            }
+            8 => {
+                self.dynamic.store(value, Ordering::Relaxed);
+                Ok(())
+            }
+            // Hints.
+            9..=15 => Ok(()),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}

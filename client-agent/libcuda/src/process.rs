@@ -1,0 +1,320 @@
+//! What begins with `cuInit` and lasts as long as the process: threads, connection, devices.
+
+#![expect(
+    unsafe_code,
+    reason = "signal masks, fork and exit handlers of the C library"
+)]
+
+use std::hash::{BuildHasher, RandomState};
+use std::mem::MaybeUninit;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use bus::{BusSettings, Link};
+use bus_schemas::subject::{Subjects, ToLeader};
+use bus_schemas::{Alive, WIRE_VERSION, decode, encode};
+use client_line::{ClientError, Driver, Line, Opening, Session, Unobserved, open, serve};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::context::Contexts;
+use crate::device::Device;
+use crate::settings::Settings;
+use crate::status::{Result, Status, note};
+
+/// How long connecting, and opening a session, may take.
+const PATIENCE: Duration = Duration::from_millis(2_400);
+/// How often the leader is told that the sessions live.
+const ALIVE: Duration = Duration::from_secs(10);
+/// How long the exit of the process waits for its sessions to end.
+const FAREWELL: Duration = Duration::from_millis(200);
+/// Tries to get a window that is free in this process too.
+const WINDOWS: usize = 4;
+
+/// Everything of this process.
+pub(crate) struct Process {
+    pub(crate) devices: Vec<Device>,
+    pub(crate) contexts: Contexts,
+    bus: Bus,
+}
+
+/// The connection, shared with its tasks.
+#[derive(Clone)]
+pub(crate) struct Bus {
+    client: async_nats::Client,
+    subjects: Subjects,
+    connection: String,
+    driver: Driver,
+    images: Arc<client_line::Images>,
+    lines: Arc<Mutex<Vec<Arc<Line>>>>,
+}
+
+static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
+static BEGINNING: Mutex<()> = Mutex::new(());
+/// This process is the child of one that was initialised.
+static FORKED: AtomicBool = AtomicBool::new(false);
+/// The process exits.
+static LEAVING: AtomicBool = AtomicBool::new(false);
+/// What was called and is not supported.
+static MISSED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+
+/// Initialises the process, once.
+///
+/// # Errors
+/// What is wrong, with its reason noted; a later call tries again.
+pub(crate) fn init() -> Result {
+    if FORKED.load(Ordering::Relaxed) {
+        return Err(Status::NOT_INITIALIZED);
+    }
+    let _beginning = BEGINNING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !PROCESS.load(Ordering::Acquire).is_null() {
+        return Ok(());
+    }
+    let process = begin()?;
+    PROCESS.store(Box::into_raw(Box::new(process)), Ordering::Release);
+    // SAFETY: the handlers are functions without arguments that stay where they are.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        libc::atexit(leave);
+    }
+    Ok(())
+}
+
+/// The process, if it is initialised.
+#[inline]
+pub(crate) fn process() -> Result<&'static Process> {
+    if FORKED.load(Ordering::Relaxed) {
+        return Err(Status::NOT_INITIALIZED);
+    }
+    if LEAVING.load(Ordering::Relaxed) {
+        return Err(Status::DEINITIALIZED);
+    }
+    let process = PROCESS.load(Ordering::Acquire);
+    // SAFETY: what is stored there is a box that is never freed.
+    unsafe { process.as_ref() }.ok_or(Status::NOT_INITIALIZED)
+}
+
+/// In the child of a fork: no lock, no allocation.
+extern "C" fn forked() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+/// At the end of the process: the sessions end, so that their memory is free at once. Whatever
+/// other threads are about, nothing here waits for them. The exiting thread has lost its
+/// thread-local values by now, and so another one does it.
+extern "C" fn leave() {
+    let Ok(process) = process() else {
+        return;
+    };
+    LEAVING.store(true, Ordering::Relaxed);
+    let farewell = || without_signals(|| thread::Builder::new().spawn(|| process.bus.leave()));
+    if let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) {
+        // A panic of it was reported where it happened.
+        let _ = thread.join();
+    }
+}
+
+/// An export that does nothing yet was called.
+pub(crate) fn missed(name: &'static str) {
+    let mut names = MISSED.lock().unwrap_or_else(PoisonError::into_inner);
+    names.push(name);
+}
+
+fn begin() -> Result<Process> {
+    let settings = Settings::read(|name| std::env::var_os(name)).map_err(|why| {
+        note(Status::SYSTEM_NOT_READY, why);
+        Status::SYSTEM_NOT_READY
+    })?;
+    let bus = without_signals(|| Bus::start(&settings))?;
+    let mut devices = Vec::with_capacity(settings.devices);
+    for ordinal in 0..settings.devices {
+        devices.push(Device::open(ordinal, &bus, &settings)?);
+    }
+    Ok(Process {
+        contexts: Contexts::new(&devices),
+        devices,
+        bus,
+    })
+}
+
+/// Threads that begin meanwhile take no signals: those are the program's.
+fn without_signals<R>(body: impl FnOnce() -> R) -> R {
+    let mut all = MaybeUninit::uninit();
+    let mut before = MaybeUninit::uninit();
+    // SAFETY: both sets are written before they are read, the second by the first call.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let result = body();
+    // SAFETY: as above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
+}
+
+impl Bus {
+    fn start(settings: &Settings) -> Result<Self> {
+        let connection = format!("client-{:016x}", random());
+        let subjects = Subjects::new(&settings.cluster);
+        let wanted = BusSettings {
+            url: settings.url.clone(),
+            login: settings.login.clone(),
+            name: connection.clone(),
+            inbox: subjects.tenant_inbox(&settings.tenant),
+            patience: Some(PATIENCE),
+        };
+        let failed = |error: std::io::Error| {
+            note(Status::OPERATING_SYSTEM, error.to_string());
+            Status::OPERATING_SYSTEM
+        };
+        let (driver, _thread) = Driver::start().map_err(failed)?;
+        let reign = subjects.reign(&settings.tenant);
+        let connecting = driver.handle().spawn(async move {
+            let (client, links) = bus::connect(&wanted).await.map_err(ClientError::from)?;
+            let reigns = client.subscribe(reign).await;
+            let reigns = reigns.map_err(|error| ClientError::Connect(error.to_string()))?;
+            Ok::<_, ClientError>((client, links, reigns))
+        });
+        let connected = driver.wait(connecting);
+        let connected = connected.unwrap_or_else(|_| Err(ClientError::closed()));
+        let (client, links, reigns) = connected.inspect_err(|_| driver.stop())?;
+        let bus = Self {
+            client,
+            subjects,
+            connection,
+            driver,
+            images: Arc::default(),
+            lines: Arc::default(),
+        };
+        let tasks = bus.driver.handle();
+        tasks.spawn(bus.clone().hear_links(links));
+        tasks.spawn(bus.clone().hear_reigns(reigns));
+        tasks.spawn(bus.clone().live(settings.tenant.clone()));
+        Ok(bus)
+    }
+
+    /// Opens a session whose window is free in this process too, and reserves it.
+    pub(crate) fn open(&self, settings: &Settings) -> Result<Session> {
+        let mut last = Status::OPERATING_SYSTEM;
+        for _ in 0..WINDOWS {
+            let session = self.open_once(settings)?;
+            let window = session.opened().window;
+            if crate::device::reserve(window) {
+                return Ok(session);
+            }
+            let why = format!(
+                "addresses {:#x} to {:#x} are taken",
+                window.base,
+                window.end()
+            );
+            note(Status::OPERATING_SYSTEM, why);
+            last = Status::OPERATING_SYSTEM;
+        }
+        Err(last)
+    }
+
+    fn open_once(&self, settings: &Settings) -> Result<Session> {
+        let opening = Opening {
+            tenant: settings.tenant.clone(),
+            connection: self.connection.clone(),
+            nonce: random(),
+            patience: PATIENCE,
+        };
+        let (client, subjects) = (self.client.clone(), self.subjects.clone());
+        let asked = self
+            .driver
+            .handle()
+            .spawn(async move { open(&client, &subjects, &opening).await });
+        let opened = self.driver.wait(asked);
+        let (opened, heard) = opened.unwrap_or_else(|_| Err(ClientError::closed()))?;
+        let line = Arc::new(Line::new(
+            opened,
+            self.client.clone(),
+            &self.subjects,
+            &settings.tenant,
+            Box::new(Unobserved),
+            self.driver.clone(),
+        ));
+        self.lines().push(Arc::clone(&line));
+        let (served, subjects, lines) = (
+            Arc::clone(&line),
+            self.subjects.clone(),
+            Arc::clone(&self.lines),
+        );
+        self.driver.handle().spawn(async move {
+            let session = served.opened().session;
+            serve(served, subjects, heard).await;
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.retain(|line| line.opened().session != session);
+        });
+        Ok(Session::new(line, Arc::clone(&self.images), PATIENCE))
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn hear_links(self, mut links: UnboundedReceiver<Link>) {
+        while let Some(link) = links.recv().await {
+            if link == Link::Up {
+                self.lines().iter().for_each(|line| line.reconnected());
+            }
+        }
+    }
+
+    async fn hear_reigns(self, mut reigns: async_nats::Subscriber) {
+        use futures_util::StreamExt;
+        while let Some(message) = reigns.next().await {
+            if let Ok(beat) = decode(&message.payload) {
+                self.lines().iter().for_each(|line| line.reign(beat));
+            }
+        }
+    }
+
+    /// Tells the leader that the sessions live.
+    async fn live(self, tenant: bus_schemas::Tenant) {
+        let subject = self.subjects.to_leader(&tenant, ToLeader::Alive);
+        loop {
+            tokio::time::sleep(ALIVE).await;
+            let sessions: Vec<_> = self
+                .lines()
+                .iter()
+                .map(|line| line.opened().session)
+                .collect();
+            if sessions.is_empty() {
+                continue;
+            }
+            let alive = Alive {
+                v: WIRE_VERSION,
+                connection: self.connection.clone(),
+                sessions,
+            };
+            // A lost one is made up for by the next.
+            let _ = self
+                .client
+                .publish(subject.clone(), encode(&alive).into())
+                .await;
+        }
+    }
+
+    fn leave(&self) {
+        let lines: Vec<_> = self.lines().clone();
+        lines.iter().for_each(|line| line.close());
+        let ended = async {
+            let all = async {
+                for line in &lines {
+                    line.ended().await;
+                }
+            };
+            let _ = tokio::time::timeout(FAREWELL, all).await;
+        };
+        self.driver.wait(ended);
+    }
+}
+
+/// A number nobody else has: the standard library's hash keys are drawn by the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,147 @@
+//! Where the cluster is and who the program is: from the environment, which `warploom run` sets.
+
+use std::ffi::OsString;
+use std::fs;
+
+use bus_schemas::Tenant;
+use toml::Table;
+
+/// How to reach the cluster.
+pub(crate) struct Settings {
+    pub(crate) url: String,
+    pub(crate) login: Option<(String, String)>,
+    pub(crate) cluster: Tenant,
+    pub(crate) tenant: Tenant,
+    /// How many virtual devices the program sees.
+    pub(crate) devices: usize,
+}
+
+/// Most virtual devices of one process.
+const DEVICES: usize = 16;
+
+impl Settings {
+    /// Reads the variables.
+    ///
+    /// # Errors
+    /// What is missing or wrong, and what to do.
+    pub(crate) fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Self, String> {
+        let text = |name: &str| -> Result<Option<String>, String> {
+            let Some(value) = variable(name).filter(|value| !value.is_empty()) else {
+                return Ok(None);
+            };
+            let value = value.into_string();
+            value.map(Some).map_err(|_| format!("{name} is not UTF-8"))
+        };
+        let name = |variable: &str, value: String| {
+            let parsed = value.parse::<Tenant>();
+            parsed.map_err(|error| format!("{variable}: {error}"))
+        };
+        let file = match text("WARPLOOM_BROKER_CREDENTIALS")? {
+            Some(path) => Some(credentials(&path)?),
+            None => None,
+        };
+        let word = |table: &Table, key: &str| -> Option<String> {
+            table.get(key)?.as_str().map(str::to_owned)
+        };
+        let of_file = |key: &str| word(file.as_ref()?, key);
+        let url = text("WARPLOOM_BROKER_URL")?.or_else(|| of_file("url"));
+        let url = url.ok_or(
+            "no cluster is named: start the program with `warploom run`, or set \
+             WARPLOOM_BROKER_CREDENTIALS or WARPLOOM_BROKER_URL",
+        )?;
+        let cluster = text("WARPLOOM_CLUSTER_NAME")?.or_else(|| of_file("cluster"));
+        let logins = file
+            .as_ref()
+            .and_then(|file| file.get("tenants")?.as_array());
+        let logins: Vec<&Table> = logins
+            .into_iter()
+            .flatten()
+            .flat_map(|it| it.as_table())
+            .collect();
+        let tenant = match (text("WARPLOOM_TENANT")?, &logins[..]) {
+            (Some(tenant), _) => tenant,
+            (None, [only]) => word(only, "name").unwrap_or_else(|| "default".into()),
+            (None, _) => "default".into(),
+        };
+        let login = logins
+            .iter()
+            .find(|login| word(login, "name").as_ref() == Some(&tenant));
+        let field = |key: &str| login.and_then(|login| word(login, key));
+        let user = text("WARPLOOM_USER")?.or_else(|| field("user"));
+        let password = text("WARPLOOM_PASSWORD")?.or_else(|| field("password"));
+        let devices = match text("WARPLOOM_DEVICES")? {
+            None => 1,
+            Some(text) => match text.parse() {
+                Ok(count) if (1..=DEVICES).contains(&count) => count,
+                _ => return Err(format!("WARPLOOM_DEVICES is 1 to {DEVICES}, not `{text}`")),
+            },
+        };
+        Ok(Self {
+            url,
+            login: user.map(|user| (user, password.unwrap_or_default())),
+            cluster: name(
+                "WARPLOOM_CLUSTER_NAME",
+                cluster.unwrap_or_else(|| "local".into()),
+            )?,
+            tenant: name("WARPLOOM_TENANT", tenant)?,
+            devices,
+        })
+    }
+}
+
+fn credentials(path: &str) -> Result<Table, String> {
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("WARPLOOM_BROKER_CREDENTIALS: {path}: {error}"))?;
+    // Its message names what is wrong, never the text.
+    let parsed = text.parse::<Table>();
+    parsed.map_err(|error| {
+        let why = error.message();
+        format!("WARPLOOM_BROKER_CREDENTIALS: {path}: {why}")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(rows: &[(&str, &str)]) -> Result<Settings, String> {
+        let find = |name: &str| rows.iter().find(|row| row.0 == name);
+        Settings::read(|name| find(name).map(|row| row.1.into()))
+    }
+
+    #[test]
+    fn variables_name_the_cluster() {
+        let settings = read(&[
+            ("WARPLOOM_BROKER_URL", "nats://127.0.0.1:4222"),
+            ("WARPLOOM_TENANT", "research"),
+            ("WARPLOOM_USER", "someone"),
+            ("WARPLOOM_DEVICES", "2"),
+        ]);
+        let settings = settings.expect("they are right");
+        assert_eq!(settings.tenant.as_str(), "research");
+        assert_eq!(settings.cluster.as_str(), "local");
+        assert_eq!(settings.login, Some(("someone".into(), String::new())));
+        assert_eq!(settings.devices, 2);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_variable() {
+        let url = ("WARPLOOM_BROKER_URL", "nats://127.0.0.1:4222");
+        let errors = [
+            read(&[]),
+            read(&[url, ("WARPLOOM_DEVICES", "none")]),
+            read(&[url, ("WARPLOOM_TENANT", "Not A Name")]),
+            read(&[("WARPLOOM_BROKER_CREDENTIALS", "/nowhere/at/all")]),
+        ];
+        let names = [
+            "warploom run",
+            "WARPLOOM_DEVICES",
+            "WARPLOOM_TENANT",
+            "/nowhere/at/all",
+        ];
+        for (error, name) in errors.into_iter().zip(names) {
+            let error = error.err().expect("it is wrong");
+            assert!(error.contains(name), "{error}");
+        }
+    }
+}

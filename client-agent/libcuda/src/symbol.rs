@@ -1,0 +1,189 @@
+//! Every symbol of the driver API, and how names and versions find them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::api::*;
+use crate::status::{Status, note};
+
+/// An address of code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address(pub(crate) *const ());
+
+#[expect(
+    unsafe_code,
+    reason = "addresses of functions are the same in every thread"
+)]
+// SAFETY: nothing is read or written through it; it is called as the function it is.
+unsafe impl Sync for Address {}
+
+/// A function of the driver API in one of its versions.
+#[derive(Debug)]
+pub(crate) struct Symbol {
+    /// As it is exported.
+    #[cfg(test)]
+    pub(crate) name: &'static str,
+    /// Without suffixes: what programs ask for.
+    pub(crate) base: &'static str,
+    /// The version of CUDA that it came with, 1000 times the major plus 10 times the minor.
+    pub(crate) version: i32,
+    /// Whether its default stream is the thread's.
+    pub(crate) per_thread: bool,
+    /// Whether it does anything.
+    #[cfg(test)]
+    pub(crate) implemented: bool,
+    pub(crate) address: Address,
+}
+
+macro_rules! unsupported {
+    ($name:ident) => {
+        /// Not supported; the name is noted.
+        #[expect(unsafe_code, reason = "an export")]
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name() -> i32 {
+            static CALLED: AtomicBool = AtomicBool::new(false);
+            refuse(stringify!($name), &CALLED)
+        }
+    };
+}
+
+include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
+include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+#[cold]
+fn refuse(name: &'static str, called: &AtomicBool) -> i32 {
+    if !called.swap(true, Ordering::Relaxed) {
+        crate::process::missed(name);
+        note(
+            Status::NOT_SUPPORTED,
+            format!("{name} is not supported by Warploom yet"),
+        );
+    }
+    Status::NOT_SUPPORTED.0
+}
+
+/// What a program finds that asks for a function by name and version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Address(*const ()),
+    /// There is no such function.
+    Unknown,
+    /// It came with a later version.
+    TooNew,
+}
+
+/// The newest form of a function that a program of this version knows; with `per_thread`, the form
+/// whose default stream is the thread's, where there is one.
+pub(crate) fn find(base: &str, version: i32, per_thread: bool) -> Found {
+    // Sorted by symbol, and so the forms of one function stand together or close by.
+    let forms = || SYMBOLS.iter().filter(move |symbol| symbol.base == base);
+    let mut best: Option<&Symbol> = None;
+    for symbol in forms().filter(|symbol| symbol.version <= version) {
+        let key = |it: &Symbol| (it.per_thread == per_thread, it.version);
+        let wanted = symbol.per_thread == per_thread || !symbol.per_thread;
+        if wanted && best.is_none_or(|best| key(best) < key(symbol)) {
+            best = Some(symbol);
+        }
+    }
+    match best {
+        Some(symbol) => Found::Address(symbol.address.0),
+        None if forms().next().is_some() => Found::TooNew,
+        None => Found::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn name_of(base: &str, version: i32, per_thread: bool) -> &'static str {
+        let Found::Address(address) = find(base, version, per_thread) else {
+            panic!("{base} {version} is not found");
+        };
+        let symbol = SYMBOLS.iter().find(|symbol| symbol.address.0 == address);
+        symbol.expect("an address of the table").name
+    }
+
+    #[test]
+    fn names_and_versions_find_the_right_form() {
+        assert_eq!(name_of("cuMemAlloc", 3020, false), "cuMemAlloc_v2");
+        assert_eq!(name_of("cuMemAlloc", 13_000, true), "cuMemAlloc_v2");
+        assert_eq!(name_of("cuCtxGetDevice", 12_090, false), "cuCtxGetDevice");
+        assert_eq!(
+            name_of("cuCtxGetDevice", 13_000, false),
+            "cuCtxGetDevice_v2"
+        );
+        assert_eq!(
+            name_of("cuMemcpyHtoDAsync", 12_000, true),
+            "cuMemcpyHtoDAsync_v2_ptsz"
+        );
+        assert_eq!(
+            name_of("cuLaunchKernel", 12_000, true),
+            "cuLaunchKernel_ptsz"
+        );
+        assert_eq!(name_of("cuCtxCreate", 12_090, false), "cuCtxCreate_v4");
+        assert_eq!(find("cuLibraryLoadData", 11_000, false), Found::TooNew);
+        assert_eq!(find("", 13_000, false), Found::Unknown);
+        assert_eq!(find("cuNothing", 13_000, false), Found::Unknown);
+    }
+
+    #[test]
+    fn every_symbol_is_there_once() {
+        assert_eq!(SYMBOLS.len(), 724);
+        let mut names: Vec<_> = SYMBOLS.iter().map(|symbol| symbol.name).collect();
+        names.dedup();
+        assert_eq!(names.len(), 724);
+    }
+
+    /// `docs/cuda-coverage.md`; with `WARPLOOM_BLESS` set it is written.
+    #[test]
+    fn the_coverage_table_is_up_to_date() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = root.join("client-agent/libcuda/tests");
+        let mut tests = Vec::new();
+        for entry in std::fs::read_dir(folder).expect("the tests").flatten() {
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            tests.push((entry.file_name().to_string_lossy().into_owned(), text));
+        }
+        let done = SYMBOLS.iter().filter(|symbol| symbol.implemented).count();
+        let mut table = format!(
+            "# The driver API\n\n\
+             Every symbol of CUDA 13's driver API is exported and found by `cuGetProcAddress`; {done} of \
+             {} do what CUDA\nsays, the others answer `CUDA_ERROR_NOT_SUPPORTED` when they are called. The \
+             table is written by a test of\n`client-agent/libcuda`; its last column names the tests there \
+             that call the function.\n\n\
+             | symbol | since | state | tests |\n| --- | --- | --- | --- |\n",
+            SYMBOLS.len()
+        );
+        for symbol in SYMBOLS {
+            let calls = |text: &str| {
+                text.match_indices(symbol.name).any(|(at, name)| {
+                    let next = text[at + name.len()..].chars().next();
+                    next.is_none_or(|next| !next.is_alphanumeric() && next != '_')
+                })
+            };
+            let named: Vec<_> = tests.iter().filter(|(_, text)| calls(text)).collect();
+            let named: Vec<_> = named.iter().map(|(name, _)| format!("`{name}`")).collect();
+            let (major, minor) = (symbol.version / 1000, symbol.version % 1000 / 10);
+            let state = if symbol.implemented {
+                "works"
+            } else {
+                "not supported"
+            };
+            table += &format!(
+                "| `{}` | {major}.{minor} | {state} | {} |\n",
+                symbol.name,
+                named.join(", ")
+            );
+        }
+        let path = root.join("docs/cuda-coverage.md");
+        if std::env::var_os("WARPLOOM_BLESS").is_some() {
+            std::fs::write(&path, &table).expect("it is written");
+        }
+        let have = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            have == table,
+            "with WARPLOOM_BLESS=1 this test writes docs/cuda-coverage.md"
+        );
+    }
+}

@@ -1,0 +1,79 @@
+//! Work of a device, with what CUDA does around it: host memory that kernels see is brought over
+//! before, and back behind a wait; what kernels printed appears at a wait.
+
+use std::io::Write;
+
+use bus_schemas::OpNumber;
+use client_line::Session;
+
+use crate::device::Device;
+use crate::status::{Result, Status};
+
+/// Appends something that may read or write the device's memory.
+pub(crate) fn submit<R>(
+    device: &Device,
+    body: impl FnOnce(&Session) -> client_line::Result<R>,
+) -> Result<R> {
+    device.with(|session| {
+        device.mirrors.upload(session)?;
+        body(session).map_err(Status::from)
+    })
+}
+
+/// Waits for everything so far.
+pub(crate) fn sync(device: &Device) -> Result {
+    let session = device.session();
+    let last = session.line().last();
+    sync_session(device, &session, last)
+}
+
+/// Waits for the ops through `op`.
+pub(crate) fn sync_through(device: &Device, op: OpNumber) -> Result {
+    sync_session(device, &device.session(), op)
+}
+
+fn sync_session(device: &Device, session: &Session, op: OpNumber) -> Result {
+    let waited = session.sync_through(op);
+    device.round_trip(matches!(waited, Ok(true) | Err(_)));
+    print(session);
+    waited?;
+    device.mirrors.download(session)
+}
+
+/// Waits for a copy to the host, which comes after everything so far.
+pub(crate) fn read(device: &Device, from: u64, to: &mut [u8]) -> Result {
+    let session = device.session();
+    device.mirrors.upload(&session)?;
+    device.round_trip(true);
+    session.copy_out(from, to).map_err(Status::from)
+}
+
+/// Whether the ops through `op` are done, without waiting.
+pub(crate) fn is_done(device: &Device, op: OpNumber) -> Result<bool> {
+    device.with(|session| match session.failure() {
+        Some(failure) => Err(Status::from(&failure)),
+        None => {
+            session.flush();
+            Ok(session.line().done() >= op)
+        }
+    })
+}
+
+/// When the device reached two events, in nanoseconds of its clock; both were recorded by the ops
+/// through `last`, which are done.
+pub(crate) fn times(device: &Device, events: [u32; 2], last: OpNumber) -> Result<[u64; 2]> {
+    // The times come with the answer of a wait.
+    sync_through(device, last)?;
+    let _ = events;
+    Err(Status::NOT_SUPPORTED)
+}
+
+/// What kernels printed goes to the program's standard output, as the driver does it.
+fn print(session: &Session) {
+    let text = session.take_printed();
+    if !text.is_empty() {
+        let mut out = std::io::stdout().lock();
+        // Nobody reads it any more.
+        let _ = out.write_all(&text).and_then(|()| out.flush());
+    }
+}
