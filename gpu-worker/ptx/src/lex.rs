@@ -9,8 +9,10 @@ pub(crate) enum Token<'a> {
     Word(&'a str),
     /// `.name`, the dot left off.
     Dot(&'a str),
-    /// An integer; `unsigned` if its suffix said so or it does not fit i64.
+    /// An integer.
     Integer(u64),
+    /// An integer with the suffix `U`.
+    Unsigned(u64),
     /// `0f` bits.
     Single(u32),
     /// `0d` bits or a decimal float.
@@ -71,6 +73,17 @@ impl<'a> Lexer<'a> {
             .get(self.at + ahead)
             .copied()
             .unwrap_or(0)
+    }
+
+    /// Whether a name follows the last token.
+    pub(crate) fn names_next(&self) -> bool {
+        let mut ahead = self.clone();
+        matches!(ahead.next(), Ok((Token::Word(word), _)) if word != "WARP_SZ")
+    }
+
+    /// The byte right behind the last token, 0 at the end.
+    pub(crate) fn following(&self) -> u8 {
+        self.byte(0)
     }
 
     fn position(&self) -> Position {
@@ -236,6 +249,7 @@ impl<'a> Lexer<'a> {
             _ => (digits, 10),
         };
         match u64::from_str_radix(digits, radix) {
+            Ok(value) if text.ends_with(['U', 'u']) => Ok(Token::Unsigned(value)),
             Ok(value) => Ok(Token::Integer(value)),
             Err(_) => wrong(text),
         }

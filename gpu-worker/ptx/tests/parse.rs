@@ -132,6 +132,46 @@ fn a_whole_module_becomes_a_tree() {
 }
 
 #[test]
+fn constant_expressions_stand_wherever_constants_do() {
+    let text = format!(
+        "{HEAD}.global .b32 a[2*(3+1)] = {{ (1<<4)|3, -3+4, 5 > 4 ? WARP_SZ : 0 }};
+        .global .f32 f[2] = {{ 1.0/4, -0f3F800000 }}; .global .f64 d = 2.5*2;
+        .global .u64 p = a+4*(1+1);
+        .entry k() {{ .reg .b32 %r<2*2>; .local .b8 room[WARP_SZ*4];
+        mov.u32 %r1, (1+2)*3; mov.f32 %f, 1.5+1; mov.f32 %f, -0f3F800000; add.s32 %r1, %r1, -3+4;
+        ld.global.u32 %r1, [%r2+4*(2+1)]; ld.global.u32 %r1, [a-4+12]; st.global.u32 [(1<<4)], %r1;
+        mov.v2.u32 {{%r1, %r2}}, {{(1+1), !5}}; mov.u32 %r1, a[1+1]; call f, (1+1, (2)); }}"
+    );
+    let module = Module::parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let bits = |at: usize| module.variables[at].init.clone();
+    assert_eq!(module.variables[0].dims, [8]);
+    assert_eq!(bits(0), [19, 1, 32].map(Init::Bits));
+    assert_eq!(bits(1), [0x3e80_0000, 0xbf80_0000].map(Init::Bits));
+    assert_eq!(bits(2), [Init::Bits(5.0_f64.to_bits())]);
+    assert!(matches!(bits(3)[..], [Init::Symbol { offset: 8, .. }]));
+    let all = instructions(&module.functions[0]);
+    let operand = |at: usize, which: usize| all[at].operands[which].clone();
+    let address = |base, offset| Operand::Address(ptx::Address { base, offset });
+    assert_eq!(operand(0, 1), Operand::Integer(9));
+    assert_eq!(operand(1, 1), Operand::Double(2.5_f64.to_bits()));
+    assert_eq!(operand(2, 1), Operand::Single(0xbf80_0000));
+    assert_eq!(operand(3, 2), Operand::Integer(1));
+    assert_eq!(operand(4, 1), address(Some("%r2"), 12));
+    assert_eq!(operand(5, 1), address(Some("a"), 8));
+    assert_eq!(operand(6, 0), address(None, 16));
+    let both = [2, 0].map(Operand::Integer);
+    assert_eq!(operand(7, 1), Operand::Vector(both.to_vec()));
+    let symbol = Operand::Symbol {
+        name: "a",
+        offset: 2,
+        index: true,
+    };
+    assert_eq!(operand(8, 1), symbol);
+    let passed = [2, 2].map(Operand::Integer);
+    assert_eq!(operand(9, 1), Operand::List(passed.to_vec()));
+}
+
+#[test]
 fn parameters_are_laid_out_as_the_driver_packs_them() {
     let info = ModuleInfo::parse(SAMPLE.as_bytes()).expect("the sample is PTX");
     let entry = info.entry("saxpy").expect("defined");

@@ -310,7 +310,7 @@ fn directives_without_effect() {
         st.global.L1::evict_last.L2::cache_hint.u32 [%o], %r1, %pol;
         ld.global.L1::evict_first.L2::cache_hint.L2::256B.u32 %r2, [%o].unified, %pol; st.global.u32 [%o+4], %r2;
         prefetch.global.L2 [%o]; prefetchu.L1 [%o]; discard.global.L2 [%o], 128; applypriority.global.L2::evict_normal [%o], 128;
-        brkpt; pmevent 3; membar.sys; fence.proxy.alias; ret; }}"
+        pmevent 3; membar.sys; fence.proxy.alias; ret; }}"
     );
     let text = text.replace(".branchtargets_unused: ", "");
     assert_eq!(run_image(&text, ONE, &[], 1), [42 << 32 | 42]);

@@ -1,6 +1,7 @@
 //! Bodies: statements, instructions, operands.
 
 use super::Parser;
+use super::expression::Value;
 use crate::lex::Token;
 use crate::{
     Address, Guard, Instruction, Linkage, Operand, Position, Prototype, PtxError, Space, Statement,
@@ -157,7 +158,7 @@ impl<'a> Parser<'a> {
         let mut operands = Vec::new();
         if !self.accept(b';')? {
             loop {
-                operands.push(self.operand(true)?);
+                operands.push(self.operand(Some(opcode))?);
                 if self.accept(b';')? {
                     break;
                 }
@@ -187,19 +188,20 @@ impl<'a> Parser<'a> {
             if list.len() == OPERANDS {
                 return self.fail("fewer operands");
             }
-            list.push(self.operand(false)?);
+            list.push(self.operand(None)?);
         }
         Ok(list)
     }
 
-    /// One operand; lists and vectors only at the top, so this recurses once at most.
-    fn operand(&mut self, top: bool) -> Result<Operand<'a>, PtxError> {
+    /// One operand; lists and vectors only at the top, of this opcode, so this recurses once at
+    /// most.
+    fn operand(&mut self, top: Option<&'a str>) -> Result<Operand<'a>, PtxError> {
         match self.token {
-            Token::Word(name) => {
+            Token::Word(name) if name != "WARP_SZ" => {
                 self.advance()?;
                 self.named(name)
             }
-            Token::Punct(b'!') => {
+            Token::Punct(b'!') if self.lexer.names_next() => {
                 self.advance()?;
                 Ok(Operand::Not(self.word("a predicate after `!`")?))
             }
@@ -208,43 +210,54 @@ impl<'a> Parser<'a> {
                 let address = self.address()?;
                 Ok(Operand::Address(address))
             }
-            Token::Punct(b'{') if top => {
+            Token::Punct(b'{') if top.is_some() => {
                 self.advance()?;
                 Ok(Operand::Vector(self.operands_until(b'}')?))
             }
-            Token::Punct(b'(') if top => {
+            Token::Punct(b'(') if top.is_some_and(|opcode| opcode.starts_with("call")) => {
                 self.advance()?;
                 Ok(Operand::List(self.operands_until(b')')?))
             }
-            Token::Single(bits) => {
-                self.advance()?;
-                Ok(Operand::Single(bits))
-            }
-            Token::Double(bits) => {
-                self.advance()?;
-                Ok(Operand::Double(bits))
-            }
-            Token::Punct(b'-') => self.negative(),
-            Token::Integer(_) | Token::Punct(b'~' | b'+' | b'(') => {
-                Ok(Operand::Integer(self.constant(0)?))
-            }
+            Token::Integer(_)
+            | Token::Unsigned(_)
+            | Token::Single(_)
+            | Token::Double(_)
+            | Token::Word(_)
+            | Token::Punct(b'~' | b'+' | b'-' | b'(' | b'!') => self.number(),
             _ => self.fail("an operand"),
         }
     }
 
-    fn negative(&mut self) -> Result<Operand<'a>, PtxError> {
-        self.advance()?;
-        match self.token {
-            Token::Single(bits) => {
-                self.advance()?;
-                Ok(Operand::Single(bits ^ 1 << 31))
-            }
-            Token::Double(bits) => {
-                self.advance()?;
-                Ok(Operand::Double(bits ^ 1 << 63))
-            }
-            _ => Ok(Operand::Integer(self.constant(0)?.wrapping_neg())),
+    fn number(&mut self) -> Result<Operand<'a>, PtxError> {
+        if let Some(literal) = self.float()? {
+            return Ok(literal);
         }
+        Ok(match self.value()? {
+            Value::Signed(value) => Operand::Integer(value),
+            Value::Unsigned(value) => Operand::Integer(value as i64),
+            Value::Float(value) => Operand::Double(value.to_bits()),
+        })
+    }
+
+    /// A float that is a literal, with or without a sign, and no part of an expression: its bits
+    /// are kept as they are.
+    pub(super) fn float(&mut self) -> Result<Option<Operand<'a>>, PtxError> {
+        let before = self.clone();
+        let negative = self.accept(b'-')?;
+        let literal = match self.token {
+            Token::Single(bits) => Operand::Single(bits ^ u32::from(negative) << 31),
+            Token::Double(bits) => Operand::Double(bits ^ u64::from(negative) << 63),
+            _ => {
+                *self = before;
+                return Ok(None);
+            }
+        };
+        self.advance()?;
+        if self.operator().is_empty() {
+            return Ok(Some(literal));
+        }
+        *self = before;
+        Ok(None)
     }
 
     fn named(&mut self, name: &'a str) -> Result<Operand<'a>, PtxError> {
@@ -263,7 +276,7 @@ impl<'a> Parser<'a> {
             }
             Token::Punct(b'[') => {
                 self.advance()?;
-                let offset = self.constant(0)?;
+                let offset = self.constant()?;
                 self.expect(b']', "after an index")?;
                 Ok(Operand::Symbol {
                     name,
@@ -285,7 +298,7 @@ impl<'a> Parser<'a> {
         } else {
             Address {
                 base: None,
-                offset: self.constant(0)?,
+                offset: self.constant()?,
             }
         };
         self.expect(b']', "after an address")?;

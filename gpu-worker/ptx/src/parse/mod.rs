@@ -1,6 +1,7 @@
 //! Tokens to tree: module level.
 
 mod body;
+mod expression;
 mod variable;
 
 use crate::lex::{Lexer, Token};
@@ -19,6 +20,7 @@ const HINTS: [&str; 8] = [
 ];
 
 /// The parser: a lexer and one token of look-ahead.
+#[derive(Clone)]
 pub(crate) struct Parser<'a> {
     lexer: Lexer<'a>,
     token: Token<'a>,
@@ -32,7 +34,7 @@ fn spelt(token: Token<'_>) -> String {
     match token {
         Token::Word(word) => format!("`{word}`"),
         Token::Dot(word) => format!("`.{word}`"),
-        Token::Integer(value) => format!("number {value}"),
+        Token::Integer(value) | Token::Unsigned(value) => format!("number {value}"),
         Token::Single(_) | Token::Double(_) => "a float".into(),
         Token::Text(_) => "a string".into(),
         Token::Punct(byte) => format!("`{}`", char::from(byte)),
@@ -91,7 +93,7 @@ impl<'a> Parser<'a> {
 
     fn integer(&mut self, what: &str) -> Result<u64, PtxError> {
         match self.token {
-            Token::Integer(value) => {
+            Token::Integer(value) | Token::Unsigned(value) => {
                 self.advance()?;
                 Ok(value)
             }

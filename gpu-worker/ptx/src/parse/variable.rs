@@ -1,8 +1,9 @@
 //! Declarations: types, attributes, arrays, initialisers.
 
 use super::Parser;
+use super::expression::Value;
 use crate::lex::Token;
-use crate::{Init, Linkage, PtxError, Scalar, Space, Variable};
+use crate::{Init, Linkage, Operand, PtxError, Scalar, Space, Variable};
 
 /// Most dimensions of an array and most nested braces of an initialiser.
 const DEPTH: usize = 16;
@@ -105,7 +106,7 @@ impl<'a> Parser<'a> {
             init: Vec::new(),
         };
         if self.accept(b'<')? {
-            variable.range = Some(self.small("how many registers")?);
+            variable.range = Some(self.count()?);
             self.expect(b'>', "after a register count")?;
         }
         while self.accept(b'[')? {
@@ -114,7 +115,7 @@ impl<'a> Parser<'a> {
             }
             let dim = match self.token {
                 Token::Punct(b']') => 0,
-                _ => self.constant(0)? as u64,
+                _ => self.constant()? as u64,
             };
             variable.dims.push(dim);
             self.expect(b']', "after an array size")?;
@@ -241,41 +242,29 @@ impl<'a> Parser<'a> {
                 mask: None,
             });
         }
-        let negative = self.token == Token::Punct(b'-') && {
-            let next = self.lexer.clone().next()?.0;
-            matches!(next, Token::Single(_) | Token::Double(_))
+        let literal = self.float()?;
+        if let Some(Operand::Single(bits)) = literal
+            && scalar != Scalar::F64
+        {
+            return Ok(Init::Bits(u64::from(bits)));
+        }
+        let value = match literal {
+            Some(Operand::Single(bits)) => Value::Float(f64::from(f32::from_bits(bits))),
+            Some(Operand::Double(bits)) => Value::Float(f64::from_bits(bits)),
+            _ => self.value()?,
         };
-        if negative {
-            self.advance()?;
+        if let Some((mask, _)) = value.integer()
+            && self.accept(b'(')?
+        {
+            return self.masked(mask);
         }
-        let mut bits = match self.token {
-            Token::Single(bits) if scalar == Scalar::F64 => {
-                f64::from(f32::from_bits(bits)).to_bits()
-            }
-            Token::Single(bits) => u64::from(bits),
-            Token::Double(bits) if scalar == Scalar::F32 => {
-                u64::from((f64::from_bits(bits) as f32).to_bits())
-            }
-            Token::Double(bits) => bits,
-            _ => {
-                let value = self.constant(0)?;
-                if self.accept(b'(')? {
-                    return self.masked(value as u64);
-                }
-                match scalar {
-                    Scalar::F32 => u64::from((value as f32).to_bits()),
-                    Scalar::F64 => (value as f64).to_bits(),
-                    _ => value as u64,
-                }
-            }
-        };
-        if matches!(self.token, Token::Single(_) | Token::Double(_)) {
-            self.advance()?;
-        }
-        if negative {
-            bits ^= 1 << (8 * scalar.size().clamp(1, 8) - 1);
-        }
-        Ok(Init::Bits(bits))
+        Ok(Init::Bits(match (scalar, value) {
+            (Scalar::F32, _) => u64::from((value.as_float() as f32).to_bits()),
+            (Scalar::F64, _) => value.as_float().to_bits(),
+            (_, Value::Float(value)) => value.to_bits(),
+            (_, Value::Signed(value)) => value as u64,
+            (_, Value::Unsigned(value)) => value,
+        }))
     }
 
     /// `0xFF00(symbol)`: one byte of an address.
@@ -295,94 +284,5 @@ impl<'a> Parser<'a> {
             generic,
             mask: Some(mask),
         })
-    }
-
-    /// `+ 4`, `- 4`, `+ -4`, or nothing.
-    pub(super) fn trailing_offset(&mut self) -> Result<i64, PtxError> {
-        let mut negative = match self.token {
-            Token::Punct(b'+') => false,
-            Token::Punct(b'-') => true,
-            _ => return Ok(0),
-        };
-        self.advance()?;
-        if self.accept(b'-')? {
-            negative = !negative;
-        }
-        let value = self.integer("an offset")? as i64;
-        Ok(if negative {
-            value.wrapping_neg()
-        } else {
-            value
-        })
-    }
-
-    /// A constant integer expression of `+ - * / % << >> & | ^ ~ !` and parentheses, evaluated
-    /// with precedence climbing; the depth is bounded.
-    pub(super) fn constant(&mut self, depth: usize) -> Result<i64, PtxError> {
-        self.expression(depth, 0)
-    }
-
-    fn expression(&mut self, depth: usize, floor: u8) -> Result<i64, PtxError> {
-        if depth > DEPTH {
-            return self.fail("a simpler constant expression");
-        }
-        let mut left = self.primary(depth)?;
-        while let Token::Punct(op) = self.token {
-            let level = match op {
-                b'|' => 1,
-                b'^' => 2,
-                b'&' => 3,
-                b'<' | b'>' => 4,
-                b'+' | b'-' => 5,
-                b'*' | b'/' | b'%' => 6,
-                _ => break,
-            };
-            if level <= floor {
-                break;
-            }
-            self.advance()?;
-            if matches!(op, b'<' | b'>') {
-                self.expect(op, "in a shift")?;
-            }
-            let right = self.expression(depth + 1, level)?;
-            left = match op {
-                b'|' => left | right,
-                b'^' => left ^ right,
-                b'&' => left & right,
-                b'<' => left.checked_shl(right as u32).unwrap_or(0),
-                b'>' => left.checked_shr(right as u32).unwrap_or(0),
-                b'+' => left.wrapping_add(right),
-                b'-' => left.wrapping_sub(right),
-                b'*' => left.wrapping_mul(right),
-                b'/' if right != 0 => left.wrapping_div(right),
-                b'%' if right != 0 => left.wrapping_rem(right),
-                _ => return self.fail("a divisor that is not zero before"),
-            };
-        }
-        Ok(left)
-    }
-
-    fn primary(&mut self, depth: usize) -> Result<i64, PtxError> {
-        let mut signs = Vec::new();
-        while let Token::Punct(sign @ (b'-' | b'~' | b'!' | b'+')) = self.token {
-            self.advance()?;
-            signs.push(sign);
-        }
-        let mut value = if self.accept(b'(')? {
-            let value = self.expression(depth + 1, 0)?;
-            self.expect(b')', "after a constant expression")?;
-            value
-        } else {
-            self.integer("a number")? as i64
-        };
-        for sign in signs.iter().rev() {
-            value = match sign {
-                b'-' => value.wrapping_neg(),
-                b'~' => !value,
-                b'!' => i64::from(value == 0),
-                _ => value,
-            };
-        }
-        Ok(value)
     }
 }

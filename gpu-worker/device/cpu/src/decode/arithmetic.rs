@@ -1,8 +1,10 @@
 //! Arithmetic and logic.
 
 use super::form::{
-    Carry, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot, Test,
+    Carry, Differences, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot,
+    Test,
 };
+
 use super::legal;
 use super::operand::Body;
 use super::parts::Parts;
@@ -95,7 +97,7 @@ impl<'a> Body<'_, 'a> {
             "addc" | "subc" | "madc" => self.carried(i, parts, true)?,
             "rem" | "mul24" | "mad24" | "sad" | "popc" | "clz" | "brev" | "bfind" | "bfe"
             | "bfi" | "shl" | "shr" | "shf" | "prmt" | "lop3" | "dp4a" | "dp2a" | "bmsk"
-            | "fns" | "szext" | "cnot" => self.integer(i, parts)?,
+            | "fns" | "szext" | "cnot" | "vabsdiff2" | "vabsdiff4" => self.integer(i, parts)?,
             "and" | "or" | "xor" | "not" => self.logical(i, parts)?,
             "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign"
             | "testp" => self.function(i, parts)?,
@@ -299,15 +301,24 @@ impl<'a> Body<'_, 'a> {
             "bmsk" => (Op::Int2(Int2::BmskClamp, ty), ty, &[word; 2]),
             "szext" if wrap => (Op::Int2(Int2::SzextWrap, ty), ty, &[ty, word]),
             "szext" => (Op::Int2(Int2::SzextClamp, ty), ty, &[ty, word]),
-            "lop3" => {
-                let table = match i.operands.get(4) {
-                    Some(Operand::Integer(value)) => *value as u8,
-                    _ => return self.fail("`lop3` needs a table of 8 bits"),
-                };
-                let mut short = i.clone();
-                short.operands.truncate(4);
-                let op = Op::Int3(Int3::Lop3(table), ty);
-                return self.plain(op, ty, &short, &[word; 3]);
+            "lop3" => return self.lop3(i, parts),
+            "vabsdiff2" | "vabsdiff4" => {
+                let (a, b) = (self.ty(parts)?, self.ty(parts)?);
+                if [ty, a, b].iter().any(|ty| ty.size() != 4 || ty.is_float()) {
+                    return self.fail(format!("`{}` is for .u32 and .s32", parts.head));
+                }
+                let add = parts.take("add");
+                // Where a difference may not fit its part, the ISA does not say what is summed.
+                if add && (ty.is_signed() || a.is_signed() != b.is_signed()) {
+                    return self.fail(format!("`{}` is not supported", i.opcode));
+                }
+                let kind = Int3::AbsDiff(Differences {
+                    bits: if parts.head == "vabsdiff2" { 16 } else { 8 },
+                    signs: [a.is_signed(), b.is_signed(), ty.is_signed()],
+                    sat: parts.take("sat"),
+                    add,
+                });
+                (Op::Int3(kind, word), word, &[word; 3])
             }
             "dp4a" | "dp2a" => {
                 let second = self.ty(parts)?;
@@ -322,29 +333,6 @@ impl<'a> Body<'_, 'a> {
             _ => return self.fail(format!("`{}` is not supported", parts.head)),
         };
         self.plain(op, to, i, sources)
-    }
-
-    fn logical(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let ty = self.ty(parts)?;
-        if ty == Scalar::Pred {
-            let unary = parts.head == "not";
-            let operands = self.exactly(i, if unary { 2 } else { 3 })?;
-            let (a, not_a) = self.signed_predicate(&operands[1])?;
-            let last = operands.len() - 1;
-            let (b, not_b) = self.signed_predicate(&operands[last])?;
-            let to = self.target(&operands[0], ty)?;
-            let kind = logic(parts.head).unwrap_or(Logic::Not);
-            self.emit(Op::Logic(kind, not_a, not_b), &[to, a, b]);
-            return Ok(());
-        }
-        let op = match parts.head {
-            "and" => Op::Int2(Int2::And, ty),
-            "or" => Op::Int2(Int2::Or, ty),
-            "xor" => Op::Int2(Int2::Xor, ty),
-            _ => Op::Int1(Int1::Not, ty),
-        };
-        let sources = if parts.head == "not" { 1 } else { 2 };
-        self.plain(op, ty, i, &[ty; 2][..sources])
     }
 
     fn function(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {

@@ -84,7 +84,10 @@ impl<'a> Body<'_, 'a> {
             "trap" => {
                 self.emit(Op::Trap, &[]);
             }
-            "brkpt" | "pmevent" => {
+            "brkpt" => {
+                self.emit_with(Op::Trap, &[], 1);
+            }
+            "pmevent" => {
                 parts.take("mask");
                 self.emit(Op::Nothing, &[]);
             }

@@ -3,8 +3,8 @@
 //! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
 
 pub(crate) use super::kind::{
-    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Limit, Logic, Mode,
-    Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
+    Atomic, BarRed, Carry, Compare, Differences, Float1, Float2, Int1, Int2, Int3, Limit, Logic,
+    Mode, Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
 };
 pub(crate) use super::tile::{Element, Family, Finish, Fragment, Mma, Quads, Role, Total};
 use ptx::Scalar;
@@ -210,7 +210,7 @@ pub(crate) enum Op {
     Return,
     /// The end of the thread.
     Exit,
-    /// A fault.
+    /// A fault; of a breakpoint if `imm` is not 0.
     Trap,
     /// Lets others run.
     Yield,

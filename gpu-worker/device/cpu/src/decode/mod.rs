@@ -14,6 +14,7 @@ mod kind;
 mod label;
 mod legal;
 mod liveness;
+mod logic;
 mod matrix;
 mod operand;
 mod parts;

@@ -300,12 +300,11 @@ impl Block {
                 }
             }
             Op::Trap => {
-                cx.note(
-                    FaultKind::Trap,
-                    None,
-                    lanes.trailing_zeros(),
-                    "the kernel trapped",
-                );
+                let detail = match inst.imm {
+                    0 => "the kernel trapped",
+                    _ => "a breakpoint, and no debugger to stop in",
+                };
+                cx.note(FaultKind::Trap, None, lanes.trailing_zeros(), detail);
                 return Some(Stop::Fault(pc));
             }
             Op::Yield => {

@@ -143,10 +143,11 @@ pub(crate) fn tests() -> Vec<Test> {
             FUNCTIONS,
             |t| if (8..=40).contains(&t) { 9 } else { NONE },
         ),
+        faulty(&["brkpt"], "setp.eq.u32 %p1, %t, 33; @%p1 brkpt;", FaultKind::Trap, 33),
         faulty(&["trap"], "setp.eq.u32 %p1, %t, 70; @%p1 trap;", FaultKind::Trap, 70),
         test(
-            &["nanosleep.u32", "brkpt", "pmevent"],
-            "nanosleep.u32 100; setp.lt.u32 %p1, %t, 9; @%p1 nanosleep.u32 %t; brkpt; pmevent 7; mov.u32 %r, %t;",
+            &["nanosleep.u32", "pmevent"],
+            "nanosleep.u32 100; setp.lt.u32 %p1, %t, 9; @%p1 nanosleep.u32 %t; pmevent 7; mov.u32 %r, %t;",
             "",
             |t| t,
         ),

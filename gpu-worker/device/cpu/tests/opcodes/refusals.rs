@@ -3,7 +3,7 @@
 use device_cpu::{BuildError, Program};
 
 /// Forms with a modifier or a type too many, a modifier too few, or from a later ISA.
-const FORMS: [&str; 48] = [
+const FORMS: [&str; 54] = [
     "add.wide.s32 %r, %r, %r",
     "add.sat.u32 %r, %r, %r",
     "add.rn.s32 %r, %r, %r",
@@ -41,6 +41,12 @@ const FORMS: [&str; 48] = [
     "bfind.wrap.u32 %r, %r",
     "sad.sat.s32 %r, %r, %r, %r",
     "lop3.b32 %r, %r, %r, %r",
+    "lop3.or.b32 %r, %r, %r, %r, 1, %p",
+    "lop3.or.b32 %r|%p, %r, %r, %r, 1",
+    "lop3.xor.b32 %r|%p, %r, %r, %r, 1, %p",
+    "vabsdiff4.s32.u32.u32.add %r, %r, %r, %r",
+    "vabsdiff2.u32.s32.u32.add %r, %r, %r, %r",
+    "vabsdiff4.u32.u32.f32 %r, %r, %r, %r",
     "shf.wrap.b32 %r, %r, %r, %r",
     "prmt.b32.abc %r, %r, %r, %r",
     "setp.s32 %p, %r, %r",
