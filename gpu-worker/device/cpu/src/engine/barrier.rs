@@ -3,7 +3,7 @@
 use super::block::{Block, State};
 use super::context::Context;
 use super::launch::Launch;
-use crate::decode::form::{Bank, BarRed, Inst, Op};
+use crate::decode::form::{Bank, BarRed, Inst, Op, Slot};
 use crate::error::FaultKind;
 use crate::lanes::LANES;
 
@@ -31,18 +31,14 @@ impl Block {
             self.warps[warp].splits[at].base,
         );
         let lane = mask.trailing_zeros();
-        let first = |row: [u64; LANES]| row[lane as usize % LANES];
-        let id = first(self.read(launch, warp, base, Bank::Word, inst.slots[1]));
+        let first = |slot: Slot| self.word(launch, (warp, base), slot)[lane as usize % LANES];
+        let id = first(inst.slots[1]);
         if id >= 16 {
             let detail = "there are barriers 0 to 15 only";
             cx.note(FaultKind::IllegalInstruction, None, lane, detail);
             return false;
         }
-        let expected = if counted {
-            first(self.read(launch, warp, base, Bank::Word, inst.slots[2])) as u32
-        } else {
-            0
-        };
+        let expected = if counted { first(inst.slots[2]) } else { 0 };
         let mut held = 0;
         if let Some((_, negated)) = red {
             let row = self.read(launch, warp, base, Bank::Pred, inst.slots[3]);

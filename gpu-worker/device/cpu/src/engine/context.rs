@@ -19,6 +19,9 @@ pub(crate) struct Noted {
     pub(crate) detail: &'static str,
 }
 
+/// Allocations that a context remembers for instructions.
+pub(crate) const LIVES: usize = 4;
+
 /// The state of the running warp that lane loops touch.
 pub(crate) struct Context<'m> {
     /// Registers of 32 bits of the frame, and the launch's constants.
@@ -34,6 +37,8 @@ pub(crate) struct Context<'m> {
     pub(crate) memory: &'m Memory,
     /// The allocation hit last.
     pub(crate) live: Live,
+    /// The allocations that instructions hit last; those of some lines share one.
+    pub(crate) lives: [Live; LIVES],
     pub(crate) delta: u64,
     pub(crate) shared: *mut u8,
     pub(crate) shared_len: u64,
@@ -122,6 +127,12 @@ impl Context<'_> {
     /// Local address of a byte of the running function's frame.
     pub(crate) fn frame_address(&self, offset: i64) -> u64 {
         self.local_frame.wrapping_add(offset as u64)
+    }
+
+    /// Notes that the instruction of a line hit the allocation hit last.
+    #[inline(always)]
+    pub(crate) fn met(&mut self, line: u32) {
+        self.lives[line as usize % LIVES] = self.live;
     }
 
     /// Notes a fault; the first one stays.

@@ -28,7 +28,16 @@ impl Block {
         inst: &Inst,
         slot: usize,
     ) -> &'a [u32; LANES] {
-        let slot = inst.slots[slot];
+        self.word(launch, (warp, base), inst.slots[slot])
+    }
+
+    /// Lanes of a register or constant of 32 bits.
+    pub(super) fn word<'a>(
+        &'a self,
+        launch: &'a Launch,
+        (warp, base): (usize, Base),
+        slot: Slot,
+    ) -> &'a [u32; LANES] {
         if slot.0 & Slot::CONSTANT != 0 {
             return &launch.words[(slot.0 & !Slot::CONSTANT) as usize / 128].0;
         }

@@ -175,14 +175,17 @@ impl Launch {
     /// What a warp's place gives, for each lane.
     pub(crate) fn place(&self, special: Special, warp: usize, ctaid: [u32; 3]) -> [u32; LANES] {
         let [x, y, _] = self.block;
+        match special {
+            Special::Ctaid(axis) => return [ctaid[usize::from(axis)]; LANES],
+            Special::WarpId => return [warp as u32; LANES],
+            Special::Tid(_) => {}
+        }
         std::array::from_fn(|lane| {
             let thread = (warp * LANES + lane) as u32;
             match special {
                 Special::Tid(0) => thread % x,
                 Special::Tid(1) => thread / x % y,
-                Special::Tid(_) => thread / x / y,
-                Special::Ctaid(axis) => ctaid[usize::from(axis)],
-                Special::WarpId => warp as u32,
+                _ => thread / x / y,
             }
         })
     }

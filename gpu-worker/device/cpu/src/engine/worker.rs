@@ -1,7 +1,7 @@
 //! One thread's share of a launch: its blocks in turn, until they end or it is to stop.
 
 use super::block::{Block, Round, Split, State};
-use super::context::{Context, Noted};
+use super::context::{Context, LIVES, Noted};
 use super::launch::Launch;
 use super::runtime::Printed;
 use super::warp::{Allowance, Stop};
@@ -358,6 +358,13 @@ impl Block {
     }
 }
 
+/// An allocation that nothing lies in.
+const NOWHERE: Live = Live {
+    start: 1,
+    end: 1,
+    writable: false,
+};
+
 /// What a launch's blocks see, one after the other.
 fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m> {
     let words = launch.words.as_ptr().cast::<u8>().cast_mut();
@@ -370,11 +377,8 @@ fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m
         operands: &launch.program.decoded.operands,
         carry: 0,
         memory,
-        live: Live {
-            start: 1,
-            end: 1,
-            writable: false,
-        },
+        live: NOWHERE,
+        lives: [NOWHERE; LIVES],
         delta: memory.delta(),
         shared: std::ptr::null_mut(),
         shared_len: u64::from(launch.shared),

@@ -5,8 +5,8 @@
     reason = "atomics behind address checks, lane loops over register files"
 )]
 
+use super::addresses::addresses;
 use super::float::{least64, most64};
-use super::memory::addresses;
 use super::soft;
 use super::soft::widen;
 use crate::decode::form::{Atomic, Inst, Op, Place, Round, SHARED_WINDOW, WINDOW_SIZE};

@@ -10,7 +10,7 @@
     reason = "copies behind address checks, lane loops over register files"
 )]
 
-use super::memory::addresses;
+use super::addresses::addresses;
 use crate::decode::form::{Inst, Limit, Op, Place, Wait};
 use crate::engine::context::Context;
 use crate::lanes::{Handler, Isa, Kernel, LANES, pick, source, store};

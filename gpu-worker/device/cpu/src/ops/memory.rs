@@ -1,7 +1,8 @@
 //! Loads and stores of every space.
 //!
 //! Eight lanes at a time: contiguous addresses are one checked copy, equal ones one checked
-//! value, others are checked lane by lane.
+//! value, others are checked lane by lane. Where all lanes are on and each eight lie so, one check
+//! does for all.
 
 #![expect(
     unsafe_code,
@@ -12,7 +13,8 @@
     reason = "a lane loop runs over several arrays at once"
 )]
 
-use crate::decode::form::{Inst, LOCAL_WINDOW, Op, Place, Slot, WINDOW_SIZE};
+use super::addresses::{Addresses, Group, Shape, joint};
+use crate::decode::form::{Inst, Op, Place};
 use crate::engine::context::Context;
 use crate::lanes::{FULL, Handler, Isa, Kernel, LANES, Lane, Row, pick, source, store};
 use ptx::Scalar;
@@ -20,162 +22,32 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Addresses of all lanes.
-///
-/// # Safety
-/// The slot lies in the context's files.
-#[inline(always)]
-pub(super) unsafe fn addresses(cx: &Context<'_>, slot: Slot, wide: bool, offset: i64) -> Row<u64> {
-    let mut out = [0; LANES];
-    // SAFETY: the caller vouches for the slot.
-    unsafe {
-        if wide {
-            let from = source::<u64>(cx, slot);
-            for lane in 0..LANES {
-                out[lane] = from[lane].wrapping_add(offset as u64);
-            }
-        } else {
-            let from = source::<u32>(cx, slot);
-            for lane in 0..LANES {
-                out[lane] = u64::from(from[lane].wrapping_add(offset as u32));
-            }
-        }
-    }
-    out
-}
-
-/// How eight addresses lie.
-#[derive(PartialEq)]
-enum Shape {
-    Contiguous,
-    Same,
-    Scattered,
-}
-
-#[inline(always)]
-fn shape<const SIMD: bool>(group: &[u64; 8], size: u64) -> Shape {
-    #[cfg(target_arch = "x86_64")]
-    if SIMD {
-        // SAFETY: `SIMD` says that AVX2 is there.
-        return unsafe { shape_avx2(group, size) };
-    }
-    let (mut next, mut same) = (0, 0);
-    for (lane, address) in group.iter().enumerate() {
-        next |= address ^ group[0].wrapping_add(lane as u64 * size);
-        same |= address ^ group[0];
-    }
-    if next == 0 {
-        Shape::Contiguous
-    } else if same == 0 {
-        Shape::Same
-    } else {
-        Shape::Scattered
-    }
-}
-
-/// # Safety
-/// Needs AVX2.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-#[inline]
-unsafe fn shape_avx2(group: &[u64; 8], size: u64) -> Shape {
-    use std::arch::x86_64::{
-        _mm256_add_epi64, _mm256_loadu_si256, _mm256_or_si256, _mm256_set_epi64x,
-        _mm256_set1_epi64x, _mm256_testz_si256, _mm256_xor_si256,
-    };
-    let size = size as i64;
-    let first = _mm256_set1_epi64x(group[0] as i64);
-    // SAFETY: each half is four addresses.
-    let (low, high) = unsafe {
-        (
-            _mm256_loadu_si256(group.as_ptr().cast()),
-            _mm256_loadu_si256(group.as_ptr().add(4).cast()),
-        )
-    };
-    let steps = _mm256_add_epi64(first, _mm256_set_epi64x(3 * size, 2 * size, size, 0));
-    let more = _mm256_add_epi64(steps, _mm256_set1_epi64x(4 * size));
-    let next = _mm256_or_si256(_mm256_xor_si256(low, steps), _mm256_xor_si256(high, more));
-    if _mm256_testz_si256(next, next) != 0 {
-        return Shape::Contiguous;
-    }
-    let same = _mm256_or_si256(_mm256_xor_si256(low, first), _mm256_xor_si256(high, first));
-    if _mm256_testz_si256(same, same) != 0 {
-        Shape::Same
-    } else {
-        Shape::Scattered
-    }
-}
-
-/// Addresses of a warp, read from their register as they are needed: a copy on the stack would
-/// be read back before it has left the store buffer.
-struct Addresses {
-    row: *const u8,
-    wide: bool,
-    offset: i64,
-}
-
-impl Addresses {
-    /// # Safety
-    /// The slot lies in the context's files.
-    #[inline(always)]
-    unsafe fn new(cx: &Context<'_>, slot: Slot, wide: bool, offset: i64) -> Self {
-        // SAFETY: the caller vouches for the slot.
-        let row = unsafe {
-            if wide {
-                cx.source_base::<u64>(slot)
-            } else {
-                cx.source_base::<u32>(slot)
-            }
-        };
-        Self { row, wide, offset }
-    }
-
-    /// # Safety
-    /// `lane` is below 32.
-    #[inline(always)]
-    unsafe fn lane(&self, lane: usize) -> u64 {
-        // SAFETY: a register has 32 lanes.
-        unsafe {
-            if self.wide {
-                (*self.row.cast::<u64>().add(lane)).wrapping_add(self.offset as u64)
-            } else {
-                u64::from((*self.row.cast::<u32>().add(lane)).wrapping_add(self.offset as u32))
-            }
-        }
-    }
-
-    /// How eight lanes from `first` lie; the common offset makes no difference.
-    ///
-    /// # Safety
-    /// `first` is a multiple of 8 below 32.
-    #[inline(always)]
-    unsafe fn shape<const SIMD: bool>(&self, first: usize, size: u64) -> Shape {
-        // SAFETY: a register has 32 lanes.
-        unsafe {
-            if self.wide {
-                shape::<SIMD>(&*self.row.cast::<u64>().add(first).cast(), size)
-            } else {
-                let group: &[u32; 8] = &*self.row.cast::<u32>().add(first).cast();
-                shape::<false>(&group.map(u64::from), size)
-            }
-        }
-    }
-}
-
-/// Whether eight lanes may share one check: not so where each has a memory of its own.
-#[inline(always)]
-fn joint(place: Place, first: u64) -> bool {
-    match place {
-        Place::Global | Place::Const | Place::Param | Place::Shared => true,
-        Place::Local | Place::Frame => false,
-        Place::Generic => first.wrapping_sub(LOCAL_WINDOW) >= WINDOW_SIZE,
-    }
-}
-
 struct Load<M>(PhantomData<M>);
 struct Store<M>(PhantomData<M>);
 
 impl<M: Lane> Load<M> {
+    /// All lanes of a register.
+    ///
+    /// # Safety
+    /// `row` is the register's, and the groups were checked.
+    #[inline(always)]
+    unsafe fn groups(row: *mut M::Bits, groups: &[Group; 4]) {
+        for (at, group) in groups.iter().enumerate() {
+            // SAFETY: the caller vouches for both sides.
+            unsafe {
+                let to = row.add(8 * at);
+                if group.same {
+                    ptr::write(to.cast(), [Self::part(group.at, 0); 8]);
+                } else if size_of::<M>() == size_of::<M::Bits>() {
+                    ptr::copy_nonoverlapping(group.at, to.cast::<u8>(), 8 * size_of::<M>());
+                } else {
+                    let values = ptr::read_unaligned(group.at.cast::<[M; 8]>());
+                    ptr::write(to.cast(), values.map(Lane::bits));
+                }
+            }
+        }
+    }
+
     /// One part (of a vector: `part` of `lanes`) of one lane.
     ///
     /// # Safety
@@ -212,6 +84,11 @@ impl<M: Lane> Load<M> {
         // SAFETY: the caller vouches for the slots; each read follows its check.
         unsafe {
             let all = Addresses::new(cx, inst.slots[0], wide, inst.imm);
+            if direct && let Some(groups) = all.groups::<SIMD>(cx, (place, inst.line), size, false)
+            {
+                Self::groups(rows[0], &groups);
+                return true;
+            }
             for first in (0..LANES).step_by(8) {
                 let lanes = mask >> first & 0xff;
                 if lanes == 0 {
@@ -278,6 +155,7 @@ impl<M: Lane> Load<M> {
                     store(cx, inst.slots[1 + part], mask, &*row.cast::<Row<M::Bits>>());
                 }
             }
+            cx.met(inst.line);
         }
         true
     }
@@ -304,6 +182,27 @@ impl<M: Lane> Kernel for Load<M> {
 }
 
 impl<M: Lane> Store<M> {
+    /// All lanes of a register.
+    ///
+    /// # Safety
+    /// The groups were checked, for writing.
+    #[inline(always)]
+    unsafe fn groups(row: &Row<M::Bits>, groups: &[Group; 4]) {
+        for (at, group) in groups.iter().enumerate() {
+            // SAFETY: the caller vouches for the groups.
+            unsafe {
+                let from = row.as_ptr().add(8 * at);
+                let to = group.at.cast_mut();
+                if size_of::<M>() == size_of::<M::Bits>() {
+                    ptr::copy_nonoverlapping(from.cast::<u8>(), to, 8 * size_of::<M>());
+                } else {
+                    let bits = ptr::read(from.cast::<[M::Bits; 8]>());
+                    ptr::write_unaligned(to.cast::<[M; 8]>(), bits.map(M::of));
+                }
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn vector<const LANED: usize, const SIMD: bool>(
         cx: &mut Context<'_>,
@@ -318,6 +217,13 @@ impl<M: Lane> Store<M> {
             let mut rows = [source::<M::Bits>(cx, inst.slots[1]); LANED];
             for part in 1..LANED {
                 rows[part] = source::<M::Bits>(cx, inst.slots[1 + part]);
+            }
+            if LANED == 1
+                && mask == FULL
+                && let Some(groups) = all.groups::<SIMD>(cx, (place, inst.line), size, true)
+            {
+                Self::groups(rows[0], &groups);
+                return true;
             }
             for first in (0..LANES).step_by(8) {
                 let lanes = mask >> first & 0xff;
@@ -358,6 +264,7 @@ impl<M: Lane> Store<M> {
                     }
                 }
             }
+            cx.met(inst.line);
         }
         true
     }

@@ -1,5 +1,6 @@
 //! Lane loops by family, and which one an operation takes.
 
+mod addresses;
 pub(crate) mod atomic;
 pub(crate) mod bits;
 pub(crate) mod compare;

@@ -8,7 +8,7 @@
 use crate::decode::form::{Inst, Op};
 use crate::engine::context::Context;
 use crate::lanes::{Kernel, LANES, Row, source, store};
-use crate::ops::memory::addresses;
+use crate::ops::addresses::addresses;
 use std::ptr;
 
 /// Exchanges rows and columns of a tile of 16-bit elements.

@@ -12,7 +12,7 @@ use super::sums::{join, part};
 use crate::decode::form::{Fragment, Inst, Op, Role, Slot};
 use crate::engine::context::Context;
 use crate::lanes::{Bits, Kernel, LANES, Row, source, store};
-use crate::ops::memory::addresses;
+use crate::ops::addresses::addresses;
 use std::marker::PhantomData;
 use std::ptr;
 
