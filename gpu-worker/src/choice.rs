@@ -74,6 +74,10 @@ pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
                     None
                 }
             },
+            DeviceChoice::Auto if device_cuda::is_drop_in() => {
+                tracing::warn!("libcuda here is Warploom's own drop-in; the CPU serves");
+                None
+            }
             DeviceChoice::Auto | DeviceChoice::Cpu => None,
         };
         match gpu {

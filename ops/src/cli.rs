@@ -23,6 +23,7 @@ Examples:
   warploom tenant create chat --priority 0
   warploom submit --tenant chat saxpy.ptx saxpy --grid 4 --block 256 \\
       --arg u32:1024 --arg f32:2.0 --arg f32*1024:x.f32 --arg f32*1024=1 --out 3
+  warploom run -- python train.py   an unmodified CUDA program, on a worker's device
   warploom status                   tenants, workers, queues
   warploom replay                   recompute the launch order from the record, compare digests
 
@@ -61,6 +62,10 @@ pub enum Command {
     Worker(WorkerArgs),
     /// Runs one kernel of a PTX file and prints the results
     Submit(SubmitArgs),
+    /// Runs an unmodified CUDA program on a remote worker
+    Run(RunArgs),
+    /// Prints what `run` sets for a program, as shell exports
+    Env(EnvArgs),
     /// Creates, lists and changes tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
@@ -80,6 +85,51 @@ pub enum Command {
     /// One tenant of the demo (started by `demo`)
     #[command(hide = true)]
     DemoTenant(DemoTenantArgs),
+}
+
+/// `warploom run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom run -- python train.py
+  warploom run --tenant research --priority 2 -- python train.py
+  warploom run --devices 2 --stats -- ./simulation
+
+The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it needs
+no GPU and no change. Without a cluster (`warploom up`, or broker.url) one is started for the
+program's life. Exits as the program does, with 128 and its number if a signal ended it. -v prints
+what is set for the program.")]
+pub struct RunArgs {
+    /// Whose program it is; made if it does not exist and the credentials allow it
+    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
+    pub tenant: bus_schemas::Tenant,
+    /// The tenant's priority from now on, 0 (highest) to 4
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub priority: Option<u8>,
+    /// Virtual devices that the program sees
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub devices: u32,
+    /// Prints at its end how often the program waited for an answer, and what it called in vain
+    #[arg(long)]
+    pub stats: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<PathBuf>,
+}
+
+/// `warploom env`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  eval \"$(warploom env --tenant research)\" && python train.py
+  warploom env --json")]
+pub struct EnvArgs {
+    /// Whose programs they are
+    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
+    pub tenant: bus_schemas::Tenant,
+    /// Virtual devices that they see
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub devices: u32,
 }
 
 /// `warploom up`.

@@ -6,6 +6,7 @@ pub mod cli;
 pub mod commands;
 pub mod demo;
 pub mod display;
+pub mod drop_in;
 pub mod evidence;
 pub mod exit;
 pub mod local;

@@ -15,7 +15,7 @@ static ALLOCATOR: bench::CountingAllocator = bench::CountingAllocator;
 fn main() -> ExitCode {
     let cli = Cli::parse();
     match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("{error:#}");
             ExitCode::from(exit::code(&error))
@@ -39,23 +39,29 @@ fn settings(global: &Global) -> Result<Settings> {
     )
 }
 
-fn run(cli: &Cli) -> Result<()> {
+fn run(cli: &Cli) -> Result<ExitCode> {
     let settings = settings(&cli.global).map_err(|error| error.context(exit::Usage("".into())))?;
     let json = cli.global.json;
     match &cli.command {
-        Command::Config => return commands::config::config(&settings, json),
-        Command::Order(OrderCommand::Verify { dir }) => return commands::order::verify(dir, json),
-        Command::DemoTenant(args) => return demo::run_tenant(args, &settings),
-        Command::Submit(args) => return commands::submit::submit(args, &settings, json),
-        Command::Leader(args) => return commands::roles::leader(args, &settings),
-        Command::Worker(args) => return commands::roles::worker(args, &settings),
+        Command::Config => return done(commands::config::config(&settings, json)),
+        Command::Order(OrderCommand::Verify { dir }) => {
+            return done(commands::order::verify(dir, json));
+        }
+        Command::DemoTenant(args) => return done(demo::run_tenant(args, &settings)),
+        Command::Submit(args) => return done(commands::submit::submit(args, &settings, json)),
+        Command::Leader(args) => return done(commands::roles::leader(args, &settings)),
+        Command::Worker(args) => return done(commands::roles::worker(args, &settings)),
+        Command::Env(args) => return done(commands::run::env(args, &settings, json)),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        match &cli.command {
+        if let Command::Run(args) = &cli.command {
+            return commands::run::run(args, &settings, cli.global.verbose > 0).await;
+        }
+        done(match &cli.command {
             Command::Up(args) => commands::up::up(args, &settings, json).await,
             Command::Tenant(command) => commands::tenant::tenant(command, &settings, json).await,
             Command::Status(args) => commands::status::status(args, &settings, json).await,
@@ -63,6 +69,10 @@ fn run(cli: &Cli) -> Result<()> {
             Command::Bench(args) => bench::bench(args, &settings, json).await,
             Command::Demo(args) => demo::demo(args, &settings, json).await,
             _ => unreachable!("handled above"),
-        }
+        })
     })
+}
+
+fn done(result: Result<()>) -> Result<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS)
 }

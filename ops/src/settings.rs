@@ -52,6 +52,7 @@ known! {
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
     "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";
+    "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";
     "up.tenants" = "default", "tenants that `up` makes, comma separated";

@@ -8,4 +8,5 @@ mod errors;
 mod failover;
 mod partition;
 mod preemption;
+mod run;
 mod stage;

@@ -54,6 +54,11 @@ impl Device {
             .fetch_add(u64::from(waited), Ordering::Relaxed);
     }
 
+    /// How often the program had to wait for an answer.
+    pub(crate) fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
+    }
+
     /// Whether an address lies in its window.
     pub(crate) fn holds(&self, address: u64) -> bool {
         self.with(|session| {

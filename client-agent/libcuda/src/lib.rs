@@ -34,3 +34,8 @@ mod status;
 mod stream;
 mod symbol;
 mod work;
+
+/// Tells a worker that this is no driver: on it, it would be its own client.
+#[expect(unsafe_code, reason = "an exported name")]
+#[unsafe(no_mangle)]
+pub static warploom_drop_in: u8 = 1;

@@ -6,6 +6,7 @@
 )]
 
 use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
 use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, WIRE_VERSION, decode, encode};
+use bus_schemas::{Alive, SessionId, WIRE_VERSION, decode, encode};
 use client_line::{ClientError, Driver, Line, Opening, Session, Unobserved, open, serve};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -109,11 +110,29 @@ extern "C" fn leave() {
         return;
     };
     LEAVING.store(true, Ordering::Relaxed);
+    if std::env::var_os("WARPLOOM_STATS").is_some() {
+        tell(process);
+    }
     let farewell = || without_signals(|| thread::Builder::new().spawn(|| process.bus.leave()));
     if let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) {
         // A panic of it was reported where it happened.
         let _ = thread.join();
     }
+}
+
+/// What the program cost and what it missed, for who asked.
+fn tell(process: &Process) {
+    let waits: u64 = process.devices.iter().map(Device::round_trips).sum();
+    let missed = MISSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = match missed[..] {
+        [] => "none".to_owned(),
+        _ => missed.join(", "),
+    };
+    // Nobody listens any more.
+    let _ = writeln!(
+        std::io::stderr(),
+        "warploom: waited {waits} times for an answer; called in vain: {names}"
+    );
 }
 
 /// An export that does nothing yet was called.
@@ -237,6 +256,7 @@ impl Bus {
             Box::new(Unobserved),
             self.driver.clone(),
         ));
+        enlist(line.opened().session);
         self.lines().push(Arc::clone(&line));
         let (served, subjects, lines) = (
             Arc::clone(&line),
@@ -312,6 +332,16 @@ impl Bus {
         };
         self.driver.wait(ended);
     }
+}
+
+/// Tells `warploom run` of a session, so that it ends with the program however that ends.
+fn enlist(session: SessionId) {
+    let Some(path) = std::env::var_os("WARPLOOM_SESSIONS") else {
+        return;
+    };
+    let file = std::fs::File::options().append(true).open(path);
+    // Without it the session ends some seconds after its connection.
+    let _ = file.and_then(|mut file| writeln!(file, "{session}"));
 }
 
 /// A number nobody else has: the standard library's hash keys are drawn by the system.

@@ -4,6 +4,7 @@ pub mod config;
 pub mod order;
 pub mod replay;
 pub mod roles;
+pub mod run;
 pub mod status;
 pub mod submit;
 pub mod tenant;

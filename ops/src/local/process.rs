@@ -27,7 +27,9 @@ impl Role {
     pub fn start(name: &str, binary: &Path, arguments: &[String], log: &Path) -> Result<Self> {
         let stderr = File::options().create(true).append(true).open(log);
         let stderr = stderr.with_context(|| format!("opening {}", log.display()))?;
-        let child = Command::new(binary)
+        let mut command = Command::new(binary);
+        crate::drop_in::clear(&mut command);
+        let child = command
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -21,10 +21,16 @@ use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, Slice};
 use driver::{Context, Module};
 use session::Session;
 
-/// Whether a CUDA driver is installed on this host.
+/// Whether a CUDA driver is installed on this host; Warploom's own drop-in is none.
 #[must_use]
 pub fn is_present() -> bool {
-    driver::is_present()
+    driver::is_present() && !driver::is_drop_in()
+}
+
+/// Whether Warploom's own drop-in stands where the driver should be.
+#[must_use]
+pub fn is_drop_in() -> bool {
+    driver::is_drop_in()
 }
 
 /// A module linked for this GPU.
@@ -55,7 +61,10 @@ impl CudaDevice {
         if !is_present() {
             return Err(Failure::new(
                 Code::Device,
-                "no CUDA driver is installed on this host",
+                match driver::is_drop_in() {
+                    true => "the CUDA driver found on this host is Warploom's own drop-in",
+                    false => "no CUDA driver is installed on this host",
+                },
             ));
         }
         let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);

@@ -58,6 +58,19 @@ fn check(result: CUresult, what: &str) -> Result<(), Failure> {
     }
 }
 
+/// Whether the driver that can be loaded is Warploom's own drop-in, which has no GPU: a worker on it
+/// would be its own client.
+pub(crate) fn is_drop_in() -> bool {
+    // SAFETY: as below; only whether a symbol is there is asked.
+    unsafe {
+        let names = ["libcuda.so.1", "libcuda.so"];
+        names.iter().any(|name| {
+            let library = libloading::Library::new(*name);
+            library.is_ok_and(|it| it.get::<*const u8>(b"warploom_drop_in").is_ok())
+        })
+    }
+}
+
 /// Whether a driver library can be loaded.
 pub(crate) fn is_present() -> bool {
     // SAFETY: loads and unloads a library of the system, as every CUDA program does.

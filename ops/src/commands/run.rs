@@ -1,0 +1,288 @@
+//! `warploom run`: an unmodified program on a remote worker; `warploom env`: what it needs, as shell
+//! exports.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use broker::{Broker, Credentials};
+use bus_schemas::subject::ToLeader;
+use bus_schemas::{
+    CloseReason, CloseRequest, SessionId, Tenant, TenantSettings, WIRE_VERSION, encode,
+};
+
+use crate::admin::Administrator;
+use crate::cli::{EnvArgs, RunArgs};
+use crate::commands::{credentials, state_dir};
+use crate::drop_in::{self, Variable};
+use crate::exit::{Unreachable, Usage};
+use crate::local::{LocalCluster, LocalOptions};
+use crate::settings::Settings;
+
+/// How long the leader may take to answer a change of the tenant, and a cluster to be ready.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Runs the program, and ends its sessions when it is gone.
+///
+/// # Errors
+/// When there is no cluster, or the program cannot be started.
+pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<ExitCode> {
+    let scratch = Scratch::new(&state_dir(settings))?;
+    let (cluster, mut credentials) = find_cluster(args, settings, &scratch).await?;
+    prepare_tenant(args, settings, &mut credentials).await?;
+    let tenant = args.tenant.clone();
+    let own = scratch.path.join("credentials.toml");
+    own_login(&credentials, &tenant)?.save(&own)?;
+    let sessions = scratch.path.join("sessions");
+    fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
+    let variables = variables(settings, &own, &tenant, args.devices)?;
+    if verbose {
+        explain(&variables, cluster.as_ref());
+    }
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err(Usage("no program to run".into()).into());
+    };
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).env(drop_in::SESSIONS, &sessions);
+    if args.stats {
+        command.env("WARPLOOM_STATS", "1");
+    }
+    for variable in &variables {
+        command.env(variable.name, &variable.value);
+    }
+    let started = command.spawn();
+    let mut child = started
+        .with_context(|| format!("E-RUN-PROGRAM: {} cannot be started", program.display()))?;
+    let status = attend(&mut child).await?;
+    end_sessions(&sessions, &credentials, &tenant).await;
+    drop(cluster);
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok(ExitCode::from(code as u8))
+}
+
+/// Waits for the program. Ctrl-C is the terminal's word to both of us and the program's to heed;
+/// being told to stop is handed on.
+async fn attend(child: &mut tokio::process::Child) -> Result<std::process::ExitStatus> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        let signal = tokio::select! {
+            status = child.wait() => return Ok(status?),
+            _ = interrupt.recv() => continue,
+            _ = terminate.recv() => rustix::process::Signal::TERM,
+            _ = hangup.recv() => rustix::process::Signal::HUP,
+        };
+        let pid = child
+            .id()
+            .and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
+        if let Some(pid) = pid {
+            // It may be gone by now, which the next turn sees.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+/// The cluster that is configured, else one for the program's life.
+async fn find_cluster(
+    args: &RunArgs,
+    settings: &Settings,
+    scratch: &Scratch,
+) -> Result<(Option<LocalCluster>, Credentials)> {
+    match credentials(settings) {
+        Ok(credentials) => return Ok((None, credentials)),
+        Err(error) if error.is::<Unreachable>() => {}
+        Err(error) => return Err(error),
+    }
+    eprintln!("no cluster is configured: starting one for this program (`warploom up` keeps one)");
+    let mut options = LocalOptions::new(&scratch.path, settings.text("cluster.name"))?;
+    options.workers = args.devices as usize;
+    options.server = settings.given("broker.server").map(Into::into);
+    options.tenants = vec![(args.tenant.clone(), TenantSettings::default())];
+    options.settings = settings
+        .iter()
+        .filter(|(key, _, _)| key.starts_with("worker.") || key.starts_with("log."))
+        .filter(|(key, _, _)| *key != "worker.gpu")
+        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let cluster = LocalCluster::start(options).await?;
+    let credentials = Credentials::load(&cluster.credentials())?;
+    Ok((Some(cluster), credentials))
+}
+
+/// Makes the tenant, and what the arguments say of it, where the credentials allow that.
+async fn prepare_tenant(
+    args: &RunArgs,
+    settings: &Settings,
+    credentials: &mut Credentials,
+) -> Result<()> {
+    let tenant = &args.tenant;
+    if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
+        if args.priority.is_some() {
+            let why = "--priority needs an administrator's credentials; ask yours, or leave it out";
+            return Err(Usage(why.into()).into());
+        }
+        return Ok(());
+    }
+    let administrator = Administrator::connect(credentials).await?;
+    let found = administrator.tenant(tenant).await?;
+    let mut wanted = found.clone().unwrap_or_default();
+    wanted.priority = args.priority.unwrap_or(wanted.priority);
+    if found.as_ref() != Some(&wanted) {
+        administrator.set_tenant(tenant, &wanted).await?;
+        administrator
+            .tenant_applies(tenant, &wanted, PATIENCE)
+            .await?;
+    }
+    // A login is ours to give only where the broker is ours.
+    if credentials.tenant(tenant.as_str()).is_none()
+        && settings.given("broker.url").is_none()
+        && let Ok(mut broker) = Broker::attach(&state_dir(settings).join("broker"))
+    {
+        broker
+            .add_tenant(tenant.as_str())
+            .context("giving the tenant a login")?;
+        credentials.clone_from(broker.credentials());
+    }
+    Ok(())
+}
+
+/// Credentials that hold the tenant's login and no other.
+fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> {
+    if credentials.tenants.is_empty() && credentials.cluster_user.is_none() {
+        return Ok(credentials.clone());
+    }
+    credentials.for_tenant(tenant.as_str()).with_context(|| {
+        Usage(format!(
+            "no login of tenant {tenant}; make it with `warploom tenant create {tenant}`"
+        ))
+    })
+}
+
+fn variables(
+    settings: &Settings,
+    credentials: &Path,
+    tenant: &Tenant,
+    devices: u32,
+) -> Result<Vec<Variable>> {
+    let library = drop_in::library(settings.given("run.library"))?;
+    let folder = drop_in::folder(&state_dir(settings), &library)?;
+    let present = |name: &str| std::env::var_os(name);
+    Ok(drop_in::variables(
+        &folder,
+        credentials,
+        tenant,
+        devices,
+        present,
+    ))
+}
+
+fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
+    if let Some(cluster) = cluster {
+        eprintln!("cluster of its own at {}", cluster.broker.url());
+    }
+    for variable in variables {
+        let value = variable.value.to_string_lossy();
+        eprintln!("{}={value}    # {}", variable.name, variable.why);
+    }
+}
+
+/// Ends the sessions that the program left, so that their memory is free at once.
+async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant) {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let sessions: Vec<SessionId> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    if sessions.is_empty() {
+        return;
+    }
+    let ended = async {
+        let client = connect(credentials, tenant).await?;
+        let subject = credentials.subjects()?.to_leader(tenant, ToLeader::Close);
+        for session in sessions {
+            let request = CloseRequest {
+                v: WIRE_VERSION,
+                session,
+                after: 0,
+                reason: CloseReason::Killed,
+            };
+            client
+                .publish(subject.clone(), encode(&request).into())
+                .await?;
+        }
+        client.flush().await?;
+        anyhow::Ok(())
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, ended).await {
+        tracing::warn!(%error, "the leader was not told that the program is gone");
+    }
+}
+
+/// A connection with the tenant's login.
+async fn connect(credentials: &Credentials, tenant: &Tenant) -> Result<async_nats::Client> {
+    let mut options = async_nats::ConnectOptions::new().name("run");
+    if let Some(it) = credentials.tenant(tenant.as_str()) {
+        options = options.user_and_password(it.login.user.clone(), it.login.password.clone());
+    }
+    Ok(options.connect(&credentials.url).await?)
+}
+
+/// `warploom env`: the same as shell exports.
+///
+/// # Errors
+/// When there is no cluster.
+pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
+    let credentials = credentials(settings)?;
+    let own = state_dir(settings)
+        .join("drop-in")
+        .join(format!("{}.toml", args.tenant));
+    fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
+    own_login(&credentials, &args.tenant)?.save(&own)?;
+    let variables = variables(settings, &own, &args.tenant, args.devices)?;
+    if json {
+        let map: serde_json::Map<_, _> = variables
+            .iter()
+            .map(|it| (it.name.to_owned(), it.value.to_string_lossy().into()))
+            .collect();
+        println!("{}", serde_json::Value::Object(map));
+        return Ok(());
+    }
+    for variable in variables {
+        println!(
+            "export {}={}    # {}",
+            variable.name,
+            quoted(&variable.value.to_string_lossy()),
+            variable.why
+        );
+    }
+    Ok(())
+}
+
+/// A word for the shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// A folder of this run's own, gone when it ends.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn new(base: &Path) -> Result<Self> {
+        let path = base.join("run").join(std::process::id().to_string());
+        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is small.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

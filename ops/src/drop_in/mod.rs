@@ -1,0 +1,293 @@
+//! The drop-in `libcuda.so.1`: where it lies, the folder that programs find it in, and the
+//! variables that lead them there.
+
+mod elf;
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{ModuleHash, Tenant};
+
+/// The library as it is built.
+const LIBRARY: &str = "libwarploom_cuda.so";
+/// Names the folder in a program's environment; our own roles go by it to leave no trace there.
+const FOLDER: &str = "WARPLOOM_DROP_IN";
+/// What a program under `warploom run` writes its sessions to.
+pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
+/// Versions of nvJitLink that programs look for.
+const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
+/// Takes PTX for machine code: what Triton is told to assemble with.
+const ASSEMBLER: &str = "#!/bin/sh
+# Called as ptxas by Triton: hands the PTX on as it is.
+out= ; in=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --version) echo 'Cuda compilation tools, release 13.0, V13.0.0'; exit 0 ;;
+    -o) out=$2; shift ;;
+    --output-file=*) out=${1#--output-file=} ;;
+    -*) ;;
+    *.ptx) in=$1 ;;
+    esac
+    shift
+done
+exec cp \"$in\" \"$out\"
+";
+
+/// Finds the library: where the setting says, beside this program, or where an installation has it.
+///
+/// # Errors
+/// With the places looked at.
+pub fn library(setting: Option<&str>) -> Result<PathBuf> {
+    if let Some(path) = setting {
+        return Ok(path.into());
+    }
+    let program = std::env::current_exe().context("finding this program's own binary")?;
+    let here = program.parent().unwrap_or(Path::new("."));
+    // A test's binary lies in `deps` itself.
+    let places = ["", "deps", "..", "../lib/warploom", "../lib"];
+    let places = places.map(|place| here.join(place).join(LIBRARY));
+    // A build may have left an older one where it puts whole packages.
+    let built = |path: &PathBuf| fs::metadata(path).and_then(|it| it.modified()).ok();
+    match places
+        .iter()
+        .filter(|path| path.is_file())
+        .max_by_key(|path| built(path))
+    {
+        Some(path) => Ok(path.clone()),
+        None => {
+            let list: Vec<_> = places
+                .iter()
+                .map(|path| path.display().to_string())
+                .collect();
+            bail!(
+                "E-RUN-LIBRARY: {LIBRARY} is at none of {}; build it with `cargo build --release \
+                   -p libcuda`, or set run.library",
+                list.join(", ")
+            )
+        }
+    }
+}
+
+/// Makes the folder of a library below `base`, if it is not there yet: named by content, so that
+/// a program keeps the one it began with.
+///
+/// # Errors
+/// When something cannot be read or written.
+pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
+    let bytes = fs::read(library).with_context(|| format!("reading {}", library.display()))?;
+    let name: String = ModuleHash::of(&bytes)
+        .to_string()
+        .chars()
+        .take(16)
+        .collect();
+    let folder = base.join("drop-in").join(name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let failed = |path: &Path| format!("writing {}", path.display());
+    let partial = folder.with_extension(format!("{}", std::process::id()));
+    fs::create_dir_all(&partial).with_context(|| failed(&partial))?;
+    let first = partial.join("libcuda.so.1");
+    fs::write(&first, &bytes).with_context(|| failed(&first))?;
+    // One inode: two files would be two libraries with a state each.
+    let second = partial.join("libcuda.so");
+    fs::hard_link(&first, &second).with_context(|| failed(&second))?;
+    for name in JIT_LINKS {
+        let path = partial.join(name);
+        fs::write(&path, elf::empty_library(name)).with_context(|| failed(&path))?;
+    }
+    let assembler = partial.join("ptxas");
+    fs::write(&assembler, ASSEMBLER).with_context(|| failed(&assembler))?;
+    fs::set_permissions(&assembler, fs::Permissions::from_mode(0o755))?;
+    // Somebody else may have been faster; theirs is the same.
+    if fs::rename(&partial, &folder).is_err() {
+        fs::remove_dir_all(&partial).with_context(|| failed(&partial))?;
+    }
+    Ok(folder)
+}
+
+/// A variable for a program, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: OsString,
+    /// What it is for.
+    pub why: &'static str,
+}
+
+/// What leads a program to the folder and the folder's library to the cluster; `present` is the
+/// environment so far.
+#[must_use]
+pub fn variables(
+    folder: &Path,
+    credentials: &Path,
+    tenant: &Tenant,
+    devices: u32,
+    present: impl Fn(&str) -> Option<OsString>,
+) -> Vec<Variable> {
+    let set = |name, value: &OsStr, why| Variable {
+        name,
+        value: value.to_owned(),
+        why,
+    };
+    let ahead = |name, entries: &[PathBuf], why| {
+        let mut value = OsString::new();
+        let old = present(name).filter(|old| !old.is_empty());
+        for entry in entries
+            .iter()
+            .map(|entry| entry.as_os_str())
+            .chain(old.as_deref())
+        {
+            if !value.is_empty() {
+                value.push(":");
+            }
+            value.push(entry);
+        }
+        Variable { name, value, why }
+    };
+    let links: Vec<PathBuf> = JIT_LINKS.iter().map(|name| folder.join(name)).collect();
+    let count = devices.to_string();
+    vec![
+        ahead(
+            "LD_LIBRARY_PATH",
+            &[folder.to_owned()],
+            "programs find libcuda there",
+        ),
+        ahead(
+            "LD_PRELOAD",
+            &links,
+            "an empty nvJitLink: Numba and cuda.core send PTX",
+        ),
+        set("CUPY_COMPILE_WITH_PTX", "1".as_ref(), "CuPy sends PTX"),
+        set(
+            "TRITON_PTXAS_PATH",
+            folder.join("ptxas").as_os_str(),
+            "Triton sends PTX",
+        ),
+        set(
+            "TRITON_LIBCUDA_PATH",
+            folder.as_os_str(),
+            "Triton links this libcuda",
+        ),
+        set(
+            "WARPLOOM_BROKER_CREDENTIALS",
+            credentials.as_os_str(),
+            "where the cluster is",
+        ),
+        set(
+            "WARPLOOM_TENANT",
+            tenant.as_str().as_ref(),
+            "who the program is",
+        ),
+        set(
+            "WARPLOOM_DEVICES",
+            count.as_ref(),
+            "how many devices it sees",
+        ),
+        set(
+            FOLDER,
+            folder.as_os_str(),
+            "our own roles leave all this alone",
+        ),
+    ]
+}
+
+/// Takes what [`variables`] sets out of the environment of a role of ours: a worker must not find
+/// the drop-in where its driver should be.
+pub fn clear(command: &mut Command) {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    for name in ["LD_LIBRARY_PATH", "LD_PRELOAD"] {
+        let Some(value) = std::env::var_os(name) else {
+            continue;
+        };
+        let left = without(&value, Path::new(&folder));
+        match left.is_empty() {
+            true => command.env_remove(name),
+            false => command.env(name, left),
+        };
+    }
+    for name in [
+        "WARPLOOM_BROKER_CREDENTIALS",
+        "WARPLOOM_TENANT",
+        "WARPLOOM_DEVICES",
+        FOLDER,
+        SESSIONS,
+    ] {
+        command.env_remove(name);
+    }
+}
+
+/// A list of paths without those in a folder.
+fn without(list: &OsStr, folder: &Path) -> OsString {
+    let kept: Vec<_> = std::env::split_paths(list)
+        .filter(|path| !path.starts_with(folder) && !path.as_os_str().is_empty())
+        .collect();
+    std::env::join_paths(kept).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_made_once_and_holds_one_library() {
+        use std::os::unix::fs::MetadataExt;
+        let base = broker::testing::TempDir::new().expect("a folder");
+        let library = base.path().join("some.so");
+        fs::write(&library, "code").expect("written");
+        let made = folder(base.path(), &library).expect("made");
+        assert_eq!(folder(base.path(), &library).expect("there"), made);
+        let inode = |name: &str| fs::metadata(made.join(name)).expect("there").ino();
+        assert_eq!(inode("libcuda.so"), inode("libcuda.so.1"));
+        fs::write(&library, "other code").expect("written");
+        assert_ne!(folder(base.path(), &library).expect("made"), made);
+    }
+
+    #[test]
+    fn paths_are_added_ahead_and_taken_out_again() {
+        let tenant = "research".parse().expect("a name");
+        let present = |name: &str| (name == "LD_LIBRARY_PATH").then(|| "/a:/b".into());
+        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, 1, present);
+        let path = &set
+            .iter()
+            .find(|it| it.name == "LD_LIBRARY_PATH")
+            .expect("set")
+            .value;
+        assert_eq!(path, "/f/x:/a:/b");
+        assert_eq!(without(path, "/f/x".as_ref()), "/a:/b");
+        let preload = &set
+            .iter()
+            .find(|it| it.name == "LD_PRELOAD")
+            .expect("set")
+            .value;
+        assert_eq!(without(preload, "/f/x".as_ref()), "");
+    }
+
+    #[test]
+    fn the_assembler_copies() {
+        let base = broker::testing::TempDir::new().expect("a folder");
+        let library = base.path().join("some.so");
+        fs::write(&library, "code").expect("written");
+        let made = folder(base.path(), &library).expect("made");
+        let (from, to) = (base.path().join("k.ptx"), base.path().join("k.cubin"));
+        fs::write(&from, "ptx").expect("written");
+        let mut command = Command::new(made.join("ptxas"));
+        command
+            .arg("-lineinfo")
+            .arg("-v")
+            .arg("--gpu-name=sm_80")
+            .arg(&from)
+            .arg("-o")
+            .arg(&to);
+        assert!(command.status().expect("it runs").success());
+        assert_eq!(fs::read(to).expect("written"), b"ptx");
+    }
+}

@@ -1,0 +1,170 @@
+//! `warploom run`: a C program that knows nothing of Warploom.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use broker::testing::TempDir;
+
+use crate::stage::{Scene, plan};
+
+const WARPLOOM: &str = env!("CARGO_BIN_EXE_warploom");
+
+fn source(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Compiles a program of `tests/end-to-end/programs` and links it with the drop-in.
+fn compile(dir: &Path, name: &str) -> PathBuf {
+    let library = warploom::drop_in::library(None).expect("it is built with this test");
+    let folder = warploom::drop_in::folder(dir, &library).expect("a folder");
+    let program = dir.join(name);
+    let status = Command::new("gcc")
+        .args(["-O1", "-Wall", "-Werror", "-o"])
+        .arg(&program)
+        .arg(source(&format!("tests/end-to-end/programs/{name}.c")))
+        .arg(format!("-L{}", folder.display()))
+        .arg("-lcuda")
+        .status()
+        .expect("gcc runs");
+    assert!(status.success(), "{name} compiles");
+    program
+}
+
+fn ptx() -> PathBuf {
+    source("tests/kernels/vector_add.ptx")
+}
+
+/// `warploom …` that finds no cluster but what `dir` has.
+fn warploom(dir: &Path) -> Command {
+    let mut command = Command::new(WARPLOOM);
+    command
+        .current_dir(dir)
+        .env("WARPLOOM_CLUSTER_STATE_DIR", dir.join("state"))
+        .env_remove("WARPLOOM_BROKER_CREDENTIALS");
+    command
+}
+
+#[track_caller]
+fn text(output: &Output) -> (String, String) {
+    let both = [&output.stdout, &output.stderr];
+    let [out, err] = both.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    (out, err)
+}
+
+#[test]
+fn a_program_runs_with_one_line_and_no_cluster() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "vector_add");
+    let output = warploom(dir.path())
+        .args(["run", "--stats", "--"])
+        .arg(&program)
+        .arg(ptx())
+        .output()
+        .expect("it runs");
+    let (out, err) = text(&output);
+    assert!(output.status.success(), "{out}{err}");
+    assert_eq!(out, "10000 sums are right\n");
+    assert!(err.contains("waited 1 times for an answer"), "{err}");
+    let left = std::fs::read_dir(dir.path().join("state/run")).expect("the folder of runs");
+    assert_eq!(left.count(), 0, "nothing of the run is left");
+}
+
+#[test]
+fn a_run_within_a_run_starts_its_own_workers_without_the_drop_in() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "vector_add");
+    let output = warploom(dir.path())
+        .args(["run", "--", WARPLOOM, "up", "--help"])
+        .output()
+        .expect("it runs");
+    assert!(output.status.success(), "{:?}", text(&output));
+    let output = warploom(dir.path())
+        .args(["run", "--", "env", "-u", "WARPLOOM_BROKER_CREDENTIALS"])
+        .args([WARPLOOM, "run", "--"])
+        .arg(&program)
+        .arg(ptx())
+        .output()
+        .expect("it runs");
+    let (out, err) = text(&output);
+    assert!(output.status.success(), "{out}{err}");
+    assert_eq!(out, "10000 sums are right\n");
+    assert_eq!(err.matches("no cluster is configured").count(), 2, "{err}");
+}
+
+#[test]
+fn run_ends_as_its_program_does() {
+    let dir = TempDir::new().expect("a directory");
+    for (script, code) in [("exit 7", 7), ("kill -9 $$", 137), ("true", 0)] {
+        let output = warploom(dir.path())
+            .args(["run", "--", "sh", "-c", script])
+            .output()
+            .expect("it runs");
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{script}: {:?}",
+            text(&output)
+        );
+    }
+    let output = warploom(dir.path())
+        .args(["run", "--", "/no/such/program"])
+        .output();
+    let output = output.expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).1.contains("E-RUN-PROGRAM"));
+}
+
+#[tokio::test]
+async fn a_killed_programs_memory_is_free_within_a_second() {
+    let scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "vector_add");
+    let credentials = scene.stage.cluster.credentials();
+    let mut run = warploom(dir.path())
+        .env("WARPLOOM_BROKER_CREDENTIALS", credentials)
+        .env(
+            "WARPLOOM_CLUSTER_NAME",
+            &scene.stage.cluster.options().cluster,
+        )
+        .args(["run", "--tenant", "a", "--"])
+        .arg(&program)
+        .arg(ptx())
+        .arg("wait")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(run.stdout.take().expect("a pipe")).lines();
+    let line = lines.next().expect("a line").expect("it is text");
+    assert_eq!(line, "10000 sums are right");
+    let patience = Duration::from_secs(5);
+    let sessions = async |scene: &Scene| {
+        let status = scene
+            .stage
+            .administrator
+            .status(patience)
+            .await
+            .expect("a status");
+        status
+            .tenants
+            .iter()
+            .map(|tenant| u64::from(tenant.sessions))
+            .sum::<u64>()
+    };
+    let before = sessions(&scene).await;
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", run.id()));
+    let child: i32 = children.expect("a list").trim().parse().expect("one child");
+    let pid = rustix::process::Pid::from_raw(child).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
+    // Without `run`'s word its session would live for 10 s.
+    let killed = Instant::now();
+    assert_eq!(run.wait().expect("it ends").code(), Some(137));
+    while sessions(&scene).await == before {
+        assert!(
+            killed.elapsed() < Duration::from_secs(5),
+            "its session lives on"
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
