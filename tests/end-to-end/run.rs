@@ -149,7 +149,7 @@ async fn a_killed_programs_memory_is_free_within_a_second() {
         status
             .tenants
             .iter()
-            .map(|tenant| u64::from(tenant.sessions))
+            .map(|tenant| tenant.sessions)
             .sum::<u64>()
     };
     let before = sessions(&scene).await;
