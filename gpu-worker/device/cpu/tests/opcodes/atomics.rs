@@ -1,7 +1,7 @@
 //! `atom` and `red`: every operation, type, space, order and scope, on cells that lanes share.
 //! The lanes of a warp go one after the other, lowest first, so that all is determined.
 
-use crate::fragments::{brain, half, random, value};
+use crate::cells::{element, next, width};
 use crate::vector::Test;
 use crate::warp::{BUFFER, Random, Register, Warp, isas};
 use device_cpu::Program;
@@ -18,98 +18,25 @@ struct Case {
     shared: bool,
     order: &'static str,
     hint: bool,
+    spelling: Spelling,
 }
 
-/// Bits of one element.
-fn width(ty: &str) -> usize {
-    let digits = ty.trim_end_matches("x2");
-    let bits: usize = digits.trim_matches(|c: char| !c.is_ascii_digit()).parse().unwrap_or(0);
-    let pair = if ty.ends_with("x2") { 2 } else { 1 };
-    bits * pair
+/// In which order compilers write the parts of an opcode.
+#[derive(Clone, Copy, PartialEq)]
+enum Spelling {
+    /// `atom.relaxed.gpu.global.add.u32`, as the ISA has it.
+    Standard,
+    /// `atom.add.relaxed.gpu.u32`
+    OperationFirst,
+    /// `atom.global.relaxed.gpu.add.u32`
+    SpaceFirst,
+    /// `atom.global.gpu.relaxed.add.u32`
+    ScopeFirst,
 }
 
 /// Bytes between the cells, of which there are four.
 const STEP: usize = 32;
 const START: usize = 64;
-
-/// One half of a float pair, or a float of 16 bits.
-fn narrow(op: &str, ty: &str, old: u64, b: u64) -> u64 {
-    let bf16 = ty.starts_with("bf16");
-    let name = if bf16 { "bf16" } else { "f16" };
-    let (x, y) = (value(name, old & 0xffff), value(name, b & 0xffff));
-    let least = op == "min";
-    let exact = match op {
-        "add" => x + y,
-        _ if x.is_nan() => y,
-        _ if y.is_nan() => x,
-        _ if x == y && (x.is_sign_negative() == least) => x,
-        _ if x == y => y,
-        _ if least == (x < y) => x,
-        _ => y,
-    };
-    if bf16 { brain(exact) } else { half(exact) }
-}
-
-/// What is stored, from what was there.
-fn next(op: &str, ty: &str, global: bool, old: u128, b: u128, c: u128) -> u128 {
-    let (low, low_b) = (old as u64, b as u64);
-    let float = |bits: u64| {
-        let x = f32::from_bits(bits as u32);
-        if global && x.is_subnormal() { 0.0_f32.copysign(x) } else { x }
-    };
-    let signed = |bits: u64| match ty {
-        "s32" => i128::from(bits as u32 as i32),
-        "s64" => i128::from(bits as i64),
-        _ => i128::from(bits),
-    };
-    let whole = match (op, ty) {
-        ("add", "f32") => {
-            let sum = float(low) + float(low_b);
-            let sum = if global && sum.is_subnormal() { 0.0_f32.copysign(sum) } else { sum };
-            if sum.is_nan() { 0x7fff_ffff } else { u64::from(sum.to_bits()) }
-        }
-        ("add", "f64") => (f64::from_bits(low) + f64::from_bits(low_b)).to_bits(),
-        (_, "f16" | "bf16") => narrow(op, ty, low, low_b),
-        (_, "f16x2" | "bf16x2") => {
-            narrow(op, ty, low >> 16, low_b >> 16) << 16 | narrow(op, ty, low, low_b)
-        }
-        ("add", _) => low.wrapping_add(low_b),
-        ("min", _) => if signed(low_b) < signed(low) { low_b } else { low },
-        ("max", _) => if signed(low_b) > signed(low) { low_b } else { low },
-        ("inc", _) => if low >= low_b { 0 } else { low + 1 },
-        ("dec", _) => if low == 0 || low > low_b { low_b } else { low - 1 },
-        ("and", _) => low & low_b,
-        ("or", _) => low | low_b,
-        ("xor", _) => low ^ low_b,
-        ("exch", _) => return b,
-        _ if old == b => return c,
-        _ => return old,
-    };
-    let bits = width(ty);
-    u128::from(if bits < 64 { whole & ((1 << bits) - 1) } else { whole })
-}
-
-/// An operand or a cell. Small numbers where equality or order matters.
-fn element(op: &str, ty: &str, numbers: &mut Random) -> u128 {
-    let narrow = ty.trim_end_matches("x2");
-    let one = |numbers: &mut Random| match (op, narrow) {
-        ("inc" | "dec", _) => numbers.below(6),
-        ("cas", _) => numbers.below(3) * 0x11,
-        (_, "f16" | "bf16") => random(narrow, numbers, true),
-        ("add", "f32") if numbers.below(4) == 0 => numbers.below(1 << 23) | numbers.below(2) << 31,
-        (_, "f32" | "f64") => random(narrow, numbers, false),
-        _ => numbers.next(),
-    };
-    let low = u128::from(one(numbers));
-    let value = match ty {
-        "f16x2" | "bf16x2" => low | u128::from(one(numbers)) << 16,
-        "b128" if op == "cas" => low << 64 | 5,
-        "b128" => low << 64 | u128::from(one(numbers)),
-        _ => low,
-    };
-    let bits = width(ty);
-    if bits < 128 { value & ((1 << bits) - 1) } else { value }
-}
 
 impl Case {
     fn form(&self) -> String {
@@ -118,7 +45,18 @@ impl Case {
         let hint = if self.hint { ".L2::cache_hint" } else { "" };
         let vector = if self.lanes > 1 { format!(".v{}", self.lanes) } else { String::new() };
         let Case { op, ty, space, order, .. } = self;
-        format!("{head}{order}{space}.{op}{exact}{hint}{vector}.{ty}")
+        let tail = format!("{exact}{hint}{vector}.{ty}");
+        match self.spelling {
+            Spelling::Standard => format!("{head}{order}{space}.{op}{tail}"),
+            Spelling::OperationFirst => format!("{head}{space}.{op}{order}{tail}"),
+            Spelling::SpaceFirst => format!("{head}{space}{order}.{op}{tail}"),
+            Spelling::ScopeFirst => {
+                let order: String = order.split('.').skip(1).fold(String::new(), |rest, part| {
+                    format!(".{part}{rest}")
+                });
+                format!("{head}{space}{order}.{op}{tail}")
+            }
+        }
     }
 
     /// Registers of the operation's type for each value, made of inputs or to be taken apart into
@@ -320,7 +258,8 @@ const FENCES: &str = "membar.cta; membar.gl; membar.sys; fence.cta; fence.gpu; f
     fence.acq_rel.cluster; fence.acq_rel.gpu; fence.acq_rel.sys; fence.acquire.gpu;
     fence.release.gpu; fence.proxy.alias; fence.proxy.async; fence.proxy.async.global;
     fence.proxy.async.shared::cta; fence.proxy.async.shared::cluster; membar.proxy.alias;
-    fence.mbarrier_init.release.cluster;";
+    fence.mbarrier_init.release.cluster; fence.cta.sc; fence.cluster.sc; fence.gpu.sc; fence.sys.sc;
+    fence.cta.acq_rel; fence.cluster.acq_rel; fence.gpu.acq_rel; fence.sys.acq_rel;";
 
 fn fences() {
     for isa in isas() {
@@ -336,6 +275,40 @@ fn fences() {
         }
         .run(isa);
         assert!(left.outputs[0] == [17; 32]);
+    }
+}
+
+/// The other ways in which NVRTC and Triton write an operation.
+fn spellings(cases: &mut Vec<Case>, op: &'static str, ty: &'static str) {
+    let scopes = [".cta", ".cluster", ".gpu", ".sys"];
+    let both = ORDERS.into_iter().skip(1);
+    let all = [
+        ("", Spelling::OperationFirst),
+        (".global", Spelling::SpaceFirst),
+        (".global", Spelling::ScopeFirst),
+    ];
+    let ordered = all.into_iter().flat_map(|(space, spelling)| {
+        both.clone().map(move |order| (space, order, spelling))
+    });
+    let scoped = scopes.into_iter().flat_map(|scope| {
+        [".global", ".shared"].map(|space| (space, scope, Spelling::SpaceFirst))
+    });
+    for (space, order, spelling) in ordered.chain(scoped) {
+        for fetch in [true, false] {
+            if fetch || !matches!(op, "cas" | "exch") {
+                cases.push(Case {
+                    fetch,
+                    op,
+                    ty,
+                    lanes: 1,
+                    space,
+                    shared: space == ".shared",
+                    order,
+                    hint: false,
+                    spelling,
+                });
+            }
+        }
     }
 }
 
@@ -358,10 +331,12 @@ pub(crate) fn tests() -> Vec<Test> {
                             shared,
                             order,
                             hint: space == ".global" && (at + which) % 4 == 3,
+                            spelling: Spelling::Standard,
                         });
                     }
                 }
             }
+            spellings(&mut cases, op, ty);
         }
     }
     let vectors: [(_, _, &[_]); 3] = [
@@ -388,15 +363,33 @@ pub(crate) fn tests() -> Vec<Test> {
                             shared: false,
                             order,
                             hint,
+                            spelling: Spelling::Standard,
                         });
                     }
                 }
             }
         }
     }
+    for (lanes, order) in [(2, ".cta"), (4, ".cta"), (2, ".sys"), (4, ".sys")] {
+        cases.push(Case {
+            fetch: true,
+            op: "add",
+            ty: "f32",
+            lanes,
+            space: ".global",
+            shared: false,
+            order,
+            hint: false,
+            spelling: Spelling::SpaceFirst,
+        });
+    }
+    let forms = |case: &Case| {
+        let moved = (width(case.ty) == 128).then(|| "mov.b128".to_owned());
+        [case.form()].into_iter().chain(moved).collect()
+    };
     let mut tests: Vec<Test> = cases
         .into_iter()
-        .map(|case| Test::check(vec![case.form()], move || case.check()))
+        .map(|case| Test::check(forms(&case), move || case.check()))
         .collect();
     let names = FENCES.split(';').map(|fence| fence.trim().to_owned());
     let names = names.filter(|fence| !fence.is_empty()).collect();

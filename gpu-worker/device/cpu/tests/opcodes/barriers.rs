@@ -108,14 +108,14 @@ const CASES: [Case; 11] = [
         },
     ),
     (
-        &["bar.red.and.pred", "barrier.cta.red.and.pred", "barrier.red.and.aligned.pred"],
+        &["bar.red.and.pred", "barrier.cta.red.and.pred", "barrier.red.and.aligned.pred", "barrier.red.and.pred"],
         "setp.lt.u32 %q, %t, 95; FORM %r, 0, %q; selp.u32 %o, 1, 0, %r; setp.lt.u32 %q, %t, 96;
          FORM %r, 0, %q; @%r add.u32 %o, %o, 2; FORM %r, 2, 96, !%q; @%r add.u32 %o, %o, 4;",
         96,
         |_| 2,
     ),
     (
-        &["bar.red.or.pred", "barrier.cta.red.or.pred", "barrier.red.or.aligned.pred"],
+        &["bar.red.or.pred", "barrier.cta.red.or.pred", "barrier.red.or.aligned.pred", "barrier.red.or.pred"],
         "setp.eq.u32 %q, %t, 95; FORM %r, 0, %q; selp.u32 %o, 1, 0, %r; setp.gt.u32 %q, %t, 96;
          FORM %r, 0, %q; @%r add.u32 %o, %o, 2; FORM %r, 2, 96, !%q; @%r add.u32 %o, %o, 4;",
         96,
@@ -124,7 +124,7 @@ const CASES: [Case; 11] = [
     // A cluster of one block: between arriving and waiting there may be work; then once more.
     (
         &["barrier.cluster.arrive", "barrier.cluster.arrive.release", "barrier.cluster.arrive.relaxed.aligned",
-          "barrier.cluster.arrive.aligned"],
+          "barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed"],
         "st.shared.u32 [%s], %t; FORM; add.u32 %o, %t, 1; barrier.cluster.wait;
          sub.u32 %n, 95, %t; mul.wide.u32 %at, %n, 4; mov.u64 %s, cells; add.u64 %s, %s, %at;
          ld.shared.u32 %n, [%s]; FORM; barrier.cluster.wait.acquire.aligned;

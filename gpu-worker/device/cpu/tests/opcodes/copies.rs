@@ -147,7 +147,7 @@ fn refusals() {
 /// memory that leaves a number in `%o0`, and the number for each lane.
 type Phases = (&'static str, fn(u32) -> u64);
 
-const OBJECTS: [Phases; 9] = [
+const OBJECTS: [Phases; 11] = [
     // Every lane is one of 32: each state shows those still missing.
     (
         "@%first mbarrier.init.shared.b64 [buffer], 32; bar.warp.sync -1;
@@ -221,6 +221,29 @@ const OBJECTS: [Phases; 9] = [
          cp.async.mbarrier.arrive.noinc.shared::cta.b64 [buffer];
          mbarrier.test_wait.parity.shared.b64 %p, [buffer], 0; @%p add.u32 %o0, %o0, 2;",
         |_| 3,
+    ),
+    // The same, as compilers spell it for shared memory, with states and parities.
+    (
+        "@%first mbarrier.init.shared.b64 [buffer], 32; bar.warp.sync -1;
+         @!%first mbarrier.arrive.shared.b64 %state, [buffer];
+         @%first mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %state, [buffer], 16;
+         mbarrier.test_wait.shared.b64 %p, [buffer], %state; @!%p add.u32 %o0, %o0, 1;
+         mbarrier.try_wait.shared.b64 %p, [buffer], %state; @!%p add.u32 %o0, %o0, 2;
+         mbarrier.try_wait.parity.shared.b64 %p, [buffer], 0; @!%p add.u32 %o0, %o0, 4;
+         @%first mbarrier.complete_tx.shared.b64 [buffer], 16; bar.warp.sync -1;
+         mbarrier.test_wait.shared.b64 %p, [buffer], %state; @%p add.u32 %o0, %o0, 8;
+         mbarrier.try_wait.shared.b64 %p, [buffer], %state; @%p add.u32 %o0, %o0, 16;
+         mbarrier.try_wait.shared.b64 %p, [buffer], %state, 500; @%p add.u32 %o0, %o0, 32;
+         mbarrier.try_wait.parity.shared.b64 %p, [buffer], 0; @%p add.u32 %o0, %o0, 64;
+         mbarrier.try_wait.parity.shared.b64 %p, [buffer], 1, 500; @!%p add.u32 %o0, %o0, 128;",
+        |_| 255,
+    ),
+    // A generic address in the only block of a cluster is one of that block's own.
+    (
+        ".reg .b64 %far; @%first st.shared.u32 [buffer+4], 33; bar.warp.sync -1;
+         mapa.u64 %far, %at, 0; ld.u32 %o0, [%far+4]; getctarank.u64 %n, %far;
+         add.u32 %o0, %o0, %n;",
+        |_| 33,
     ),
     // One that was invalidated is memory again.
     (

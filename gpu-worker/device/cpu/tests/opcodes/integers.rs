@@ -101,13 +101,15 @@ fn pairs(tests: &mut Vec<Test>) {
                 if ty == "u16x2" && !relu.is_empty() {
                     continue;
                 }
-                tests.push(Test::new(format!("{op}{relu}.{ty}"), &same(ty, 2), move |[a, b, ..]| {
-                    halves(a, b, |x, y| {
-                        let (x, y) = (value(half, x), value(half, y));
-                        let found = if least { x.min(y) } else { x.max(y) };
-                        (if relu.is_empty() { found } else { found.max(0) }) as u64
-                    })
-                }));
+                for form in [format!("{op}{relu}.{ty}"), format!("{op}.{ty}{relu}")] {
+                    tests.push(Test::new(form, &same(ty, 2), move |[a, b, ..]| {
+                        halves(a, b, |x, y| {
+                            let (x, y) = (value(half, x), value(half, y));
+                            let found = if least { x.min(y) } else { x.max(y) };
+                            (if relu.is_empty() { found } else { found.max(0) }) as u64
+                        })
+                    }));
+                }
             }
         }
     }
@@ -144,10 +146,12 @@ pub(crate) fn tests() -> Vec<Test> {
         saturated(((s(a) * s(b)) >> 32) + s(c))
     }));
     for (op, least) in [("min", true), ("max", false)] {
-        tests.push(Test::new(format!("{op}.relu.s32"), &same("s32", 2), move |[a, b, ..]| {
-            let found = if least { s(a).min(s(b)) } else { s(a).max(s(b)) };
-            found.max(0) as u64
-        }));
+        for form in [format!("{op}.relu.s32"), format!("{op}.s32.relu")] {
+            tests.push(Test::new(form, &same("s32", 2), move |[a, b, ..]| {
+                let found = if least { s(a).min(s(b)) } else { s(a).max(s(b)) };
+                found.max(0) as u64
+            }));
+        }
     }
     short_products(&mut tests, "u32");
     short_products(&mut tests, "s32");

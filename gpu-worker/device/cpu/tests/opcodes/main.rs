@@ -4,6 +4,7 @@
 //! A suite is a module with `pub(crate) fn tests() -> Vec<Test>`, named once below. Its tests are
 //! run, and what they cover goes into `docs/ptx-coverage.md`.
 
+mod cells;
 #[path = "../document/mod.rs"]
 mod document;
 mod exact;

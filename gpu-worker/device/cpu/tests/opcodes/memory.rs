@@ -39,7 +39,8 @@ const LOADS: &[Way] = &[
     ("", ".global", ".lu"), ("", ".global", ".cv"), ("", ".global", ".nc"),
     ("", ".global", ".ca.nc"), ("", ".global", ".nc.L1::no_allocate"),
     ("", ".global", ".nc.L1::evict_last.L2::128B"), ("", ".global", ".L1::evict_first"),
-    ("", ".global", ".L2::64B"), (".weak", ".global", ""), (".volatile", ".global", ""),
+    ("", ".global", ".L2::64B"), ("", ".global", ".L2::cache_hint"),
+    ("", ".global", ".L1::evict_first.L2::cache_hint"), (".weak", ".global", ""), (".volatile", ".global", ""),
     (".relaxed.cta", ".global", ""), (".relaxed.gpu", ".global", ""), (".relaxed.sys", ".global", ""),
     (".relaxed.cluster", ".global", ""), (".acquire.cta", ".global", ""),
     (".acquire.gpu", ".global", ""), (".acquire.sys", ".global", ""),
@@ -47,19 +48,27 @@ const LOADS: &[Way] = &[
     (".volatile", ".shared", ""), (".relaxed.cta", ".shared", ""), (".acquire.cta", ".shared", ""),
     (".weak", ".shared", ""), ("", ".local", ""), (".volatile", ".local", ""), ("", ".local", ".ca"),
     ("", "", ""), (".volatile", "", ""), (".relaxed.gpu", "", ""), (".acquire.gpu", "", ""),
-    (".weak", "", ""), ("", ".const", ""), ("", ".param", ""),
+    (".weak", "", ""), (".acquire.cta", "", ""), (".acquire.sys", "", ""), (".relaxed.cta", "", ""),
+    (".relaxed.sys", "", ""), ("", ".const", ""), ("", ".param", ""),
 ];
 
 const STORES: &[Way] = &[
     ("", ".global", ""), ("", ".global", ".wb"), ("", ".global", ".cg"), ("", ".global", ".cs"),
-    ("", ".global", ".wt"), ("", ".global", ".L1::no_allocate"), (".weak", ".global", ""),
+    ("", ".global", ".wt"), ("", ".global", ".L1::no_allocate"), ("", ".global", ".L2::cache_hint"),
+    ("", ".global", ".L1::evict_last.L2::cache_hint"), (".weak", ".global", ""),
     (".volatile", ".global", ""), (".relaxed.cta", ".global", ""), (".relaxed.gpu", ".global", ""),
     (".relaxed.sys", ".global", ""), (".release.cta", ".global", ""), (".release.gpu", ".global", ""),
     (".release.sys", ".global", ""), (".mmio.relaxed.sys", ".global", ""), ("", ".shared", ""),
     ("", ".shared::cta", ""), (".volatile", ".shared", ""), (".relaxed.cta", ".shared", ""),
     (".release.cta", ".shared", ""), ("", ".local", ""), (".volatile", ".local", ""), ("", "", ""),
     (".volatile", "", ""), (".relaxed.gpu", "", ""), (".release.gpu", "", ""),
+    (".relaxed.cta", "", ""), (".relaxed.sys", "", ""), (".release.cta", "", ""), (".release.sys", "", ""),
 ];
+
+/// The operand of a cache hint, where there is one.
+fn policy(behind: &str) -> &'static str {
+    if behind.ends_with("cache_hint") { ", %policy" } else { "" }
+}
 
 /// A type with a vector of at most sixteen bytes.
 #[derive(Clone, Copy)]
@@ -135,6 +144,7 @@ fn run(space: &str, text: &str, count: usize) -> Vec<u8> {
         ".version 8.3\n.target sm_90\n.address_size 64
         .const .align 16 .b8 fixed[{size}] = {{{}}};
         .entry k(.param .u64 base, .param .align 16 .b8 bytes[{size}]) {{
+        .reg .b64 %policy; createpolicy.fractional.L2::evict_first.b64 %policy, 1.0;
         .reg .b64 %base, %mine, %slot, %out, %v<4>; .reg .f32 %f<4>; .reg .b32 %tid, %w<4>;
         .shared .align 16 .b8 all[{size}]; .local .align 16 .b8 own[{SLOT}];
         ld.param.u64 %base, [base]; mov.u32 %tid, %tid.x; mad.wide.u32 %mine, %tid, {SLOT}, %base;
@@ -181,7 +191,8 @@ fn loads(way: Way, opcode: &str, shapes: &[Shape]) {
     let mut text = String::new();
     for (at, shape) in shapes.iter().enumerate() {
         let form = format!("{opcode}{before}{space}{behind}{}", shape.text());
-        writeln!(text, "{form} {}, [%slot+{}];", shape.registers(), shape.offset()).expect("a string");
+        let policy = policy(behind);
+        writeln!(text, "{form} {}, [%slot+{}]{policy};", shape.registers(), shape.offset()).expect("a string");
         keep(&mut text, *shape, at);
     }
     let out = run(space, &text, shapes.len());
@@ -231,9 +242,10 @@ fn stores((before, space, behind): Way, shapes: &[Shape]) {
         let place = at as u64 * THREADS * RESULT;
         writeln!(
             text,
-            "{form} [%slot+{}], {}; ld{back}.v2.u64 {{%v0, %v1}}, [%slot]; st.global.v2.u64 [%out+{place}], {{%v0, %v1}};",
+            "{form} [%slot+{}], {}{}; ld{back}.v2.u64 {{%v0, %v1}}, [%slot]; st.global.v2.u64 [%out+{place}], {{%v0, %v1}};",
             shape.offset(),
             shape.registers(),
+            policy(behind),
         )
         .expect("a string");
     }

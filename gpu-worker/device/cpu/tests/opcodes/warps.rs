@@ -191,6 +191,12 @@ fn cases() -> Vec<(&'static str, &'static str, Expected)> {
         ("match.sync.any.b32", "%o0, %i0, %i3", |l, me| {
             matching(l, me, |other| l.a[other] == l.a[me], false)
         }),
+        ("match.any.sync.b32", "%o0, %i0, %i3", |l, me| {
+            matching(l, me, |other| l.a[other] == l.a[me], false)
+        }),
+        ("match.all.sync.b64", "%o0|%q, %i5, %i3", |l, me| {
+            matching(l, me, |other| l.wide[other] == l.wide[me], true)
+        }),
         ("match.any.sync.b64", "%o0, %i5, %i3", |l, me| {
             matching(l, me, |other| l.wide[other] == l.wide[me], false)
         }),
@@ -298,6 +304,27 @@ fn synchronised() {
     }
 }
 
+/// Votes as PTX had them before lanes were named: among the lanes that are there together.
+fn unnamed() {
+    let text = ".reg .pred %some, %all, %q; setp.lt.u32 %some, %lane, 5; setp.lt.u32 %all, %lane, 32;
+        vote.ballot.b32 %o0, %some; mov.u32 %o1, 0;
+        vote.any.pred %q, %some; @%q add.u32 %o1, %o1, 1; vote.any.pred %q, !%all; @%q add.u32 %o1, %o1, 2;
+        vote.all.pred %q, %all; @%q add.u32 %o1, %o1, 4; vote.all.pred %q, %some; @%q add.u32 %o1, %o1, 8;
+        vote.uni.pred %q, !%all; @%q add.u32 %o1, %o1, 16; vote.uni.pred %q, %some; @%q add.u32 %o1, %o1, 32;";
+    for isa in isas() {
+        let left = Warp {
+            text,
+            inputs: &[],
+            outputs: &[32, 32],
+            buffer: &[],
+            shared: false,
+        }
+        .run(isa);
+        assert!(left.outputs[0] == [31; 32], "{isa:?}: {:x?}", left.outputs[0]);
+        assert!(left.outputs[1] == [1 + 4 + 16; 32], "{isa:?}: {:x?}", left.outputs[1]);
+    }
+}
+
 /// `activemask` is the lanes that came together.
 fn active() {
     let text = ".reg .pred %few; setp.lt.u32 %few, %lane, 5; @%few bra few;
@@ -349,6 +376,8 @@ pub(crate) fn tests() -> Vec<Test> {
         .collect();
     tests.push(Test::check(vec!["bar.warp.sync".into()], synchronised));
     tests.push(Test::check(vec!["activemask.b32".into()], active));
+    let votes = ["all.pred", "any.pred", "uni.pred", "ballot.b32"];
+    tests.push(Test::check(votes.map(|vote| format!("vote.{vote}")).to_vec(), unnamed));
     tests.push(Test::check(Vec::new(), refusals));
     tests
 }

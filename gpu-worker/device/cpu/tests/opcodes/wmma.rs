@@ -228,6 +228,12 @@ fn layouts(fixed: bool) -> impl Iterator<Item = ([bool; 4], &'static str, bool)>
         let space = [".global", ".shared", ""][(bits + bits / 4) % 3];
         Some((by_column, space, bits.count_ones().is_multiple_of(2)))
     })
+    .flat_map(move |(by_column, space, padded)| {
+        // Where there are few layouts, each meets every space.
+        let spaces: &[_] = if fixed { &[".global", ".shared", ""] } else { &[space] };
+        let all: Vec<_> = spaces.iter().map(|space| (by_column, *space, padded)).collect();
+        all
+    })
 }
 
 pub(crate) fn tests() -> Vec<Test> {
@@ -245,6 +251,7 @@ pub(crate) fn tests() -> Vec<Test> {
     }
     kinds.push(("m16n16k8", ["tf32", "tf32", "f32", "f32"], ""));
     kinds.push(("m8n8k4", ["f64"; 4], ""));
+    kinds.push(("m8n8k4", ["f64"; 4], "rn"));
     for ty in ["s4", "u4"] {
         kinds.push(("m8n8k32", [ty, ty, "s32", "s32"], ""));
         kinds.push(("m8n8k32", [ty, ty, "s32", "s32"], "satfinite"));
