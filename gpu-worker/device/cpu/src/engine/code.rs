@@ -28,6 +28,9 @@ pub(crate) struct Step {
     /// Code for this and the following instructions.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) native: Option<crate::native::Native>,
+    /// Code for a whole warp from here on.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) warp: Option<crate::native::Warp>,
 }
 
 pub(crate) const UNGUARDED: u32 = u32::MAX;
@@ -79,6 +82,8 @@ pub(crate) fn steps(code: &[Inst], isa: Isa) -> Vec<Step> {
             inst: *inst,
             #[cfg(all(target_arch = "x86_64", unix))]
             native: None,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            warp: None,
         })
         .collect()
 }

@@ -57,6 +57,17 @@ pub(crate) struct Context<'m> {
     pub(crate) spent: u64,
     /// The noted fault's detail, where that depends on the run.
     pub(crate) said: Option<String>,
+    /// What a warp's native code may use, and has: jumps back, instructions.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) jumps: u32,
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) executed: u64,
+    /// Instructions after which it stops at the next jump back.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) until: u64,
+    /// Set from outside: it stops at the next jump back.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    pub(crate) stop: *const std::sync::atomic::AtomicBool,
     /// Allocations that native code hit last.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) sites: [crate::native::Site; crate::native::SITES],

@@ -31,6 +31,8 @@ pub(crate) struct Launch {
     pub(crate) threads: u32,
     pub(crate) warps: usize,
     pub(crate) stack: Frame,
+    /// Whether the threads of a full warp differ in x alone, lane by lane.
+    pub(crate) linear: bool,
     pub(crate) static_shared: u32,
     pub(crate) dynamic_shared: u32,
     /// Static and dynamic bytes.
@@ -111,6 +113,7 @@ impl Launch {
             threads,
             warps: threads.div_ceil(LANES as u32) as usize,
             stack: found.stack,
+            linear: grid.block[0].is_multiple_of(LANES as u32) || grid.block[1..] == [1, 1],
             static_shared: found.static_shared,
             dynamic_shared: grid.shared,
             shared,

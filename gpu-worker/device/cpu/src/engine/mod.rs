@@ -87,6 +87,10 @@ impl Program {
         for (at, native) in &generated.runs {
             steps[*at].native = Some(*native);
         }
+        #[cfg(all(target_arch = "x86_64", unix))]
+        for (at, warp) in &generated.warps {
+            steps[*at].warp = Some(*warp);
+        }
         let entry = |index: usize| decoded.entries.iter().any(|e| e.function as usize == index);
         let callable = (0..decoded.functions.len())
             .map(|index| {

@@ -13,6 +13,8 @@ use super::launch::Launch;
 use crate::decode::form::{Bank, Inst, Op};
 use crate::error::FaultKind;
 use crate::lanes::{FULL, LANES};
+#[cfg(all(target_arch = "x86_64", unix))]
+use crate::native::Ending;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a warp stopped running.
@@ -44,6 +46,30 @@ impl Allowance<'_> {
     fn jump(&mut self) -> bool {
         self.jumps = self.jumps.saturating_sub(1);
         self.jumps == 0 || self.is_over()
+    }
+
+    /// Runs a warp's native code within this allowance: how it came back, where, and how many
+    /// instructions it ran.
+    ///
+    /// # Safety
+    /// As [`Warp::call`](crate::native::Warp::call).
+    #[cfg(all(target_arch = "x86_64", unix))]
+    #[inline]
+    unsafe fn native(
+        &mut self,
+        native: crate::native::Warp,
+        cx: &mut Context<'_>,
+    ) -> (Ending, u32, u64) {
+        cx.jumps = self.jumps;
+        cx.executed = self.executed;
+        cx.until = self.until;
+        cx.stop = self.stop;
+        // SAFETY: the caller vouches for the context.
+        let (ending, at) = unsafe { native.call(cx) };
+        let ran = cx.executed - self.executed;
+        self.jumps = cx.jumps;
+        self.executed = cx.executed;
+        (ending, at, ran)
     }
 
     /// Whether nothing more is to run now.
@@ -124,6 +150,42 @@ impl Block {
         above.map(|(_, split)| split.pc).min().unwrap_or(u32::MAX)
     }
 
+    /// Runs a warp whose lanes are together in native code, if it stands where there is some: most
+    /// warps of short kernels come and go here. `None` where the interpreter is to go on.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    #[inline]
+    fn run_whole(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        warp: usize,
+        allowance: &mut Allowance<'_>,
+    ) -> Option<Stop> {
+        let [split] = self.warps[warp].splits.as_slice() else {
+            return None;
+        };
+        let together = split.mask == FULL && split.state == State::Ready;
+        if !together || !launch.linear || split.base != Base::default() {
+            return None;
+        }
+        let native = launch.program.steps[split.pc as usize].warp?;
+        self.enter(launch, cx, warp, Base::default());
+        // SAFETY: the context points at the frame of this full warp, which stands here.
+        let (ending, at, _) = unsafe { allowance.native(native, cx) };
+        let state = &mut self.warps[warp];
+        match ending {
+            Ending::Ended => {
+                state.splits.clear();
+                state.live = 0;
+                self.live -= FULL.count_ones();
+                return Some(Stop::Waits);
+            }
+            Ending::Fault => return Some(Stop::Fault(at)),
+            Ending::Left | Ending::Spun => state.splits[0].pc = at,
+        }
+        (ending == Ending::Spun).then_some(Stop::Spun)
+    }
+
     /// Runs a warp until it waits, spins, or faults.
     pub(crate) fn run_warp(
         &mut self,
@@ -132,9 +194,13 @@ impl Block {
         warp: usize,
         allowance: &mut Allowance<'_>,
     ) -> Stop {
+        #[cfg(all(target_arch = "x86_64", unix))]
+        if let Some(stop) = self.run_whole(launch, cx, warp, allowance) {
+            return stop;
+        }
         let steps = launch.program.steps.as_slice();
         cx.carry = self.warps[warp].carry;
-        let stop = loop {
+        let stop = 'warp: loop {
             let Some(current) = self.pick(warp) else {
                 break Stop::Waits;
             };
@@ -145,8 +211,33 @@ impl Block {
             let alone = self.warps[warp].splits.len() == 1;
             self.enter(launch, cx, warp, base);
             let mut first = pc;
+            #[cfg(all(target_arch = "x86_64", unix))]
+            let whole = mask == FULL && launch.linear && base == Base::default();
             let outcome = loop {
                 let step = &steps[pc as usize];
+                #[cfg(all(target_arch = "x86_64", unix))]
+                if whole && let Some(native) = step.warp {
+                    allowance.executed += u64::from(pc - first);
+                    first = pc;
+                    // SAFETY: the context points at the frame of this full warp, which stands here.
+                    let (ending, at, ran) = unsafe { allowance.native(native, cx) };
+                    match ending {
+                        Ending::Left if ran == 0 => {}
+                        Ending::Left => {
+                            (first, pc) = (at, at);
+                            continue;
+                        }
+                        Ending::Spun => {
+                            first = at;
+                            break Some((at, Some(Stop::Spun)));
+                        }
+                        Ending::Ended => {
+                            self.leave(warp, current);
+                            continue 'warp;
+                        }
+                        Ending::Fault => break 'warp Stop::Fault(at),
+                    }
+                }
                 #[cfg(all(target_arch = "x86_64", unix))]
                 if mask == FULL
                     && let Some(native) = step.native

@@ -392,6 +392,14 @@ fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m
         spent: 0,
         said: None,
         #[cfg(all(target_arch = "x86_64", unix))]
+        jumps: 0,
+        #[cfg(all(target_arch = "x86_64", unix))]
+        executed: 0,
+        #[cfg(all(target_arch = "x86_64", unix))]
+        until: 0,
+        #[cfg(all(target_arch = "x86_64", unix))]
+        stop: std::ptr::null(),
+        #[cfg(all(target_arch = "x86_64", unix))]
         sites: Default::default(),
     }
 }

@@ -10,7 +10,7 @@ use super::lower::Lower;
 use super::roles::Var;
 use super::shape::{CONTIGUOUS, SAME, Shape, around, field};
 use super::support::{self, SCRATCH, VALUES};
-use crate::decode::form::{Bank, GuardSlot, Inst, Op, Place};
+use crate::decode::form::{Bank, GuardSlot, Inst, Op, Place, Slot};
 use crate::engine::context::Context;
 use ptx::Scalar;
 use std::mem::offset_of;
@@ -89,6 +89,9 @@ impl Lower<'_> {
     pub(super) fn access(&mut self, index: usize) {
         let inst = self.code[index];
         let Some(it) = Access::of(&inst) else { return };
+        if let Some(host) = self.hosts.get(&index).copied() {
+            return self.placed(&inst, it, host);
+        }
         let shape = self.shape(index, it);
         let words = if it.ty.size() == 8 { 2 } else { 1 };
         let bank = Bank::of(it.ty);
@@ -118,12 +121,13 @@ impl Lower<'_> {
             .map(|half| self.values.get(shape.id, half))
             .collect();
         let offset = (inst.imm - shape.least) as i32;
+        let bits = self.bits(Slot(inst.guard.map_or(0, |guard| guard.slot)));
         let asm = &mut self.values.asm;
         let (other, slow, back) = (asm.label(), asm.label(), asm.label());
         let masked = inst.guard.map(|guard| {
             let label = asm.label();
             let all = if guard.negated { 0 } else { 0xff };
-            asm.compare_byte(Rm::At(RBP, guard.slot as i32 * 4), all);
+            asm.compare_byte(bits, all);
             asm.jump_if(Cc::NotEqual, label);
             (label, guard)
         });
@@ -180,6 +184,8 @@ impl Lower<'_> {
         let inst = &raw const self.kept[self.first + index];
         let inst = inst as u64;
         let masked_slow = self.values.asm.label();
+        let group = self.values.group;
+        let failed = self.failed(index);
         self.stubs.push(Stub {
             entry: other,
             emit: Box::new(move |asm| {
@@ -221,6 +227,9 @@ impl Lower<'_> {
                     asm.set(RSI, inst);
                     asm.load(RDX, RBP);
                     asm.g(true, 0x2b, RDX.0, field(offset_of!(Context<'_>, preds)));
+                    if group != 0 {
+                        asm.with(true, 0, RDX, group);
+                    }
                     asm.lea(R8, RSP, scratch);
                     asm.set(RAX, support::access as *const () as u64);
                     asm.call(RAX);
@@ -231,16 +240,17 @@ impl Lower<'_> {
                 }
                 asm.code.extend([0x85, 0xc0]);
                 asm.jump_if(Cc::NotEqual, back);
-                asm.set(RAX, index as u64 + 1);
+                asm.set(RAX, failed);
                 asm.jump(fault);
             }),
         });
         if let Some((entry, guard)) = masked {
+            let bits = self.bits(Slot(guard.slot));
             self.stubs.push(Stub {
                 entry,
                 emit: Box::new(move |asm| {
                     // movzx ecx, byte
-                    asm.g2(false, 0xb6, RCX.0, Rm::At(RBP, guard.slot as i32 * 4));
+                    asm.g2(false, 0xb6, RCX.0, bits);
                     if guard.negated {
                         asm.with(false, 6, RCX, 0xff);
                     }
@@ -255,7 +265,7 @@ impl Lower<'_> {
 }
 
 /// The access where all eight addresses follow one another; false where there is no short way.
-fn contiguous(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) -> bool {
+pub(super) fn contiguous(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) -> bool {
     let at = Rm::At(RAX, offset);
     let next = Rm::At(RAX, offset + 32);
     match (it.ty.size(), it.parts, it.write) {

@@ -56,8 +56,17 @@ impl From<Gpr> for Rm {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Cc {
+    Overflow = 0,
     Below = 2,
+    AboveEqual = 3,
+    Equal = 4,
     NotEqual = 5,
+    BelowEqual = 6,
+    Above = 7,
+    Less = 12,
+    GreaterEqual = 13,
+    LessEqual = 14,
+    Greater = 15,
 }
 
 /// A vector instruction: prefix, map, W, opcode.
@@ -152,6 +161,11 @@ impl Assembler {
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
+    }
+
+    /// Fills up to where a function may begin.
+    pub(super) fn align(&mut self) {
+        self.code.resize(self.code.len().next_multiple_of(16), 0xcc);
     }
 
     pub(super) fn bind(&mut self, label: Label) {

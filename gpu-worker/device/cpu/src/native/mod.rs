@@ -16,11 +16,13 @@ mod assembler;
 mod lower;
 mod mapping;
 mod math;
+mod placed;
 mod plan;
 mod roles;
 mod shape;
 mod support;
 mod values;
+mod warp;
 
 pub(crate) use support::{SITES, Site};
 
@@ -56,6 +58,45 @@ impl Native {
     }
 }
 
+/// How a warp's code came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// The interpreter goes on.
+    Left,
+    /// The warp's share of jumps back is used up, or it is to stop.
+    Spun,
+    /// All its threads are done.
+    Ended,
+    /// The instruction faulted.
+    Fault,
+}
+
+/// Code for warps all of whose lanes stand at one place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Warp {
+    code: Code,
+}
+
+impl Warp {
+    /// Runs a warp on: how it came back, and at which instruction.
+    ///
+    /// # Safety
+    /// The context is that of a full warp of a linear launch that stands here, in its first frame.
+    #[inline]
+    pub(crate) unsafe fn call(self, cx: &mut Context<'_>) -> (Ending, u32) {
+        let cx = std::ptr::from_mut(cx).cast();
+        // SAFETY: the code was generated for this frame's layout; the caller vouches for the rest.
+        let came = unsafe { (self.code)(cx) };
+        let ending = match came >> 32 {
+            warp::ending::LEFT => Ending::Left,
+            warp::ending::SPUN => Ending::Spun,
+            warp::ending::ENDED => Ending::Ended,
+            _ => Ending::Fault,
+        };
+        (ending, came as u32)
+    }
+}
+
 /// The generated code of a module.
 #[derive(Debug, Default)]
 pub(crate) struct Generated {
@@ -64,6 +105,8 @@ pub(crate) struct Generated {
     _mapping: Option<Mapping>,
     /// Runs by their first instruction.
     pub(crate) runs: Vec<(usize, Native)>,
+    /// Ways into the code for whole warps, by the instruction.
+    pub(crate) warps: Vec<(usize, Warp)>,
 }
 
 /// Generates code for a module, where the system lets it be executed.
@@ -72,6 +115,7 @@ pub(crate) fn generate(decoded: &Decoded) -> Generated {
     let known = lower::known(&decoded.entries);
     let mut code = Vec::new();
     let mut places = Vec::new();
+    let mut entries = Vec::new();
     for function in 0..decoded.functions.len() {
         for run in plan::runs(decoded, function, lower::supported) {
             let Some(bytes) = lower::lower(&kept, &run, &known) else {
@@ -79,6 +123,17 @@ pub(crate) fn generate(decoded: &Decoded) -> Generated {
             };
             places.push((run.start, run.len, code.len()));
             code.extend(bytes);
+            code.resize(code.len().next_multiple_of(64), 0xcc);
+        }
+        if let Some(compiled) = warp::compile(decoded, &kept, function, &known) {
+            let first = code.len();
+            entries.extend(
+                compiled
+                    .entries
+                    .iter()
+                    .map(|(at, place)| (*at, first + place)),
+            );
+            code.extend(compiled.code);
             code.resize(code.len().next_multiple_of(64), 0xcc);
         }
     }
@@ -91,7 +146,13 @@ pub(crate) fn generate(decoded: &Decoded) -> Generated {
         let len = len as u32;
         (start, Native { code, len })
     });
+    let warps = entries.into_iter().map(|(start, at)| {
+        // SAFETY: as above.
+        let code = unsafe { std::mem::transmute::<*const u8, Code>(mapping.at(at)) };
+        (start, Warp { code })
+    });
     Generated {
+        warps: warps.collect(),
         runs: runs.collect(),
         _kept: kept,
         _mapping: Some(mapping),

@@ -23,7 +23,7 @@ pub(super) struct Run {
 /// too early or too late, a run has no access to a space behind a store to it, and no store to a
 /// space behind an access to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Touched {
+pub(super) struct Touched {
     loads: u8,
     stores: u8,
 }
@@ -31,6 +31,11 @@ struct Touched {
 impl Touched {
     /// Notes an instruction in front of those noted, if it may share a run with them.
     fn precede(&mut self, inst: &Inst) -> bool {
+        self.follow(inst)
+    }
+
+    /// Notes an instruction behind those noted, if it may share a run with them.
+    pub(super) fn follow(&mut self, inst: &Inst) -> bool {
         let space = |place| match place {
             Place::Shared => 1,
             Place::Global | Place::Const => 2,
@@ -54,9 +59,9 @@ impl Touched {
 
 /// Registers alive at a place; `all` where nothing is known.
 #[derive(Clone, Default, PartialEq)]
-struct Live {
-    all: bool,
-    vars: BTreeSet<Var>,
+pub(super) struct Live {
+    pub(super) all: bool,
+    pub(super) vars: BTreeSet<Var>,
 }
 
 impl Live {
@@ -66,7 +71,7 @@ impl Live {
     }
 
     /// The set before an instruction, from the set behind it.
-    fn before(&mut self, inst: &Inst) {
+    pub(super) fn before(&mut self, inst: &Inst) {
         match roles(inst) {
             Some(roles) => {
                 if inst.guard.is_none() {
@@ -140,17 +145,18 @@ fn ends(op: Op) -> bool {
 }
 
 /// One function's code as basic blocks.
-struct Blocks<'d> {
-    decoded: &'d Decoded,
+pub(super) struct Blocks<'d> {
+    pub(super) decoded: &'d Decoded,
+    function: usize,
     entry: bool,
     end: usize,
     /// Starts of blocks, and the function's end.
-    starts: Vec<usize>,
+    pub(super) starts: Vec<usize>,
     index: HashMap<usize, usize>,
 }
 
 impl<'d> Blocks<'d> {
-    fn new(decoded: &'d Decoded, function: usize) -> Self {
+    pub(super) fn new(decoded: &'d Decoded, function: usize) -> Self {
         let start = decoded.functions[function].start as usize;
         let next = decoded.functions.get(function + 1);
         let end = next.map_or(decoded.code.len(), |next| next.start as usize);
@@ -181,6 +187,7 @@ impl<'d> Blocks<'d> {
             .any(|entry| entry.function as usize == function);
         Self {
             decoded,
+            function,
             entry,
             end,
             starts,
@@ -188,8 +195,26 @@ impl<'d> Blocks<'d> {
         }
     }
 
+    /// Its instructions, if it is a kernel in which all that is read and written is named.
+    pub(super) fn followed(&self) -> Option<(usize, usize)> {
+        let (start, end) = (*self.starts.first()?, self.end);
+        let code = &self.decoded.code[start..end];
+        let known = |inst: &Inst| {
+            inst.op != Op::Call
+                && (roles(inst).is_some() || names_all(inst.op) || inst.op == Op::BranchIndex)
+        };
+        (self.entry && start < end && code.iter().all(known)).then_some((start, end))
+    }
+
+    /// Registers that a warp's place fills.
+    pub(super) fn places(&self) -> HashSet<Var> {
+        let specials = &self.decoded.functions[self.function].specials;
+        let words = specials.iter().map(|(_, slot)| Var::new(Bank::Word, *slot));
+        words.collect()
+    }
+
     /// What is alive behind a block.
-    fn behind(&self, block: usize, live: &[Live]) -> Live {
+    pub(super) fn behind(&self, block: usize, live: &[Live]) -> Live {
         let last_at = self.starts[block + 1] - 1;
         let last = &self.decoded.code[last_at];
         let mut out = Live::default();
@@ -217,7 +242,7 @@ impl<'d> Blocks<'d> {
     }
 
     /// What is alive at the start of every block.
-    fn live(&self) -> Vec<Live> {
+    pub(super) fn live(&self) -> Vec<Live> {
         let count = self.starts.len() - 1;
         let mut live = vec![Live::default(); count];
         let mut changed = true;

@@ -127,7 +127,14 @@ pub(super) fn roles(inst: &Inst) -> Option<Roles> {
             it.reads
                 .extend(parts.map(|slot| Var::new(Bank::of(ty), *slot)));
         }
-        Op::Branch | Op::Exit | Op::Nothing | Op::Fence | Op::Barrier { red: None, .. } => {
+        Op::Branch
+        | Op::Exit
+        | Op::Return
+        | Op::Trap
+        | Op::Yield
+        | Op::Nothing
+        | Op::Fence
+        | Op::Barrier { red: None, .. } => {
             // Barrier numbers and counts are read where they lie.
             it.reads.extend([1, 2].map(|at| Var::new(Word, s[at])));
             it.reads.retain(|_| matches!(inst.op, Op::Barrier { .. }));

@@ -28,6 +28,8 @@ pub(super) struct Shape {
     pub(super) most: i64,
     pub(super) write: bool,
     pub(super) place: Place,
+    /// Counts the shapes: which site is looked at.
+    pub(super) number: usize,
     pub(super) at: i32,
 }
 
@@ -50,7 +52,7 @@ fn mark(asm: &mut Assembler, shape: Shape, flag: u8) {
 }
 
 /// From the first address in rax: checks the range, leaves the host address in rcx.
-fn bounds(
+pub(super) fn bounds(
     asm: &mut Assembler,
     shape: Shape,
     len: i64,
@@ -97,8 +99,9 @@ fn bounds(
     asm.g(true, 0x03, RCX.0, field(base));
 }
 
-fn site(shape: Shape) -> usize {
-    (shape.at / 16) as usize % SITES
+/// Stores have sites of their own: an allocation noted for a load may be one not to be written.
+pub(super) fn site(shape: Shape) -> usize {
+    shape.number % (SITES / 2) + if shape.write { SITES / 2 } else { 0 }
 }
 
 /// Saves registers, calls, restores them; arguments are set in between.
@@ -153,6 +156,7 @@ impl Lower<'_> {
             most,
             write,
             place: it.place,
+            number: self.shapes.len(),
             at: self.shape_at + 16 * self.shapes.len() as i32,
         };
         self.shapes.push(shape);

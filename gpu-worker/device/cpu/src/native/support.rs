@@ -88,7 +88,7 @@ pub(crate) struct Site {
 }
 
 /// Sites of a context; places in the code share them.
-pub(crate) const SITES: usize = 8;
+pub(crate) const SITES: usize = 16;
 
 /// Finds the allocation that holds a range and notes it; 0 where there is none to be used so.
 ///

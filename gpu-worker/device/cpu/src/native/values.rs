@@ -1,7 +1,10 @@
 //! Values of one group of eight lanes: in vector registers, in their home in the register file, or
 //! on the stack. Registers are given to what was used last.
 
-use super::assembler::{Assembler, R12, R13, R14, R15, RSP, Rm, VCMPPS, VMOVUPS, VMOVUPS_TO, Ymm};
+use super::assembler::{
+    Assembler, R12, R13, R14, R15, RSP, Rm, VBROADCASTSD, VCMPPS, VMOVUPS, VMOVUPS_TO, VPADDD,
+    VPADDQ, VPBROADCASTD, Ymm,
+};
 use super::roles::Var;
 use crate::decode::form::{Bank, Slot};
 use std::collections::HashMap;
@@ -11,6 +14,9 @@ pub(super) type Id = usize;
 
 /// The canonical NaN.
 pub(super) const NAN: u32 = 0x7fff_ffff;
+
+/// A value computed once for the warp: where lane 0's lies, and the step from lane to lane.
+pub(super) type Scalar = (Rm, i64);
 
 /// What eight lanes hold.
 #[derive(Clone, Debug)]
@@ -22,6 +28,8 @@ pub(super) struct Value {
     spilled: [Option<i32>; 2],
     /// The register whose memory holds it.
     home: Option<Var>,
+    /// Where lane 0's value lies, and the step from lane to lane.
+    scalar: Option<Scalar>,
     /// Single-precision results whose NaNs are not canonical yet.
     pub(super) raw: bool,
     /// Registers that hold it.
@@ -33,6 +41,10 @@ pub(super) struct Values {
     pub(super) asm: Assembler,
     list: Vec<Value>,
     names: HashMap<Var, Id>,
+    /// Registers whose values were computed once for the warp.
+    pub(super) scalars: HashMap<Var, Scalar>,
+    /// Which eight lanes; 0 where the bases move instead.
+    pub(super) group: i32,
     file: [Option<(Id, usize)>; 16],
     used: [u64; 16],
     pinned: u16,
@@ -50,6 +62,8 @@ impl Values {
             asm: Assembler::default(),
             list: Vec::new(),
             names: HashMap::new(),
+            scalars: HashMap::new(),
+            group: 0,
             file: [None; 16],
             used: [0; 16],
             pinned: 0,
@@ -88,8 +102,9 @@ impl Values {
         (0..16).filter(held).map(Ymm).collect()
     }
 
-    fn place(var: Var, half: usize) -> Rm {
-        let offset = (var.1 & !Slot::CONSTANT) as i32 + 32 * half as i32;
+    pub(super) fn place(&self, var: Var, half: usize) -> Rm {
+        let group = self.group << u8::from(var.bank() == Bank::Double);
+        let offset = (var.1 & !Slot::CONSTANT) as i32 + 32 * (half as i32 + group);
         let base = match (var.bank(), var.is_constant()) {
             (Bank::Double, false) => R13,
             (Bank::Double, true) => R15,
@@ -123,7 +138,9 @@ impl Values {
             return;
         };
         self.list[id].at[half] = None;
-        if self.list[id].home.is_none() && self.list[id].spilled[half].is_none() {
+        let value = &self.list[id];
+        let kept = value.home.is_some() || value.scalar.is_some();
+        if !kept && value.spilled[half].is_none() {
             let place = self.free.pop().unwrap_or_else(|| {
                 self.stack += 32;
                 self.stack - 32
@@ -139,7 +156,9 @@ impl Values {
             return *id;
         }
         let id = self.add(var.bank());
-        self.list[id].home = Some(var);
+        let scalar = self.scalars.get(&var).copied();
+        self.list[id].scalar = scalar;
+        self.list[id].home = scalar.is_none().then_some(var);
         self.list[id].vars = 1;
         self.names.insert(var, id);
         id
@@ -156,6 +175,7 @@ impl Values {
             at: [None; 2],
             spilled: [None; 2],
             home: None,
+            scalar: None,
             raw: false,
             vars: 0,
         });
@@ -175,9 +195,14 @@ impl Values {
             return register;
         }
         let register = self.fresh();
+        if let (None, Some(scalar)) = (self.list[id].spilled[half], self.list[id].scalar) {
+            self.spread(register, self.list[id].bank, half, scalar);
+            self.hold(register, id, half);
+            return register;
+        }
         let from = match (self.list[id].spilled[half], self.list[id].home) {
             (Some(place), _) => Rm::At(RSP, place),
-            (None, Some(home)) => Self::place(home, half),
+            (None, Some(home)) => self.place(home, half),
             // Never: a value is somewhere.
             (None, None) => Rm::At(RSP, 0),
         };
@@ -186,11 +211,51 @@ impl Values {
         register
     }
 
+    /// What lanes add to lane 0's value.
+    pub(super) fn steps(&mut self, bank: Bank, half: usize, step: i64) -> Rm {
+        let first = 8 * i64::from(self.group);
+        if bank == Bank::Double {
+            let first = first + 4 * half as i64;
+            return self.asm.constant(std::array::from_fn(|word| {
+                let bits = (first + (word / 2) as i64) * step;
+                (bits >> (32 * (word % 2))) as u32
+            }));
+        }
+        let steps = std::array::from_fn(|lane| ((first + lane as i64) * step) as u32);
+        self.asm.constant(steps)
+    }
+
+    /// Gives every lane its value of one computed for the warp.
+    pub(super) fn spread(&mut self, d: Ymm, bank: Bank, half: usize, (from, step): Scalar) {
+        if bank != Bank::Double {
+            self.asm.v2(VPBROADCASTD, d, from);
+            if step != 0 {
+                let steps = self.steps(bank, half, step);
+                self.asm.v3(VPADDD, d, d, steps);
+            }
+            return;
+        }
+        self.asm.v2(VBROADCASTSD, d, from);
+        if step != 0 {
+            let steps = self.steps(bank, half, step);
+            self.asm.v3(VPADDQ, d, d, steps);
+        }
+    }
+
+    /// A register takes a value computed for the warp, or one that lies in its memory.
+    pub(super) fn rename(&mut self, var: Var, scalar: Option<Scalar>) {
+        self.forget(var);
+        match scalar {
+            Some(scalar) => self.scalars.insert(var, scalar),
+            None => self.scalars.remove(&var),
+        };
+    }
+
     /// Half of a value as an operand: constants stay in memory.
     pub(super) fn operand(&mut self, id: Id, half: usize) -> Rm {
         match self.list[id].home {
             Some(home) if home.is_constant() && self.list[id].at[half].is_none() => {
-                Self::place(home, half)
+                self.place(home, half)
             }
             _ => Rm::Ymm(self.get(id, half)),
         }
@@ -269,7 +334,8 @@ impl Values {
         for half in 0..halves {
             self.unpin();
             let register = self.get(id, half);
-            self.asm.v2(VMOVUPS_TO, register, Self::place(var, half));
+            let place = self.place(var, half);
+            self.asm.v2(VMOVUPS_TO, register, place);
         }
     }
 

@@ -9,17 +9,19 @@ use super::assembler::{
     Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS, VPADDD,
     VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
 };
+use super::placed::Host;
 use super::plan::Run;
 use super::roles::{Var, roles};
 use super::shape::Shape;
 use super::support::SCRATCH;
-use super::values::{Id, Values};
+use super::values::{Id, Scalar as Stepped, Values};
 use crate::decode::form::{
     Bank, Constant, Float1, Float2, Inst, Int1, Int2, Int3, Op, Round, Slot,
 };
 use crate::engine::context::Context;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
+use std::ops::Range;
 
 use ptx::Scalar;
 
@@ -40,6 +42,12 @@ pub(super) struct Lower<'k> {
     pub(super) scratch_at: i32,
     pub(super) save_at: i32,
     known: &'k Known,
+    /// Accesses whose addresses are checked for the whole warp, by their instruction.
+    pub(super) hosts: HashMap<usize, Host>,
+    /// What stands for a fault, without the number of the instruction in the run.
+    pub(super) blame: u64,
+    /// Instructions computed once for the warp, and what registers hold behind them.
+    pub(super) once: HashMap<usize, Vec<(Var, Stepped)>>,
 }
 
 const SAVED: [Gpr; 6] = [RBX, RBP, R12, R13, R14, R15];
@@ -54,21 +62,8 @@ pub(super) fn lower(kept: &[Inst], run: &Run, known: &Known) -> Option<Vec<u8>> 
     let shape_at = 16;
     let scratch_at = shape_at + 16 * accesses.count() as i32;
     let save_at = scratch_at + SCRATCH;
-    let mut values = Values::new(save_at + 16 * 32);
-    let fault = values.asm.label();
-    let mut it = Lower {
-        values,
-        kept,
-        first: run.start,
-        code,
-        shapes: Vec::new(),
-        stubs: Vec::new(),
-        fault,
-        shape_at,
-        scratch_at,
-        save_at,
-        known,
-    };
+    let range = run.start..run.start + run.len;
+    let mut it = Lower::new(kept, range, known, (shape_at, scratch_at, save_at));
     it.whole(run);
     (!it.values.crowded).then(|| it.values.asm.finish())
 }
@@ -129,8 +124,38 @@ pub(super) fn supported(inst: &Inst) -> bool {
     }
 }
 
+impl<'k> Lower<'k> {
+    /// Nothing yet; the places on the stack of shapes, scratch and saved registers.
+    pub(super) fn new(
+        kept: &'k [Inst],
+        range: Range<usize>,
+        known: &'k Known,
+        (shape_at, scratch_at, save_at): (i32, i32, i32),
+    ) -> Self {
+        let mut values = Values::new(save_at + 16 * 32);
+        let fault = values.asm.label();
+        Self {
+            values,
+            kept,
+            first: range.start,
+            code: &kept[range],
+            shapes: Vec::new(),
+            stubs: Vec::new(),
+            fault,
+            shape_at,
+            scratch_at,
+            save_at,
+            known,
+            hosts: HashMap::new(),
+            blame: 1,
+            once: HashMap::new(),
+        }
+    }
+}
+
 impl Lower<'_> {
-    pub(super) fn whole(&mut self, run: &Run) {
+    /// Saves registers, reserves the stack and sets the bases; where the size of the stack is due.
+    pub(super) fn reserve(&mut self) -> usize {
         let asm = &mut self.values.asm;
         SAVED.iter().for_each(|register| asm.push(*register));
         asm.with(true, 5, RSP, 0);
@@ -146,11 +171,29 @@ impl Lower<'_> {
         asm.load(R13, field(doubles));
         asm.load(R15, field(doubles + 8));
         asm.load(RBP, field(offset_of!(Context<'_>, preds)));
+        frame
+    }
+
+    /// Gives the stack back and returns; where its size is due.
+    pub(super) fn release(&mut self) -> usize {
+        let asm = &mut self.values.asm;
+        asm.with(true, 0, RSP, 0);
+        let release = asm.code.len() - 4;
+        SAVED.iter().rev().for_each(|register| asm.pop(*register));
+        asm.ret();
+        release
+    }
+
+    pub(super) fn whole(&mut self, run: &Run) {
+        let frame = self.reserve();
+        let asm = &mut self.values.asm;
         asm.lea(RAX, RBP, 4);
         asm.save(Rm::At(RSP, 0), RAX);
         let top = asm.label();
         asm.bind(top);
-        self.group(run);
+        let last = self.last_uses(run);
+        let needed = self.needed(run);
+        self.group(run, &last, &needed);
         let asm = &mut self.values.asm;
         for (register, step) in [(R12, 32), (R14, 32), (R13, 64), (R15, 64), (RBP, 1)] {
             asm.with(true, 0, register, step);
@@ -159,10 +202,8 @@ impl Lower<'_> {
         asm.jump_if(Cc::NotEqual, top);
         asm.code.extend([0x31, 0xc0]);
         asm.bind(self.fault);
-        asm.with(true, 0, RSP, 0);
-        let release = asm.code.len() - 4;
-        SAVED.iter().rev().for_each(|register| asm.pop(*register));
-        asm.ret();
+        let release = self.release();
+        let asm = &mut self.values.asm;
         for stub in std::mem::take(&mut self.stubs) {
             asm.bind(stub.entry);
             (stub.emit)(asm);
@@ -174,13 +215,15 @@ impl Lower<'_> {
         }
     }
 
-    pub(super) fn group(&mut self, run: &Run) {
-        let last = self.last_uses(run);
-        let needed = self.needed(run);
+    /// One group of eight lanes.
+    pub(super) fn group(&mut self, run: &Run, last: &[Vec<Var>], needed: &[bool]) {
         for index in 0..self.code.len() {
             self.values.unpin();
             if needed[index] {
                 self.instruction(index);
+            }
+            for (var, scalar) in self.once.get(&index).into_iter().flatten() {
+                self.values.rename(*var, Some(*scalar));
             }
             for var in &last[index] {
                 self.values.forget(*var);
@@ -188,7 +231,7 @@ impl Lower<'_> {
         }
         let mut live: Vec<Var> = run.live.iter().copied().collect();
         live.sort_unstable();
-        live.retain(|var| var.bank() != Bank::Pred);
+        live.retain(|var| var.bank() != Bank::Pred && !self.values.scalars.contains_key(var));
         let mut stores = Vec::new();
         for var in live {
             let Some(id) = self.values.known(var) else {
@@ -209,6 +252,11 @@ impl Lower<'_> {
         }
         self.values.clear();
         self.shapes.clear();
+    }
+
+    /// What the code returns where an instruction faults.
+    pub(super) fn failed(&self, index: usize) -> u64 {
+        self.blame + index as u64
     }
 
     /// Registers that nothing in the run or behind it reads after each instruction.

@@ -13,20 +13,30 @@ impl Lower<'_> {
     /// The lanes of a predicate as a mask.
     pub(super) fn pred(&mut self, slot: Slot) -> Ymm {
         let var = Var::new(Bank::Pred, slot);
-        if let Some(id) = self.values.known(var) {
+        if self.values.known(var).is_some() || self.values.scalars.contains_key(&var) {
+            let id = self.values.of(var);
             return self.values.get(id, 0);
         }
+        let bits = self.bits(slot);
         let register = self.values.fresh();
         let asm = &mut self.values.asm;
-        let bits = asm.constant(std::array::from_fn(|lane| 1 << lane));
-        asm.v2(Vex(1, 2, 0, 0x78), register, Rm::At(RBP, slot.0 as i32 * 4));
-        asm.v3(VPAND, register, register, bits);
-        asm.v3(VPCMPEQD, register, register, bits);
+        let lanes = asm.constant(std::array::from_fn(|lane| 1 << lane));
+        asm.v2(Vex(1, 2, 0, 0x78), register, bits);
+        asm.v3(VPAND, register, register, lanes);
+        asm.v3(VPCMPEQD, register, register, lanes);
         self.values.define(var, &[register]);
         register
     }
 
-    pub(super) fn guard(&mut self, guard: GuardSlot) -> Ymm {
+    /// Where a predicate's bits of these lanes lie.
+    pub(in crate::native) fn bits(&self, slot: Slot) -> Rm {
+        match self.values.scalars.get(&Var::new(Bank::Pred, slot)) {
+            Some((place, _)) => *place,
+            None => Rm::At(RBP, slot.0 as i32 * 4 + self.values.group),
+        }
+    }
+
+    pub(in crate::native) fn guard(&mut self, guard: GuardSlot) -> Ymm {
         let mask = self.pred(Slot(guard.slot));
         if guard.negated { self.not(mask) } else { mask }
     }
@@ -39,7 +49,7 @@ impl Lower<'_> {
     }
 
     /// Four lanes of a mask as masks of 64 bits.
-    pub(super) fn expand(&mut self, mask: Ymm, half: usize) -> Ymm {
+    pub(in crate::native) fn expand(&mut self, mask: Ymm, half: usize) -> Ymm {
         let wide = self.values.fresh();
         self.extend(VPMOVSXDQ, wide, mask, half);
         wide
@@ -53,9 +63,10 @@ impl Lower<'_> {
             let lanes = self.guard(guard);
             self.values.asm.blend(mask, old, mask, lanes);
         }
+        let bits = self.bits(inst.slots[0]);
         let asm = &mut self.values.asm;
         asm.movmsk(VMOVMSKPS, RAX, mask);
-        asm.save_byte(Rm::At(RBP, inst.slots[0].0 as i32 * 4), RAX);
+        asm.save_byte(bits, RAX);
         self.values.define(var, &[mask]);
     }
 

@@ -1,5 +1,7 @@
 //! Generated code against the interpreter, bit for bit: random programs, and the benchmark's suite.
 
+mod flow;
+
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program};
 use proptest::prelude::*;
 use ptx::Module;
@@ -111,23 +113,33 @@ const OPCODES: &[(&str, &str)] = &[
 /// A program of these instructions; what it leaves in registers it writes behind the data.
 fn source(choices: &[Choice]) -> String {
     let mut text = String::from(HEAD);
-    for (which, operands, guard) in choices {
-        let (opcode, kinds) = OPCODES[which % OPCODES.len()];
-        let list: Vec<String> = kinds
-            .chars()
-            .zip(operands)
-            .enumerate()
-            // A result cannot be a number.
-            .map(|(at, (kind, number))| operand(kind, if at == 0 { number % 8 } else { *number }))
-            .collect();
-        // A third of them are guarded.
-        let guard = match guard % 12 {
-            n @ 0..4 => format!("@%p{n} "),
-            4 => "@!%p1 ".to_owned(),
-            _ => String::new(),
-        };
-        writeln!(text, "{guard}{opcode} {};", list.join(", ")).expect("memory");
+    for choice in choices {
+        instruction(&mut text, choice);
     }
+    results(&mut text);
+    text
+}
+
+/// Writes an instruction; a third of them are guarded.
+fn instruction(text: &mut String, (which, operands, guard): &Choice) {
+    let (opcode, kinds) = OPCODES[which % OPCODES.len()];
+    let list: Vec<String> = kinds
+        .chars()
+        .zip(operands)
+        .enumerate()
+        // A result cannot be a number.
+        .map(|(at, (kind, number))| operand(kind, if at == 0 { number % 8 } else { *number }))
+        .collect();
+    let guard = match guard % 12 {
+        n @ 0..4 => format!("@%p{n} "),
+        4 => "@!%p1 ".to_owned(),
+        _ => String::new(),
+    };
+    writeln!(text, "{guard}{opcode} {};", list.join(", ")).expect("memory");
+}
+
+/// Writes what is left in registers behind the data, and ends the kernel.
+fn results(text: &mut String) {
     for n in 0..8 {
         writeln!(text, "st.global.u32 [%o+{}], %r{n};", 4 * n).expect("memory");
         writeln!(text, "st.global.f32 [%o+{}], %f{n};", 32 + 4 * n).expect("memory");
@@ -143,7 +155,7 @@ fn source(choices: &[Choice]) -> String {
         )
         .expect("memory");
     }
-    text + "st.global.u32 [%o+96], %u;\nret;\n}\n"
+    text.push_str("st.global.u32 [%o+96], %u;\nret;\n}\n");
 }
 
 const HEAD: &str = "

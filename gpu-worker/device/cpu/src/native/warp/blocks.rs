@@ -1,0 +1,172 @@
+//! A function cut into pieces that run without a way out, and those into segments.
+
+use super::class::Classes;
+use crate::decode::form::{Inst, Op};
+use crate::native::lower::supported;
+use crate::native::plan::{Blocks, Live, Touched};
+use crate::native::roles::Var;
+use std::collections::{BTreeMap, HashSet};
+
+/// Fewer instructions than this behind one that is not known are not worth the way here.
+const SHORTEST: usize = 4;
+
+/// Instructions without an access to a space behind a store to it, or a store behind an access.
+pub(super) struct Segment {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// Registers with steps that live at its start.
+    pub(super) scalars: Vec<Var>,
+    /// Registers that live behind it.
+    pub(super) live: HashSet<Var>,
+}
+
+/// What stands behind a piece.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// An instruction for the interpreter.
+    Unknown,
+    /// A jump, or the end of the threads.
+    Jump,
+    /// The next block.
+    Falls,
+}
+
+/// A basic block, or what of it lies between instructions that are not known.
+pub(super) struct Piece {
+    pub(super) start: usize,
+    /// Where its end stands.
+    pub(super) end: usize,
+    pub(super) how: End,
+    pub(super) segments: Vec<Segment>,
+    /// Registers with steps that live at its start, before its end, and behind it.
+    pub(super) scalars: Vec<Var>,
+    pub(super) before: Vec<Var>,
+    pub(super) behind: Vec<Var>,
+    /// Whether the interpreter hands over here.
+    pub(super) entered: bool,
+    /// Whether anything leads here.
+    pub(super) reached: bool,
+}
+
+fn is_known(inst: &Inst) -> bool {
+    supported(inst) || inst.op == Op::Nothing
+}
+
+/// Where the segments of a straight piece of code begin.
+fn cuts(code: &[Inst], start: usize, end: usize) -> Vec<usize> {
+    let mut cuts = vec![start];
+    let mut touched = Touched::default();
+    for (at, inst) in code[start..end].iter().enumerate() {
+        if !touched.follow(inst) {
+            cuts.push(start + at);
+            touched = Touched::default();
+            touched.follow(inst);
+        }
+    }
+    cuts
+}
+
+/// Cuts a function; empty if something in it cannot be followed.
+pub(super) fn pieces(blocks: &Blocks<'_>, live: &[Live], classes: &Classes<'_>) -> Vec<Piece> {
+    let code = &blocks.decoded.code;
+    let mut pieces = Vec::new();
+    for block in 0..live.len() {
+        let (first, last) = (blocks.starts[block], blocks.starts[block + 1]);
+        let mut list = Vec::new();
+        let mut at = first;
+        while at < last {
+            let mut end = at;
+            while end < last && is_known(&code[end]) {
+                end += 1;
+            }
+            let how = match code.get(end).filter(|_| end < last).map(|inst| inst.op) {
+                None => End::Falls,
+                Some(Op::Branch | Op::Exit | Op::Return) => End::Jump,
+                Some(_) => End::Unknown,
+            };
+            list.push((at, end, how));
+            at = end + usize::from(how != End::Falls);
+        }
+        let behind = blocks.behind(block, live);
+        let wanted = list.iter().flat_map(|(start, end, _)| {
+            let mut cuts = cuts(code, *start, *end);
+            cuts.push(*end);
+            cuts
+        });
+        let sets = alive(code, (first, last), &behind, wanted.collect());
+        if sets.values().any(|set| set.all) || behind.all {
+            return Vec::new();
+        }
+        for (start, end, how) in list {
+            pieces.push(piece(
+                code,
+                (start, end, how),
+                start == first,
+                &sets,
+                &behind,
+                classes,
+            ));
+        }
+    }
+    pieces
+}
+
+fn scalars(set: &Live, classes: &Classes<'_>) -> Vec<Var> {
+    let stepped = |var: &&Var| !var.is_constant() && classes.step(**var).is_some();
+    set.vars.iter().filter(stepped).copied().collect()
+}
+
+fn piece(
+    code: &[Inst],
+    (start, end, how): (usize, usize, End),
+    first: bool,
+    sets: &BTreeMap<usize, Live>,
+    behind: &Live,
+    classes: &Classes<'_>,
+) -> Piece {
+    let mut starts = cuts(code, start, end);
+    starts.push(end);
+    let none = Live::default();
+    let set = |at: &usize| sets.get(at).unwrap_or(&none);
+    let segments = starts.windows(2).filter(|pair| pair[0] < pair[1]);
+    let segments = segments.map(|pair| Segment {
+        start: pair[0],
+        end: pair[1],
+        scalars: scalars(set(&pair[0]), classes),
+        live: set(&pair[1]).vars.iter().copied().collect(),
+    });
+    // A piece in front of an unknown instruction is left at once.
+    let worth = if how == End::Unknown { SHORTEST } else { 1 };
+    let entered = end - start >= if first { worth } else { SHORTEST };
+    Piece {
+        start,
+        end,
+        how,
+        segments: segments.collect(),
+        scalars: scalars(set(&start), classes),
+        before: scalars(set(&end), classes),
+        behind: scalars(behind, classes),
+        entered,
+        reached: first || entered,
+    }
+}
+
+/// What lives before the wanted instructions of a block.
+fn alive(
+    code: &[Inst],
+    (first, last): (usize, usize),
+    behind: &Live,
+    wanted: HashSet<usize>,
+) -> BTreeMap<usize, Live> {
+    let mut sets = BTreeMap::new();
+    let mut now = behind.clone();
+    for at in (first..=last).rev() {
+        if at < last {
+            now.before(&code[at]);
+        }
+        if wanted.contains(&at) {
+            sets.insert(at, now.clone());
+        }
+    }
+    sets
+}

@@ -1,0 +1,298 @@
+//! How a register's lanes are related: the same in all, in steps from lane to lane, or at will.
+//!
+//! The analysis looks at definitions alone, whatever path leads to them: the code that it serves
+//! runs a definition for all 32 lanes at once, and looks at the registers it takes over where it
+//! begins. So a register that lanes left differently behind them is found there, and not here.
+
+use crate::decode::Decoded;
+use crate::decode::form::{Bank, Constant, Inst, Int1, Int2, Int3, Logic, Op, Slot, Special};
+use crate::native::access::Access;
+use crate::native::lower::{Known, supported};
+use crate::native::roles::{Var, roles};
+use ptx::Scalar;
+use std::collections::{HashMap, HashSet};
+
+/// Steps beyond this are no steps: 31 of them fit an instruction's constant.
+const WIDEST: i64 = 1 << 24;
+
+/// What is known of a register's lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// No definition seen yet.
+    Unknown,
+    /// Lane 0's value plus the lane times this, modulo the register's size.
+    Steps(i64),
+    Varying,
+}
+
+impl Class {
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, it) | (it, Self::Unknown) => it,
+            (a, b) if a == b => a,
+            _ => Self::Varying,
+        }
+    }
+
+    fn steps(step: i64) -> Self {
+        if step.abs() <= WIDEST {
+            Self::Steps(step)
+        } else {
+            Self::Varying
+        }
+    }
+}
+
+/// The classes of a function's registers.
+pub(super) struct Classes<'d> {
+    map: HashMap<Var, Class>,
+    /// Constants that differ from lane to lane: the lane's number.
+    lanes: HashSet<Var>,
+    known: &'d Known,
+    /// Predicates that only branches read.
+    branching: HashSet<Var>,
+}
+
+/// Every register an instruction names.
+fn named(inst: &Inst) -> impl Iterator<Item = Var> {
+    let banks = [Bank::Word, Bank::Double, Bank::Pred];
+    let slots = inst.slots;
+    banks
+        .into_iter()
+        .flat_map(move |bank| slots.map(|slot| Var::new(bank, slot)))
+}
+
+/// Predicates that only decide branches: one that is not the same in all lanes there is of no use
+/// to the whole warp's code anyway.
+fn branching(code: &[Inst]) -> HashSet<Var> {
+    let mut found: HashSet<Var> = code
+        .iter()
+        .filter_map(|inst| match inst.op {
+            Op::Setp(..) | Op::Logic(..) => Some(Var::new(Bank::Pred, inst.slots[0])),
+            _ => None,
+        })
+        .collect();
+    loop {
+        let before = found.len();
+        for inst in code {
+            let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
+            let jumps = matches!(inst.op, Op::Branch | Op::Exit | Op::Return);
+            if !jumps && let Some(guard) = guard {
+                found.remove(&guard);
+            }
+            match (inst.op, roles(inst)) {
+                (Op::Logic(..), Some(roles)) if found.contains(&roles.writes[0]) => {}
+                (_, Some(roles)) => roles.reads.iter().for_each(|var| {
+                    found.remove(var);
+                }),
+                (_, None) => named(inst).for_each(|var| {
+                    found.remove(&var);
+                }),
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+impl<'d> Classes<'d> {
+    /// Looks at a function's code.
+    pub(super) fn new(decoded: &Decoded, function: usize, code: &[Inst], known: &'d Known) -> Self {
+        let lanes = decoded.entries.iter().flat_map(|entry| {
+            let lane = |(_, it): &&(u32, Constant)| *it == Constant::Lane;
+            let words = entry.words.iter().filter(lane);
+            words.map(|(at, _)| Var::new(Bank::Word, Slot((at * 128) | Slot::CONSTANT)))
+        });
+        let mut it = Self {
+            map: HashMap::new(),
+            lanes: lanes.collect(),
+            known,
+            branching: branching(code),
+        };
+        let function = &decoded.functions[function];
+        for (special, slot) in &function.specials {
+            let step = i64::from(*special == Special::Tid(0));
+            it.add(Var::new(Bank::Word, *slot), Class::Steps(step));
+        }
+        for (bank, slot) in &function.unwritten {
+            it.add(Var::new(*bank, *slot), Class::Steps(0));
+        }
+        it.settle(code);
+        // What only its own values define is nothing.
+        for inst in code {
+            for var in roles(inst).map(|it| it.writes).unwrap_or_default() {
+                if it.of(var) == Class::Unknown {
+                    it.map.insert(var, Class::Varying);
+                }
+            }
+        }
+        it.settle(code);
+        it
+    }
+
+    fn settle(&mut self, code: &[Inst]) {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for inst in code {
+                match roles(inst) {
+                    Some(roles) => {
+                        let class = self.result(inst);
+                        for var in roles.writes {
+                            changed |= self.add(var, class);
+                        }
+                    }
+                    None => {
+                        for var in named(inst).filter(|var| !var.is_constant()) {
+                            changed |= self.add(var, Class::Varying);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, var: Var, class: Class) -> bool {
+        let old = self.of(var);
+        let new = old.join(class);
+        self.map.insert(var, new);
+        new != old
+    }
+
+    /// The class of a register or constant.
+    pub(super) fn of(&self, var: Var) -> Class {
+        if var.is_constant() {
+            return Class::Steps(i64::from(self.lanes.contains(&var)));
+        }
+        self.map.get(&var).copied().unwrap_or(Class::Unknown)
+    }
+
+    /// The step of a register that has one.
+    pub(super) fn step(&self, var: Var) -> Option<i64> {
+        match self.of(var) {
+            Class::Steps(step) => Some(step),
+            _ => None,
+        }
+    }
+
+    /// A constant's value, as a number of its type.
+    pub(super) fn bits(&self, var: Var) -> Option<u64> {
+        self.known.get(&var).copied().filter(|_| var.is_constant())
+    }
+
+    /// Whether an instruction is computed once for the warp.
+    pub(super) fn is_scalar(&self, inst: &Inst) -> bool {
+        let class = self.result(inst);
+        let written = roles(inst).map(|it| it.writes).unwrap_or_default();
+        !written.is_empty()
+            && matches!(class, Class::Steps(_))
+            && written.iter().all(|var| self.of(*var) == class)
+    }
+
+    fn result(&self, inst: &Inst) -> Class {
+        if !supported(inst) {
+            return Class::Varying;
+        }
+        let class = self.unguarded(inst);
+        let Some(guard) = inst.guard else {
+            return class;
+        };
+        if matches!(inst.op, Op::Load { .. }) {
+            return Class::Varying;
+        }
+        match self.of(Var::new(Bank::Pred, Slot(guard.slot))) {
+            Class::Steps(0) => class,
+            Class::Unknown => Class::Unknown,
+            _ => Class::Varying,
+        }
+    }
+
+    fn unguarded(&self, inst: &Inst) -> Class {
+        let Some(roles) = roles(inst) else {
+            return Class::Varying;
+        };
+        let mut reads = roles.reads;
+        if matches!(inst.op, Op::Logic(Logic::Not | Logic::Copy, ..)) {
+            reads.truncate(1);
+        }
+        let mut steps = Vec::new();
+        let mut unknown = false;
+        for var in &reads {
+            match self.of(*var) {
+                Class::Varying => return Class::Varying,
+                Class::Unknown => unknown = true,
+                Class::Steps(step) => steps.push(step),
+            }
+        }
+        if unknown {
+            return Class::Unknown;
+        }
+        self.stepped(inst, &reads, &steps)
+    }
+
+    /// The class of a result of sources that all have steps.
+    fn stepped(&self, inst: &Inst, reads: &[Var], steps: &[i64]) -> Class {
+        let uniform = steps.iter().all(|step| *step == 0);
+        // The product's step, if one factor is the same in all lanes, and known where the other
+        // is not.
+        let product = || match (steps[0], steps[1]) {
+            (0, 0) => Some(0),
+            (step, 0) => self.factor(reads[1]).map(|factor| step * factor),
+            (0, step) => self.factor(reads[0]).map(|factor| step * factor),
+            _ => None,
+        };
+        let class = |step: Option<i64>| step.map_or(Class::Varying, Class::steps);
+        match inst.op {
+            Op::Move32 | Op::Move64 => Class::steps(steps[0]),
+            Op::Convert(to, from, _) if to != Scalar::F32 && from != Scalar::F32 => {
+                Class::steps(steps[0])
+            }
+            Op::Int1(Int1::Neg, _) => Class::steps(-steps[0]),
+            Op::Int2(Int2::Add, _) => Class::steps(steps[0] + steps[1]),
+            Op::Int2(Int2::Sub, _) => Class::steps(steps[0] - steps[1]),
+            Op::Int2(Int2::Mul | Int2::MulWide, _) => class(product()),
+            Op::Int2(Int2::Shl, _) if !uniform => {
+                let count = self.bits(reads[1]).filter(|count| *count < 24);
+                class(count.map(|count| steps[0] << count))
+            }
+            Op::Int3(Int3::Mad | Int3::MadWide, _) => class(product().map(|it| it + steps[2])),
+            Op::Setp(compare, ty, ..) if ty != Scalar::F32 => {
+                let known = super::compare::condition(compare, ty).is_some();
+                let one_moves = steps.len() == 2 && (steps[0] == 0 || steps[1] == 0);
+                let target = Var::new(Bank::Pred, inst.slots[0]);
+                let checked = self.branching.contains(&target);
+                if known && one_moves && (uniform || checked) {
+                    Class::Steps(0)
+                } else {
+                    Class::Varying
+                }
+            }
+            Op::Load { .. } => {
+                let scalar = Access::of(inst).is_some_and(|it| it.ty.size() <= 8);
+                if scalar && uniform {
+                    Class::Steps(0)
+                } else {
+                    Class::Varying
+                }
+            }
+            Op::Int1(..) | Op::Int2(..) | Op::Logic(..) | Op::Select32 | Op::Select64
+                if uniform =>
+            {
+                Class::Steps(0)
+            }
+            _ => Class::Varying,
+        }
+    }
+
+    /// A constant factor, as a signed number where that makes it small.
+    fn factor(&self, var: Var) -> Option<i64> {
+        let bits = self.bits(var)?;
+        let value = if var.bank() == Bank::Word {
+            i64::from(bits as u32 as i32)
+        } else {
+            bits as i64
+        };
+        (value.abs() <= WIDEST).then_some(value)
+    }
+}

@@ -1,0 +1,314 @@
+//! Code for a kernel's control flow, for warps all of whose lanes run and stand at one place.
+//!
+//! What is the same in all lanes, or goes in steps from lane to lane, is computed once, on the
+//! stack; the rest as in a run, eight lanes at a time. Addresses in steps are checked once for all
+//! lanes, in front of the accesses. A block of the kernel is cut into segments as runs are; all that
+//! can fail in a segment is tried before anything of it has an effect. Where it fails, or lanes part,
+//! or an instruction is not known, what lives goes to its registers and the interpreter takes over
+//! at the segment's start.
+//!
+//! It also hands over to this code: at the starts of blocks, if the registers that it takes for
+//! steps are.
+
+mod blocks;
+mod class;
+mod compare;
+mod entry;
+mod flow;
+mod scalar;
+mod segment;
+
+use super::assembler::{Assembler, Label, RAX, RBX, RSP, Rm, VMOVUPS_TO};
+use super::lower::{Known, Lower};
+use super::plan::Blocks;
+use super::roles::Var;
+use super::support::SCRATCH;
+use super::values::Scalar;
+use crate::decode::Decoded;
+use crate::decode::form::{Bank, Inst};
+use crate::engine::context::Context;
+use blocks::Piece;
+use class::Classes;
+use std::collections::{HashMap, HashSet};
+use std::mem::offset_of;
+
+/// Functions longer than this keep to runs: code of theirs would not be short.
+const LONGEST: usize = 1500;
+
+/// How the code came back, above the number of the instruction it came back at.
+pub(super) mod ending {
+    /// The interpreter goes on there.
+    pub(crate) const LEFT: u64 = 0;
+    /// The warp's share of jumps back is used up.
+    pub(crate) const SPUN: u64 = 1;
+    /// All threads of the warp are done.
+    pub(crate) const ENDED: u64 = 2;
+    /// The instruction faulted.
+    pub(crate) const FAULT: u64 = 3;
+}
+
+/// An access's checked host address: for which addresses, which offsets from them, whether written.
+#[derive(Clone, Copy)]
+struct Checked {
+    address: Rm,
+    place: crate::decode::form::Place,
+    align: i64,
+    least: i64,
+    most: i64,
+    write: bool,
+    slot: i32,
+    low: i64,
+}
+
+/// A way back to the interpreter.
+struct Exit {
+    label: Label,
+    ending: u64,
+    pc: usize,
+    /// Instructions run since the block's start.
+    ran: usize,
+    /// Registers to be written to their memory.
+    values: Vec<(Var, Scalar)>,
+}
+
+/// A function on its way to code.
+struct Region<'k> {
+    lower: Lower<'k>,
+    classes: &'k Classes<'k>,
+    /// Registers that the warp's place fills.
+    places: &'k HashSet<Var>,
+    /// Registers with steps that live at the starts of pieces.
+    living: HashMap<usize, Vec<Var>>,
+    /// The stack places of registers with steps, between blocks.
+    homes: HashMap<Var, i32>,
+    /// Blocks by their first instruction.
+    labels: HashMap<usize, Label>,
+    leave: Label,
+    exits: Vec<Exit>,
+    /// Where instructions to reserve the stack lie.
+    frames: Vec<usize>,
+    checked: Vec<Checked>,
+    /// The next free bytes of the stack, and the most that were used.
+    base: i32,
+    top: i32,
+    most: i32,
+    sites: usize,
+    /// The current segment's first instruction and what lives there; its way back once it has one.
+    start: usize,
+    begun: usize,
+    held: Vec<(Var, Scalar)>,
+    deopt: Option<Label>,
+}
+
+/// The code of a function and where it is entered.
+pub(super) struct Compiled {
+    pub(super) code: Vec<u8>,
+    /// Instruction, place in the code.
+    pub(super) entries: Vec<(usize, usize)>,
+}
+
+/// Compiles an entry's function, if there is code for it.
+pub(super) fn compile(
+    decoded: &Decoded,
+    kept: &[Inst],
+    function: usize,
+    known: &Known,
+) -> Option<Compiled> {
+    let blocks = Blocks::new(decoded, function);
+    let (start, end) = blocks
+        .followed()
+        .filter(|(start, end)| end - start <= LONGEST)?;
+    let code = &kept[start..end];
+    let classes = Classes::new(decoded, function, code, known);
+    let live = blocks.live();
+    let pieces = blocks::pieces(&blocks, &live, &classes);
+    let places = blocks.places();
+    let mut region = Region::new(kept, known, (&classes, &places), &pieces);
+    region.whole(&pieces)
+}
+
+impl<'k> Region<'k> {
+    fn new(
+        kept: &'k [Inst],
+        known: &'k Known,
+        (classes, places): (&'k Classes<'k>, &'k HashSet<Var>),
+        pieces: &[Piece],
+    ) -> Self {
+        // Two words of the runs' own come first.
+        let mut top = 16;
+        let mut homes = HashMap::new();
+        for var in pieces.iter().flat_map(|piece| &piece.scalars) {
+            homes.entry(*var).or_insert_with(|| {
+                top += 8;
+                top - 8
+            });
+        }
+        let accesses = pieces.iter().flat_map(|piece| &piece.segments);
+        let accesses = accesses.map(|it| it.end - it.start).max().unwrap_or(0);
+        let shape_at = top;
+        let scratch_at = shape_at + 16 * accesses as i32;
+        let save_at = scratch_at + SCRATCH;
+        let lower = Lower::new(kept, 0..0, known, (shape_at, scratch_at, save_at));
+        // A fault leaves with what it has put into rax.
+        let leave = lower.fault;
+        Self {
+            lower,
+            classes,
+            places,
+            living: pieces
+                .iter()
+                .map(|piece| (piece.start, piece.scalars.clone()))
+                .collect(),
+            homes,
+            labels: HashMap::new(),
+            leave,
+            exits: Vec::new(),
+            frames: Vec::new(),
+            checked: Vec::new(),
+            base: save_at + 16 * 32,
+            top: save_at + 16 * 32,
+            most: 0,
+            sites: 0,
+            start: 0,
+            begun: 0,
+            held: Vec::new(),
+            deopt: None,
+        }
+    }
+
+    fn asm(&mut self) -> &mut Assembler {
+        &mut self.lower.values.asm
+    }
+
+    /// Eight bytes of the stack, for this block.
+    fn slot(&mut self) -> i32 {
+        self.top += 8;
+        self.most = self.most.max(self.top);
+        self.top - 8
+    }
+
+    fn field(offset: usize) -> Rm {
+        Rm::At(RBX, offset as i32)
+    }
+
+    /// The way back to the interpreter at the segment's start.
+    fn deopt(&mut self) -> Label {
+        if let Some(label) = self.deopt {
+            return label;
+        }
+        let values = self.held.clone();
+        let label = self.exit(ending::LEFT, self.start, values);
+        self.deopt = Some(label);
+        label
+    }
+
+    /// A way back to the interpreter.
+    fn exit(&mut self, ending: u64, pc: usize, values: Vec<(Var, Scalar)>) -> Label {
+        let label = self.asm().label();
+        self.exits.push(Exit {
+            label,
+            ending,
+            pc,
+            ran: pc.saturating_sub(self.begun),
+            values,
+        });
+        label
+    }
+
+    /// Adds to the instructions run.
+    fn count(&mut self, instructions: usize) {
+        if instructions == 0 {
+            return;
+        }
+        let executed = Self::field(offset_of!(Context<'_>, executed));
+        let asm = self.asm();
+        asm.g(true, 0x81, 0, executed);
+        asm.code.extend((instructions as i32).to_le_bytes());
+    }
+
+    /// Writes what lives to its registers and leaves.
+    fn write_exit(&mut self, exit: &Exit) {
+        self.asm().bind(exit.label);
+        for (var, (from, step)) in &exit.values {
+            self.write_home(*var, (*from, *step));
+        }
+        self.count(exit.ran);
+        let leave = self.leave;
+        let asm = self.asm();
+        asm.set(RAX, exit.ending << 32 | exit.pc as u64);
+        asm.jump(leave);
+    }
+
+    /// Gives every lane of a register its value.
+    fn write_home(&mut self, var: Var, scalar: Scalar) {
+        let values = &mut self.lower.values;
+        if var.bank() == Bank::Pred {
+            let home = Rm::At(super::assembler::RBP, var.1 as i32 * 4);
+            values.asm.g(false, 0x8b, RAX.0, scalar.0);
+            values.asm.g(false, 0x89, RAX.0, home);
+            return;
+        }
+        values.clear();
+        let halves = if var.bank() == Bank::Double { 2 } else { 1 };
+        for group in 0..4 {
+            values.group = group;
+            for half in 0..halves {
+                values.unpin();
+                let register = values.fresh();
+                values.spread(register, var.bank(), half, scalar);
+                let home = values.place(var, half);
+                values.asm.v2(VMOVUPS_TO, register, home);
+            }
+        }
+        values.group = 0;
+        values.unpin();
+    }
+
+    fn whole(&mut self, pieces: &[Piece]) -> Option<Compiled> {
+        for piece in pieces {
+            let label = self.asm().label();
+            self.labels.insert(piece.start, label);
+        }
+        let mut entries = Vec::new();
+        for piece in pieces.iter().filter(|piece| piece.entered) {
+            self.asm().align();
+            entries.push((piece.start, self.asm().code.len()));
+            self.entry(piece, self.places);
+        }
+        for (at, piece) in pieces.iter().enumerate() {
+            let next = pieces.get(at + 1).map(|next| next.start);
+            if piece.reached {
+                self.piece(piece, next)?;
+            }
+        }
+        for exit in std::mem::take(&mut self.exits) {
+            self.write_exit(&exit);
+        }
+        let leave = self.leave;
+        self.asm().bind(leave);
+        let at = self.lower.release();
+        self.frames.push(at);
+        for stub in std::mem::take(&mut self.lower.stubs) {
+            let asm = self.asm();
+            asm.bind(stub.entry);
+            (stub.emit)(asm);
+        }
+        let size = (self.most.max(self.top) + 15) / 16 * 16 + 8;
+        for at in std::mem::take(&mut self.frames) {
+            self.asm().code[at..at + 4].copy_from_slice(&size.to_le_bytes());
+        }
+        if self.lower.values.crowded {
+            return None;
+        }
+        let asm = std::mem::take(&mut self.lower.values.asm);
+        Some(Compiled {
+            code: asm.finish(),
+            entries,
+        })
+    }
+}
+
+/// A register's stack place as an operand.
+fn on_stack(at: i32) -> Rm {
+    Rm::At(RSP, at)
+}
