@@ -3,7 +3,13 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::context::current_device;
+use crate::device::Device;
 use crate::handle::Handles;
+use crate::process::process;
+use crate::status::{Result, Status};
+use crate::stream::number_of;
+use crate::work;
 
 /// The flag of an event that takes no time.
 pub(crate) const DISABLE_TIMING: u32 = 2;
@@ -31,4 +37,30 @@ impl Event {
             op: AtomicU64::new(0),
         }
     }
+}
+
+/// Records an event on a stream.
+pub(crate) fn record(handle: usize, stream: usize) -> Result {
+    let number = number_of(stream)?;
+    let device = current_device()?;
+    let recorded = EVENTS.with(handle, |event| {
+        if event.device != device.ordinal {
+            return Err(Status::INVALID_HANDLE);
+        }
+        let op = device.with(|session| session.record(event.number, number))?;
+        event.op.store(op, Ordering::Relaxed);
+        Ok(())
+    });
+    recorded.unwrap_or(Err(Status::INVALID_HANDLE))
+}
+
+/// Work of a device from now on comes behind an event: what runs in one order does already, another
+/// device's event is waited for here.
+pub(crate) fn wait(handle: usize, device: &Device) -> Result {
+    let event = EVENTS.get(handle).ok_or(Status::INVALID_HANDLE)?;
+    if event.device == device.ordinal {
+        return Ok(());
+    }
+    let op = event.op.load(Ordering::Relaxed);
+    work::sync_through(&process()?.devices[event.device], op)
 }

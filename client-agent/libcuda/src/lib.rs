@@ -14,13 +14,18 @@
 //! | [`device`] | one virtual device: its session, its memory, what is known of it |
 //! | [`context`] | contexts, and each thread's stack of them |
 //! | [`module`] | images, libraries, functions |
+//! | [`copy`], [`volume`] | copies and sets |
+//! | [`graph`], [`capture`] | graphs, and streams that record them |
 //! | [`status`] | the driver's result codes |
 
 mod api;
 mod attribute;
+mod capture;
 mod context;
+mod copy;
 mod device;
 mod event;
+mod graph;
 mod guard;
 mod handle;
 mod host;
@@ -33,6 +38,7 @@ mod settings;
 mod status;
 mod stream;
 mod symbol;
+mod volume;
 mod work;
 
 /// Tells a worker that this is no driver: on it, it would be its own client.

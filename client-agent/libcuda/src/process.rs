@@ -97,6 +97,12 @@ pub(crate) fn process() -> Result<&'static Process> {
     unsafe { process.as_ref() }.ok_or(Status::NOT_INITIALIZED)
 }
 
+/// The device that an address lies on.
+pub(crate) fn holder(address: u64) -> Result<Option<&'static Device>> {
+    let devices = &process()?.devices;
+    Ok(devices.iter().find(|device| device.holds(address)))
+}
+
 /// In the child of a fork: no lock, no allocation.
 extern "C" fn forked() {
     FORKED.store(true, Ordering::Relaxed);

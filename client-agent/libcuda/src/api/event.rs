@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::put;
-use crate::context::{current, current_device};
+use crate::capture::{self, or_capture};
+use crate::context::current;
 use crate::device::Device;
-use crate::event::{DISABLE_TIMING, EVENTS, Event};
+use crate::event::{DISABLE_TIMING, EVENTS, Event, record};
+use crate::graph::Work;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
 use crate::work;
+
+/// The flag of `cuEventRecordWithFlags` and `cuStreamWaitEvent` for events outside of a capture.
+const EXTERNAL: c_uint = 1;
 
 fn event(handle: usize) -> Result<(Arc<Event>, &'static Device)> {
     let process = process()?;
@@ -24,18 +29,14 @@ fn event(handle: usize) -> Result<(Arc<Event>, &'static Device)> {
     Ok((event, device))
 }
 
-fn record(handle: usize, stream: usize) -> Result {
-    let number = number_of(stream)?;
-    let device = current_device()?;
-    let recorded = EVENTS.with(handle, |event| {
-        if event.device != device.ordinal {
-            return Err(Status::INVALID_HANDLE);
-        }
-        let op = device.with(|session| session.record(event.number, number))?;
-        event.op.store(op, Ordering::Relaxed);
-        Ok(())
-    });
-    recorded.unwrap_or(Err(Status::INVALID_HANDLE))
+/// Records an event, or notes it where the stream is captured.
+fn note_or_record(handle: usize, stream: usize) -> Result {
+    number_of(stream)?;
+    EVENTS.with(handle, |_| ()).ok_or(Status::INVALID_HANDLE)?;
+    match capture::record(handle, stream) {
+        true => Ok(()),
+        false => record(handle, stream),
+    }
 }
 
 /// Milliseconds between two events that were reached.
@@ -70,14 +71,17 @@ api! {
     }
 
     fn cuEventRecord(handle: usize, stream: usize) also cuEventRecord_ptsz {
-        record(handle, stream)
+        note_or_record(handle, stream)
     }
 
     fn cuEventRecordWithFlags(handle: usize, stream: usize, flags: c_uint)
         also cuEventRecordWithFlags_ptsz
     {
-        let _ = flags;
-        record(handle, stream)
+        // An event of the outside world is a node of its own.
+        match flags & EXTERNAL {
+            0 => note_or_record(handle, stream),
+            _ => or_capture(stream, || Ok(Work::Record(handle)), || record(handle, stream)),
+        }
     }
 
     fn cuEventQuery(handle: usize) {

@@ -3,7 +3,9 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::{put, put_if};
+use crate::capture::or_capture;
 use crate::context::current_device;
+use crate::graph::{HostCall, Work};
 use crate::guard::api;
 use crate::launch::{Arguments, Shape, launch};
 use crate::module::KERNELS;
@@ -102,9 +104,8 @@ api! {
             block: [block_x, block_y, block_z],
             shared,
         };
-        let stream = number_of(stream)?;
         // SAFETY: the caller's pointers.
-        unsafe { launch(current_device()?, function, shape, stream, Arguments { pointers, extra }) }
+        unsafe { launch(function, shape, stream, Arguments { pointers, extra }) }
     }
 
     fn cuLaunchKernelEx(
@@ -130,9 +131,8 @@ api! {
             }
         }
         let shape = Shape { grid: config.grid, block: config.block, shared: config.shared };
-        let stream = number_of(config.stream)?;
         // SAFETY: the caller's pointers.
-        unsafe { launch(current_device()?, function, shape, stream, Arguments { pointers, extra }) }
+        unsafe { launch(function, shape, config.stream, Arguments { pointers, extra }) }
     }
 
     fn cuLaunchCooperativeKernel(
@@ -152,10 +152,9 @@ api! {
             block: [block_x, block_y, block_z],
             shared,
         };
-        let stream = number_of(stream)?;
         let arguments = Arguments { pointers, extra: std::ptr::null() };
         // SAFETY: the caller's pointers.
-        unsafe { launch(current_device()?, function, shape, stream, arguments) }
+        unsafe { launch(function, shape, stream, arguments) }
     }
 
     fn cuLaunchHostFunc(
@@ -165,11 +164,14 @@ api! {
     ) also cuLaunchHostFunc_ptsz {
         number_of(stream)?;
         let function = function.ok_or(Status::INVALID_VALUE)?;
-        // In the stream's order: behind what was called so far, ahead of what comes.
-        work::sync(current_device()?)?;
-        // SAFETY: the caller's function.
-        unsafe { function(data) };
-        Ok(())
+        let node = HostCall { function, data: data as usize };
+        or_capture(stream, || Ok(Work::Host(node)), || {
+            // In the stream's order: behind what was called so far, ahead of what comes.
+            work::sync(current_device()?)?;
+            // SAFETY: the caller's function.
+            unsafe { function(data) };
+            Ok(())
+        })
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(

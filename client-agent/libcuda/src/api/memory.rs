@@ -4,23 +4,18 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::stream::device as of_stream;
 use super::{put, put_if};
+use crate::capture;
 use crate::context::{current, current_device};
 use crate::device::Device;
 use crate::guard::api;
 use crate::host;
-use crate::process::process;
+use crate::process::{holder, process};
 use crate::status::{Result, Status};
 use crate::stream::number_of;
 
 /// The handle of a device's own memory pool. Every pool is this one by another name.
 pub(super) fn pool(ordinal: usize) -> usize {
     0x100 + ordinal
-}
-
-/// The device that an address lies on.
-pub(super) fn holder(address: u64) -> Result<Option<&'static Device>> {
-    let devices = &process()?.devices;
-    Ok(devices.iter().find(|device| device.holds(address)))
 }
 
 fn alloc(address: *mut u64, bytes: usize) -> Result {
@@ -144,6 +139,7 @@ api! {
 
     fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) also cuMemAllocAsync_ptsz {
         number_of(stream)?;
+        capture::refuse(stream)?;
         alloc(address, bytes)
     }
 
@@ -152,11 +148,13 @@ api! {
     {
         let _ = pool;
         number_of(stream)?;
+        capture::refuse(stream)?;
         alloc(address, bytes)
     }
 
     fn cuMemFreeAsync(address: u64, stream: usize) also cuMemFreeAsync_ptsz {
         number_of(stream)?;
+        capture::refuse(stream)?;
         free(address)
     }
 

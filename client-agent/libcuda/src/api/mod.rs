@@ -5,28 +5,34 @@
     reason = "a C interface: pointers of the caller's, exported names"
 )]
 
+mod capture;
 mod context;
 mod copy;
 mod device;
 mod event;
 mod general;
+mod graph;
 mod host;
 mod launch;
 mod link;
 mod memory;
 mod module;
+mod node;
 mod stream;
 
+pub(crate) use capture::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
 pub(crate) use device::*;
 pub(crate) use event::*;
 pub(crate) use general::*;
+pub(crate) use graph::*;
 pub(crate) use host::*;
 pub(crate) use launch::*;
 pub(crate) use link::*;
 pub(crate) use memory::*;
 pub(crate) use module::*;
+pub(crate) use node::*;
 pub(crate) use stream::*;
 
 use crate::status::{Result, Status};

@@ -3,7 +3,10 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::put;
+use crate::capture::{self, or_capture};
 use crate::context::{current, current_device};
+use crate::event::wait;
+use crate::graph::Work;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
@@ -49,10 +52,12 @@ api! {
     }
 
     fn cuStreamSynchronize(stream: usize) also cuStreamSynchronize_ptsz {
+        capture::refuse(stream)?;
         work::sync(device(stream)?)
     }
 
     fn cuStreamQuery(stream: usize) also cuStreamQuery_ptsz {
+        capture::refuse(stream)?;
         let device = device(stream)?;
         let last = device.with(|session| session.line().last());
         match work::is_done(device, last)? {
@@ -62,16 +67,16 @@ api! {
     }
 
     fn cuStreamWaitEvent(stream: usize, event: usize, flags: c_uint) also cuStreamWaitEvent_ptsz {
-        let _ = flags;
         number_of(stream)?;
-        // What runs in one order has waited already. Another device's event is waited for here.
-        let event = crate::event::EVENTS.get(event).ok_or(Status::INVALID_HANDLE)?;
         let own = device(stream)?;
-        if event.device != own.ordinal {
-            let op = event.op.load(std::sync::atomic::Ordering::Relaxed);
-            work::sync_through(&process()?.devices[event.device], op)?;
+        // An event of the outside world is a node of its own.
+        if flags & 1 != 0 {
+            return or_capture(stream, || Ok(Work::Wait(event)), || wait(event, own));
         }
-        Ok(())
+        match capture::wait(event, stream)? {
+            true => Ok(()),
+            false => wait(event, own),
+        }
     }
 
     fn cuStreamGetFlags(stream: usize, flags: *mut c_uint) also cuStreamGetFlags_ptsz {
@@ -110,12 +115,6 @@ api! {
         unsafe { put(id, stream as u64) }
     }
 
-    fn cuStreamIsCapturing(stream: usize, status: *mut c_int) also cuStreamIsCapturing_ptsz {
-        number_of(stream)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(status, 0) }
-    }
-
     fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
         process()?;
         // SAFETY: the caller's pointer.
@@ -129,6 +128,7 @@ api! {
         flags: c_uint,
     ) also cuStreamAddCallback_ptsz {
         let _ = flags;
+        capture::refuse(stream)?;
         let function = function.ok_or(Status::INVALID_VALUE)?;
         let status = match work::sync(device(stream)?) {
             Ok(()) => 0,

@@ -1,0 +1,135 @@
+//! Copies and sets, between and within the program's memory and the devices'.
+
+#![expect(unsafe_code, reason = "host memory comes as pointers of the program's")]
+
+use std::ffi::c_void;
+
+use crate::context::current_device;
+use crate::device::Device;
+use crate::host;
+use crate::process::holder;
+use crate::status::{Result, Status};
+use crate::work;
+
+/// Bytes of the host.
+///
+/// # Safety
+/// The pointer is to so many bytes.
+unsafe fn bytes<'a>(from: *const c_void, count: usize) -> Result<&'a [u8]> {
+    if from.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the caller vouches for it.
+    Ok(unsafe { std::slice::from_raw_parts(from.cast(), count) })
+}
+
+/// Bytes of the host to be written.
+///
+/// # Safety
+/// As [`bytes`], and nobody else uses them.
+unsafe fn room<'a>(to: *mut c_void, count: usize) -> Result<&'a mut [u8]> {
+    if to.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the caller vouches for it.
+    Ok(unsafe { std::slice::from_raw_parts_mut(to.cast(), count) })
+}
+
+/// The device that holds an address, else the current one, which will say that it does not.
+fn device_of(address: u64) -> Result<&'static Device> {
+    let current = current_device()?;
+    Ok(holder(address)?.unwrap_or(current))
+}
+
+/// # Safety
+/// As [`bytes`].
+pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Result {
+    let device = device_of(to)?;
+    if count == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller vouches for it.
+    let from = unsafe { bytes(from, count)? };
+    work::submit(device, |session| session.copy_in(to, from))
+}
+
+/// # Safety
+/// As [`room`].
+pub(crate) unsafe fn to_host(to: *mut c_void, from: u64, count: usize) -> Result {
+    let device = device_of(from)?;
+    if count == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller vouches for it.
+    work::read(device, from, unsafe { room(to, count)? })
+}
+
+pub(crate) fn within(to: u64, from: u64, count: usize) -> Result {
+    let (target, source) = (device_of(to)?, device_of(from)?);
+    if count == 0 {
+        return Ok(());
+    }
+    if target.ordinal == source.ordinal {
+        return work::submit(target, |session| session.copy(to, from, count as u64));
+    }
+    let mut through = vec![0; count];
+    work::read(source, from, &mut through)?;
+    work::submit(target, |session| session.copy_in(to, &through))
+}
+
+/// Whether an address is a device's, as far as copies that do not say are concerned.
+pub(crate) fn is_device(address: u64) -> Result<bool> {
+    Ok(host::find(address as usize).is_none() && holder(address)?.is_some())
+}
+
+/// A copy whose sides are told from their addresses.
+///
+/// # Safety
+/// Host addresses are of so many bytes.
+pub(crate) unsafe fn any(to: u64, from: u64, count: usize) -> Result {
+    // SAFETY: the caller vouches for them.
+    unsafe {
+        match (is_device(to)?, is_device(from)?) {
+            (true, true) => within(to, from, count),
+            (true, false) => to_device(to, from as *const c_void, count),
+            (false, true) => to_host(to as *mut c_void, from, count),
+            (false, false) => {
+                work::sync(current_device()?)?;
+                let from = bytes(from as *const c_void, count)?;
+                std::ptr::copy(from.as_ptr(), to as *mut u8, count);
+                Ok(())
+            }
+        }
+    }
+}
+
+pub(crate) fn set(address: u64, value: u32, width: u8, count: usize) -> Result {
+    let device = device_of(address)?;
+    if count == 0 {
+        return Ok(());
+    }
+    work::submit(device, |session| {
+        session.set(address, count as u64, value, width)
+    })
+}
+
+/// Sets rows of `count` elements, `pitch` bytes apart.
+pub(crate) fn set_rows(
+    address: u64,
+    pitch: usize,
+    value: u32,
+    width: u8,
+    count: usize,
+    rows: usize,
+) -> Result {
+    let row = count
+        .checked_mul(usize::from(width))
+        .ok_or(Status::INVALID_VALUE)?;
+    if rows > 1 && pitch < row {
+        return Err(Status::INVALID_VALUE);
+    }
+    if pitch == row {
+        return set(address, value, width, count * rows);
+    }
+    (0..rows).try_for_each(|at| set(address + (at * pitch) as u64, value, width, count))
+}
