@@ -58,7 +58,8 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Stage<'a> {
     /// Repetitions.
     pub(super) reps: usize,
-    settings: &'a Settings,
+    /// Settings of the cluster's roles.
+    pub(super) settings: &'a Settings,
 }
 
 /// A cluster that is measured, and where it lives. Dropped, both are gone.

@@ -1,10 +1,11 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
-//! the same broker, `order` the leader's order core alone, `ptx` the CPU device's engine beside
+//! the same broker, `client` the drop-in library, `order` the leader's order core alone, `ptx` the CPU device's engine beside
 //! PoCL and native loops. docs/benchmarks.md describes them.
 
 pub mod allocation;
 mod baseline;
 mod bus;
+mod client;
 mod footprint;
 mod latency;
 mod memory;
@@ -41,6 +42,9 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     if name == ptx::pocl::PARTY {
         return ptx::pocl::serve();
     }
+    if name == client::PARTY {
+        return client::serve();
+    }
     if let Some(party) = name.strip_prefix('.') {
         // On a thread of its own: whoever waits for an answer drives the client's connection, which
         // a thread of a runtime may not.
@@ -62,6 +66,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     };
     match name {
         "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
+        "client" => client::client(args.reps.max(1), settings, wanted, tell).await?,
         "order" => order::order(args.reps.max(1), wanted, tell),
         "ptx" => {
             if ptx::metrics().any(|spec| wanted(spec.name)) {
@@ -90,6 +95,9 @@ fn list() -> Table {
     for spec in bus::METRICS {
         table.add_row(["bus", spec.name, spec.unit, spec.what]);
     }
+    for spec in client::METRICS {
+        table.add_row(["client", spec.name, spec.unit, spec.what]);
+    }
     for (spec, _) in order::METRICS {
         table.add_row(["order", spec.name, spec.unit, spec.what]);
     }
@@ -110,6 +118,7 @@ mod tests {
         let names = bus::METRICS.iter().map(|spec| spec.name);
         let names: Vec<_> = names
             .chain(order::METRICS.iter().map(|(spec, _)| spec.name))
+            .chain(client::METRICS.iter().map(|spec| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))
             .chain(preempt::METRICS.iter().map(|spec| spec.name))
             .collect();
