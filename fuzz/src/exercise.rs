@@ -2,9 +2,12 @@
 //!
 //! Shared by the libFuzzer target and by the tests of the CPU device.
 
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
+use device_cpu::{
+    Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program, Progress, Stats,
+};
 use ptx::{LinkImage, Module, ModuleInfo};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Where the session's window begins.
 const BASE: u64 = 0x1000_0000_0000;
@@ -14,6 +17,8 @@ const BUFFER: u64 = 1 << 16;
 const FUEL: u64 = 10_000;
 /// Entries of one module that are run.
 const ENTRIES: usize = 4;
+/// Variables of one module that are looked at.
+const VARIABLES: usize = 16;
 
 /// A hash of the input: what a launch is given depends on nothing else.
 fn seed(bytes: &[u8]) -> u64 {
@@ -35,48 +40,96 @@ fn params(size: u32, seed: u64) -> Vec<u8> {
     params
 }
 
-/// Runs every entry and gives back what the session's buffer then holds.
-fn run(program: &Arc<Program>, seed: u64) -> Option<Vec<u8>> {
+/// How a launch ended, and what it printed.
+type Ending = (Result<Stats, LaunchError>, Vec<u8>);
+
+/// What a module did: how each entry ended, and the bytes of the session's buffer and of the
+/// module's own variables.
+#[derive(Debug, PartialEq)]
+struct Deeds {
+    endings: Vec<Ending>,
+    memory: Vec<Vec<u8>>,
+}
+
+/// Runs a launch in steps, so that it is parked and goes on; its fuel bounds it.
+fn launch(
+    engine: &Engine,
+    (instance, entry): (&Instance, usize),
+    grid: Grid,
+    params: &[u8],
+    memory: &mut Memory,
+) -> Ending {
+    let mut running = match engine.start(instance, entry, grid, params) {
+        Ok(running) => running,
+        Err(error) => return (Err(error), Vec::new()),
+    };
+    let kill = AtomicBool::new(false);
+    let ended = loop {
+        match running.step(memory, FUEL / 3, &kill) {
+            Ok(Progress::Running) => {}
+            Ok(Progress::Done(stats)) => break Ok(stats),
+            Err(fault) => break Err(LaunchError::Fault(fault)),
+        }
+    };
+    let printed = running.printed();
+    engine.recycle(running);
+    (ended, printed)
+}
+
+/// Runs every entry.
+fn run(program: &Arc<Program>, module: &Module<'_>, seed: u64) -> Option<Deeds> {
     let mut memory = Memory::new(BASE, 128 << 20, 32 << 20).ok()?;
     memory.alloc(BASE, BUFFER).ok()?;
     let start: Vec<u8> = (0..BUFFER).map(|at| ((at * 7) >> 3) as u8).collect();
     memory.write(BASE, &start).ok()?;
     let instance = Instance::new(program, &mut memory).ok()?;
-    let config = EngineConfig {
+    let engine = Engine::new(EngineConfig {
         fuel: FUEL,
         ..EngineConfig::default()
-    };
-    let engine = Engine::new(config);
-    let sizes: Vec<u32> = program.entries().map(|(_, bytes)| bytes).collect();
+    });
     let block = [[48, 2, 1], [32, 1, 1], [7, 3, 2], [256, 1, 1]][(seed >> 16) as usize % 4];
     let grid = Grid {
         grid: [2, 1, 1],
         block,
         shared: 64,
     };
-    for (entry, size) in sizes.into_iter().enumerate().take(ENTRIES) {
-        // Faults and refusals are good ends; what must not happen is a panic, a hang or a write
-        // outside the session.
-        let _ = engine.launch(&instance, entry, grid, &params(size, seed), &mut memory);
+    // Faults and refusals are good ends; what must not happen is a panic, a hang or a write
+    // outside the session.
+    let sizes: Vec<u32> = program.entries().map(|(_, bytes)| bytes).collect();
+    let entries = sizes.into_iter().enumerate().take(ENTRIES);
+    let endings = entries
+        .map(|(entry, size)| {
+            let params = params(size, seed);
+            launch(&engine, (&instance, entry), grid, &params, &mut memory)
+        })
+        .collect();
+    let own = module.variables.iter().take(VARIABLES);
+    let places = own.filter_map(|variable| instance.global(variable.name));
+    let mut bytes = Vec::new();
+    for (address, size) in [(BASE, BUFFER)].into_iter().chain(places) {
+        let mut out = vec![0; size.min(BUFFER) as usize];
+        memory.read(address, &mut out).ok()?;
+        bytes.push(out);
     }
     instance.release(&mut memory);
-    let mut out = vec![0; BUFFER as usize];
-    memory.read(BASE, &mut out).ok()?;
-    Some(out)
+    Some(Deeds {
+        endings,
+        memory: bytes,
+    })
 }
 
-/// Parses, decodes, links and runs; what was linked must decode again, and where the text asks for no clock, the portable lane loops must leave
-/// the same bytes as the vector ones.
+/// Parses, decodes, links and runs. What was linked must decode again; and every engine must do the
+/// same: native code and the interpreter it stands for, and now and then the portable lane loops.
 pub(crate) fn exercise(bytes: &[u8]) {
     let _ = ModuleInfo::parse(bytes);
     let Ok(module) = Module::parse_bytes(bytes) else {
         return;
     };
     let seed = seed(bytes);
-    let Ok(program) = Program::build_for(&module, Isa::detect()) else {
+    let Ok(program) = Program::build_for(&module, Isa::Native) else {
         return;
     };
-    let found = run(&program, seed);
+    let found = run(&program, &module, seed);
     let image = LinkImage {
         name: "one",
         image: bytes,
@@ -85,8 +138,16 @@ pub(crate) fn exercise(bytes: &[u8]) {
         let again = Program::build(&linked);
         assert!(again.is_ok(), "linked: {:?}\n{linked}", again.err());
     }
-    if seed & 14 == 0 {
-        let portable = Program::build_for(&module, Isa::Portable).expect("it decoded before");
-        assert!(run(&portable, seed) == found, "lane loops differ");
+    let portable = (seed & 14 == 0).then_some(Isa::Portable);
+    for isa in [Isa::Avx2].into_iter().chain(portable) {
+        let other = Program::build_for(&module, isa).expect("it decoded before");
+        let did = run(&other, &module, seed);
+        let endings = |deeds: &Option<Deeds>| deeds.as_ref().map(|it| format!("{:?}", it.endings));
+        assert!(
+            did == found,
+            "{isa:?} {:?}\nnative {:?}",
+            endings(&did),
+            endings(&found)
+        );
     }
 }
