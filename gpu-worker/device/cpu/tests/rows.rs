@@ -107,7 +107,7 @@ fn what_is_inside_is_no_fault() {
 /// Constants are written by nobody, however the lanes lie.
 #[test]
 fn constants_stay() {
-    for isa in [Isa::Portable, Isa::Avx2] {
+    for isa in [Isa::Portable, Isa::Avx2, Isa::Native] {
         let inst = "mov.u64 %c1, fixed; mad.wide.u32 %c1, %tid, 4, %c1; ld.global.u32 %x1, [%c1]; st.global.u32 [%c1], %x1;";
         assert_eq!(fault(inst, isa).kind, FaultKind::IllegalAddress);
     }
