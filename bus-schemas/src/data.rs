@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Message;
-use crate::column::{Column, Fields, Row};
+use crate::column::{Column, Fields, Row, put};
 use crate::error::Failure;
 use crate::id::{Epoch, LeaderId, ModuleHash, OpNumber};
 
@@ -114,6 +114,32 @@ impl Message for WorkerAck<'_> {
     const ARRAY: bool = false;
 }
 
+/// When an event was reached: a row of a result, 16 bytes (the event, 4 zero bytes, the time).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventTime {
+    /// The session's event number.
+    pub event: u32,
+    /// Nanoseconds of a clock of the device that only goes forward.
+    pub ns: u64,
+}
+
+impl Row for EventTime {
+    const SIZE: usize = 16;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[u64::from(self.event), self.ns]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        let (event, _) = (fields.u32()?, fields.u32()?);
+        Some(Self {
+            event,
+            ns: fields.u64()?,
+        })
+    }
+}
+
 /// What a result answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
@@ -170,6 +196,11 @@ pub struct DeviceResult<'a> {
     /// The bytes.
     #[serde(with = "serde_bytes")]
     pub bytes: &'a [u8],
+    /// With the part at offset 0: of each timed event recorded since the previous result, when it
+    /// was recorded last; at most [`limits::EVENT_TIMES`](crate::limits::EVENT_TIMES). Left out
+    /// where there are none, as before there were any.
+    #[serde(borrow, default, skip_serializing_if = "Column::is_empty")]
+    pub events: Column<'a, EventTime>,
 }
 
 impl Message for DeviceResult<'_> {

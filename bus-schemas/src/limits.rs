@@ -19,6 +19,8 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 pub const TRANSFER_BYTES: u64 = 4 << 30;
 /// Bytes of what kernels printed that come with one sync at most: the size of CUDA's buffer.
 pub const PRINTED_BYTES: usize = 1 << 20;
+/// Times of events that come with one result at most: of more, the oldest are forgotten.
+pub const EVENT_TIMES: usize = 4_096;
 /// Bytes of a kernel's parameters at most, as in CUDA 12.
 pub const PARAM_BYTES: usize = 32_764;
 /// Entry functions of one module that can be named by a launch.

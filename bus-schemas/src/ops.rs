@@ -124,10 +124,12 @@ pub enum Op {
     },
     /// Runs a kernel.
     Launch(Launch),
-    /// Records an event: its time is when all earlier ops of the stream were done.
+    /// Records an event: its time is when all earlier ops of the session were done.
     Event {
         /// The session's event number.
         event: u32,
+        /// Whether its time is told, with the session's next result.
+        timed: bool,
     },
     /// Answered by a result once every earlier op is done.
     Sync,
@@ -233,8 +235,9 @@ pub fn write_descriptor(op: &Op, stream: u16, payload: u32, out: &mut Vec<u8>) {
             put(&launch.shared.to_le_bytes());
             9
         }
-        Op::Event { event } => {
+        Op::Event { event, timed } => {
             put(&event.to_le_bytes());
+            put(&[u8::from(timed)]);
             10
         }
         Op::Sync => 11,
@@ -321,6 +324,7 @@ fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
         }),
         10 => Op::Event {
             event: fields.u32()?,
+            timed: fields.u8()? != 0,
         },
         11 => Op::Sync,
         _ => return None,

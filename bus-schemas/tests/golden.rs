@@ -169,6 +169,16 @@ fn the_batch_holds_one_op_of_every_kind() {
 }
 
 #[test]
+fn ops_that_were_added_later_are_read_back() {
+    let columns = sample::columns_of(sample::later_ops());
+    let ops = sample::later_batch(&columns).ops().expect("ops");
+    let read = ops
+        .iter()
+        .map(|one| (one.op, one.stream, one.payload.to_vec()));
+    assert_eq!(read.collect::<Vec<_>>(), sample::later_ops());
+}
+
+#[test]
 fn kernel_keys_are_what_the_wire_says() {
     let hash = ModuleHash::of(b".version 8.0");
     let function = FunctionFingerprint::new(&hash, "saxpy");

@@ -11,8 +11,8 @@ use actix::{
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
-    Code, DeviceProperties, Failure, GpuId, Incarnation, OpNumber, ResultKind, SessionId, Tenant,
-    limits,
+    Code, DeviceProperties, EventTime, Failure, GpuId, Incarnation, OpNumber, ResultKind,
+    SessionId, Tenant, limits,
 };
 use bytes::Bytes;
 use device::{Completion, OpResult};
@@ -58,8 +58,18 @@ pub(super) enum Incoming<'a> {
     Nothing,
     Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
     Chunk(&'a Tenant, &'a [u8]),
-    Results(Vec<OpResult>, Option<OpNumber>, &'a mut u64),
+    Results(&'a mut Answers),
     Seal(Option<Subject>),
+}
+
+/// What a completion has for its client.
+pub(super) struct Answers {
+    pub(super) results: Vec<OpResult>,
+    pub(super) events: VecDeque<(OpNumber, EventTime)>,
+    /// The op that failed.
+    pub(super) failed: Option<OpNumber>,
+    /// Device time that the results have told of.
+    pub(super) told_ns: u64,
 }
 
 /// The worker is to finish what it accepted and leave.
@@ -221,11 +231,17 @@ impl GpuWorker {
                 .as_ref()
                 .map(|(op, failure)| (*op, failure)),
         };
-        let mut told_ns = 0;
-        let mut incoming = Incoming::Results(completion.results, failed, &mut told_ns);
+        let mut answers = Answers {
+            results: completion.results,
+            events: completion.events.into(),
+            failed,
+            told_ns: 0,
+        };
+        let mut incoming = Incoming::Results(&mut answers);
         self.tell(Event::Completed(event), &mut incoming);
         if let Some(held) = self.held.get_mut(&completion.session) {
-            held.since_ns += completion.device_ns.saturating_sub(told_ns);
+            held.since_ns += completion.device_ns.saturating_sub(answers.told_ns);
+            held.events.add(answers.events);
         }
         let kernels = completion.kernels.iter();
         Use {

@@ -5,10 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_nats::Subject;
-use bus_schemas::{DESCRIPTOR_BYTES, ModuleHash, OpNumber, ResultKind, Tenant};
+use bus_schemas::{DESCRIPTOR_BYTES, EventTime, ModuleHash, OpNumber, ResultKind, Tenant, limits};
 use bytes::Bytes;
 use device::OpSpan;
 
+use super::events::EventTimes;
 use super::modules::Module;
 
 /// Ops of one batch message that have not been started.
@@ -66,7 +67,11 @@ pub(super) struct Answer {
     pub(super) kind: ResultKind,
     pub(super) device_ns: u64,
     pub(super) bytes: Vec<u8>,
+    pub(super) events: Vec<EventTime>,
 }
+
+/// Times of events kept for results that a client does not acknowledge.
+const TIMED: usize = 16 * limits::EVENT_TIMES;
 
 /// Everything held of a session.
 #[derive(Debug)]
@@ -79,6 +84,10 @@ pub(super) struct Held {
     pub(super) results: VecDeque<Answer>,
     /// Device time of the ops since the last result.
     pub(super) since_ns: u64,
+    /// Times of events since the last result.
+    pub(super) events: EventTimes,
+    /// Times of events in `results`.
+    timed: usize,
     /// Modules in their slots, as of the ops started so far.
     pub(super) slots: HashMap<u32, Arc<Module>>,
 }
@@ -93,6 +102,8 @@ impl Held {
             transfers: HashMap::new(),
             results: VecDeque::new(),
             since_ns: 0,
+            events: EventTimes::default(),
+            timed: 0,
             slots: HashMap::new(),
         }
     }
@@ -162,13 +173,25 @@ impl Held {
         }
     }
 
+    /// Keeps a result that was published. Where the client has left too many times of events
+    /// unacknowledged, the oldest will not be sent again.
+    pub(super) fn keep_result(&mut self, answer: Answer) {
+        self.timed += answer.events.len();
+        self.results.push_back(answer);
+        let mut oldest = self.results.iter_mut();
+        while self.timed > TIMED {
+            let Some(answer) = oldest.next() else {
+                return;
+            };
+            self.timed -= std::mem::take(&mut answer.events).len();
+        }
+    }
+
     /// Forgets results through this number.
     pub(super) fn forget_results(&mut self, through: u64) {
-        while self
-            .results
-            .pop_front_if(|result| result.number <= through)
-            .is_some()
-        {}
+        while let Some(forgotten) = self.results.pop_front_if(|result| result.number <= through) {
+            self.timed -= forgotten.events.len();
+        }
     }
 }
 
@@ -220,6 +243,32 @@ mod tests {
         assert_eq!(ops(&held.take(3, 7)), [3, 4, 5, 6, 7]);
         assert_eq!(ops(&held.take(8, 9)), [8, 9]);
         assert!(held.kept.is_empty());
+    }
+
+    #[test]
+    fn times_of_events_that_nobody_acknowledges_are_bounded() {
+        let mut held = held();
+        let times = |ns| EventTime { event: 0, ns };
+        for number in 1..=20 {
+            held.keep_result(Answer {
+                number,
+                op: number,
+                kind: ResultKind::Sync,
+                device_ns: 0,
+                bytes: Vec::new(),
+                events: vec![times(number); limits::EVENT_TIMES],
+            });
+        }
+        let has = |held: &Held| -> Vec<u64> {
+            let timed = held.results.iter().filter(|it| !it.events.is_empty());
+            timed.map(|answer| answer.number).collect()
+        };
+        assert_eq!(has(&held), (5..=20).collect::<Vec<_>>(), "the newest");
+        held.forget_results(18);
+        assert_eq!(
+            (has(&held), held.timed),
+            (vec![19, 20], 2 * limits::EVENT_TIMES)
+        );
     }
 
     #[test]

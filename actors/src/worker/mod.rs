@@ -5,6 +5,7 @@
 
 mod actor;
 mod compiler;
+mod events;
 mod evidence;
 mod hear;
 mod held;

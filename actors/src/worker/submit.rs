@@ -3,8 +3,8 @@
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    DeviceResult, Failure, OpNumber, ResultKind, SessionId, Tenant, WIRE_VERSION, WorkerBeat,
-    encode, encode_into, limits,
+    Column, DeviceResult, EventTime, Failure, OpNumber, ResultKind, Row, SessionId, Tenant,
+    WIRE_VERSION, WorkerBeat, encode, encode_into, limits,
 };
 use device::{OpResult, Slice};
 use gpu_worker_core::pager::{Need, Verdict};
@@ -212,33 +212,36 @@ impl GpuWorker {
     }
 
     fn on_results(&mut self, session: SessionId, first: u64, incoming: &mut Incoming<'_>) {
-        let (Some(held), Incoming::Results(results, failed, told_ns)) =
-            (self.held.get_mut(&session), incoming)
+        let (Some(held), Incoming::Results(answers)) = (self.held.get_mut(&session), incoming)
         else {
             return;
         };
-        for (number, result) in (first..).zip(results.drain(..)) {
+        for (number, result) in (first..).zip(answers.results.drain(..)) {
             let OpResult {
                 op,
                 bytes,
                 printed,
                 device_ns,
             } = result;
+            while let Some(event) = answers.events.pop_front_if(|(at, _)| *at < op) {
+                held.events.add([event]);
+            }
             let answer = HeldAnswer {
                 number,
                 op,
                 kind: match bytes {
                     Some(_) => ResultKind::CopyOut,
-                    None if *failed == Some(op) => ResultKind::Printed,
+                    None if answers.failed == Some(op) => ResultKind::Printed,
                     None => ResultKind::Sync,
                 },
-                device_ns: held.since_ns + device_ns.saturating_sub(**told_ns),
+                device_ns: held.since_ns + device_ns.saturating_sub(answers.told_ns),
                 bytes: bytes.unwrap_or(printed),
+                events: held.events.take(),
             };
             held.since_ns = 0;
-            **told_ns = device_ns.max(**told_ns);
+            answers.told_ns = device_ns.max(answers.told_ns);
             publish_result(&mut self.outgoing, held, &answer);
-            held.results.push_back(answer);
+            held.keep_result(answer);
         }
     }
 
@@ -352,7 +355,8 @@ impl GpuWorker {
 
 /// Publishes a result in parts that fit a message.
 fn publish_result(outgoing: &mut super::outgoing::Outgoing, held: &Held, answer: &HeldAnswer) {
-    let mut offset = 0;
+    let (mut offset, mut rows) = (0, Vec::new());
+    let mut events = Column::pack(&answer.events, &mut rows);
     loop {
         let end = answer.bytes.len().min(offset + limits::CHUNK_BYTES);
         let message = DeviceResult {
@@ -364,8 +368,10 @@ fn publish_result(outgoing: &mut super::outgoing::Outgoing, held: &Held, answer:
             total: answer.bytes.len() as u64,
             offset: offset as u64,
             bytes: &answer.bytes[offset..end],
+            events: std::mem::take(&mut events),
         };
-        let mut payload = Vec::with_capacity(end - offset + 80);
+        let times = message.events.len() * EventTime::SIZE;
+        let mut payload = Vec::with_capacity(end - offset + times + 80);
         encode_into(&message, &mut payload);
         outgoing.publish(held.answers.clone(), payload);
         offset = end;

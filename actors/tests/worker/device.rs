@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bus_schemas::{Code, DeviceProperties, Failure, KernelKey, ModuleHash, Op, SessionId, Window};
+use bus_schemas::{
+    Code, DeviceProperties, EventTime, Failure, KernelKey, ModuleHash, Op, SessionId, Window,
+};
 use device::{Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
 
 /// Whether images with a function `slow` may be compiled.
@@ -125,6 +127,9 @@ fn step(
             printed: Vec::new(),
             device_ns: done.device_ns,
         }),
+        Op::Event { event, timed: true } => {
+            done.events.push((number, EventTime { event, ns: number }));
+        }
         _ => {}
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The worker's shell on a real broker, driven by hand as leader and client.
 
+mod answers;
 mod device;
 mod rate;
 mod stage;

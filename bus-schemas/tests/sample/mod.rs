@@ -21,6 +21,16 @@ macro_rules! for_every_message {
             $crate::sample::device_result()
         );
         $call!(
+            later_batch,
+            Batch<'_>,
+            $crate::sample::later_batch(&$crate::sample::columns_of($crate::sample::later_ops()))
+        );
+        $call!(
+            timed_result,
+            DeviceResult<'_>,
+            $crate::sample::timed_result(&mut Vec::new())
+        );
+        $call!(
             done,
             Done<'_>,
             $crate::sample::done(
@@ -146,7 +156,14 @@ pub(crate) fn ops() -> Vec<(Op, u16, Vec<u8>)> {
             2,
             vec![0xe8, 3, 0, 0, 0, 0, 0, 0x40],
         ),
-        (Op::Event { event: 9 }, 2, vec![]),
+        (
+            Op::Event {
+                event: 9,
+                timed: false,
+            },
+            2,
+            vec![],
+        ),
         (
             Op::CopyOut {
                 address: at,
@@ -161,10 +178,23 @@ pub(crate) fn ops() -> Vec<(Op, u16, Vec<u8>)> {
     ]
 }
 
-/// Their descriptors and payloads.
+/// Ops of kinds and with fields that were added later.
+pub(crate) fn later_ops() -> Vec<(Op, u16, Vec<u8>)> {
+    let event = Op::Event {
+        event: 9,
+        timed: true,
+    };
+    vec![(event, 2, vec![]), (Op::Sync, 0, vec![])]
+}
+
+/// Descriptors and payloads.
 pub(crate) fn columns() -> (Vec<u8>, Vec<u8>) {
+    columns_of(ops())
+}
+
+pub(crate) fn columns_of(ops: Vec<(Op, u16, Vec<u8>)>) -> (Vec<u8>, Vec<u8>) {
     let (mut descriptors, mut blob) = (Vec::new(), Vec::new());
-    for (op, stream, payload) in ops() {
+    for (op, stream, payload) in ops {
         write_descriptor(&op, stream, payload.len() as u32, &mut descriptors);
         blob.extend(payload);
     }
@@ -177,6 +207,17 @@ pub(crate) fn batch((descriptors, blob): &(Vec<u8>, Vec<u8>)) -> Batch<'_> {
         first: 1,
         count: 12,
         results: 3,
+        descriptors,
+        blob,
+    }
+}
+
+pub(crate) fn later_batch((descriptors, blob): &(Vec<u8>, Vec<u8>)) -> Batch<'_> {
+    Batch {
+        v: V,
+        first: 13,
+        count: later_ops().len() as u32,
+        results: 5,
         descriptors,
         blob,
     }
@@ -245,6 +286,23 @@ pub(crate) fn device_result() -> DeviceResult<'static> {
         total: 4,
         offset: 0,
         bytes: &[1, 2, 3, 4],
+        events: Column::default(),
+    }
+}
+
+pub(crate) fn timed_result(rows: &mut Vec<u8>) -> DeviceResult<'_> {
+    let times = [(9, 1_000_000_000), (7, 1_000_012_345)];
+    let times = times.map(|(event, ns)| EventTime { event, ns });
+    DeviceResult {
+        v: V,
+        number: 3,
+        op: 14,
+        kind: ResultKind::Sync,
+        device_ns: 12_345,
+        total: 0,
+        offset: 0,
+        bytes: &[],
+        events: Column::pack(&times, rows),
     }
 }
 

@@ -1,8 +1,8 @@
 //! What an outbox is told and what it asks for.
 
 use bus_schemas::{
-    CloseReason, DeviceResult, Epoch, Failure, LeaderBeat, LeaderId, LeaderNotice, OpNumber,
-    ResultKind, SessionId, WorkerAck, limits,
+    CloseReason, DeviceResult, Epoch, EventTime, Failure, LeaderBeat, LeaderId, LeaderNotice,
+    OpNumber, ResultKind, SessionId, WorkerAck, limits,
 };
 use bytes::Bytes;
 
@@ -135,6 +135,8 @@ pub enum Action {
         device_ns: u64,
         /// The bytes of a copy to the host; else what kernels printed.
         bytes: Vec<u8>,
+        /// Of each timed event recorded since the previous result, when it was recorded last.
+        events: Vec<EventTime>,
     },
     /// The session can run no more; everything waiting fails with this. Comes once at most.
     Failed {

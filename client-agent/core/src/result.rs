@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DeviceResult, OpNumber, ResultKind, limits};
+use bus_schemas::{DeviceResult, EventTime, OpNumber, ResultKind, limits};
 
 use crate::event::Action;
 
@@ -14,6 +14,7 @@ struct Expected {
     total: u64,
     device_ns: u64,
     bytes: Vec<u8>,
+    events: Vec<EventTime>,
     /// Parts there are, apart and in order.
     parts: Vec<(u64, u64)>,
     whole: bool,
@@ -27,6 +28,7 @@ impl Expected {
             total,
             device_ns: 0,
             bytes: Vec::new(),
+            events: Vec::new(),
             parts: Vec::new(),
             whole: false,
         }
@@ -127,11 +129,14 @@ impl Results {
             .checked_add(part.bytes.len() as u64)
             .is_some_and(|end| end <= expected.total);
         let same = (part.op, part.kind, part.total) == (expected.op, expected.kind, expected.total);
-        if !inside || !same {
+        if !inside || !same || part.events.len() > limits::EVENT_TIMES {
             return Part::Wrong;
         }
         if !expected.whole {
             expected.device_ns = part.device_ns;
+            if !part.events.is_empty() {
+                expected.events = part.events.iter().collect();
+            }
             expected.add(part.offset, part.bytes);
         }
         while let Some(first) = self.next_whole() {
@@ -141,6 +146,7 @@ impl Results {
                 kind: first.kind,
                 device_ns: first.device_ns,
                 bytes: first.bytes,
+                events: first.events,
             });
         }
         Part::New
@@ -166,6 +172,7 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::Column;
     use proptest::prelude::*;
 
     use super::*;
@@ -180,6 +187,7 @@ mod tests {
             total,
             offset,
             bytes,
+            events: Column::default(),
         }
     }
 
@@ -292,6 +300,44 @@ mod tests {
             ..printed(0, b"last")
         };
         assert_eq!(results.take(&second, &mut actions), Part::Wrong);
+    }
+
+    #[test]
+    fn times_of_events_come_with_the_part_that_begins_a_result() {
+        let (mut results, mut actions) = (Results::default(), Vec::new());
+        let times = [(3, 100), (4, 200)].map(|(event, ns)| EventTime { event, ns });
+        let mut rows = Vec::new();
+        let timed = DeviceResult {
+            events: Column::pack(&times, &mut rows),
+            ..part(1, 3, 4, 0, b"ab")
+        };
+        results.expect(3, ResultKind::CopyOut, 4);
+        results.expect(5, ResultKind::Sync, 0);
+        let rest = part(1, 3, 4, 2, b"cd");
+        // The end comes first, and the beginning twice.
+        assert_eq!(results.take(&rest, &mut actions), Part::New);
+        assert_eq!(results.take(&timed, &mut actions), Part::New);
+        assert_eq!(results.take(&timed, &mut actions), Part::Old);
+        let untimed = DeviceResult {
+            kind: ResultKind::Sync,
+            ..part(2, 5, 0, 0, b"")
+        };
+        assert_eq!(results.take(&untimed, &mut actions), Part::New);
+        let events: Vec<_> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Result { op, events, .. } => (*op, events.as_slice()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(events, [(3, &times[..]), (5, &[])]);
+        results.expect(9, ResultKind::CopyOut, 1);
+        let many = vec![times[0]; limits::EVENT_TIMES + 1];
+        let too_many = DeviceResult {
+            events: Column::pack(&many, &mut rows),
+            ..part(3, 9, 1, 0, b"a")
+        };
+        assert_eq!(results.take(&too_many, &mut actions), Part::Wrong);
     }
 
     #[test]

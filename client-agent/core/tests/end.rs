@@ -137,12 +137,14 @@ fn a_fault_waits_for_what_was_printed_before_it() {
         total: 3,
         offset: 0,
         bytes: b"why",
+        events: Column::default(),
     };
     let text = Action::Result {
         op: 1,
         kind: ResultKind::Printed,
         device_ns: 7,
         bytes: b"why".to_vec(),
+        events: Vec::new(),
     };
     let failed = Action::Failed { op: 1, failure };
     let actions = handle(&mut outbox, now + 1, Event::Result(printed));

@@ -47,7 +47,8 @@ pub(crate) fn record(handle: usize, stream: usize) -> Result {
         if event.device != device.ordinal {
             return Err(Status::INVALID_HANDLE);
         }
-        let op = device.with(|session| session.record(event.number, number))?;
+        let timed = event.flags & DISABLE_TIMING == 0;
+        let op = device.with(|session| session.record(event.number, number, timed))?;
         event.op.store(op, Ordering::Relaxed);
         Ok(())
     });

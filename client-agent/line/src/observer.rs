@@ -1,7 +1,7 @@
 //! Who looks on while a line works.
 
 use async_nats::HeaderMap;
-use bus_schemas::{Failure, Op, OpNumber, Opened};
+use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
 
 /// Is told what a line does: for traces, metrics and logs. Called under the line's lock, on the
 /// caller's thread.
@@ -23,6 +23,10 @@ pub trait Observer: Send {
 
     /// Op `op` was answered.
     fn answered(&mut self, op: OpNumber, opened: &Opened);
+
+    /// The answer that comes next told when timed events were reached: of each recorded since the
+    /// answer before, its last time.
+    fn timed(&mut self, _times: &[EventTime]) {}
 
     /// The session failed.
     fn failed(&mut self, failure: &Failure, opened: &Opened);

@@ -292,13 +292,14 @@ impl Session {
         self.sync().map(|()| true)
     }
 
-    /// Records event number `event` of this session, on a stream.
+    /// Records event number `event` of this session, on a stream; if it is `timed`, its time comes
+    /// with the next answer, and the line's observer is told.
     ///
     /// # Errors
     /// The session's.
-    pub fn record(&self, event: u32, stream: u16) -> Result<OpNumber> {
+    pub fn record(&self, event: u32, stream: u16, timed: bool) -> Result<OpNumber> {
         self.line
-            .push(&Op::Event { event }, stream, &[], KernelKey(0))
+            .push(&Op::Event { event, timed }, stream, &[], KernelKey(0))
     }
 
     /// As [`Session::sync`], for any executor.

@@ -348,6 +348,7 @@ impl Peer {
                 total: bytes.len() as u64,
                 offset: offset as u64,
                 bytes: &bytes[offset..end],
+                events: Column::default(),
             };
             if !self.knobs.loses() {
                 let _ = self

@@ -1,5 +1,7 @@
 //! What every device must do. Implementations call [`run`] from a test.
 
+mod answers;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -238,6 +240,7 @@ pub fn run(device: &mut dyn Device) {
         "windows do not overlap"
     );
     computes(device, &mut one, hash);
+    answers::tells_times(device, &mut one);
     staged(device, &mut one);
     faults(device, &mut two, &one, hash);
     computes(device, &mut one, hash);

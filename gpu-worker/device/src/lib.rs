@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    DeviceProperties, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId, Window,
+    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId,
+    Window,
 };
 
 pub use interrupt::Interrupt;
@@ -82,6 +83,8 @@ pub struct Completion {
     pub session: SessionId,
     /// Answers in op order.
     pub results: Vec<OpResult>,
+    /// Times of the timed events it recorded, by op, in op order.
+    pub events: Vec<(OpNumber, EventTime)>,
     /// When its first op began, where the device knows.
     pub began: Option<Instant>,
     /// Device nanoseconds the slice took; the time it was parked is not among them.

@@ -67,6 +67,7 @@ fn sizes() -> [usize; 3] {
         total: 0,
         offset: 0,
         bytes: &[],
+        events: Column::default(),
     });
     [intent.len(), order.len(), result.len()]
 }

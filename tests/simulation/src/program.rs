@@ -170,6 +170,7 @@ fn step(random: &mut Random) -> Step {
         },
         4 => Op::Event {
             event: random.between(0, 7) as u32,
+            timed: false,
         },
         5 => Op::Copy {
             to: 0,

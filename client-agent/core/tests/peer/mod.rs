@@ -380,6 +380,7 @@ fn send_result(network: &mut Network, number: u64, op: OpNumber, kind: ResultKin
             total,
             offset: offset as u64,
             bytes: &bytes[offset..end],
+            events: Column::default(),
         };
         network.send(To::Client, Kind::Result, encode(&part));
         offset = end;

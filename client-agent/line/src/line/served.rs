@@ -144,7 +144,12 @@ impl Line {
                 bytes,
                 ..
             } => inner.printed = bytes,
-            Action::Result { op, bytes, .. } => {
+            Action::Result {
+                op, bytes, events, ..
+            } => {
+                if !events.is_empty() {
+                    inner.observer.timed(&events);
+                }
                 inner.observer.answered(op, &self.opened);
                 // Nobody waits for it any more if there is no slot.
                 if let Some(slot) = inner.slots.get_mut(&op)

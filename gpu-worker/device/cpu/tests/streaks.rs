@@ -84,7 +84,13 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
     ops.extend((0..10).map(|_| (launch(1), &one[..])));
     ops.extend((0..5).map(|at| (launch(1), if at % 2 == 0 { &two[..] } else { &one })));
     ops.extend((0..3).map(|_| (launch(2), &one[..])));
-    ops.push((Op::Event { event: 1 }, &[]));
+    ops.push((
+        Op::Event {
+            event: 1,
+            timed: false,
+        },
+        &[],
+    ));
     ops.push((launch(2), &two));
     ops.push((load(1), &[]));
     ops.extend((0..2).map(|_| (launch(2), &two[..])));

@@ -49,6 +49,8 @@ pub struct CudaDevice {
     info: DeviceInfo,
     modules: BTreeMap<ModuleHash, Arc<Linked>>,
     sessions: BTreeMap<SessionId, Session>,
+    /// Since when its clock runs.
+    began: Instant,
 }
 
 impl CudaDevice {
@@ -83,6 +85,7 @@ impl CudaDevice {
             info,
             modules,
             sessions,
+            began: Instant::now(),
         })
     }
 
@@ -132,7 +135,8 @@ impl Device for CudaDevice {
             ));
         }
         self.context.reserve(window.base, window.size)?;
-        let made = Session::new(session, window, self.granularity);
+        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let made = Session::new(session, window, self.granularity, now);
         match made {
             Ok(made) => drop(self.sessions.insert(session, made)),
             Err(failure) => {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Code, Failure, FunctionFingerprint, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef,
-    SessionId, Window,
+    Code, EventTime, Failure, FunctionFingerprint, KernelKey, Launch, ModuleHash, Op, OpNumber,
+    OpRef, SessionId, Window,
 };
 use device::{Completion, OpResult, Slice};
 
@@ -37,6 +37,8 @@ struct Flight {
     end: Option<Event>,
     launches: Vec<Timed>,
     results: Vec<(OpNumber, Option<Pinned>, Event)>,
+    /// Timed events: their ops and numbers.
+    events: Vec<(OpNumber, u32, Event)>,
     fault: Option<(OpNumber, Failure)>,
 }
 
@@ -47,6 +49,9 @@ pub(crate) struct Session {
     window: Window,
     memory: Memory,
     stream: Stream,
+    /// The last slice's begin, and when on the device's clock that was. An elapsed time is a
+    /// single-precision number, so it must not grow with the session's age.
+    base: (Event, u64),
     slots: BTreeMap<u32, Loaded>,
     flights: VecDeque<Flight>,
     failed: bool,
@@ -61,8 +66,16 @@ struct Surroundings<'a> {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, window: Window, granularity: u64) -> Result<Self, Failure> {
+    /// A session that begins at `now` nanoseconds of the device's clock.
+    pub(crate) fn new(
+        id: SessionId,
+        window: Window,
+        granularity: u64,
+        now: u64,
+    ) -> Result<Self, Failure> {
         let stream = Stream::new()?;
+        let base = Event::new()?;
+        stream.record(&base)?;
         let memory = Memory::new(window, granularity);
         let (slots, flights) = (BTreeMap::new(), VecDeque::new());
         Ok(Self {
@@ -70,6 +83,7 @@ impl Session {
             window,
             memory,
             stream,
+            base: (base, now),
             slots,
             flights,
             failed: false,
@@ -115,13 +129,13 @@ impl Session {
             Ok(begin) => begin,
             Err(_) => return,
         };
-        let (launches, results) = (Vec::new(), Vec::new());
         let mut flight = Flight {
             slice,
             begin,
             end: None,
-            launches,
-            results,
+            launches: Vec::new(),
+            results: Vec::new(),
+            events: Vec::new(),
             fault: None,
         };
         self.enqueue(&surroundings, &mut flight);
@@ -237,7 +251,13 @@ impl Session {
                 Ok(())
             }
             Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
-            Op::Event { .. } => Ok(()),
+            Op::Event { timed: false, .. } => Ok(()),
+            Op::Event { event, timed: true } => {
+                let reached = Event::new()?;
+                self.stream.record(&reached)?;
+                flight.events.push((number, event, reached));
+                Ok(())
+            }
             Op::Sync => self.answer(number, None, flight),
         }
     }
@@ -337,7 +357,7 @@ impl Session {
     }
 
     /// What a finished slice amounts to; `late` is an error the device reported while it ran.
-    fn completion(&self, flight: Flight, late: Option<Failure>) -> Completion {
+    fn completion(&mut self, flight: Flight, late: Option<Failure>) -> Completion {
         let mut completion = Completion {
             position: flight.slice.position,
             session: self.id,
@@ -370,6 +390,13 @@ impl Session {
                 device_ns: event.since(&flight.begin),
             })
             .collect();
+        let began = self.base.1 + flight.begin.since(&self.base.0);
+        let times = flight.events.iter().map(|(op, event, reached)| {
+            let ns = began + reached.since(&flight.begin);
+            (*op, EventTime { event: *event, ns })
+        });
+        completion.events = times.collect();
+        self.base = (flight.begin, began);
         completion
     }
 }

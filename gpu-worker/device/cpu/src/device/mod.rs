@@ -61,6 +61,8 @@ pub struct CpuDevice {
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
     interrupt: Arc<Interrupt>,
+    /// Since when its clock runs.
+    began: Instant,
 }
 
 impl CpuDevice {
@@ -85,6 +87,7 @@ impl CpuDevice {
             sessions: BTreeMap::new(),
             turn: VecDeque::new(),
             interrupt: Arc::default(),
+            began: Instant::now(),
         }
     }
 
@@ -116,6 +119,7 @@ impl CpuDevice {
             room: self.info.capacity.saturating_sub(others),
             until,
             interrupt: &self.interrupt,
+            began: self.began,
         };
         if let Advance::Completed(completion) = session.advance(&run) {
             completions.push(completion);

@@ -22,7 +22,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         uuid: [0; 16],
         compute: (8, 0),
         driver: 13_000,
-        ptx: (9, 0),
+        ptx: (9, 4),
         target: 90,
         sms: u32::try_from(threads).unwrap_or(u32::MAX),
         memory,

@@ -7,7 +7,9 @@ use crate::engine::runtime::Printed;
 use crate::engine::{Engine, Instance};
 use crate::error::MemoryError;
 use crate::memory::Memory;
-use bus_schemas::{Code, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Window};
+use bus_schemas::{
+    Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Window,
+};
 use device::{Completion, Interrupt, OpResult, Slice};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -24,6 +26,8 @@ pub(super) struct Run<'d> {
     pub(super) until: Instant,
     /// What says to stop before.
     pub(super) interrupt: &'d Interrupt,
+    /// When the device's clock began.
+    pub(super) began: Instant,
 }
 
 impl Run<'_> {
@@ -250,7 +254,12 @@ impl Session {
                 }
             }
             Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
-            Op::Event { .. } | Op::Sync => {}
+            Op::Event { event, timed: true } => {
+                let ns = nanos(run.began.elapsed());
+                let time = EventTime { event, ns };
+                progress.completion.events.push((progress.next, time));
+            }
+            Op::Event { timed: false, .. } | Op::Sync => {}
         }
         if let Step::Parked = moved {
             return Ok(moved);

@@ -193,6 +193,7 @@ impl WorkerNode {
                     total: bytes.len() as u64,
                     offset: offset as u64,
                     bytes: &bytes[offset..end],
+                    events: bus_schemas::Column::default(),
                 };
                 io.publish(subject.clone(), encode(&message));
                 offset = end;

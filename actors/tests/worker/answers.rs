@@ -1,0 +1,56 @@
+//! What comes with results beside the bytes that were asked for.
+
+use std::time::Duration;
+
+use bus_schemas::{DeviceResult, Op, ResultKind, decode};
+
+use crate::stage::{Program, Stage};
+
+fn event(event: u32, timed: bool) -> Op {
+    Op::Event { event, timed }
+}
+
+/// Number, kind, and event times of a result.
+type Told = (u64, ResultKind, Vec<(u32, u64)>);
+
+async fn next(stage: &mut Stage) -> Told {
+    let heard = stage.client_heard(".result").await;
+    let result: DeviceResult<'_> = decode(&heard.payload).unwrap();
+    let times = result.events.iter().map(|time| (time.event, time.ns));
+    (result.number, result.kind, times.collect())
+}
+
+#[tokio::test]
+async fn a_result_brings_the_times_of_the_events_before_it() {
+    let mut stage = Stage::set(true).await;
+    stage.begin().await;
+    stage.open(1).await;
+    // The test device's clock says the op's number.
+    let first = Program::default()
+        .plain(event(7, true))
+        .plain(event(8, false))
+        .plain(event(7, true));
+    stage.run(1, 1, &first).await;
+    let second = Program::default()
+        .plain(event(9, true))
+        .plain(Op::Sync)
+        .plain(event(10, true));
+    stage.run(1, 4, &second).await;
+    stage.run(1, 7, &Program::default().plain(Op::Sync)).await;
+    stage.run(1, 8, &Program::default().plain(Op::Sync)).await;
+    let told = [
+        (1, ResultKind::Sync, vec![(7, 3), (9, 4)]),
+        (2, ResultKind::Sync, vec![(10, 6)]),
+        (3, ResultKind::Sync, vec![]),
+    ];
+    for wanted in &told {
+        assert_eq!(next(&mut stage).await, *wanted);
+    }
+    // They come again with the results, which the worker sends again after a while at the earliest.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    stage.state(1, 0).await;
+    for wanted in &told {
+        assert_eq!(next(&mut stage).await, *wanted);
+    }
+    stage.leave().await.unwrap();
+}
