@@ -140,6 +140,34 @@ impl Row for EventTime {
     }
 }
 
+/// Where a module's variable lies in its session: a row of an answer, 24 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its first device address; 0 where the device does not have it.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether kernels may write to it; copies may in any case.
+    pub writable: bool,
+}
+
+impl Row for Symbol {
+    const SIZE: usize = 24;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        put(out, &[self.address, self.bytes, u64::from(self.writable)]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            address: fields.u64()?,
+            bytes: fields.u64()?,
+            writable: fields.u64()? != 0,
+        })
+    }
+}
+
 /// What a result answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "u8", try_from = "u8")]
@@ -150,6 +178,8 @@ pub enum ResultKind {
     CopyOut,
     /// Nothing: what kernels printed since the last sync until an op failed. The session's last.
     Printed,
+    /// Symbols: a [`Symbol`] for each variable.
+    Symbols,
 }
 
 impl From<ResultKind> for u8 {
@@ -158,6 +188,7 @@ impl From<ResultKind> for u8 {
             ResultKind::Sync => 0,
             ResultKind::CopyOut => 1,
             ResultKind::Printed => 2,
+            ResultKind::Symbols => 3,
         }
     }
 }
@@ -170,6 +201,7 @@ impl TryFrom<u8> for ResultKind {
             0 => Ok(Self::Sync),
             1 => Ok(Self::CopyOut),
             2 => Ok(Self::Printed),
+            3 => Ok(Self::Symbols),
             _ => Err(format!("no result kind {number}")),
         }
     }

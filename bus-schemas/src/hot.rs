@@ -57,7 +57,7 @@ pub enum CostClass {
     Copy,
     /// Alloc, free, module load and unload, events.
     Light,
-    /// Ops behind which a slice ends: syncs and copies to the host (`bytes` each).
+    /// Ops behind which a slice ends: syncs, copies to the host (`bytes` each), symbols.
     Sync,
 }
 
@@ -102,7 +102,7 @@ impl CostRun {
                 count.saturating_mul(u64::from(width)),
             ),
             Op::CopyOut { bytes, .. } => (CostClass::Sync, none, bytes),
-            Op::Sync => (CostClass::Sync, none, 0),
+            Op::Sync | Op::Symbols { .. } => (CostClass::Sync, none, 0),
             _ => (CostClass::Light, none, 0),
         };
         Self {

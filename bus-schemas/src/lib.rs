@@ -34,7 +34,9 @@ pub use control::{
     Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, OpenAnswer,
     OpenRequest, Opened, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat, WorkerStatus,
 };
-pub use data::{ClientState, DataChunk, DeviceResult, EventTime, ResultKind, Staged, WorkerAck};
+pub use data::{
+    ClientState, DataChunk, DeviceResult, EventTime, ResultKind, Staged, Symbol, WorkerAck,
+};
 pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault};
 pub use error::{Code, Failure};
 pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};

@@ -21,6 +21,8 @@ pub const TRANSFER_BYTES: u64 = 4 << 30;
 pub const PRINTED_BYTES: usize = 1 << 20;
 /// Times of events that come with one result at most: of more, the oldest are forgotten.
 pub const EVENT_TIMES: usize = 4_096;
+/// Module variables whose addresses a result tells at most: those beyond are left out.
+pub const SYMBOLS: usize = 65_536;
 /// Bytes of a kernel's parameters at most, as in CUDA 12.
 pub const PARAM_BYTES: usize = 32_764;
 /// Entry functions of one module that can be named by a launch.

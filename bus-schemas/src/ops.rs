@@ -133,6 +133,12 @@ pub enum Op {
     },
     /// Answered by a result once every earlier op is done.
     Sync,
+    /// Answered by the addresses of a module's variables: a [`crate::Symbol`] for each name in
+    /// `.global` or `.const` space, in the order in which the image first names them.
+    Symbols {
+        /// The session's module slot.
+        slot: u32,
+    },
 }
 
 /// An op with its stream and payload, borrowed from a batch.
@@ -150,13 +156,16 @@ impl Op {
     /// Whether a slice ends behind this op and its batch is flushed at once.
     #[must_use]
     pub fn is_sync(&self) -> bool {
-        matches!(self, Self::Sync | Self::CopyOut { .. })
+        self.has_result()
     }
 
     /// Whether the op is answered by a result.
     #[must_use]
     pub fn has_result(&self) -> bool {
-        matches!(self, Self::Sync | Self::CopyOut { .. })
+        matches!(
+            self,
+            Self::Sync | Self::CopyOut { .. } | Self::Symbols { .. }
+        )
     }
 }
 
@@ -241,6 +250,10 @@ pub fn write_descriptor(op: &Op, stream: u16, payload: u32, out: &mut Vec<u8>) {
             10
         }
         Op::Sync => 11,
+        Op::Symbols { slot } => {
+            put(&slot.to_le_bytes());
+            12
+        }
     };
     bytes[0] = kind;
     out.extend_from_slice(&bytes);
@@ -264,7 +277,9 @@ fn read_descriptor(bytes: &[u8]) -> Result<(Op, u16, u32), &'static str> {
         Op::CopyIn {
             bytes, transfer: 0, ..
         } => u64::from(payload) == bytes && payload as usize <= limits::INLINE_BYTES,
-        Op::LoadModule { slot, .. } | Op::UnloadModule { slot } if slot >= limits::MODULES => {
+        Op::LoadModule { slot, .. } | Op::UnloadModule { slot } | Op::Symbols { slot }
+            if slot >= limits::MODULES =>
+        {
             return Err("module slot out of range");
         }
         Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {
@@ -327,6 +342,9 @@ fn read_body(kind: u8, fields: &mut Fields<'_>) -> Option<Op> {
             timed: fields.u8()? != 0,
         },
         11 => Op::Sync,
+        12 => Op::Symbols {
+            slot: fields.u32()?,
+        },
         _ => return None,
     })
 }

@@ -66,8 +66,6 @@ pub(super) enum Incoming<'a> {
 pub(super) struct Answers {
     pub(super) results: Vec<OpResult>,
     pub(super) events: VecDeque<(OpNumber, EventTime)>,
-    /// The op that failed.
-    pub(super) failed: Option<OpNumber>,
     /// Device time that the results have told of.
     pub(super) told_ns: u64,
 }
@@ -194,7 +192,7 @@ impl GpuWorker {
         let held = self.held.get(&completion.session);
         let answers = held.iter().flat_map(|held| &held.results);
         let mut held: usize = answers
-            .filter(|answer| answer.kind != ResultKind::CopyOut)
+            .filter(|answer| matches!(answer.kind, ResultKind::Sync | ResultKind::Printed))
             .map(|answer| answer.bytes.len())
             .sum();
         for result in &mut completion.results {
@@ -214,6 +212,7 @@ impl GpuWorker {
         if let (Some(op), false) = (failed, completion.printed.is_empty()) {
             completion.results.push(OpResult {
                 op,
+                kind: ResultKind::Printed,
                 bytes: None,
                 printed: std::mem::take(&mut completion.printed),
                 device_ns: completion.device_ns,
@@ -234,7 +233,6 @@ impl GpuWorker {
         let mut answers = Answers {
             results: completion.results,
             events: completion.events.into(),
-            failed,
             told_ns: 0,
         };
         let mut incoming = Incoming::Results(&mut answers);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, Lost, MessageError, Op, OpNumber,
-    Order, Rejected, Seal, SessionId, Tenant, WIRE_VERSION, decode, encode,
+    Order, Rejected, Row, Seal, SessionId, Symbol, Tenant, WIRE_VERSION, decode, encode, limits,
 };
 use bytes::Bytes;
 use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event};
@@ -15,6 +15,8 @@ use super::actor::{GpuWorker, Incoming};
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
+/// Bytes that the answer to symbols takes at most.
+const SYMBOLS: u64 = (limits::SYMBOLS * Symbol::SIZE) as u64;
 /// Sessions whose malformed messages are remembered.
 const REJECTED: usize = 64;
 
@@ -85,6 +87,7 @@ impl GpuWorker {
             let number: OpNumber = batch.first.saturating_add(index);
             match op.op {
                 Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
+                Op::Symbols { .. } => outs.push((number, SYMBOLS)),
                 Op::CopyIn { transfer, .. } if transfer > 0 => staged.push((number, transfer)),
                 _ => {}
             }

@@ -3,8 +3,8 @@
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    Column, DeviceResult, EventTime, Failure, OpNumber, ResultKind, Row, SessionId, Tenant,
-    WIRE_VERSION, WorkerBeat, encode, encode_into, limits,
+    Column, DeviceResult, EventTime, Failure, OpNumber, Row, SessionId, Tenant, WIRE_VERSION,
+    WorkerBeat, encode, encode_into, limits,
 };
 use device::{OpResult, Slice};
 use gpu_worker_core::pager::{Need, Verdict};
@@ -219,6 +219,7 @@ impl GpuWorker {
         for (number, result) in (first..).zip(answers.results.drain(..)) {
             let OpResult {
                 op,
+                kind,
                 bytes,
                 printed,
                 device_ns,
@@ -229,11 +230,7 @@ impl GpuWorker {
             let answer = HeldAnswer {
                 number,
                 op,
-                kind: match bytes {
-                    Some(_) => ResultKind::CopyOut,
-                    None if answers.failed == Some(op) => ResultKind::Printed,
-                    None => ResultKind::Sync,
-                },
+                kind,
                 device_ns: held.since_ns + device_ns.saturating_sub(answers.told_ns),
                 bytes: bytes.unwrap_or(printed),
                 events: held.events.take(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bus_schemas::{DeviceResult, Op, ResultKind, decode};
+use bus_schemas::{Column, DeviceResult, Op, ResultKind, Symbol, decode};
 
 use crate::stage::{Program, Stage};
 
@@ -52,5 +52,28 @@ async fn a_result_brings_the_times_of_the_events_before_it() {
     for wanted in &told {
         assert_eq!(next(&mut stage).await, *wanted);
     }
+    stage.leave().await.unwrap();
+}
+
+#[tokio::test]
+async fn symbols_are_answered_and_count_as_a_sync() {
+    let mut stage = Stage::set(true).await;
+    stage.begin().await;
+    stage.open(1).await;
+    let program = Program::default()
+        .plain(event(7, true))
+        .plain(Op::Symbols { slot: 9 });
+    stage.run(1, 1, &program).await;
+    let heard = stage.client_heard(".result").await;
+    let result: DeviceResult<'_> = decode(&heard.payload).unwrap();
+    assert_eq!((result.op, result.kind), (2, ResultKind::Symbols));
+    assert_eq!(result.events.len(), 1);
+    let rows: Column<'_, Symbol> = Column::new(result.bytes).unwrap();
+    let symbol = Symbol {
+        address: 9,
+        bytes: 4,
+        writable: true,
+    };
+    assert_eq!(rows.iter().collect::<Vec<_>>(), [symbol]);
     stage.leave().await.unwrap();
 }

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bus_schemas::{
-    Code, DeviceProperties, EventTime, Failure, KernelKey, ModuleHash, Op, SessionId, Window,
+    Code, DeviceProperties, EventTime, Failure, KernelKey, ModuleHash, Op, ResultKind, Row,
+    SessionId, Symbol, Window,
 };
 use device::{Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
 
@@ -109,6 +110,7 @@ fn step(
             let from = memory.range(address, bytes).ok_or_else(outside)?;
             done.results.push(OpResult {
                 op: number,
+                kind: ResultKind::CopyOut,
                 bytes: Some(from.to_vec()),
                 printed: Vec::new(),
                 device_ns: done.device_ns,
@@ -123,10 +125,27 @@ fn step(
         }
         Op::Sync => done.results.push(OpResult {
             op: number,
+            kind: ResultKind::Sync,
             bytes: None,
             printed: Vec::new(),
             device_ns: done.device_ns,
         }),
+        Op::Symbols { slot } => {
+            let symbol = Symbol {
+                address: u64::from(slot),
+                bytes: 4,
+                writable: true,
+            };
+            let mut rows = Vec::new();
+            symbol.write(&mut rows);
+            done.results.push(OpResult {
+                op: number,
+                kind: ResultKind::Symbols,
+                bytes: Some(rows),
+                printed: Vec::new(),
+                device_ns: done.device_ns,
+            });
+        }
         Op::Event { event, timed: true } => {
             done.events.push((number, EventTime { event, ns: number }));
         }

@@ -31,6 +31,11 @@ macro_rules! for_every_message {
             $crate::sample::timed_result(&mut Vec::new())
         );
         $call!(
+            symbols_result,
+            DeviceResult<'_>,
+            $crate::sample::symbols_result(&$crate::sample::symbols())
+        );
+        $call!(
             done,
             Done<'_>,
             $crate::sample::done(
@@ -184,7 +189,11 @@ pub(crate) fn later_ops() -> Vec<(Op, u16, Vec<u8>)> {
         event: 9,
         timed: true,
     };
-    vec![(event, 2, vec![]), (Op::Sync, 0, vec![])]
+    vec![
+        (event, 2, vec![]),
+        (Op::Sync, 0, vec![]),
+        (Op::Symbols { slot: 3 }, 0, vec![]),
+    ]
 }
 
 /// Descriptors and payloads.
@@ -303,6 +312,34 @@ pub(crate) fn timed_result(rows: &mut Vec<u8>) -> DeviceResult<'_> {
         offset: 0,
         bytes: &[],
         events: Column::pack(&times, rows),
+    }
+}
+
+/// The answer to symbols: two variables, of which kernels may write one.
+pub(crate) fn symbols() -> Vec<u8> {
+    let place = |address, writable| Symbol {
+        address,
+        bytes: 16,
+        writable,
+    };
+    let mut rows = Vec::new();
+    let address = WINDOW.base + (15 << 30);
+    let symbols = [place(address, true), place(address + 256, false)];
+    Column::pack(&symbols, &mut rows);
+    rows
+}
+
+pub(crate) fn symbols_result(rows: &[u8]) -> DeviceResult<'_> {
+    DeviceResult {
+        v: V,
+        number: 4,
+        op: 15,
+        kind: ResultKind::Symbols,
+        device_ns: 0,
+        total: rows.len() as u64,
+        offset: 0,
+        bytes: rows,
+        events: Column::default(),
     }
 }
 

@@ -133,7 +133,7 @@ pub enum Action {
         kind: ResultKind,
         /// Device nanoseconds of the session's ops since the previous result.
         device_ns: u64,
-        /// The bytes of a copy to the host; else what kernels printed.
+        /// The bytes of a copy to the host, the rows of symbols; else what kernels printed.
         bytes: Vec<u8>,
         /// Of each timed event recorded since the previous result, when it was recorded last.
         events: Vec<EventTime>,

@@ -179,6 +179,7 @@ impl Outbox {
         match *op {
             Op::Launch(_) => {}
             Op::Sync => self.expect(number, ResultKind::Sync, 0),
+            Op::Symbols { .. } => self.expect(number, ResultKind::Symbols, 0),
             Op::CopyOut { bytes, .. } => self.expect(number, ResultKind::CopyOut, bytes),
             Op::CopyIn { transfer, .. } if transfer != 0 => {
                 self.gates.push_back((number, transfer));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DeviceResult, EventTime, OpNumber, ResultKind, limits};
+use bus_schemas::{DeviceResult, EventTime, OpNumber, ResultKind, Row, Symbol, limits};
 
 use crate::event::Action;
 
@@ -120,9 +120,14 @@ impl Results {
         let Some(expected) = expected else {
             return Part::Wrong;
         };
-        // How much was printed until a sync only its result says.
-        if expected.kind == ResultKind::Sync && expected.total == 0 && !expected.whole {
-            expected.total = part.total.min(limits::PRINTED_BYTES as u64);
+        // How much was printed until a sync, and how many variables there are, only the result says.
+        if expected.total == 0 && !expected.whole {
+            let most = match expected.kind {
+                ResultKind::Sync => limits::PRINTED_BYTES,
+                ResultKind::Symbols => limits::SYMBOLS * Symbol::SIZE,
+                ResultKind::CopyOut | ResultKind::Printed => 0,
+            };
+            expected.total = part.total.min(most as u64);
         }
         let inside = part
             .offset
@@ -260,6 +265,47 @@ mod tests {
         };
         results.expect(4, ResultKind::Sync, 0);
         assert_eq!(results.take(&huge, &mut actions), Part::Wrong);
+    }
+
+    #[test]
+    fn symbols_say_themselves_how_many_they_are() {
+        let (mut results, mut actions) = (Results::default(), Vec::new());
+        let symbols = |total, offset, bytes| DeviceResult {
+            kind: ResultKind::Symbols,
+            ..part(1, 3, total, offset, bytes)
+        };
+        results.expect(3, ResultKind::Symbols, 0);
+        results.expect(4, ResultKind::Symbols, 0);
+        let huge = (limits::SYMBOLS * Symbol::SIZE) as u64 + 24;
+        assert_eq!(
+            results.take(&symbols(huge, 0, b"ab"), &mut actions),
+            Part::Wrong
+        );
+        let (mut results, mut actions) = (Results::default(), Vec::new());
+        results.expect(3, ResultKind::Symbols, 0);
+        results.expect(4, ResultKind::Symbols, 0);
+        assert_eq!(
+            results.take(&symbols(48, 24, &[2; 24]), &mut actions),
+            Part::New
+        );
+        assert_eq!(
+            results.take(&symbols(48, 0, &[1; 24]), &mut actions),
+            Part::New
+        );
+        let none = DeviceResult {
+            number: 2,
+            op: 4,
+            ..symbols(0, 0, &[])
+        };
+        assert_eq!(results.take(&none, &mut actions), Part::New);
+        let given: Vec<_> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Result { op, bytes, .. } => (*op, bytes.len()),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(given, [(3, 48), (4, 0)]);
     }
 
     #[test]

@@ -240,7 +240,9 @@ pub fn run(device: &mut dyn Device) {
         "windows do not overlap"
     );
     computes(device, &mut one, hash);
-    answers::tells_times(device, &mut one);
+    answers::tells_times(device, &mut one, hash);
+    answers::tells_symbols(device, [&mut one, &mut two]);
+    answers::misses_symbols(device);
     staged(device, &mut one);
     faults(device, &mut two, &one, hash);
     computes(device, &mut one, hash);

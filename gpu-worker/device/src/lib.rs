@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, SessionId,
-    Window,
+    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, ResultKind,
+    SessionId, Window,
 };
 
 pub use interrupt::Interrupt;
@@ -65,7 +65,9 @@ pub struct KernelTime {
 pub struct OpResult {
     /// The op.
     pub op: OpNumber,
-    /// The bytes of a copy to the host; `None` for a sync.
+    /// What it answers.
+    pub kind: ResultKind,
+    /// The bytes of a copy to the host, the rows of symbols; `None` for a sync.
     pub bytes: Option<Vec<u8>>,
     /// What kernels printed since the sync before, with the answer to a sync. A device keeps a
     /// bounded amount and forgets the oldest, as CUDA's `printf` does.

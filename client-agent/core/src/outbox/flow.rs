@@ -26,7 +26,9 @@ impl Outbox {
             Op::CopyIn {
                 bytes, transfer, ..
             } => payload.is_empty() && self.transfers.fits(transfer, bytes),
-            Op::LoadModule { slot, .. } | Op::UnloadModule { slot } if slot >= limits::MODULES => {
+            Op::LoadModule { slot, .. } | Op::UnloadModule { slot } | Op::Symbols { slot }
+                if slot >= limits::MODULES =>
+            {
                 return Err("module slot out of range");
             }
             Op::Set { width, .. } if !matches!(width, 1 | 2 | 4) => {

@@ -86,7 +86,7 @@ pub struct BatchEvent<'a> {
     pub results: u64,
     /// Bytes the shell keeps if it keeps the batch.
     pub bytes: u64,
-    /// Copies to the host among the ops: op and bytes, in op order.
+    /// Ops among them whose results have bytes: op and the most there can be, in op order.
     pub outs: &'a [(OpNumber, u64)],
     /// Copies from staged transfers among the ops: op and transfer, in op order.
     pub staged: &'a [(OpNumber, u64)],

@@ -69,6 +69,7 @@ pub(super) struct Session {
     /// Kept batches: last op and bytes.
     batches: VecDeque<(OpNumber, u64)>,
     pub(super) pending_bytes: u64,
+    /// Ops that are not done and the bytes their results may have.
     outs: VecDeque<(OpNumber, u64)>,
     staged: VecDeque<(OpNumber, u64)>,
     promised: OpNumber,
@@ -173,9 +174,10 @@ impl Session {
     /// results, whole transfers.
     pub(super) fn has_room(&self, last: OpNumber, config: &Config) -> bool {
         let through = |op: &&(OpNumber, u64)| op.0 <= last;
+        let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
         let adds: u64 = self
             .outs
-            .iter()
+            .range(waiting..)
             .take_while(through)
             .fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes));
         let held = self.held_bytes + self.running_bytes;
@@ -189,12 +191,15 @@ impl Session {
 
     /// The ops through `last` begin to run.
     pub(super) fn start(&mut self, last: OpNumber) {
+        let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
+        let starting = self.outs.range(waiting..);
+        let adds = starting.take_while(|(op, _)| *op <= last);
+        self.running_bytes = adds.fold(self.running_bytes, |sum, (_, bytes)| {
+            sum.saturating_add(*bytes)
+        });
         self.started = last;
         self.running += 1;
         self.stall = None;
-        while let Some((_, bytes)) = self.outs.pop_front_if(|(op, _)| *op <= last) {
-            self.running_bytes = self.running_bytes.saturating_add(bytes);
-        }
         while let Some((_, transfer)) = self.staged.pop_front_if(|(op, _)| *op <= last) {
             self.transfers.finish(transfer, true);
         }
@@ -207,8 +212,10 @@ impl Session {
         while let Some((_, bytes)) = self.batches.pop_front_if(|(op, _)| *op <= done) {
             self.pending_bytes -= bytes;
         }
+        while let Some((_, bytes)) = self.outs.pop_front_if(|(op, _)| *op <= done) {
+            self.running_bytes = self.running_bytes.saturating_sub(bytes);
+        }
         for bytes in results {
-            self.running_bytes = self.running_bytes.saturating_sub(*bytes);
             self.held_bytes += bytes;
             self.held.push_back(*bytes);
         }

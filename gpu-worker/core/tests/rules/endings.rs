@@ -109,6 +109,19 @@ fn a_session_whose_results_nobody_takes_stalls_alone_and_fails_in_the_end() {
 }
 
 #[test]
+fn a_result_smaller_than_it_might_be_leaves_the_rest_of_its_room() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    let rest = Config::default().result_bytes - 8;
+    bench.batch_of(1, 1, 3, &[(1, 100), (3, rest)], &[]);
+    let started = starts(&bench.order(&[run(1, 1, 1), run(1, 2, 2), run(1, 3, 3)]));
+    assert_eq!(started.len(), 2, "the third finds no room");
+    // The second runs on; what the first might have taken is free again.
+    let actions = bench.complete(started[0], &[8]);
+    assert_eq!(starts(&actions)[0].first, 3);
+}
+
+#[test]
 fn a_lost_worker_leaves_whatever_it_thinks() {
     let mut bench = Bench::new();
     let lost = |epoch, incarnation| Lost {

@@ -39,6 +39,8 @@ pub(crate) struct Linked {
     hash: ModuleHash,
     code: Vec<u8>,
     info: ModuleInfo,
+    /// Its variables, where it was PTX: the driver does not name those of device code.
+    variables: Vec<ptx::GlobalInfo>,
 }
 
 /// One GPU, owned by one thread.
@@ -161,10 +163,12 @@ impl Device for CudaDevice {
             return Ok(linked.info.clone());
         }
         self.context.enter()?;
+        let mut variables = Vec::new();
         if is_ptx(image) {
             // Our own parser's message has line and column; the driver's has a log.
-            ptx::ModuleInfo::parse(image)
+            let parsed = ptx::ModuleInfo::parse(image)
                 .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
+            variables = parsed.globals;
         }
         let code = driver::link(image, is_ptx(image))?;
         let functions = functions(image, &Module::load(&code)?)?;
@@ -173,6 +177,7 @@ impl Device for CudaDevice {
             hash,
             code,
             info: info.clone(),
+            variables,
         };
         self.modules.insert(hash, Arc::new(linked));
         Ok(info)

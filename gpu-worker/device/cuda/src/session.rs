@@ -1,17 +1,20 @@
 //! One session: its stream, memory, modules, and the slices on their way.
 
+mod answers;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Code, EventTime, Failure, FunctionFingerprint, KernelKey, Launch, ModuleHash, Op, OpNumber,
-    OpRef, SessionId, Window,
+    Code, Failure, FunctionFingerprint, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef,
+    SessionId, Window,
 };
-use device::{Completion, OpResult, Slice};
+use device::{Completion, Slice};
 
 use crate::Linked;
 use crate::driver::{Context, Event, Function, Module, Pinned, Stream};
 use crate::memory::Memory;
+use answers::Given;
 
 /// A module instance: its globals are the session's own.
 #[derive(Debug)]
@@ -19,6 +22,9 @@ struct Loaded {
     linked: Arc<Linked>,
     module: Module,
     functions: BTreeMap<u32, Function>,
+    /// Addresses and bytes of its variables, once its client has asked for them. They lie where
+    /// the driver put them, outside of the session's window.
+    variables: Vec<(u64, u64)>,
 }
 
 /// A timed launch.
@@ -36,7 +42,7 @@ struct Flight {
     begin: Event,
     end: Option<Event>,
     launches: Vec<Timed>,
-    results: Vec<(OpNumber, Option<Pinned>, Event)>,
+    results: Vec<(OpNumber, Given, Event)>,
     /// Timed events: their ops and numbers.
     events: Vec<(OpNumber, u32, Event)>,
     fault: Option<(OpNumber, Failure)>,
@@ -202,7 +208,7 @@ impl Session {
                 bytes,
                 transfer,
             } => {
-                self.memory.check(address, bytes)?;
+                self.check(address, bytes)?;
                 let staged = flight
                     .slice
                     .transfers
@@ -220,14 +226,14 @@ impl Session {
                 self.stream.copy_in(address, source)
             }
             Op::CopyOut { address, bytes } => {
-                self.memory.check(address, bytes)?;
+                self.check(address, bytes)?;
                 let mut pinned = Pinned::new(bytes as usize)?;
                 self.stream.copy_out(&mut pinned, address)?;
-                self.answer(number, Some(pinned), flight)
+                self.answer(number, Given::Copied(pinned), flight)
             }
             Op::Copy { to, from, bytes } => {
-                self.memory.check(to, bytes)?;
-                self.memory.check(from, bytes)?;
+                self.check(to, bytes)?;
+                self.check(from, bytes)?;
                 self.stream.copy(to, from, bytes)
             }
             Op::Set {
@@ -237,7 +243,7 @@ impl Session {
                 width,
             } => {
                 let bytes = count.saturating_mul(u64::from(width));
-                self.memory.check(address, bytes)?;
+                self.check(address, bytes)?;
                 if !address.is_multiple_of(u64::from(width)) {
                     let detail = format!("{address:#x} is not a multiple of {width}");
                     return Err(Failure::new(Code::Misaligned, detail));
@@ -258,19 +264,23 @@ impl Session {
                 flight.events.push((number, event, reached));
                 Ok(())
             }
-            Op::Sync => self.answer(number, None, flight),
+            Op::Sync => self.answer(number, Given::Nothing, flight),
+            Op::Symbols { slot } => {
+                let rows = self.symbols(slot)?;
+                self.answer(number, Given::Symbols(rows), flight)
+            }
         }
     }
 
     fn answer(
         &mut self,
         number: OpNumber,
-        bytes: Option<Pinned>,
+        given: Given,
         flight: &mut Flight,
     ) -> Result<(), Failure> {
         let event = Event::new()?;
         self.stream.record(&event)?;
-        flight.results.push((number, bytes, event));
+        flight.results.push((number, given, event));
         Ok(())
     }
 
@@ -289,6 +299,7 @@ impl Session {
             linked: linked.clone(),
             module,
             functions: BTreeMap::new(),
+            variables: Vec::new(),
         };
         if self.slots.contains_key(&slot) {
             self.stream.wait()?;
@@ -354,49 +365,5 @@ impl Session {
             self.failed |= late.is_some();
             completions.push(self.completion(flight, late));
         }
-    }
-
-    /// What a finished slice amounts to; `late` is an error the device reported while it ran.
-    fn completion(&mut self, flight: Flight, late: Option<Failure>) -> Completion {
-        let mut completion = Completion {
-            position: flight.slice.position,
-            session: self.id,
-            resident: self.memory.resident(),
-            fault: late
-                .map(|failure| (flight.slice.first, failure))
-                .or(flight.fault),
-            ..Completion::default()
-        };
-        if completion.fault.is_none() || flight.end.is_some() {
-            completion.device_ns = flight
-                .end
-                .as_ref()
-                .map_or(0, |end| end.since(&flight.begin));
-        }
-        let mut before = &flight.begin;
-        for timed in &flight.launches {
-            let ns = timed.end.since(before);
-            before = &timed.end;
-            completion.count(timed.key, ns, timed.sms);
-        }
-        completion.results = flight
-            .results
-            .iter()
-            .map(|(op, bytes, event)| OpResult {
-                op: *op,
-                bytes: bytes.as_ref().map(Pinned::to_vec),
-                // The driver prints to the worker's own output and offers no way to read it.
-                printed: Vec::new(),
-                device_ns: event.since(&flight.begin),
-            })
-            .collect();
-        let began = self.base.1 + flight.begin.since(&self.base.0);
-        let times = flight.events.iter().map(|(op, event, reached)| {
-            let ns = began + reached.since(&flight.begin);
-            (*op, EventTime { event: *event, ns })
-        });
-        completion.events = times.collect();
-        self.base = (flight.begin, began);
-        completion
     }
 }

@@ -2,18 +2,139 @@
 
 use std::time::Duration;
 
-use bus_schemas::Op;
+use bus_schemas::{Code, Column, ModuleHash, Op, ResultKind, Symbol};
 
 use super::{Program, complete, increment_params, launch};
 use crate::Device;
 
+/// Variables of every kind; a kernel uses them, or a device might leave them out.
+const VARIABLES: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .global .align 8 .u64 counter = 5;
+.visible .const .align 4 .b32 table[4] = {1, 2, 3, 4};
+.visible .global .align 1 .b8 name[3] = {97, 98, 99};
+
+.visible .entry touch()
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<3>;
+    ld.const.u32 %r1, [table+12];
+    ld.global.u64 %rd1, [counter];
+    cvt.u64.u32 %rd2, %r1;
+    add.s64 %rd1, %rd1, %rd2;
+    st.global.u64 [counter], %rd1;
+    ld.global.u8 %r2, [name];
+    add.s32 %r2, %r2, 1;
+    st.global.u8 [name], %r2;
+    ret;
+}
+";
+
+/// The slot of the module with variables.
+const SLOT: u32 = 9;
+
+/// Symbols say where a session's own instances of a module's variables lie: copies reach them, and
+/// kernels see what was copied.
+pub(super) fn tells_symbols(device: &mut dyn Device, programs: [&mut Program; 2]) {
+    let hash = ModuleHash::of(VARIABLES.as_bytes());
+    device
+        .prepare(hash, VARIABLES.as_bytes())
+        .expect("variables are prepared");
+    let mut addresses = Vec::new();
+    for program in programs {
+        addresses.push(variables(device, program, hash));
+    }
+    assert!(
+        addresses[0]
+            .iter()
+            .all(|address| !addresses[1].contains(address))
+    );
+}
+
+/// Looks at the variables of a session's instance; gives their addresses.
+fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -> Vec<u64> {
+    let load = program.slice(&[
+        (Op::LoadModule { slot: SLOT, hash }, &[]),
+        (Op::Symbols { slot: SLOT }, &[]),
+    ]);
+    let completion = complete(device, load);
+    assert_eq!(completion.fault, None);
+    let result = &completion.results[0];
+    assert_eq!(result.kind, ResultKind::Symbols);
+    let rows = result.bytes.as_deref().expect("rows");
+    let rows: Vec<Symbol> = Column::new(rows).expect("whole rows").iter().collect();
+    let shapes: Vec<_> = rows.iter().map(|it| (it.bytes, it.writable)).collect();
+    assert_eq!(shapes, [(8, true), (16, false), (3, true)]);
+    let addresses: Vec<u64> = rows.iter().map(|it| it.address).collect();
+    assert!(
+        addresses[0].is_multiple_of(8) && addresses[1].is_multiple_of(4),
+        "{rows:?}"
+    );
+    let read = |symbol: &Symbol| Op::CopyOut {
+        address: symbol.address,
+        bytes: symbol.bytes,
+    };
+    let table = Op::CopyIn {
+        address: addresses[1] + 12,
+        bytes: 4,
+        transfer: 0,
+    };
+    let touch = Op::Launch(bus_schemas::Launch {
+        module: SLOT,
+        function: 0,
+        grid: [1; 3],
+        block: [1; 3],
+        shared: 0,
+    });
+    let slice = program.slice(&[
+        (read(&rows[0]), &[]),
+        (read(&rows[1]), &[]),
+        (table, &30_u32.to_le_bytes()),
+        (touch, &[]),
+        (read(&rows[0]), &[]),
+        (read(&rows[2]), &[]),
+        (Op::UnloadModule { slot: SLOT }, &[]),
+    ]);
+    let completion = complete(device, slice);
+    assert_eq!((completion.fault, completion.resident), (None, 0));
+    let read: Vec<&[u8]> = completion
+        .results
+        .iter()
+        .map(|result| result.bytes.as_deref().expect("bytes"))
+        .collect();
+    let words: Vec<u8> = (1..=4_u32).flat_map(u32::to_le_bytes).collect();
+    let counts = [5_u64, 35].map(u64::to_le_bytes);
+    assert_eq!(read, [&counts[0][..], &words, &counts[1], b"bbc"]);
+    addresses
+}
+
+/// There are no symbols where there is no module.
+pub(super) fn misses_symbols(device: &mut dyn Device) {
+    let mut program = Program::new(5);
+    let (session, window) = (program.session(), program.window());
+    device.open(session, window).expect("a free window");
+    let slice = program.slice(&[(Op::Symbols { slot: 0 }, &[])]);
+    let (op, failure) = complete(device, slice).fault.expect("an empty slot");
+    assert_eq!((op, failure.code), (1, Code::UnknownFunction));
+    device.close(session);
+}
+
 /// Timed events say when what comes before them was done, on a clock that goes forward.
-pub(super) fn tells_times(device: &mut dyn Device, program: &mut Program) {
+pub(super) fn tells_times(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
     let address = program.window().base;
     let n = 1_000_u32;
     let params = increment_params(address, n);
     let event = |event, timed| (Op::Event { event, timed }, &[][..]);
+    let alloc = Op::Alloc {
+        address,
+        bytes: 4_000,
+    };
     let first = program.slice(&[
+        (Op::LoadModule { slot: 0, hash }, &[]),
+        (alloc, &[]),
         event(3, true),
         (launch(0, n), &params),
         event(4, true),
@@ -28,11 +149,16 @@ pub(super) fn tells_times(device: &mut dyn Device, program: &mut Program) {
         .iter()
         .map(|(op, it)| (*op, it.event))
         .collect();
-    assert_eq!(ops, [(at, 3), (at + 2, 4), (at + 4, 3)]);
+    assert_eq!(ops, [(at + 2, 3), (at + 4, 4), (at + 6, 3)]);
     let times: Vec<_> = completion.events.iter().map(|(_, it)| it.ns).collect();
     assert!(times[0] < times[1] && times[1] <= times[2], "{times:?}");
     std::thread::sleep(Duration::from_millis(2));
-    let later = program.slice(&[event(6, true), (Op::Sync, &[])]);
+    let later = program.slice(&[
+        event(6, true),
+        (Op::Free { address }, &[]),
+        (Op::UnloadModule { slot: 0 }, &[]),
+        (Op::Sync, &[]),
+    ]);
     let later = complete(device, later).events[0].1.ns;
     assert!(later - times[2] >= 1_000_000, "{times:?}, then {later}");
 }

@@ -8,7 +8,8 @@ use crate::engine::{Engine, Instance};
 use crate::error::MemoryError;
 use crate::memory::Memory;
 use bus_schemas::{
-    Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Window,
+    Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, ResultKind, Row,
+    Symbol, Window, limits,
 };
 use device::{Completion, Interrupt, OpResult, Slice};
 use std::collections::{BTreeMap, VecDeque};
@@ -254,6 +255,7 @@ impl Session {
                 }
             }
             Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
+            Op::Symbols { slot } => self.symbols(slot, &mut progress.out)?,
             Op::Event { event, timed: true } => {
                 let ns = nanos(run.began.elapsed());
                 let time = EventTime { event, ns };
@@ -264,8 +266,14 @@ impl Session {
         if let Step::Parked = moved {
             return Ok(moved);
         }
-        if op.op.has_result() {
-            let out = matches!(op.op, Op::CopyOut { .. });
+        let kind = match op.op {
+            Op::Sync => Some(ResultKind::Sync),
+            Op::CopyOut { .. } => Some(ResultKind::CopyOut),
+            Op::Symbols { .. } => Some(ResultKind::Symbols),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let out = kind != ResultKind::Sync;
             let device_ns = nanos(progress.spent + started.elapsed());
             let printed = match op.op {
                 Op::Sync => std::mem::take(&mut self.printed).concat(),
@@ -273,6 +281,7 @@ impl Session {
             };
             let result = OpResult {
                 op: progress.next,
+                kind,
                 bytes: out.then(|| std::mem::take(&mut progress.out)),
                 printed,
                 device_ns,
@@ -280,6 +289,24 @@ impl Session {
             progress.completion.results.push(result);
         }
         Ok(Step::Done)
+    }
+
+    /// Where the variables of a slot's module lie.
+    fn symbols(&self, slot: u32, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let Some((instance, _)) = self.slots.get(&slot) else {
+            let detail = format!("no module in slot {slot}");
+            return Err(Failure::new(Code::UnknownFunction, detail));
+        };
+        let variables = instance.variables().take(limits::SYMBOLS);
+        for (address, bytes, writable) in variables {
+            let symbol = Symbol {
+                address,
+                bytes,
+                writable,
+            };
+            symbol.write(out);
+        }
+        Ok(())
     }
 
     fn alloc(&mut self, run: &Run<'_>, address: u64, bytes: u64) -> Result<(), Failure> {

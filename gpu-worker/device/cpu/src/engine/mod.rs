@@ -194,6 +194,13 @@ impl Instance {
         Some((self.globals[at], self.program.decoded.globals[at].size))
     }
 
+    /// Address, size and whether kernels may write to it, of each module variable in source order.
+    pub fn variables(&self) -> impl Iterator<Item = (u64, u64, bool)> {
+        let declared = self.program.decoded.globals.iter();
+        let placed = self.globals.iter().zip(declared);
+        placed.map(|(address, global)| (*address, global.size, global.writable))
+    }
+
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program

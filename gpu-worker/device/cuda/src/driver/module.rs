@@ -91,6 +91,25 @@ impl Module {
         Ok(Function(function))
     }
 
+    /// Address and bytes of a variable; `None` where the driver has none of this name, because
+    /// nothing uses it.
+    pub(crate) fn variable(&self, name: &str) -> Result<Option<(u64, u64)>, Failure> {
+        let Ok(text) = CString::new(name) else {
+            return Ok(None);
+        };
+        let (mut address, mut bytes) = (0, 0);
+        // SAFETY: the module is loaded; the out-pointers are to locals; the name is terminated and
+        // outlives the call.
+        let result = unsafe {
+            sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut bytes, self.0, text.as_ptr())
+        };
+        if result == CUresult::CUDA_ERROR_NOT_FOUND {
+            return Ok(None);
+        }
+        check(result, &format!("variable {name:?}"))?;
+        Ok(Some((address, bytes as u64)))
+    }
+
     /// Names of all entries.
     pub(crate) fn names(&self) -> Result<Vec<String>, Failure> {
         let mut count = 0;

@@ -1,0 +1,104 @@
+//! What a session's client is answered: copies, times, addresses of variables.
+
+use bus_schemas::{Code, EventTime, Failure, ResultKind, Row, Symbol, limits};
+use device::{Completion, OpResult};
+
+use super::{Flight, Session};
+use crate::driver::Pinned;
+
+/// What an op is answered with once the device has passed it.
+#[derive(Debug)]
+pub(super) enum Given {
+    Nothing,
+    Copied(Pinned),
+    Symbols(Vec<u8>),
+}
+
+impl Session {
+    /// Whether a range is the session's: in an allocation, or in a variable it was told of.
+    pub(super) fn check(&self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let inside = |(first, size): &(u64, u64)| {
+            let offset = address.checked_sub(*first);
+            offset.is_some_and(|offset| offset.saturating_add(bytes) <= *size)
+        };
+        let told = self.slots.values().flat_map(|loaded| &loaded.variables);
+        match self.memory.check(address, bytes) {
+            Err(_) if told.into_iter().any(inside) => Ok(()),
+            checked => checked,
+        }
+    }
+
+    /// Where the variables of a slot's module lie.
+    pub(super) fn symbols(&mut self, slot: u32) -> Result<Vec<u8>, Failure> {
+        let Some(loaded) = self.slots.get_mut(&slot) else {
+            let detail = format!("no module in slot {slot}");
+            return Err(Failure::new(Code::UnknownFunction, detail));
+        };
+        let mut rows = Vec::new();
+        loaded.variables.clear();
+        for variable in loaded.linked.variables.iter().take(limits::SYMBOLS) {
+            let place = loaded.module.variable(&variable.name)?;
+            loaded.variables.extend(place);
+            let (address, bytes) = place.unwrap_or((0, variable.size));
+            let symbol = Symbol {
+                address,
+                bytes,
+                writable: !variable.constant,
+            };
+            symbol.write(&mut rows);
+        }
+        Ok(rows)
+    }
+
+    /// What a finished slice amounts to; `late` is an error the device reported while it ran.
+    pub(super) fn completion(&mut self, flight: Flight, late: Option<Failure>) -> Completion {
+        let mut completion = Completion {
+            position: flight.slice.position,
+            session: self.id,
+            resident: self.memory.resident(),
+            fault: late
+                .map(|failure| (flight.slice.first, failure))
+                .or(flight.fault),
+            ..Completion::default()
+        };
+        if completion.fault.is_none() || flight.end.is_some() {
+            completion.device_ns = flight
+                .end
+                .as_ref()
+                .map_or(0, |end| end.since(&flight.begin));
+        }
+        let mut before = &flight.begin;
+        for timed in &flight.launches {
+            let ns = timed.end.since(before);
+            before = &timed.end;
+            completion.count(timed.key, ns, timed.sms);
+        }
+        completion.results = flight
+            .results
+            .into_iter()
+            .map(|(op, given, event)| {
+                let (kind, bytes) = match given {
+                    Given::Nothing => (ResultKind::Sync, None),
+                    Given::Copied(pinned) => (ResultKind::CopyOut, Some(pinned.to_vec())),
+                    Given::Symbols(rows) => (ResultKind::Symbols, Some(rows)),
+                };
+                OpResult {
+                    op,
+                    kind,
+                    bytes,
+                    // The driver prints to the worker's own output and offers no way to read it.
+                    printed: Vec::new(),
+                    device_ns: event.since(&flight.begin),
+                }
+            })
+            .collect();
+        let began = self.base.1 + flight.begin.since(&self.base.0);
+        let times = flight.events.iter().map(|(op, event, reached)| {
+            let ns = began + reached.since(&flight.begin);
+            (*op, EventTime { event: *event, ns })
+        });
+        completion.events = times.collect();
+        self.base = (flight.begin, began);
+        completion
+    }
+}
