@@ -175,7 +175,9 @@ impl Block {
         let state = &mut self.warps[warp];
         match ending {
             Ending::Ended => {
-                state.splits.clear();
+                // It stays as room for the next block's first.
+                state.splits[0].state = State::Ended;
+                state.splits[0].mask = 0;
                 state.live = 0;
                 self.live -= FULL.count_ones();
                 return Some(Stop::Waits);
