@@ -116,6 +116,10 @@ pub struct Function<'a> {
     pub maxntid: Option<[u32; 3]>,
     /// `.reqntid`, missing dimensions being 1.
     pub reqntid: Option<[u32; 3]>,
+    /// `.minnctapersm`.
+    pub minnctapersm: Option<u32>,
+    /// `.maxnreg`.
+    pub maxnreg: Option<u32>,
     /// The body; `None` for a declaration.
     pub body: Option<Vec<Statement<'a>>>,
     /// Its text, from `.entry` or `.func` to the end.

@@ -1,7 +1,9 @@
 //! The owned summary of a module that loaders and schedulers need.
 
+use std::collections::HashMap;
+
 use crate::{
-    Function, FunctionKind, Linkage, Module, Position, PtxError, Scalar, Space, Statement,
+    Function, FunctionKind, Linkage, Module, Position, PtxError, Scalar, Space, Statement, Variable,
 };
 
 /// Where one kernel parameter lies in the parameter block.
@@ -32,9 +34,16 @@ pub struct EntryInfo {
     pub maxntid: Option<[u32; 3]>,
     /// `.reqntid`.
     pub reqntid: Option<[u32; 3]>,
+    /// `.minnctapersm`.
+    pub minnctapersm: Option<u32>,
+    /// Bytes of local memory that the entry declares for each thread.
+    pub local_bytes: u64,
+    /// Registers of 32 bits that the entry declares, at most 255 and at most its `.maxnreg`. A
+    /// compiler declares one for each value, so this is more than an assembler would need.
+    pub registers: u32,
 }
 
-/// One variable in the session's memory.
+/// One variable in the session's memory. What is declared and defined is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GlobalInfo {
     /// Its name.
@@ -65,6 +74,56 @@ pub struct ModuleInfo {
 /// Most bytes of parameters a kernel may take (the limit since PTX 8.1).
 const PARAM_LIMIT: u64 = 32_764;
 
+/// Most registers that a thread may have.
+const REGISTER_LIMIT: u64 = 255;
+
+/// Registers of 32 bits that a declaration takes. Predicates have a file of their own.
+fn registers(variable: &Variable<'_>) -> u64 {
+    let words = match variable.scalar {
+        Scalar::Pred => 0,
+        scalar => scalar.size().div_ceil(4),
+    };
+    words * u64::from(variable.lanes) * u64::from(variable.range.unwrap_or(1))
+}
+
+/// What an entry declares in its body.
+struct Declared {
+    shared: u64,
+    local: u64,
+    registers: u64,
+}
+
+impl Declared {
+    /// Adds the declarations of a body to `shared` bytes of the module's.
+    fn of(body: &[Statement<'_>], shared: u64) -> Result<Self, PtxError> {
+        let mut declared = Self {
+            shared,
+            local: 0,
+            registers: 0,
+        };
+        for statement in body {
+            let Statement::Variable(variable) = statement else {
+                continue;
+            };
+            let (size, align) = (variable.size(), variable.align);
+            match variable.space {
+                Space::Shared if variable.scalar != Scalar::Pred => {
+                    declared.shared =
+                        add(declared.shared, size, align, variable.position, "shared")?;
+                }
+                Space::Local => {
+                    declared.local = add(declared.local, size, align, variable.position, "local")?;
+                }
+                Space::Reg => {
+                    declared.registers = declared.registers.saturating_add(registers(variable));
+                }
+                _ => {}
+            }
+        }
+        Ok(declared)
+    }
+}
+
 /// Lays parameters out one behind the other, each at its alignment.
 fn layout(function: &Function<'_>) -> Result<(Vec<ParamInfo>, u32), PtxError> {
     let mut at = 0_u64;
@@ -90,10 +149,17 @@ fn layout(function: &Function<'_>) -> Result<(Vec<ParamInfo>, u32), PtxError> {
     Ok((params, at as u32))
 }
 
-fn add_shared(at: u64, size: Option<u64>, align: u64, position: Position) -> Result<u64, PtxError> {
+/// The end of a variable that is laid behind `at`.
+fn add(
+    at: u64,
+    size: Option<u64>,
+    align: u64,
+    position: Position,
+    what: &str,
+) -> Result<u64, PtxError> {
     size.and_then(|size| at.next_multiple_of(align.max(1)).checked_add(size))
         .filter(|end| *end <= u64::from(u32::MAX))
-        .ok_or_else(|| PtxError::new(position, "too much shared memory"))
+        .ok_or_else(|| PtxError::new(position, format!("too much {what} memory")))
 }
 
 impl ModuleInfo {
@@ -119,19 +185,13 @@ impl ModuleInfo {
                 .collect(),
             ..Self::default()
         };
-        let mut shared = 0;
+        let (mut shared, mut places) = (0, HashMap::new());
         for variable in &module.variables {
             match variable.space {
-                Space::Global | Space::Const => info.globals.push(GlobalInfo {
-                    name: variable.name.to_owned(),
-                    size: variable.size().unwrap_or(0),
-                    align: variable.align,
-                    constant: variable.space == Space::Const,
-                    external: variable.linkage == Linkage::Extern,
-                }),
+                Space::Global | Space::Const => info.declare(variable, &mut places),
                 Space::Shared => {
-                    shared =
-                        add_shared(shared, variable.size(), variable.align, variable.position)?;
+                    let (size, align) = (variable.size(), variable.align);
+                    shared = add(shared, size, align, variable.position, "shared")?;
                 }
                 _ => {}
             }
@@ -141,27 +201,41 @@ impl ModuleInfo {
                 continue;
             };
             let (params, param_bytes) = layout(function)?;
-            let mut static_shared = shared;
-            for statement in body {
-                if let Statement::Variable(variable) = statement
-                    && variable.space == Space::Shared
-                    && variable.scalar != Scalar::Pred
-                {
-                    let size = variable.size();
-                    static_shared =
-                        add_shared(static_shared, size, variable.align, variable.position)?;
-                }
-            }
+            let declared = Declared::of(body, shared)?;
+            let most = function.maxnreg.map_or(REGISTER_LIMIT, u64::from);
             info.entries.push(EntryInfo {
                 name: function.name.to_owned(),
                 params,
                 param_bytes,
-                static_shared: static_shared as u32,
+                static_shared: declared.shared as u32,
                 maxntid: function.maxntid,
                 reqntid: function.reqntid,
+                minnctapersm: function.minnctapersm,
+                local_bytes: declared.local,
+                registers: declared.registers.min(most).min(REGISTER_LIMIT) as u32,
             });
         }
         Ok(info)
+    }
+
+    /// Adds a variable, or what a declaration of it left open; `places` has those that are there.
+    fn declare<'a>(&mut self, variable: &Variable<'a>, places: &mut HashMap<&'a str, usize>) {
+        let size = variable.size().unwrap_or(0);
+        let external = variable.linkage == Linkage::Extern;
+        if let Some(place) = places.get(variable.name) {
+            let known = &mut self.globals[*place];
+            known.size = known.size.max(size);
+            known.external &= external;
+            return;
+        }
+        places.insert(variable.name, self.globals.len());
+        self.globals.push(GlobalInfo {
+            name: variable.name.to_owned(),
+            size,
+            align: variable.align,
+            constant: variable.space == Space::Const,
+            external,
+        });
     }
 
     /// The entry called `name`.

@@ -8,10 +8,8 @@ use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Linkage, Module, Position, PtxError, Space, Variable};
 
 /// What a function's head may say about its tuning: a name and numbers, which change nothing.
-const HINTS: [&str; 8] = [
-    "minnctapersm",
+const HINTS: [&str; 6] = [
     "maxnctapersm",
-    "maxnreg",
     "noreturn",
     "maxclusterrank",
     "explicitcluster",
@@ -287,6 +285,8 @@ impl<'a> Parser<'a> {
             params,
             maxntid: None,
             reqntid: None,
+            minnctapersm: None,
+            maxnreg: None,
             body: None,
             text: "",
         };
@@ -303,6 +303,14 @@ impl<'a> Parser<'a> {
                 }
                 Token::Dot("maxntid") => function.maxntid = Some(self.dimensions()?),
                 Token::Dot("reqntid") => function.reqntid = Some(self.dimensions()?),
+                Token::Dot("minnctapersm") => {
+                    self.advance()?;
+                    function.minnctapersm = Some(self.small("a number of blocks")?);
+                }
+                Token::Dot("maxnreg") => {
+                    self.advance()?;
+                    function.maxnreg = Some(self.small("a number of registers")?);
+                }
                 Token::Dot("pragma") => {
                     self.advance()?;
                     self.skip_statement()?;
