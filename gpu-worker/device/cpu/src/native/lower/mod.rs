@@ -6,8 +6,8 @@ mod predicate;
 
 use super::access;
 use super::assembler::{
-    Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS, VPADDD,
-    VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
+    Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS,
+    VMOVUPS, VMOVUPS_TO, VPADDD, VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
 };
 use super::placed::Host;
 use super::plan::Run;
@@ -46,6 +46,8 @@ pub(super) struct Lower<'k> {
     pub(super) hosts: HashMap<usize, Host>,
     /// What stands for a fault, without the number of the instruction in the run.
     pub(super) blame: u64,
+    /// Lanes in which results count, if not in all: where a predicate is false, or true.
+    pub(super) blend: Option<(Slot, bool)>,
     /// Instructions computed once for the warp, and what registers hold behind them.
     pub(super) once: HashMap<usize, Vec<(Var, Stepped)>>,
 }
@@ -148,6 +150,7 @@ impl<'k> Lower<'k> {
             known,
             hosts: HashMap::new(),
             blame: 1,
+            blend: None,
             once: HashMap::new(),
         }
     }
@@ -248,10 +251,35 @@ impl Lower<'_> {
         for (var, id) in stores {
             self.values.unpin();
             self.values.clean(id);
+            if let Some((slot, skipped)) = self.blend {
+                self.store_some(var, id, slot, skipped);
+                continue;
+            }
             self.values.store(var, id);
         }
         self.values.clear();
         self.shapes.clear();
+    }
+
+    /// Writes a register in the lanes that did not jump over the code.
+    fn store_some(&mut self, var: Var, id: Id, slot: Slot, skipped: bool) {
+        let mask = self.pred(slot);
+        let halves = if var.bank() == Bank::Double { 2 } else { 1 };
+        for half in 0..halves {
+            let wide = if halves == 2 {
+                self.expand(mask, half)
+            } else {
+                mask
+            };
+            let (new, d) = (self.values.get(id, half), self.values.fresh());
+            let home = self.values.place(var, half);
+            self.values.asm.v2(VMOVUPS, d, home);
+            let (a, b) = if skipped { (new, d) } else { (d, new) };
+            self.values.asm.blend(d, a, b, wide);
+            self.values.asm.v2(VMOVUPS_TO, d, home);
+            self.values.release(d);
+            self.values.release(new);
+        }
     }
 
     /// What the code returns where an instruction faults.

@@ -64,7 +64,7 @@ fn named(inst: &Inst) -> impl Iterator<Item = Var> {
 
 /// Predicates that only decide branches: one that is not the same in all lanes there is of no use
 /// to the whole warp's code anyway.
-fn branching(code: &[Inst]) -> HashSet<Var> {
+fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
     let mut found: HashSet<Var> = code
         .iter()
         .filter_map(|inst| match inst.op {
@@ -74,9 +74,10 @@ fn branching(code: &[Inst]) -> HashSet<Var> {
         .collect();
     loop {
         let before = found.len();
-        for inst in code {
+        for (at, inst) in code.iter().enumerate() {
             let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
-            let jumps = matches!(inst.op, Op::Branch | Op::Exit | Op::Return);
+            let jumps = matches!(inst.op, Op::Branch | Op::Exit | Op::Return)
+                && !super::hammock::spans(code, first, at);
             if !jumps && let Some(guard) = guard {
                 found.remove(&guard);
             }
@@ -108,7 +109,7 @@ impl<'d> Classes<'d> {
             map: HashMap::new(),
             lanes: lanes.collect(),
             known,
-            branching: branching(code),
+            branching: branching(code, decoded.functions[function].start as usize),
         };
         let function = &decoded.functions[function];
         for (special, slot) in &function.specials {

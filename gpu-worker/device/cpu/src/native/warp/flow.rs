@@ -1,11 +1,12 @@
 //! Pieces one after another, and the jumps between them.
 
 use super::blocks::{End, Piece};
+use super::hammock::Hammock;
 use super::{Region, ending, on_stack};
 use crate::decode::form::{Bank, Inst, Op, Slot};
 use crate::engine::context::Context;
 use crate::native::assembler::{Cc, Label, RAX, RBP, RCX, Rm};
-use crate::native::roles::Var;
+use crate::native::roles::{Var, roles};
 use crate::native::values::Scalar;
 use std::mem::offset_of;
 
@@ -24,15 +25,9 @@ impl Region<'_> {
         self.begun = piece.start;
         self.checked.clear();
         self.top = self.base;
-        self.lower.values.clear();
-        let homes: Vec<(Var, i32)> = self.homes.iter().map(|(var, at)| (*var, *at)).collect();
-        for (var, at) in homes {
-            if let Some(step) = self.classes.step(var) {
-                self.lower.values.scalars.insert(var, (on_stack(at), step));
-            }
-        }
+        self.place_scalars();
         for segment in &piece.segments {
-            self.segment(segment, piece.end);
+            self.segment(segment, piece.end, None);
         }
         let behind = self.lower.kept[piece.end.min(self.lower.kept.len() - 1)];
         match piece.how {
@@ -92,7 +87,7 @@ impl Region<'_> {
         let uniform = self.lower.values.scalars.contains_key(&var);
         self.asm().g(false, 0x8b, RAX.0, bits);
         if !uniform {
-            let apart = self.exit(ending::LEFT, at, before);
+            let apart = self.parted(inst, at, before);
             let asm = self.asm();
             asm.lea(RCX, RAX, 1);
             asm.with(false, 7, RCX, 1);
@@ -120,6 +115,32 @@ impl Region<'_> {
             self.asm().jump(label);
         }
         Some(())
+    }
+
+    /// Where a warp goes whose lanes part at a branch.
+    fn parted(&mut self, inst: &Inst, at: usize, before: Vec<(Var, Scalar)>) -> Label {
+        let body = self.harmless.get(&(at + 1)).copied();
+        let over = |(_, end): &(usize, usize)| {
+            let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
+            let written = self.lower.kept[at + 1..*end].iter().filter_map(roles);
+            let mut written = written.flat_map(|it| it.writes);
+            let target = inst.op == Op::Branch && inst.target as usize == *end;
+            target && !written.any(|var| Some(var) == guard)
+        };
+        let (Some((body, _)), Some(guard)) = (body.filter(over), inst.guard) else {
+            return self.exit(ending::LEFT, at, before);
+        };
+        let label = self.asm().label();
+        self.hammocks.push(Hammock {
+            label,
+            branch: at,
+            begun: self.begun,
+            body,
+            guard,
+            before,
+            top: self.top,
+        });
+        label
     }
 
     /// Goes where a branch or exit leads.

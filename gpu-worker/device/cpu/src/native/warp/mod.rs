@@ -15,6 +15,7 @@ mod class;
 mod compare;
 mod entry;
 mod flow;
+mod hammock;
 mod scalar;
 mod segment;
 
@@ -29,6 +30,7 @@ use crate::decode::form::{Bank, Inst};
 use crate::engine::context::Context;
 use blocks::Piece;
 use class::Classes;
+use hammock::Hammock;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
@@ -85,6 +87,9 @@ struct Region<'k> {
     labels: HashMap<usize, Label>,
     leave: Label,
     exits: Vec<Exit>,
+    hammocks: Vec<Hammock>,
+    /// Pieces that may be run for lanes that jump over them: number and end, by their start.
+    harmless: HashMap<usize, (usize, usize)>,
     /// Where instructions to reserve the stack lie.
     frames: Vec<usize>,
     checked: Vec<Checked>,
@@ -163,6 +168,13 @@ impl<'k> Region<'k> {
             labels: HashMap::new(),
             leave,
             exits: Vec::new(),
+            hammocks: Vec::new(),
+            harmless: pieces
+                .iter()
+                .enumerate()
+                .filter(|(_, piece)| hammock::is_harmless(kept, piece, classes))
+                .map(|(at, piece)| (piece.start, (at, piece.end)))
+                .collect(),
             frames: Vec::new(),
             checked: Vec::new(),
             base: save_at + 16 * 32,
@@ -280,6 +292,10 @@ impl<'k> Region<'k> {
             if piece.reached {
                 self.piece(piece, next)?;
             }
+        }
+        for hammock in std::mem::take(&mut self.hammocks) {
+            let body = &pieces[hammock.body];
+            self.hammock(hammock, body)?;
         }
         for exit in std::mem::take(&mut self.exits) {
             self.write_exit(&exit);

@@ -18,15 +18,21 @@ use std::collections::HashMap;
 type Change = (Var, Option<Scalar>);
 
 impl Region<'_> {
-    pub(super) fn segment(&mut self, segment: &Segment, end: usize) {
+    /// The code of a segment; the way back, if that is not to its start.
+    pub(super) fn segment(
+        &mut self,
+        segment: &Segment,
+        end: usize,
+        back: Option<(usize, Vec<(Var, Scalar)>)>,
+    ) {
         let run = Run {
             start: segment.start,
             len: segment.end - segment.start,
             live: segment.live.clone(),
         };
-        self.start = segment.start;
         self.deopt = None;
-        self.held = self.holding(&segment.scalars);
+        (self.start, self.held) =
+            back.unwrap_or_else(|| (segment.start, self.holding(&segment.scalars)));
         let kept = self.lower.kept;
         self.lower.first = segment.start;
         self.lower.code = &kept[segment.start..segment.end];

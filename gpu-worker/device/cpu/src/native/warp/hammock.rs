@@ -1,0 +1,90 @@
+//! A branch over a few instructions that compute only: where lanes part at it, they are run for all
+//! lanes and count in those that would have run them.
+
+use super::blocks::{End, Piece};
+use super::class::Classes;
+use super::{Region, on_stack};
+use crate::decode::form::{Bank, GuardSlot, Inst, Op, Slot};
+use crate::native::access::Access;
+use crate::native::assembler::Label;
+use crate::native::placed::is_known;
+use crate::native::roles::{Var, roles};
+use crate::native::values::Scalar;
+
+/// A branch over a piece that is run for all lanes where they part.
+pub(super) struct Hammock {
+    pub(super) label: Label,
+    /// The branch, its block, and the piece between it and its target.
+    pub(super) branch: usize,
+    pub(super) begun: usize,
+    pub(super) body: usize,
+    pub(super) guard: GuardSlot,
+    /// What lives in front of the branch, and the stack that holds it.
+    pub(super) before: Vec<(Var, Scalar)>,
+    pub(super) top: i32,
+}
+
+/// Whether a branch jumps over no more than the next instructions, and those are few and only load
+/// and compute.
+pub(super) fn spans(code: &[Inst], first: usize, at: usize) -> bool {
+    let Some(inst) = code.get(at) else {
+        return false;
+    };
+    let Some(end) = (inst.target as usize).checked_sub(first) else {
+        return false;
+    };
+    let short = inst.op == Op::Branch && inst.guard.is_some() && end > at + 1 && end - at <= 64;
+    short
+        && end <= code.len()
+        && code[at + 1..end].iter().all(|inst| {
+            crate::native::lower::supported(inst) && !matches!(inst.op, Op::Store { .. })
+        })
+}
+
+/// Whether such a piece can be run for lanes that do not take it.
+pub(super) fn is_harmless(kept: &[Inst], piece: &Piece, classes: &Classes<'_>) -> bool {
+    let whole = piece.how == End::Falls && piece.segments.len() == 1;
+    whole
+        && kept[piece.start..piece.end].iter().all(|inst| {
+            let placed = Access::of(inst).is_none_or(|it| {
+                let step = classes.step(it.var(inst));
+                !it.write && step.is_some_and(|step| is_known(inst, it, step))
+            });
+            let written = roles(inst).map(|it| it.writes).unwrap_or_default();
+            let kept_apart = |var: &Var| {
+                let lives = piece.segments[0].live.contains(var);
+                !lives || var.bank() != Bank::Pred && classes.step(*var).is_none()
+            };
+            placed && written.iter().all(kept_apart)
+        })
+}
+
+impl Region<'_> {
+    /// The piece for all lanes, and on behind it.
+    pub(super) fn hammock(&mut self, it: Hammock, piece: &Piece) -> Option<()> {
+        self.asm().bind(it.label);
+        self.begun = it.begun;
+        self.checked.clear();
+        self.top = it.top;
+        self.place_scalars();
+        let lanes = Slot(it.guard.slot);
+        self.lower.blend = Some((lanes, !it.guard.negated));
+        self.segment(&piece.segments[0], piece.end, Some((it.branch, it.before)));
+        self.lower.blend = None;
+        self.count(piece.end - it.begun);
+        let target = *self.labels.get(&piece.end)?;
+        self.asm().jump(target);
+        Some(())
+    }
+
+    /// Registers lie where they lie between blocks.
+    pub(super) fn place_scalars(&mut self) {
+        self.lower.values.clear();
+        let homes: Vec<(Var, i32)> = self.homes.iter().map(|(var, at)| (*var, *at)).collect();
+        for (var, at) in homes {
+            if let Some(step) = self.classes.step(var) {
+                self.lower.values.scalars.insert(var, (on_stack(at), step));
+            }
+        }
+    }
+}
