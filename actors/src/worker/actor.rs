@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{
@@ -85,7 +84,7 @@ pub(super) struct GpuWorker {
     pub(super) places: Places,
     pub(super) outgoing: Outgoing,
     pub(super) held: HashMap<SessionId, Held>,
-    pub(super) modules: Arc<Modules>,
+    pub(super) modules: Modules,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,
@@ -259,7 +258,10 @@ impl GpuWorker {
         for deed in deeds {
             match deed {
                 Deed::Completed(completion) => uses.push(self.on_completed(completion)),
-                Deed::Prepared(hash, answer) => self.modules.prepared(hash, answer),
+                Deed::Prepared(hash, answer) => {
+                    self.modules.prepared(hash, answer);
+                    self.bound_modules();
+                }
                 Deed::Closed(session) => {
                     self.pager.do_send(Tell::Close { session });
                     let closed = Event::Closed { session };

@@ -88,6 +88,8 @@ pub(super) struct Held {
     pub(super) events: EventTimes,
     /// Times of events in `results`.
     timed: usize,
+    /// Images that its client was told are here, and which it may load.
+    pub(super) images: Vec<ModuleHash>,
     /// Modules in their slots, as of the ops started so far.
     pub(super) slots: HashMap<u32, Arc<Module>>,
 }
@@ -104,6 +106,7 @@ impl Held {
             since_ns: 0,
             events: EventTimes::default(),
             timed: 0,
+            images: Vec::new(),
             slots: HashMap::new(),
         }
     }

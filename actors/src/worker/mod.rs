@@ -22,7 +22,6 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context};
@@ -241,7 +240,7 @@ fn start(
         places,
         outgoing: Outgoing::new(parts.outgoing),
         held: HashMap::new(),
-        modules: Arc::new(Modules::default()),
+        modules: Modules::default(),
         device: idle.tell(address.recipient())?,
         pager,
         stager,

@@ -1,5 +1,6 @@
 //! Module images that tenants gave this worker, as the device knows them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bus_schemas::{Failure, FunctionFingerprint, ModuleHash, Tenant};
@@ -24,11 +25,29 @@ pub(super) enum ModuleState {
     Refused(Failure),
 }
 
-/// Every image is decoded once, whoever gave it; a tenant may use those it gave itself.
+/// What images of which no session is left may take together.
+const UNUSED: u64 = 256 << 20;
+/// What an image takes beside what the device says: its entries here.
+const ENTRY: u64 = 1 << 10;
+
+/// Who uses an image.
+#[derive(Debug, Default)]
+struct Use {
+    sessions: u32,
+    bytes: u64,
+    /// When the last session that used it ended, in ends of sessions.
+    since: u64,
+}
+
+/// Every image is decoded once, whoever gave it; a tenant may use those it gave itself. An image
+/// stays while a session has it that was told so, and after that as long as there is room.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     given: DashSet<(Tenant, ModuleHash)>,
     states: DashMap<ModuleHash, ModuleState>,
+    uses: BTreeMap<ModuleHash, Use>,
+    /// Ends of sessions so far.
+    ends: u64,
 }
 
 impl Modules {
@@ -49,7 +68,9 @@ impl Modules {
     }
 
     /// The device has answered.
-    pub(super) fn prepared(&self, hash: ModuleHash, answer: Result<ModuleInfo, Failure>) {
+    pub(super) fn prepared(&mut self, hash: ModuleHash, answer: Result<ModuleInfo, Failure>) {
+        let bytes = answer.as_ref().map_or(0, |info| info.bytes);
+        self.uses.entry(hash).or_default().bytes = bytes + ENTRY;
         let state = match answer {
             Ok(info) => ModuleState::Ready(Arc::new(Module {
                 fingerprints: info
@@ -61,6 +82,51 @@ impl Modules {
             Err(failure) => ModuleState::Refused(failure),
         };
         self.states.insert(hash, state);
+    }
+
+    /// A session's client is told that it may load the image.
+    pub(super) fn hold(&mut self, hash: ModuleHash) {
+        self.uses.entry(hash).or_default().sessions += 1;
+    }
+
+    /// A session that held these has ended.
+    pub(super) fn release(&mut self, images: &[ModuleHash]) {
+        self.ends += 1;
+        for hash in images {
+            if let Some(it) = self.uses.get_mut(hash) {
+                it.sessions = it.sessions.saturating_sub(1);
+                it.since = self.ends;
+            }
+        }
+    }
+
+    /// Forgets images that no session uses, those unused longest first, until the rest is within
+    /// its bound: whoever wants one again sends it again.
+    pub(super) fn surplus(&mut self) -> Vec<ModuleHash> {
+        let unused = self.uses.iter().filter(|(hash, it)| {
+            let state = self.states.get(hash);
+            let settled = !state.is_some_and(|state| matches!(*state, ModuleState::Preparing));
+            it.sessions == 0 && settled
+        });
+        let mut unused: Vec<_> = unused
+            .map(|(hash, it)| (it.since, *hash, it.bytes))
+            .collect();
+        let mut sum: u64 = unused.iter().map(|(_, _, bytes)| bytes).sum();
+        unused.sort_unstable();
+        let mut gone = Vec::new();
+        for (_, hash, bytes) in unused {
+            if sum <= UNUSED {
+                break;
+            }
+            sum -= bytes;
+            self.uses.remove(&hash);
+            self.states.remove(&hash);
+            gone.push(hash);
+        }
+        if !gone.is_empty() {
+            self.given.retain(|(_, hash)| !gone.contains(hash));
+        }
+        gone
     }
 
     /// What the tenant's image is; `None` if it never gave it.
@@ -76,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_image_is_prepared_once_and_used_by_those_who_gave_it() {
-        let modules = Modules::default();
+        let mut modules = Modules::default();
         let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
         let hash = ModuleHash::of(b"image");
         assert!(modules.give(&a, hash), "new");
@@ -88,6 +154,7 @@ mod tests {
             hash,
             Ok(ModuleInfo {
                 functions: Vec::new(),
+                bytes: 0,
             }),
         );
         assert!(!modules.give(&b, hash), "prepared before");
@@ -95,5 +162,48 @@ mod tests {
             modules.state(&b, hash),
             Some(ModuleState::Ready(_))
         ));
+    }
+
+    #[test]
+    fn what_no_session_uses_goes_when_it_is_too_much_the_oldest_first() {
+        let mut modules = Modules::default();
+        let tenant: Tenant = "a".parse().unwrap();
+        let hashes = [b"a", b"b", b"c"].map(|image| ModuleHash::of(image));
+        for hash in hashes {
+            modules.hold(hash);
+            assert!(modules.give(&tenant, hash));
+            let info = ModuleInfo {
+                functions: Vec::new(),
+                bytes: UNUSED / 2,
+            };
+            modules.prepared(hash, Ok(info));
+        }
+        assert!(modules.surplus().is_empty(), "all are used");
+        // Two sessions have the second one.
+        modules.hold(hashes[1]);
+        modules.release(&[hashes[2]]);
+        modules.release(&[hashes[0], hashes[1]]);
+        assert_eq!(modules.surplus(), [hashes[2]], "unused for longest");
+        modules.release(&[hashes[1]]);
+        assert_eq!(modules.surplus(), [hashes[0]]);
+        let left = hashes.map(|hash| modules.is_given(&tenant, hash));
+        assert_eq!(left, [false, true, false]);
+        assert!(modules.give(&tenant, hashes[0]), "it is prepared again");
+    }
+
+    #[test]
+    fn what_is_being_prepared_stays() {
+        let mut modules = Modules::default();
+        let (tenant, hash) = ("a".parse().unwrap(), ModuleHash::of(b"a"));
+        modules.hold(hash);
+        modules.give(&tenant, hash);
+        modules.release(&[hash]);
+        assert!(modules.surplus().is_empty() && modules.is_given(&tenant, hash));
+        let info = ModuleInfo {
+            functions: Vec::new(),
+            bytes: UNUSED,
+        };
+        modules.prepared(hash, Ok(info));
+        assert_eq!(modules.surplus(), [hash]);
     }
 }

@@ -3,8 +3,8 @@
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    Column, DeviceResult, EventTime, Failure, OpNumber, Row, SessionId, Tenant, WIRE_VERSION,
-    WorkerBeat, encode, encode_into, limits,
+    Column, DeviceResult, EventTime, Failure, ModuleHash, OpNumber, Row, SessionId, Tenant,
+    WIRE_VERSION, WorkerBeat, encode, encode_into, limits,
 };
 use device::{OpResult, Slice};
 use gpu_worker_core::pager::{Need, Verdict};
@@ -85,7 +85,10 @@ impl GpuWorker {
             Action::Open(open) => self.on_open(open),
             Action::Close { session } => self.device.command(Command::Close(session)),
             Action::Ended { session } => {
-                self.held.remove(&session);
+                if let Some(held) = self.held.remove(&session) {
+                    self.modules.release(&held.images);
+                    self.bound_modules();
+                }
                 self.spans.ended(session);
             }
             Action::Store {
@@ -100,6 +103,7 @@ impl GpuWorker {
                 module,
                 known: false,
             } => {
+                self.hold_image(session, module);
                 let finishing = Staging::Finishing(module);
                 let held = self.held.get_mut(&session);
                 let staging = held.map(|held| held.transfers.insert(transfer, finishing));
@@ -115,7 +119,12 @@ impl GpuWorker {
                     }
                 }
             }
-            Action::Whole { known: true, .. } => {}
+            Action::Whole {
+                session,
+                module,
+                known: true,
+                ..
+            } => self.hold_image(session, module),
             Action::ResendResults { session, from } => {
                 if let Some(held) = self.held.get(&session) {
                     let again = held.results.iter().filter(|result| result.number >= from);
@@ -145,6 +154,24 @@ impl GpuWorker {
             } => self.reject(&tenant, session, failure),
             Action::Beat(beat) => self.on_beat(beat),
             Action::Exit(reason) => self.left = Some(reason),
+        }
+    }
+
+    /// The session's client is told that an image is here: it stays while the session is.
+    fn hold_image(&mut self, session: SessionId, module: Option<ModuleHash>) {
+        let held = self.held.get_mut(&session);
+        if let (Some(hash), Some(held)) = (module, held)
+            && !held.images.contains(&hash)
+        {
+            held.images.push(hash);
+            self.modules.hold(hash);
+        }
+    }
+
+    /// Has the device forget modules that nobody uses, where they take too much.
+    pub(super) fn bound_modules(&mut self) {
+        for hash in self.modules.surplus() {
+            self.device.command(Command::Forget(hash));
         }
     }
 

@@ -27,6 +27,7 @@ pub(super) enum Command {
     Open(SessionId, Window),
     Close(SessionId),
     Prepare(ModuleHash, Arc<[u8]>),
+    Forget(ModuleHash),
     Submit(Slice),
     /// Something is likely to come soon.
     Wake,
@@ -38,7 +39,7 @@ impl Command {
         match self {
             Self::Submit(slice) => Some(slice.priority),
             Self::Open(..) | Self::Close(_) | Self::Prepare(..) => None,
-            Self::Wake => Some(u8::MAX),
+            Self::Forget(_) | Self::Wake => Some(u8::MAX),
         }
     }
 }
@@ -160,6 +161,7 @@ impl DeviceThread {
             (Command::Prepare(hash, image), Some(compiler)) => {
                 return compiler.compile(hash, image);
             }
+            (Command::Forget(hash), Some(compiler)) => return compiler.forget(hash),
             (command, _) => command,
         };
         let urgency = command.urgency();
@@ -332,6 +334,7 @@ impl<'a> Loop<'a> {
                 let prepared = self.device.prepare(hash, &image);
                 self.deeds.push(Deed::Prepared(hash, prepared));
             }
+            Command::Forget(hash) => self.device.forget(hash),
             Command::Submit(slice) if self.broken.contains(&slice.session) => {
                 let why = "an earlier slice of the session failed";
                 self.completions.push(Completion {

@@ -3,8 +3,8 @@
 //! is not compiled before [`SLOW`] says so.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bus_schemas::{
@@ -15,6 +15,9 @@ use device::{Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo,
 
 /// Whether images with a function `slow` may be compiled.
 pub(crate) static SLOW: AtomicBool = AtomicBool::new(false);
+
+/// What the compiler was told to forget.
+pub(crate) static FORGOTTEN: Mutex<Vec<ModuleHash>> = Mutex::new(Vec::new());
 
 pub(crate) const LAUNCH_NS: u64 = 1_000;
 
@@ -171,7 +174,13 @@ impl Compiler for TestCompiler {
         });
         Ok(ModuleInfo {
             functions: functions.collect(),
+            // The image says how large it pretends to be.
+            bytes: if names.contains("huge") { 200 << 20 } else { 0 },
         })
+    }
+
+    fn forget(&self, hash: ModuleHash) {
+        FORGOTTEN.lock().unwrap().push(hash);
     }
 }
 
@@ -191,6 +200,10 @@ impl Device for TestDevice {
 
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
         TestCompiler.compile(hash, image)
+    }
+
+    fn forget(&mut self, hash: ModuleHash) {
+        TestCompiler.forget(hash);
     }
 
     fn compiler(&self) -> Option<Arc<dyn Compiler>> {

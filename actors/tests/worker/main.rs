@@ -13,6 +13,7 @@ use bus_schemas::{
     WorkerBeat, decode, encode,
 };
 use stage::{Program, Stage, WORKER, grant, tenant, window};
+use std::time::{Duration, Instant};
 
 const IMAGE: &[u8] = b"functions: run trap";
 
@@ -470,4 +471,43 @@ async fn a_module_that_compiles_holds_back_its_own_session_only() {
     device::SLOW.store(true, std::sync::atomic::Ordering::SeqCst);
     let (op, kind, ..) = result(&mut stage).await;
     assert_eq!((op, kind), (4, ResultKind::Sync));
+}
+
+/// Two images of which the test's device says that they are too large to be kept together once
+/// nobody uses them.
+#[tokio::test]
+async fn an_image_that_was_forgotten_can_be_sent_again() {
+    const IMAGES: [&[u8]; 2] = [b"functions: huge one", b"functions: huge two"];
+    let mut stage = Stage::set(true).await;
+    stage.begin().await;
+    stage.open(1).await;
+    stage.open(2).await;
+    for (transfer, image) in (1..).zip(IMAGES) {
+        stage_image(&mut stage, 1, transfer, image).await;
+    }
+    let forgotten = || device::FORGOTTEN.lock().expect("nobody panics").clone();
+    stage.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
+    let patience = Instant::now() + Duration::from_secs(20);
+    while forgotten().is_empty() && Instant::now() < patience {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let gone = forgotten();
+    let [gone] = gone[..] else {
+        panic!("one must go and one may stay: {gone:?}")
+    };
+    let known = IMAGES
+        .into_iter()
+        .find(|image| ModuleHash::of(image) == gone);
+    let image = known.expect("it is one of them");
+    stage_image(&mut stage, 2, 1, image).await;
+    let program = Program::default()
+        .plain(Op::LoadModule {
+            slot: 0,
+            hash: gone,
+        })
+        .launch(image, 0, "huge")
+        .plain(Op::Sync);
+    stage.run(2, 1, &program).await;
+    let (op, kind, ..) = result(&mut stage).await;
+    assert_eq!((op, kind), (3, ResultKind::Sync));
 }

@@ -38,6 +38,8 @@ pub struct DeviceInfo {
 pub struct ModuleInfo {
     /// Entry functions in source order; a launch names one by its index.
     pub functions: Vec<FunctionInfo>,
+    /// Bytes of the host's memory that it takes while it is kept.
+    pub bytes: u64,
 }
 
 /// An entry function.
@@ -137,6 +139,9 @@ pub trait Compiler: Send + Sync {
     /// # Errors
     /// As [`Device::prepare`].
     fn compile(&self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
+
+    /// As [`Device::forget`].
+    fn forget(&self, hash: ModuleHash);
 }
 
 /// A device, owned by one thread.
@@ -161,6 +166,10 @@ pub trait Device: Send {
     /// [`bus_schemas::Code::BadModule`] with line and column, or
     /// [`bus_schemas::Code::NoBinary`].
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
+
+    /// Drops what came of an image. The caller vouches that no session has it in a slot or will
+    /// load it before it is prepared again.
+    fn forget(&mut self, hash: ModuleHash);
 
     /// What prepares images for this device elsewhere, if images need not wait for what runs.
     fn compiler(&self) -> Option<Arc<dyn Compiler>> {

@@ -147,6 +147,9 @@ impl Device for Stormy {
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
         self.device.prepare(hash, image)
     }
+    fn forget(&mut self, hash: ModuleHash) {
+        self.device.forget(hash);
+    }
     fn submit(&mut self, slice: Slice) {
         self.device.submit(slice);
     }

@@ -158,6 +158,10 @@ impl Device for CudaDevice {
         }
     }
 
+    fn forget(&mut self, hash: ModuleHash) {
+        self.modules.remove(&hash);
+    }
+
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
         if let Some(linked) = self.modules.get(&hash) {
             return Ok(linked.info.clone());
@@ -172,7 +176,10 @@ impl Device for CudaDevice {
         }
         let code = driver::link(image, is_ptx(image))?;
         let functions = functions(image, &Module::load(&code)?)?;
-        let info = ModuleInfo { functions };
+        let info = ModuleInfo {
+            functions,
+            bytes: (image.len() + code.len()) as u64,
+        };
         let linked = Linked {
             hash,
             code,

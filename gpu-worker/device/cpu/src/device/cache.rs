@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Prepared {
     pub(super) program: Arc<Program>,
     pub(super) fingerprints: Arc<[FunctionFingerprint]>,
+    bytes: u64,
 }
 
 impl Prepared {
@@ -23,7 +24,10 @@ impl Prepared {
                 param_bytes,
             })
             .collect();
-        ModuleInfo { functions }
+        ModuleInfo {
+            functions,
+            bytes: self.bytes,
+        }
     }
 }
 
@@ -74,12 +78,20 @@ impl Compiler for Cache {
             .entries()
             .map(|(name, _)| FunctionFingerprint::new(&hash, name));
         let fingerprints = names.collect();
+        let bytes = program.bytes() + image.len() as u64;
         let prepared = Prepared {
             program,
             fingerprints,
+            bytes,
         };
         let info = prepared.info();
         self.lock().insert(hash, prepared);
         Ok(info)
+    }
+
+    fn forget(&self, hash: ModuleHash) {
+        let gone = self.lock().remove(&hash);
+        // Freed without the lock.
+        drop(gone);
     }
 }

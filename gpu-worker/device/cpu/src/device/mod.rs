@@ -156,6 +156,10 @@ impl Device for CpuDevice {
         self.modules.compile(hash, image)
     }
 
+    fn forget(&mut self, hash: ModuleHash) {
+        self.modules.forget(hash);
+    }
+
     fn compiler(&self) -> Option<Arc<dyn Compiler>> {
         Some(Arc::clone(&self.modules) as Arc<dyn Compiler>)
     }

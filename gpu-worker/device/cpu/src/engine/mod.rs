@@ -111,6 +111,19 @@ impl Program {
         }))
     }
 
+    /// Bytes of memory that it takes, about: instructions in the forms they are kept in, generated
+    /// code, initial values.
+    pub fn bytes(&self) -> u64 {
+        let code = self.steps.len() * size_of::<Step>();
+        let decoded = self.decoded.code.len() * size_of::<crate::decode::form::Inst>();
+        let globals = self.decoded.globals.iter().map(|global| global.bytes.len());
+        #[cfg(all(target_arch = "x86_64", unix))]
+        let generated = self._generated.bytes() + decoded;
+        #[cfg(not(all(target_arch = "x86_64", unix)))]
+        let generated = 0;
+        (code + decoded + generated + globals.sum::<usize>()) as u64
+    }
+
     /// The index of an entry.
     pub fn entry(&self, name: &str) -> Option<usize> {
         self.decoded

@@ -39,6 +39,11 @@ impl Mapping {
         (sealed == 0).then_some(mapping)
     }
 
+    /// Bytes mapped.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Address of a byte of the code.
     pub(super) fn at(&self, offset: usize) -> *const u8 {
         self.start.as_ptr().wrapping_add(offset)

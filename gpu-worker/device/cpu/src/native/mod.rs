@@ -109,6 +109,13 @@ pub(crate) struct Generated {
     pub(crate) warps: Vec<(usize, Warp)>,
 }
 
+impl Generated {
+    /// Bytes of the code.
+    pub(crate) fn bytes(&self) -> usize {
+        self._mapping.as_ref().map_or(0, Mapping::len)
+    }
+}
+
 /// Generates code for a module, where the system lets it be executed.
 pub(crate) fn generate(decoded: &Decoded) -> Generated {
     let kept: Box<[Inst]> = decoded.code.clone().into();
