@@ -1,5 +1,7 @@
 //! Native code for straight runs of decoded instructions.
 //!
+//! This is of runs; `warp` has the second tier, which follows branches.
+//!
 //! The interpreter stays in charge: it schedules warps and splits, takes branches, waits at
 //! barriers, and runs whatever this generator does not know. Where all 32 lanes of a warp stand at
 //! the head of a run it calls the run's code, which does for each of the four groups of eight lanes
