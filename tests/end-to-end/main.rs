@@ -4,6 +4,7 @@
 mod bad_input;
 mod commands;
 mod demo;
+mod driver;
 mod errors;
 mod failover;
 mod partition;

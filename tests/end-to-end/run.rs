@@ -16,7 +16,7 @@ fn source(path: &str) -> PathBuf {
 }
 
 /// Compiles a program of `tests/end-to-end/programs` and links it with the drop-in.
-fn compile(dir: &Path, name: &str) -> PathBuf {
+pub(crate) fn compile(dir: &Path, name: &str) -> PathBuf {
     let library = warploom::drop_in::library(None).expect("it is built with this test");
     let folder = warploom::drop_in::folder(dir, &library).expect("a folder");
     let program = dir.join(name);
@@ -37,7 +37,7 @@ fn ptx() -> PathBuf {
 }
 
 /// `warploom …` that finds no cluster but what `dir` has.
-fn warploom(dir: &Path) -> Command {
+pub(crate) fn warploom(dir: &Path) -> Command {
     let mut command = Command::new(WARPLOOM);
     command
         .current_dir(dir)
@@ -47,7 +47,7 @@ fn warploom(dir: &Path) -> Command {
 }
 
 #[track_caller]
-fn text(output: &Output) -> (String, String) {
+pub(crate) fn text(output: &Output) -> (String, String) {
     let both = [&output.stdout, &output.stderr];
     let [out, err] = both.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     (out, err)

@@ -77,6 +77,11 @@ pub(crate) fn within(to: u64, from: u64, count: usize) -> Result {
     work::submit(target, |session| session.copy_in(to, &through))
 }
 
+/// Behind a call that returns when it is done: memory that the program sees itself is as it should.
+pub(crate) fn settle(to: u64) -> Result {
+    work::settle(device_of(to)?, to)
+}
+
 /// Whether an address is a device's, as far as copies that do not say are concerned.
 pub(crate) fn is_device(address: u64) -> Result<bool> {
     Ok(host::find(address as usize).is_none() && holder(address)?.is_some())

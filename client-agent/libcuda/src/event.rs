@@ -1,7 +1,12 @@
 //! Events: a place in a session's order, and when the device got there.
 
-use std::sync::LazyLock;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use async_nats::HeaderMap;
+use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
+use client_line::Observer;
 
 use crate::context::current_device;
 use crate::device::Device;
@@ -25,17 +30,81 @@ pub(crate) struct Event {
     pub(crate) op: AtomicU64,
 }
 
+/// When each event that a program has was reached last, nanoseconds of its device's clock; 0 is not
+/// yet.
+static TIMES: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
+
+fn times() -> MutexGuard<'static, HashMap<u32, u64>> {
+    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Looks on at a session for the times of its events.
+pub(crate) struct Timekeeper;
+
+impl Observer for Timekeeper {
+    fn set_trace(&mut self, _: Option<&str>) {}
+
+    #[inline]
+    fn pushed(&mut self, _: &Op, _: OpNumber) {}
+
+    fn traced(&self) -> bool {
+        false
+    }
+
+    fn headers(&self, _: OpNumber) -> Option<HeaderMap> {
+        None
+    }
+
+    fn submitted(&mut self, _: &Opened, _: OpNumber, _: OpNumber) {}
+
+    fn answered(&mut self, _: OpNumber, _: &Opened) {}
+
+    fn timed(&mut self, told: &[EventTime]) {
+        let mut times = times();
+        for told in told {
+            // One that was destroyed meanwhile is not kept.
+            if let Some(time) = times.get_mut(&told.event) {
+                *time = told.ns;
+            }
+        }
+    }
+
+    fn failed(&mut self, _: &Failure, _: &Opened) {}
+}
+
 pub(crate) static EVENTS: LazyLock<Handles<Event>> = LazyLock::new(Handles::new);
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 impl Event {
     pub(crate) fn new(flags: u32, device: usize) -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        if flags & DISABLE_TIMING == 0 {
+            times().insert(number, 0);
+        }
         Self {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            number,
             flags,
             device,
             op: AtomicU64::new(0),
         }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        times().remove(&self.number);
+    }
+}
+
+impl Event {
+    /// Whether it takes its time.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.flags & DISABLE_TIMING == 0
+    }
+
+    /// When it was reached last, as far as an answer told.
+    pub(crate) fn time(&self) -> Option<u64> {
+        times().get(&self.number).copied().filter(|time| *time > 0)
     }
 }
 
@@ -47,8 +116,7 @@ pub(crate) fn record(handle: usize, stream: usize) -> Result {
         if event.device != device.ordinal {
             return Err(Status::INVALID_HANDLE);
         }
-        let timed = event.flags & DISABLE_TIMING == 0;
-        let op = device.with(|session| session.record(event.number, number, timed))?;
+        let op = device.with(|session| session.record(event.number, number, event.is_timed()))?;
         event.op.store(op, Ordering::Relaxed);
         Ok(())
     });

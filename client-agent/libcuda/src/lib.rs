@@ -15,7 +15,7 @@
 //! | [`context`] | contexts, and each thread's stack of them |
 //! | [`module`] | images, libraries, functions |
 //! | [`copy`], [`volume`] | copies and sets |
-//! | [`graph`], [`capture`] | graphs, and streams that record them |
+//! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
 //! | [`status`] | the driver's result codes |
 
 mod api;
@@ -38,6 +38,7 @@ mod settings;
 mod status;
 mod stream;
 mod symbol;
+mod user_object;
 mod volume;
 mod work;
 

@@ -80,6 +80,15 @@ impl Mirrors {
         found.map(|it| it.device + (host - it.host) as u64)
     }
 
+    /// Whether an address is of a twin on the device.
+    pub(crate) fn covers(&self, device: u64) -> bool {
+        self.any.load(Ordering::Acquire)
+            && self.lock().iter().any(|it| {
+                let end = it.device + it.seen.len() as u64;
+                (it.device..end).contains(&device)
+            })
+    }
+
     /// Before work of the device: what the host changed.
     #[inline]
     pub(crate) fn upload(&self, session: &Session) -> Result {

@@ -11,6 +11,7 @@ use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, Weak};
 
+use bus_schemas::{ModuleHash, Symbol};
 use client_line::{Function, Module};
 use ptx::ModuleInfo;
 
@@ -28,6 +29,10 @@ pub(crate) struct Library {
     pub(crate) info: Arc<ModuleInfo>,
     /// By device.
     loaded: Mutex<HashMap<usize, Module>>,
+    /// Where its variables lie, by device, once asked.
+    symbols: Mutex<HashMap<usize, Arc<[Symbol]>>>,
+    /// Most registers of a thread, as the program set it.
+    registers: u32,
     /// Handles of its kernels, by entry.
     kernels: Mutex<HashMap<usize, usize>>,
 }
@@ -44,10 +49,14 @@ pub(crate) struct Kernel {
     functions: Box<[OnceLock<Function>]>,
     /// Most dynamic shared bytes, as the program set it.
     pub(crate) dynamic: AtomicI32,
+    registers: u32,
 }
 
 pub(crate) static LIBRARIES: LazyLock<Handles<Library>> = LazyLock::new(Handles::new);
 pub(crate) static KERNELS: LazyLock<Handles<Kernel>> = LazyLock::new(Handles::new);
+
+/// Most registers of images that were linked so.
+static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex::default);
 
 /// What an image is, by its first bytes.
 pub(crate) enum Image<'a> {
@@ -88,20 +97,32 @@ pub(crate) unsafe fn image<'a>(from: *const c_void) -> Result<Image<'a>> {
 ///
 /// # Errors
 /// With line and column noted where it is not PTX that we know.
-pub(crate) fn load(image: &[u8]) -> std::result::Result<Arc<Library>, (Status, String)> {
+pub(crate) fn load(
+    image: &[u8],
+    registers: Option<u32>,
+) -> std::result::Result<Arc<Library>, (Status, String)> {
     let info = ModuleInfo::parse(image).map_err(|error| {
         let detail = error.to_string();
         note(Status::INVALID_PTX, detail.clone());
         (Status::INVALID_PTX, detail)
     })?;
+    let limited = lock(&LIMITED).get(&ModuleHash::of(image)).copied();
+    let registers = registers.or(limited).unwrap_or(u32::MAX);
     let (_, library) = LIBRARIES.add_with(|handle| Library {
         handle,
         image: image.into(),
         info: Arc::new(info),
         loaded: Mutex::default(),
+        symbols: Mutex::default(),
+        registers,
         kernels: Mutex::default(),
     });
     Ok(library)
+}
+
+/// Notes how many registers a thread may have of an image that was linked with that option.
+pub(crate) fn limit_registers(image: &[u8], registers: u32) {
+    lock(&LIMITED).insert(ModuleHash::of(image), registers);
 }
 
 /// Unloads a library; its kernels are not known any more.
@@ -135,6 +156,26 @@ impl Library {
         Ok(module)
     }
 
+    /// Where a variable lies on a device, and its bytes.
+    pub(crate) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
+        let named = |global: &ptx::GlobalInfo| global.name == name;
+        let index = self.info.globals.iter().position(named);
+        let index = index.ok_or(Status::NOT_FOUND)?;
+        let module = self.on(device)?;
+        let mut symbols = lock(&self.symbols);
+        let rows = match symbols.get(&device.ordinal) {
+            Some(rows) => rows,
+            None => {
+                device.round_trip(true);
+                let rows = device.session().symbols(&module)?;
+                symbols.entry(device.ordinal).or_insert(rows.into())
+            }
+        };
+        let found = rows.get(index).filter(|symbol| symbol.address != 0);
+        let found = found.ok_or(Status::NOT_FOUND)?;
+        Ok((found.address, found.bytes))
+    }
+
     /// The handle of an entry.
     pub(crate) fn kernel(self: &Arc<Self>, index: usize, devices: usize) -> Result<usize> {
         if index >= self.info.entries.len() {
@@ -149,6 +190,7 @@ impl Library {
                 name: CString::new(self.info.entries[index].name.as_str()).unwrap_or_default(),
                 functions: (0..devices).map(|_| OnceLock::new()).collect(),
                 dynamic: AtomicI32::new(SHARED),
+                registers: self.registers,
             })
         };
         Ok(*kernels.entry(index).or_insert_with(make))
@@ -203,8 +245,13 @@ impl Kernel {
         Ok(match number {
             0 => most as i32,
             1 => entry.static_shared as i32,
-            2 | 3 | 7 | 10..=13 | 15 => 0,
-            4 => 32,
+            2 => {
+                let constant = self.info.globals.iter().filter(|global| global.constant);
+                constant.map(|global| global.size).sum::<u64>() as i32
+            }
+            3 => entry.local_bytes as i32,
+            4 => entry.registers.clamp(1, self.registers) as i32,
+            7 | 10..=13 | 15 => 0,
             5 => (major * 10 + minor) as i32,
             6 => 80,
             8 => self.dynamic.load(Ordering::Relaxed),

@@ -17,11 +17,12 @@ use std::time::Duration;
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, SessionId, WIRE_VERSION, decode, encode};
-use client_line::{ClientError, Driver, Line, Opening, Session, Unobserved, open, serve};
+use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Contexts;
 use crate::device::Device;
+use crate::event::Timekeeper;
 use crate::settings::Settings;
 use crate::status::{Result, Status, note};
 
@@ -259,7 +260,7 @@ impl Bus {
             self.client.clone(),
             &self.subjects,
             &settings.tenant,
-            Box::new(Unobserved),
+            Box::new(Timekeeper),
             self.driver.clone(),
         ));
         enlist(line.opened().session);

@@ -139,19 +139,27 @@ mod tests {
     #[test]
     fn the_coverage_table_is_up_to_date() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let folder = root.join("client-agent/libcuda/tests");
+        let folders = ["client-agent/libcuda/tests", "tests/end-to-end/programs"];
         let mut tests = Vec::new();
-        for entry in std::fs::read_dir(folder).expect("the tests").flatten() {
-            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-            tests.push((entry.file_name().to_string_lossy().into_owned(), text));
+        for folder in folders {
+            for entry in std::fs::read_dir(root.join(folder)).expect("the tests") {
+                let path = entry.expect("an entry").path();
+                let name = path.file_name().expect("a name").to_string_lossy();
+                // What a header declares is not called there.
+                if !name.ends_with(".h") {
+                    let text = std::fs::read_to_string(&path).expect("a source");
+                    tests.push((name.into_owned(), text));
+                }
+            }
         }
+        tests.sort();
         let done = SYMBOLS.iter().filter(|symbol| symbol.implemented).count();
         let mut table = format!(
             "# The driver API\n\n\
              Every symbol of CUDA 13's driver API is exported and found by `cuGetProcAddress`; {done} of \
              {} do what CUDA\nsays, the others answer `CUDA_ERROR_NOT_SUPPORTED` when they are called. The \
-             table is written by a test of\n`client-agent/libcuda`; its last column names the tests there \
-             that call the function.\n\n\
+             table is written by a test of\n`client-agent/libcuda`; its last column names the tests there and the \
+             programs of `tests/end-to-end` that\ncall the function.\n\n\
              | symbol | since | state | tests |\n| --- | --- | --- | --- |\n",
             SYMBOLS.len()
         );

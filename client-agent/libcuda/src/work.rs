@@ -45,7 +45,17 @@ pub(crate) fn read(device: &Device, from: u64, to: &mut [u8]) -> Result {
     let session = device.session();
     device.mirrors.upload(&session)?;
     device.round_trip(true);
-    session.copy_out(from, to).map_err(Status::from)
+    session.copy_out(from, to)?;
+    // It was a wait for everything before as well.
+    device.mirrors.download(&session)
+}
+
+/// Behind a call that returns only when it is done where the program sees the memory itself.
+pub(crate) fn settle(device: &Device, address: u64) -> Result {
+    match device.mirrors.covers(address) {
+        true => sync(device),
+        false => Ok(()),
+    }
 }
 
 /// Whether the ops through `op` are done, without waiting.
@@ -54,18 +64,9 @@ pub(crate) fn is_done(device: &Device, op: OpNumber) -> Result<bool> {
         Some(failure) => Err(Status::from(&failure)),
         None => {
             session.flush();
-            Ok(session.line().done() >= op)
+            Ok(session.is_done(op))
         }
     })
-}
-
-/// When the device reached two events, in nanoseconds of its clock; both were recorded by the ops
-/// through `last`, which are done.
-pub(crate) fn times(device: &Device, events: [u32; 2], last: OpNumber) -> Result<[u64; 2]> {
-    // The times come with the answer of a wait.
-    sync_through(device, last)?;
-    let _ = events;
-    Err(Status::NOT_SUPPORTED)
 }
 
 /// What kernels printed goes to the program's standard output, as the driver does it.

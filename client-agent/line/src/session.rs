@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus_schemas::{
-    Code, Dim, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, SessionId, limits,
+    Code, Dim, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, Row, SessionId, Symbol, limits,
 };
 use bytes::Bytes;
 
@@ -216,6 +216,19 @@ impl Session {
         Ok(Module { slot, hash, info })
     }
 
+    /// Where a module's variables lie: one for each that its image tells of, in that order.
+    ///
+    /// # Errors
+    /// The session's.
+    pub fn symbols(&self, module: &Module) -> Result<Vec<Symbol>> {
+        let op = Op::Symbols { slot: module.slot };
+        let number = self.line.push(&op, 0, &[], KernelKey(0))?;
+        let rows = self.line.block_on(self.line.answer(number))?;
+        let rows = rows.chunks_exact(Symbol::SIZE).map(Symbol::read);
+        rows.collect::<Option<_>>()
+            .ok_or_else(|| refused(Code::Protocol, "a row of symbols has no meaning"))
+    }
+
     /// Unloads a module; its functions must not be launched any more.
     ///
     /// # Errors
@@ -290,6 +303,12 @@ impl Session {
             return Ok(false);
         }
         self.sync().map(|()| true)
+    }
+
+    /// Whether the ops through `op` are done, as far as is known without asking.
+    #[must_use]
+    pub fn is_done(&self, op: OpNumber) -> bool {
+        op <= self.synced.load(Ordering::Relaxed) || op <= self.line.done()
     }
 
     /// Records event number `event` of this session, on a stream; if it is `timed`, its time comes

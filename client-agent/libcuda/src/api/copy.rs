@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::capture::or_capture;
-use crate::copy::{any, set, set_rows, to_device, to_host, within};
+use crate::copy::{any, set, set_rows, settle, to_device, to_host, within};
 use crate::graph::{Fill, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
@@ -55,7 +55,8 @@ unsafe fn boxed(copy: *const Copy3D) -> Result<Copy3D> {
 api! {
     fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, count: usize) also cuMemcpyHtoD_v2_ptds {
         // SAFETY: the caller's pointer.
-        unsafe { to_device(to, from, count) }
+        unsafe { to_device(to, from, count)? };
+        settle(to)
     }
 
     fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, count: usize, stream: usize)
@@ -80,7 +81,8 @@ api! {
     }
 
     fn cuMemcpyDtoD_v2(to: u64, from: u64, count: usize) also cuMemcpyDtoD_v2_ptds {
-        within(to, from, count)
+        within(to, from, count)?;
+        settle(to)
     }
 
     fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, count: usize, stream: usize)
@@ -104,7 +106,8 @@ api! {
         also cuMemcpyPeer_ptds
     {
         let _ = (to_context, from_context);
-        within(to, from, count)
+        within(to, from, count)?;
+        settle(to)
     }
 
     fn cuMemcpyPeerAsync(
@@ -146,15 +149,18 @@ api! {
     }
 
     fn cuMemsetD8_v2(address: u64, value: u8, count: usize) also cuMemsetD8_v2_ptds {
-        set(address, u32::from(value), 1, count)
+        set(address, u32::from(value), 1, count)?;
+        settle(address)
     }
 
     fn cuMemsetD16_v2(address: u64, value: u16, count: usize) also cuMemsetD16_v2_ptds {
-        set(address, u32::from(value), 2, count)
+        set(address, u32::from(value), 2, count)?;
+        settle(address)
     }
 
     fn cuMemsetD32_v2(address: u64, value: u32, count: usize) also cuMemsetD32_v2_ptds {
-        set(address, value, 4, count)
+        set(address, value, 4, count)?;
+        settle(address)
     }
 
     fn cuMemsetD8Async(address: u64, value: u8, count: usize, stream: usize)
@@ -178,18 +184,21 @@ api! {
     fn cuMemsetD2D8_v2(address: u64, pitch: usize, value: u8, width: usize, height: usize)
         also cuMemsetD2D8_v2_ptds
     {
-        set_rows(address, pitch, u32::from(value), 1, width, height)
+        set_rows(address, pitch, u32::from(value), 1, width, height)?;
+        settle(address)
     }
 
     fn cuMemsetD2D16_v2(address: u64, pitch: usize, value: u16, width: usize, height: usize)
         also cuMemsetD2D16_v2_ptds
     {
-        set_rows(address, pitch, u32::from(value), 2, width, height)
+        set_rows(address, pitch, u32::from(value), 2, width, height)?;
+        settle(address)
     }
 
     fn cuMemsetD2D32_v2(address: u64, pitch: usize, value: u32, width: usize, height: usize)
         also cuMemsetD2D32_v2_ptds
     {
-        set_rows(address, pitch, value, 4, width, height)
+        set_rows(address, pitch, value, 4, width, height)?;
+        settle(address)
     }
 }

@@ -78,9 +78,12 @@ unsafe fn list(to: *mut usize, count: *mut usize, found: &[usize]) -> Result {
 
 fn instantiate(handle: usize, flags: u64) -> Result<usize> {
     current_device()?;
-    let steps = graph(handle)?.steps()?;
+    let graph = graph(handle)?;
+    let steps = graph.steps()?;
+    let held = graph.held().clone();
     Ok(EXECS.add(Exec {
         flags,
+        _held: held,
         steps: Mutex::new(steps),
     }))
 }

@@ -3,10 +3,11 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use super::module::Options;
+use super::options::Options;
 use super::{put, put_if, text};
 use crate::guard::api;
 use crate::handle::Handles;
+use crate::module::limit_registers;
 use crate::process::process;
 use crate::status::{Result, Status, note};
 
@@ -73,7 +74,12 @@ fn complete(link: &Link) -> Result<Vec<u8>> {
         Status::INVALID_PTX
     })?;
     // SAFETY: as above.
-    unsafe { link.options.0.log_nothing() };
+    unsafe {
+        link.options.0.log_nothing();
+        if let Some(registers) = link.options.0.registers() {
+            limit_registers(&text, registers);
+        }
+    }
     text.push(0);
     Ok(text)
 }

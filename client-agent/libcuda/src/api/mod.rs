@@ -18,6 +18,8 @@ mod link;
 mod memory;
 mod module;
 mod node;
+mod object;
+mod options;
 mod stream;
 
 pub(crate) use capture::*;
@@ -33,6 +35,7 @@ pub(crate) use link::*;
 pub(crate) use memory::*;
 pub(crate) use module::*;
 pub(crate) use node::*;
+pub(crate) use object::*;
 pub(crate) use stream::*;
 
 use crate::status::{Result, Status};

@@ -3,92 +3,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+use super::options::Options;
 use super::{put, put_if, text};
 use crate::context::current_device;
 use crate::guard::api;
 use crate::module::{Image, KERNELS, LIBRARIES, Library, image, load, unload};
 use crate::process::process;
 use crate::status::{Result, Status};
-
-/// `CUjit_option`s that name the buffers of logs.
-const INFO_LOG: [c_int; 2] = [3, 4];
-const ERROR_LOG: [c_int; 2] = [5, 6];
-
-/// Options of a compilation: their keys, and their values in the pointers themselves.
-#[derive(Clone, Copy)]
-pub(super) struct Options {
-    pub(super) count: u32,
-    pub(super) keys: *const c_int,
-    pub(super) values: *mut *mut c_void,
-}
-
-impl Options {
-    pub(super) const NONE: Self = Self {
-        count: 0,
-        keys: std::ptr::null(),
-        values: std::ptr::null_mut(),
-    };
-
-    /// Where an option's value stands.
-    ///
-    /// # Safety
-    /// There are as many keys and values as the count says.
-    unsafe fn place(self, key: c_int) -> Option<*mut *mut c_void> {
-        if self.keys.is_null() || self.values.is_null() {
-            return None;
-        }
-        (0..self.count as usize)
-            // SAFETY: the caller vouches for both lists.
-            .find(|at| unsafe { self.keys.add(*at).read() } == key)
-            .map(|at| self.values.wrapping_add(at))
-    }
-
-    /// Writes a log and its length to where the options say.
-    ///
-    /// # Safety
-    /// As [`Options::place`], and the buffer is as large as its option says.
-    unsafe fn log(self, [buffer, size]: [c_int; 2], text: &str) {
-        // SAFETY: the caller vouches for the lists and the buffer.
-        unsafe {
-            let (Some(buffer), Some(size)) = (self.place(buffer), self.place(size)) else {
-                return;
-            };
-            let (to, room) = (
-                buffer.read().cast::<u8>(),
-                size.read() as usize as u32 as usize,
-            );
-            let count = text.len().min(room.saturating_sub(1));
-            if !to.is_null() && room > 0 {
-                std::ptr::copy_nonoverlapping(text.as_ptr(), to, count);
-                to.add(count).write(0);
-            }
-            size.write(std::ptr::without_provenance_mut(count));
-        }
-    }
-}
-
-impl Options {
-    /// Writes an error to its log.
-    ///
-    /// # Safety
-    /// As [`Options::log`].
-    pub(super) unsafe fn log_error(self, text: &str) {
-        // SAFETY: the caller vouches for it.
-        unsafe { self.log(ERROR_LOG, text) };
-    }
-
-    /// Empties both logs.
-    ///
-    /// # Safety
-    /// As [`Options::log`].
-    pub(super) unsafe fn log_nothing(self) {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            self.log(INFO_LOG, "");
-            self.log(ERROR_LOG, "");
-        }
-    }
-}
 
 /// Loads an image and writes the logs.
 ///
@@ -100,18 +21,17 @@ pub(super) unsafe fn load_image(from: *const c_void, options: Options) -> Result
         let image = match image(from)? {
             Image::Ptx(text) => text,
             Image::Binary => {
-                options.log(ERROR_LOG, "the image is machine code of a GPU; send PTX");
+                options.log_error("the image is machine code of a GPU; send PTX");
                 return Err(Status::NO_BINARY_FOR_GPU);
             }
         };
-        match load(image) {
+        match load(image, options.registers()) {
             Ok(library) => {
-                options.log(INFO_LOG, "");
-                options.log(ERROR_LOG, "");
+                options.log_nothing();
                 Ok(library)
             }
             Err((status, detail)) => {
-                options.log(ERROR_LOG, &detail);
+                options.log_error(&detail);
                 Err(status)
             }
         }
@@ -147,6 +67,27 @@ unsafe fn named(kernel: *mut usize, handle: usize, name: *const c_char) -> Resul
     let devices = process()?.devices.len();
     // SAFETY: the caller vouches for them.
     unsafe { put(kernel, library(handle)?.kernel_named(text(name)?, devices)?) }
+}
+
+/// Where the variable of a name lies on the current device.
+///
+/// # Safety
+/// The pointers are valid, or null where the answer is not wanted.
+unsafe fn variable(
+    address: *mut u64,
+    bytes: *mut usize,
+    handle: usize,
+    name: *const c_char,
+) -> Result {
+    let device = current_device()?;
+    // SAFETY: the caller vouches for it.
+    let (at, size) = library(handle)?.variable(device, unsafe { text(name)? })?;
+    // SAFETY: as above.
+    unsafe {
+        put_if(address, at);
+        put_if(bytes, size as usize);
+    }
+    Ok(())
 }
 
 fn attribute(number: c_int, kernel: usize) -> Result<c_int> {
@@ -275,6 +216,28 @@ api! {
         library(handle)?.on(current_device()?)?;
         // SAFETY: the caller's pointer. A library's module is known by the same handle.
         unsafe { put(module, handle) }
+    }
+
+    fn cuModuleGetGlobal_v2(
+        address: *mut u64,
+        bytes: *mut usize,
+        module: usize,
+        name: *const c_char,
+    ) also cuLibraryGetGlobal {
+        // SAFETY: the caller's pointers.
+        unsafe { variable(address, bytes, module, name) }
+    }
+
+    fn cuLibraryGetManaged(
+        address: *mut u64,
+        bytes: *mut usize,
+        handle: usize,
+        name: *const c_char,
+    ) {
+        let _ = (address, bytes, name);
+        // A variable of managed memory is one of the device's here.
+        library(handle)?;
+        Err(Status::NOT_FOUND)
     }
 
     fn cuKernelGetFunction(function: *mut usize, kernel: usize) {

@@ -1,153 +1,30 @@
 //! Graphs: work that is recorded here, and launched as one run of ops. A session runs its ops in
 //! one order, so that a graph's launch is its nodes in an order that its dependencies allow.
 
-#![expect(
-    unsafe_code,
-    reason = "runs copies and functions that the program named"
-)]
+pub(crate) mod params;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ffi::c_void;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::copy::set_rows;
 use crate::device::Device;
 use crate::handle::Handles;
-use crate::launch::{Arguments, Shape, pack, start};
-use crate::module::KERNELS;
 use crate::status::{Result, Status};
-use crate::volume::Copy3D;
-use crate::work;
+use crate::user_object::UserObject;
 
-/// What a node does.
-#[derive(Clone, Debug)]
-pub(crate) enum Work {
-    Kernel(Launch),
-    Copy(Copy3D),
-    Fill(Fill),
-    Host(HostCall),
-    /// The nodes of a graph of the node's own.
-    Child(Arc<Graph>),
-    Empty,
-    Wait(usize),
-    Record(usize),
-}
-
-/// A launch with its parameters packed.
-#[derive(Clone, Debug)]
-pub(crate) struct Launch {
-    pub(crate) kernel: usize,
-    pub(crate) shape: Shape,
-    params: Arc<[u8]>,
-    /// Addresses of the parameters there, for who asks.
-    pub(crate) pointers: Arc<[usize]>,
-}
-
-/// A set of rows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fill {
-    pub(crate) address: u64,
-    pub(crate) pitch: usize,
-    pub(crate) value: u32,
-    pub(crate) width: u32,
-    pub(crate) count: usize,
-    pub(crate) rows: usize,
-}
-
-/// A function of the program's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostCall {
-    pub(crate) function: unsafe extern "C" fn(*mut c_void),
-    pub(crate) data: usize,
-}
-
-impl Launch {
-    /// A launch whose parameters are taken now.
-    ///
-    /// # Safety
-    /// The arguments' pointers are what the kernel's image asks for.
-    pub(crate) unsafe fn new(kernel: usize, shape: Shape, arguments: Arguments) -> Result<Self> {
-        let of = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-        let mut block = Vec::new();
-        // SAFETY: the caller vouches for it.
-        unsafe { pack(&of, arguments, &mut block)? };
-        let params: Arc<[u8]> = block.into();
-        let base = params.as_ptr() as usize;
-        let each = &of.entry().params;
-        let pointers = each.iter().map(|param| base + param.offset as usize);
-        Ok(Self {
-            kernel,
-            shape,
-            pointers: pointers.collect(),
-            params,
-        })
-    }
-}
-
-impl Work {
-    /// `CUgraphNodeType`.
-    pub(crate) fn kind(&self) -> i32 {
-        match self {
-            Self::Kernel(_) => 0,
-            Self::Copy(_) => 1,
-            Self::Fill(_) => 2,
-            Self::Host(_) => 3,
-            Self::Child(_) => 4,
-            Self::Empty => 5,
-            Self::Wait(_) => 6,
-            Self::Record(_) => 7,
-        }
-    }
-
-    /// Appends it to a device's work.
-    fn run(&self, device: &Device, stream: usize, number: u16) -> Result {
-        match self {
-            Self::Kernel(launch) => {
-                let run = |kernel: &_| start(device, kernel, launch.shape, number, &launch.params);
-                KERNELS
-                    .with(launch.kernel, run)
-                    .unwrap_or(Err(Status::INVALID_HANDLE))
-            }
-            // SAFETY: the program keeps what a node names for as long as it launches the graph.
-            Self::Copy(copy) => unsafe { copy.run() },
-            Self::Fill(fill) => fill.run(),
-            Self::Host(call) => {
-                work::sync(device)?;
-                // SAFETY: as above.
-                unsafe { (call.function)(call.data as *mut c_void) };
-                Ok(())
-            }
-            Self::Wait(event) => crate::event::wait(*event, device),
-            Self::Record(event) => crate::event::record(*event, stream),
-            Self::Child(_) | Self::Empty => Ok(()),
-        }
-    }
-}
-
-impl Fill {
-    pub(crate) fn run(&self) -> Result {
-        let width = u8::try_from(self.width).map_err(|_| Status::INVALID_VALUE)?;
-        let pitch = match self.rows {
-            0 | 1 => self.count * self.width as usize,
-            _ => self.pitch,
-        };
-        set_rows(
-            self.address,
-            pitch,
-            self.value,
-            width,
-            self.count,
-            self.rows,
-        )
-    }
-}
+pub(crate) use work::{Fill, HostCall, Launch, Work};
 
 /// A graph.
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) handle: usize,
     nodes: Mutex<BTreeMap<usize, Node>>,
+    /// Objects of the program's that live as long as it does, each by its handle.
+    held: Mutex<Held>,
 }
+
+/// Objects of the program's, as often as they are held.
+pub(crate) type Held = Vec<(usize, Arc<UserObject>)>;
 
 /// Handles of nodes grow, so that a graph's nodes are in the order of their making.
 #[derive(Debug, Clone)]
@@ -177,12 +54,35 @@ impl Graph {
         let make = |handle| Self {
             handle,
             nodes: Mutex::default(),
+            held: Mutex::default(),
         };
         GRAPHS.add_with(make).1
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Node>> {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Objects that it holds.
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn hold(&self, handle: usize, object: Arc<UserObject>, count: u32) {
+        let again = (0..count).map(|_| (handle, Arc::clone(&object)));
+        self.held().extend(again);
+    }
+
+    pub(crate) fn let_go(&self, handle: usize, count: u32) -> Result {
+        for _ in 0..count {
+            let mut held = self.held();
+            let at = held.iter().position(|(of, _)| *of == handle);
+            let object = held.swap_remove(at.ok_or(Status::INVALID_VALUE)?);
+            // What it takes down is the program's: not under our lock.
+            drop(held);
+            drop(object);
+        }
+        Ok(())
     }
 
     /// Adds a node behind others of the graph.
@@ -204,6 +104,7 @@ impl Graph {
     /// A graph with copies of the same nodes.
     pub(crate) fn copy(&self) -> Arc<Self> {
         let other = Self::create();
+        other.held().clone_from(&self.held());
         let mut copies = HashMap::new();
         let mut nodes = other.lock();
         for (handle, node) in self.lock().iter() {
@@ -283,6 +184,8 @@ impl Graph {
     /// The graph is not known any more, nor its nodes.
     pub(crate) fn destroy(&self) {
         GRAPHS.remove(self.handle);
+        let held = std::mem::take(&mut *self.held());
+        drop(held);
         for (handle, node) in std::mem::take(&mut *self.lock()) {
             NODES.remove(handle);
             if let Work::Child(child) = node.work {
@@ -353,6 +256,8 @@ pub(crate) struct Step {
 pub(crate) struct Exec {
     pub(crate) flags: u64,
     pub(crate) steps: Mutex<Vec<Step>>,
+    /// What its graph held when it was made.
+    pub(crate) _held: Held,
 }
 
 pub(crate) static EXECS: LazyLock<Handles<Exec>> = LazyLock::new(Handles::new);

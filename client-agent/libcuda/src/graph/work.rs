@@ -1,0 +1,141 @@
+//! What the nodes of graphs do.
+
+#![expect(
+    unsafe_code,
+    reason = "runs copies and functions that the program named"
+)]
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::Graph;
+use crate::copy::set_rows;
+use crate::device::Device;
+use crate::launch::{Arguments, Shape, pack, start};
+use crate::module::KERNELS;
+use crate::status::{Result, Status};
+use crate::volume::Copy3D;
+use crate::work;
+
+/// What a node does.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    Kernel(Launch),
+    Copy(Copy3D),
+    Fill(Fill),
+    Host(HostCall),
+    /// The nodes of a graph of the node's own.
+    Child(Arc<Graph>),
+    Empty,
+    Wait(usize),
+    Record(usize),
+}
+
+/// A launch with its parameters packed.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub(crate) kernel: usize,
+    pub(crate) shape: Shape,
+    params: Arc<[u8]>,
+    /// Addresses of the parameters there, for who asks.
+    pub(crate) pointers: Arc<[usize]>,
+}
+
+/// A set of rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) address: u64,
+    pub(crate) pitch: usize,
+    pub(crate) value: u32,
+    pub(crate) width: u32,
+    pub(crate) count: usize,
+    pub(crate) rows: usize,
+}
+
+/// A function of the program's.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostCall {
+    pub(crate) function: unsafe extern "C" fn(*mut c_void),
+    pub(crate) data: usize,
+}
+
+impl Launch {
+    /// A launch whose parameters are taken now.
+    ///
+    /// # Safety
+    /// The arguments' pointers are what the kernel's image asks for.
+    pub(crate) unsafe fn new(kernel: usize, shape: Shape, arguments: Arguments) -> Result<Self> {
+        let of = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+        let mut block = Vec::new();
+        // SAFETY: the caller vouches for it.
+        unsafe { pack(&of, arguments, &mut block)? };
+        let params: Arc<[u8]> = block.into();
+        let base = params.as_ptr() as usize;
+        let each = &of.entry().params;
+        let pointers = each.iter().map(|param| base + param.offset as usize);
+        Ok(Self {
+            kernel,
+            shape,
+            pointers: pointers.collect(),
+            params,
+        })
+    }
+}
+
+impl Work {
+    /// `CUgraphNodeType`.
+    pub(crate) fn kind(&self) -> i32 {
+        match self {
+            Self::Kernel(_) => 0,
+            Self::Copy(_) => 1,
+            Self::Fill(_) => 2,
+            Self::Host(_) => 3,
+            Self::Child(_) => 4,
+            Self::Empty => 5,
+            Self::Wait(_) => 6,
+            Self::Record(_) => 7,
+        }
+    }
+
+    /// Appends it to a device's work.
+    pub(super) fn run(&self, device: &Device, stream: usize, number: u16) -> Result {
+        match self {
+            Self::Kernel(launch) => {
+                let run = |kernel: &_| start(device, kernel, launch.shape, number, &launch.params);
+                KERNELS
+                    .with(launch.kernel, run)
+                    .unwrap_or(Err(Status::INVALID_HANDLE))
+            }
+            // SAFETY: the program keeps what a node names for as long as it launches the graph.
+            Self::Copy(copy) => unsafe { copy.run() },
+            Self::Fill(fill) => fill.run(),
+            Self::Host(call) => {
+                work::sync(device)?;
+                // SAFETY: as above.
+                unsafe { (call.function)(call.data as *mut c_void) };
+                Ok(())
+            }
+            Self::Wait(event) => crate::event::wait(*event, device),
+            Self::Record(event) => crate::event::record(*event, stream),
+            Self::Child(_) | Self::Empty => Ok(()),
+        }
+    }
+}
+
+impl Fill {
+    pub(crate) fn run(&self) -> Result {
+        let width = u8::try_from(self.width).map_err(|_| Status::INVALID_VALUE)?;
+        let pitch = match self.rows {
+            0 | 1 => self.count * self.width as usize,
+            _ => self.pitch,
+        };
+        set_rows(
+            self.address,
+            pitch,
+            self.value,
+            width,
+            self.count,
+            self.rows,
+        )
+    }
+}
