@@ -49,11 +49,11 @@ impl Managed {
             session.free(base)?;
             return Err(Status::OUT_OF_MEMORY);
         }
-        // SAFETY: the pages are open until they are freed, which ends the mirror first.
+        // SAFETY: the pages are fresh, and open until they are freed, which ends the mirror first.
         unsafe {
             device
                 .mirrors
-                .add(&session, address as usize, address, bytes as usize)?
+                .add_zeroed(&session, address as usize, address, bytes as usize)?
         };
         self.lock().insert(address, Range { bytes, base });
         Ok(address)

@@ -42,7 +42,7 @@ impl Mirrors {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds `bytes` bytes at `host` whose twin is at `device`, both zero so far or yet unknown.
+    /// Adds `bytes` bytes at `host` whose twin is at `device`, and copies them there.
     ///
     /// # Safety
     /// The bytes stay readable and writable until [`Mirrors::remove`].
@@ -56,10 +56,30 @@ impl Mirrors {
         // SAFETY: the caller vouches for the range.
         let now = unsafe { std::slice::from_raw_parts(host as *const u8, bytes) };
         session.copy_in(device, now)?;
-        let seen = now.to_vec();
+        self.push(host, device, now.to_vec());
+        Ok(())
+    }
+
+    /// As [`Mirrors::add`], for pages that nobody has touched and an address of whole words: nothing
+    /// is sent, and neither side takes memory before it is used.
+    ///
+    /// # Safety
+    /// As there, and the bytes are zero.
+    pub(crate) unsafe fn add_zeroed(
+        &self,
+        session: &Session,
+        host: usize,
+        device: u64,
+        bytes: usize,
+    ) -> Result {
+        session.set(device, bytes as u64 / 4, 0, 4)?;
+        self.push(host, device, vec![0; bytes]);
+        Ok(())
+    }
+
+    fn push(&self, host: usize, device: u64, seen: Vec<u8>) {
         self.lock().push(Mirror { host, device, seen });
         self.any.store(true, Ordering::Release);
-        Ok(())
     }
 
     /// Forgets the memory at `host`; its twin's address.
