@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod commands;
+mod cudarc_program;
 mod demo;
 mod driver;
 mod errors;
