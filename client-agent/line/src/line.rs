@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subject};
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
-use bus_schemas::{CloseReason, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, Tenant};
+use bus_schemas::{
+    CloseReason, Code, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, Tenant,
+};
 use bytes::Bytes;
 use client_agent_core::{Addresses, Event, Nanos, Outbox, OutboxSettings, PushError};
 use tokio::sync::Notify;
 
 use crate::driver::Driver;
-use crate::error::{ClientError, closed};
+use crate::error::{ClientError, closed, refused};
 use crate::observer::Observer;
 use crate::publish::{Backlog, Outgoing};
 use crate::wait::block_until;
@@ -205,7 +207,10 @@ impl Line {
     /// [`ClientError::Refused`] where none begins there, else as [`Line::push`].
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
         // Pushed before the range is given out again, so that its next allocation comes later.
-        self.check(address, 0)?;
+        if self.range(address).is_none_or(|(base, _)| base != address) {
+            let detail = format!("no allocation begins at {address:#x}");
+            return Err(refused(Code::BadAddress, detail));
+        }
         self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
         self.lock()
             .addresses
@@ -350,9 +355,7 @@ impl Line {
 fn refusal(error: PushError) -> ClientError {
     match error {
         PushError::Failed(failure) => ClientError::Session(failure),
-        PushError::Invalid(why) => {
-            ClientError::Refused(Failure::new(bus_schemas::Code::Protocol, why))
-        }
+        PushError::Invalid(why) => ClientError::Refused(Failure::new(Code::Protocol, why)),
         PushError::Closed | PushError::Full => ClientError::closed(),
     }
 }

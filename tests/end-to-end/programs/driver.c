@@ -195,6 +195,7 @@ static void memory(void) {
     CHECK(cuMemGetInfo_v2(&after, &total));
     ASSERT(after == before);
     ANSWERS(INVALID_VALUE, cuMemFree_v2(big));
+    ANSWERS(INVALID_VALUE, cuMemFree_v2(words + 8));
     CHECK(cuMemGetAddressRange_v2(&start, &size, words + 8));
     ASSERT(start == words && size >= sizeof host);
     CHECK(cuPointerGetAttribute(&kind, 2, words));

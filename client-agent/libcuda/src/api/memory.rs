@@ -18,12 +18,18 @@ pub(super) fn pool(ordinal: usize) -> usize {
     0x100 + ordinal
 }
 
+/// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
+/// too far, and there are some, work there.
+const GRAIN: u64 = 256;
+
 fn alloc(address: *mut u64, bytes: usize) -> Result {
     let device = current_device()?;
     if address.is_null() || bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    let made = device.with(|session| session.alloc(bytes as u64))?;
+    let whole = (bytes as u64).checked_next_multiple_of(GRAIN);
+    let whole = whole.ok_or(Status::OUT_OF_MEMORY)?;
+    let made = device.with(|session| session.alloc(whole))?;
     // SAFETY: the caller's pointer.
     unsafe { put(address, made) }
 }
