@@ -59,17 +59,17 @@ impl Allowance<'_> {
         &mut self,
         native: crate::native::Warp,
         cx: &mut Context<'_>,
-    ) -> (Ending, u32, u64) {
+    ) -> (Ending, (u32, u32), u64) {
         cx.jumps = self.jumps;
         cx.executed = self.executed;
         cx.until = self.until;
         cx.stop = self.stop;
         // SAFETY: the caller vouches for the context.
-        let (ending, at) = unsafe { native.call(cx) };
+        let (ending, at, begun) = unsafe { native.call(cx) };
         let ran = cx.executed - self.executed;
         self.jumps = cx.jumps;
         self.executed = cx.executed;
-        (ending, at, ran)
+        (ending, (at, begun), ran)
     }
 
     /// Whether nothing more is to run now.
@@ -81,6 +81,38 @@ impl Allowance<'_> {
 
 /// Jumps back of one split after which the others of its warp get their turn.
 const PATIENCE: u32 = 64;
+
+/// The first instruction at fault where native code noted one at `at`, in a straight line that begins
+/// at `begun`. That code runs eight lanes to the line's end before the next eight begin: later lanes
+/// have not run yet, and one of them may fail at an earlier instruction. They are run up to there.
+#[cfg(all(target_arch = "x86_64", unix))]
+#[cold]
+fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
+    let Some(noted) = cx.noted.take() else {
+        return at;
+    };
+    let steps = launch.program.steps.as_slice();
+    let mut later = FULL.checked_shl(noted.lane / 8 * 8 + 8).unwrap_or(0);
+    let mut pc = begun;
+    while pc < at && later != 0 {
+        let step = &steps[pc as usize];
+        let mut lanes = later;
+        if step.guard != UNGUARDED {
+            // SAFETY: decode gave the guard a predicate of this frame.
+            lanes &= unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip;
+        }
+        match step.kind {
+            // Who jumps over what follows does not run it.
+            Kind::Branch => later &= !lanes,
+            // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
+            _ if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } => return pc,
+            _ => {}
+        }
+        pc += 1;
+    }
+    cx.noted = Some(noted);
+    at
+}
 
 impl Block {
     /// Points the context at a split's frame.
@@ -171,7 +203,7 @@ impl Block {
         let native = launch.program.steps[split.pc as usize].warp?;
         self.enter(launch, cx, warp, Base::default());
         // SAFETY: the context points at the frame of this full warp, which stands here.
-        let (ending, at, _) = unsafe { allowance.native(native, cx) };
+        let (ending, (at, begun), _) = unsafe { allowance.native(native, cx) };
         let state = &mut self.warps[warp];
         match ending {
             Ending::Ended => {
@@ -182,7 +214,7 @@ impl Block {
                 self.live -= FULL.count_ones();
                 return Some(Stop::Waits);
             }
-            Ending::Fault => return Some(Stop::Fault(at)),
+            Ending::Fault => return Some(Stop::Fault(blamed(launch, cx, begun, at))),
             Ending::Left | Ending::Spun => state.splits[0].pc = at,
         }
         (ending == Ending::Spun).then_some(Stop::Spun)
@@ -222,7 +254,7 @@ impl Block {
                     allowance.executed += u64::from(pc - first);
                     first = pc;
                     // SAFETY: the context points at the frame of this full warp, which stands here.
-                    let (ending, at, ran) = unsafe { allowance.native(native, cx) };
+                    let (ending, (at, begun), ran) = unsafe { allowance.native(native, cx) };
                     match ending {
                         Ending::Left if ran == 0 => {}
                         Ending::Left => {
@@ -237,7 +269,7 @@ impl Block {
                             self.leave(warp, current);
                             continue 'warp;
                         }
-                        Ending::Fault => break 'warp Stop::Fault(at),
+                        Ending::Fault => break 'warp Stop::Fault(blamed(launch, cx, begun, at)),
                     }
                 }
                 #[cfg(all(target_arch = "x86_64", unix))]
@@ -246,8 +278,9 @@ impl Block {
                 {
                     // SAFETY: the context points at the frame of this warp, which stands here.
                     if let Err(at) = unsafe { native.call(cx) } {
-                        allowance.executed += u64::from(pc - first + at);
-                        return Stop::Fault(pc + at);
+                        let at = blamed(launch, cx, pc, pc + at);
+                        allowance.executed += u64::from(at - first);
+                        return Stop::Fault(at);
                     }
                     pc += native.len;
                     continue;

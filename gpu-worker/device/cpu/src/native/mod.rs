@@ -80,22 +80,26 @@ pub(crate) struct Warp {
 }
 
 impl Warp {
-    /// Runs a warp on: how it came back, and at which instruction.
+    /// Runs a warp on: how it came back, and at which instruction; behind a fault, where the straight
+    /// line begins in which it happened.
     ///
     /// # Safety
     /// The context is that of a full warp of a linear launch that stands here, in its first frame.
     #[inline]
-    pub(crate) unsafe fn call(self, cx: &mut Context<'_>) -> (Ending, u32) {
+    pub(crate) unsafe fn call(self, cx: &mut Context<'_>) -> (Ending, u32, u32) {
         let cx = std::ptr::from_mut(cx).cast();
         // SAFETY: the code was generated for this frame's layout; the caller vouches for the rest.
         let came = unsafe { (self.code)(cx) };
-        let ending = match came >> 32 {
+        let ending = match came >> 32 & 0xff {
             warp::ending::LEFT => Ending::Left,
             warp::ending::SPUN => Ending::Spun,
             warp::ending::ENDED => Ending::Ended,
             _ => Ending::Fault,
         };
-        (ending, came as u32)
+        let at = came as u32;
+        // No function is as long as its start's low bits count.
+        let begun = at.wrapping_sub(at.wrapping_sub((came >> warp::BEGUN) as u32) & 0x00ff_ffff);
+        (ending, at, begun)
     }
 }
 

@@ -62,6 +62,17 @@ struct Checked {
     low: i64,
 }
 
+/// Where an instruction at fault tells the start of its straight line: the low bits, above its ending.
+pub(super) const BEGUN: u32 = 40;
+
+/// The way back from a fault among lanes that run eight by eight: what the later ones need to be run
+/// up to there.
+struct Blame {
+    label: Label,
+    begun: usize,
+    values: Vec<(Var, Scalar)>,
+}
+
 /// A way back to the interpreter.
 struct Exit {
     label: Label,
@@ -87,6 +98,7 @@ struct Region<'k> {
     labels: HashMap<usize, Label>,
     leave: Label,
     exits: Vec<Exit>,
+    blames: Vec<Blame>,
     hammocks: Vec<Hammock>,
     /// Pieces that may be run for lanes that jump over them: number and end, by their start.
     harmless: HashMap<usize, (usize, usize)>,
@@ -168,6 +180,7 @@ impl<'k> Region<'k> {
             labels: HashMap::new(),
             leave,
             exits: Vec::new(),
+            blames: Vec::new(),
             hammocks: Vec::new(),
             harmless: pieces
                 .iter()
@@ -251,6 +264,21 @@ impl<'k> Region<'k> {
         asm.jump(leave);
     }
 
+    /// Writes what lived where a segment began and leaves with the fault that is in rax.
+    fn write_blame(&mut self, blame: &Blame) {
+        self.asm().bind(blame.label);
+        self.asm().save(on_stack(8), RAX);
+        for (var, scalar) in &blame.values {
+            self.write_home(*var, *scalar);
+        }
+        let leave = self.leave;
+        let asm = self.asm();
+        asm.set(RAX, (blame.begun as u64 & 0x00ff_ffff) << BEGUN);
+        // or rax, [rsp + 8]
+        asm.g(true, 0x0b, RAX.0, on_stack(8));
+        asm.jump(leave);
+    }
+
     /// Gives every lane of a register its value.
     fn write_home(&mut self, var: Var, scalar: Scalar) {
         let values = &mut self.lower.values;
@@ -299,6 +327,9 @@ impl<'k> Region<'k> {
         }
         for exit in std::mem::take(&mut self.exits) {
             self.write_exit(&exit);
+        }
+        for blame in std::mem::take(&mut self.blames) {
+            self.write_blame(&blame);
         }
         let leave = self.leave;
         self.asm().bind(leave);

@@ -2,7 +2,7 @@
 
 use super::blocks::Segment;
 use super::scalar::LAST;
-use super::{Checked, Region, ending, on_stack};
+use super::{Blame, Checked, Region, ending, on_stack};
 use crate::decode::form::{Inst, Place};
 use crate::native::access::{Access, Stub};
 use crate::native::assembler::{Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI};
@@ -37,6 +37,12 @@ impl Region<'_> {
         self.lower.first = segment.start;
         self.lower.code = &kept[segment.start..segment.end];
         self.lower.blame = ending::FAULT << 32 | segment.start as u64;
+        self.lower.fault = self.asm().label();
+        self.blames.push(Blame {
+            label: self.lower.fault,
+            begun: self.start,
+            values: self.held.clone(),
+        });
         self.lower.hosts.clear();
         let last = self.lower.last_uses(&run);
         let mut needed = self.lower.needed(&run);
