@@ -88,6 +88,11 @@ impl Device {
     }
 }
 
+/// The handle of a device's own memory pool. Every pool is this one by another name.
+pub(crate) fn pool(ordinal: usize) -> usize {
+    0x100 + ordinal
+}
+
 /// Reserves a session's addresses in this process, so that no host pointer can be taken for a
 /// device's; false where something is there already.
 pub(crate) fn reserve(window: Window) -> bool {

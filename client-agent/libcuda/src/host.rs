@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::device::Device;
 use crate::status::{Result, Status};
 
 /// A range of host memory.
@@ -101,4 +102,21 @@ pub(crate) fn unregister(base: usize) -> Result {
         }
         _ => Err(Status::HOST_MEMORY_NOT_REGISTERED),
     }
+}
+
+/// Where a device sees pinned host memory; its twin is made with the first question.
+pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
+    if let Some(found) = device.mirrors.device_of(address) {
+        return Ok(found);
+    }
+    let range = find(address).ok_or(Status::INVALID_VALUE)?;
+    let session = device.session();
+    let twin = session.alloc(range.bytes as u64)?;
+    // SAFETY: the range is the program's until it is freed or unregistered, which unmaps it.
+    unsafe {
+        device
+            .mirrors
+            .add(&session, range.base, twin, range.bytes)?
+    };
+    Ok(twin + (address - range.base) as u64)
 }

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use super::put;
 use crate::attribute::Properties;
 use crate::context;
-use crate::device::Device;
+use crate::device::{Device, pool as pool_of};
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
@@ -123,11 +123,11 @@ api! {
 
     fn cuDeviceGetMemPool(pool: *mut usize, number: c_int) also cuDeviceGetDefaultMemPool {
         // SAFETY: the caller's pointer.
-        unsafe { put(pool, super::memory::pool(device(number)?.ordinal)) }
+        unsafe { put(pool, pool_of(device(number)?.ordinal)) }
     }
 
     fn cuDeviceSetMemPool(number: c_int, pool: usize) {
-        if pool == super::memory::pool(device(number)?.ordinal) {
+        if pool == pool_of(device(number)?.ordinal) {
             return Ok(());
         }
         Err(Status::INVALID_VALUE)

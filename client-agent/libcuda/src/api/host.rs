@@ -4,7 +4,6 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::put;
 use crate::context::current_device;
-use crate::device::Device;
 use crate::guard::api;
 use crate::host;
 use crate::process::process;
@@ -28,23 +27,6 @@ fn unmap(base: usize) -> Result {
         }
     }
     Ok(())
-}
-
-/// Where a device sees pinned host memory; its twin is made with the first question.
-pub(super) fn device_address(device: &Device, address: usize) -> Result<u64> {
-    if let Some(found) = device.mirrors.device_of(address) {
-        return Ok(found);
-    }
-    let range = host::find(address).ok_or(Status::INVALID_VALUE)?;
-    let session = device.session();
-    let twin = session.alloc(range.bytes as u64)?;
-    // SAFETY: the range is the program's until it is freed or unregistered, which unmaps it.
-    unsafe {
-        device
-            .mirrors
-            .add(&session, range.base, twin, range.bytes)?
-    };
-    Ok(twin + (address - range.base) as u64)
 }
 
 api! {
@@ -86,7 +68,7 @@ api! {
         let _ = flags;
         let device = current_device()?;
         // SAFETY: the caller's pointer.
-        unsafe { put(address, device_address(device, base as usize)?) }
+        unsafe { put(address, host::device_address(device, base as usize)?) }
     }
 
     fn cuMemHostGetFlags(flags: *mut c_uint, base: *mut c_void) {

@@ -6,17 +6,12 @@ use super::stream::device as of_stream;
 use super::{put, put_if};
 use crate::capture;
 use crate::context::{current, current_device};
-use crate::device::Device;
+use crate::device::{Device, pool};
 use crate::guard::api;
 use crate::host;
 use crate::process::{holder, process};
 use crate::status::{Result, Status};
 use crate::stream::number_of;
-
-/// The handle of a device's own memory pool. Every pool is this one by another name.
-pub(super) fn pool(ordinal: usize) -> usize {
-    0x100 + ordinal
-}
 
 /// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
 /// too far, and there are some, work there.
@@ -87,7 +82,7 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
         return Ok(match attribute {
             CONTEXT => Double(context.handle as u64),
             MEMORY_TYPE => Word(1),
-            DEVICE_POINTER => Double(super::host::device_address(device, address as usize)?),
+            DEVICE_POINTER => Double(host::device_address(device, address as usize)?),
             HOST_POINTER => Double(address),
             BUFFER_ID => Double(host.base as u64),
             DEVICE_ORDINAL => Word(device.ordinal as u32),
