@@ -172,18 +172,19 @@ impl Running {
         let (done, took) = if self.threads == 1 {
             run(&mut self.workers[0])
         } else {
+            let (own, others) = self.workers[..self.threads].split_at_mut(1);
             std::thread::scope(|scope| {
-                let handles: Vec<_> = self.workers[..self.threads]
+                let handles: Vec<_> = others
                     .iter_mut()
                     .map(|worker| scope.spawn(|| run(worker)))
                     .collect();
+                // This thread takes its share instead of waiting.
+                let own = run(&mut own[0]);
                 let joined = handles.into_iter().map(std::thread::ScopedJoinHandle::join);
                 let turns = joined
                     .map(|turn| turn.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
                 // All are waited for.
-                turns.fold((true, Duration::ZERO), |all, turn| {
-                    (all.0 & turn.0, all.1.max(turn.1))
-                })
+                turns.fold(own, |all, turn| (all.0 & turn.0, all.1.max(turn.1)))
             })
         };
         self.again = true;
