@@ -103,7 +103,10 @@ impl<'d> Classes<'d> {
         let lanes = decoded.entries.iter().flat_map(|entry| {
             let lane = |(_, it): &&(u32, Constant)| *it == Constant::Lane;
             let words = entry.words.iter().filter(lane);
-            words.map(|(at, _)| Var::new(Bank::Word, Slot((at * 128) | Slot::CONSTANT)))
+            let words = words.map(|(at, _)| (Bank::Word, at * 128));
+            let doubles = entry.doubles.iter().filter(lane);
+            let all = words.chain(doubles.map(|(at, _)| (Bank::Double, at * 256)));
+            all.map(|(bank, at)| Var::new(bank, Slot(at | Slot::CONSTANT)))
         });
         let mut it = Self {
             map: HashMap::new(),

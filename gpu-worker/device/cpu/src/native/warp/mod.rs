@@ -19,7 +19,6 @@ mod hammock;
 mod scalar;
 mod segment;
 
-use super::access::Access;
 use super::assembler::{Assembler, Label, RAX, RBX, RSP, Rm, VMOVUPS_TO};
 use super::lower::{Known, Lower};
 use super::plan::Blocks;
@@ -138,14 +137,6 @@ pub(super) fn compile(
         .filter(|(start, end)| end - start <= LONGEST)?;
     let code = &kept[start..end];
     let classes = Classes::new(decoded, function, code, known);
-    // `%laneid` itself as an address, which no compiler writes: a constant that differs by lane.
-    let by_lane = |inst: &Inst| {
-        let var = Access::of(inst).map(|it| it.var(inst));
-        var.is_some_and(|var| var.is_constant() && classes.step(var) != Some(0))
-    };
-    if code.iter().any(by_lane) {
-        return None;
-    }
     let live = blocks.live();
     let pieces = blocks::pieces(&blocks, &live, &classes);
     let places = blocks.places();
