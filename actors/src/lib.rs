@@ -6,5 +6,7 @@ pub mod client;
 pub mod leader;
 #[cfg(feature = "telemetry")]
 pub mod telemetry;
+#[cfg(any(feature = "leader", feature = "worker"))]
+mod timer;
 #[cfg(feature = "worker")]
 pub mod worker;

@@ -6,11 +6,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::dev::SendError;
-use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
-use async_nats::{Client, Subject};
-use bus_schemas::subject::{LeaderSubject, Subjects};
-use bus_schemas::{CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId};
-use bytes::Bytes;
+use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use async_nats::Client;
+use bus_schemas::subject::Subjects;
+use bus_schemas::{Failure, LeaderId, OpNumber, SessionId};
 use scheduler_leader_core::{Action, Config, Event, Leader as Core, StateSnapshot};
 use tokio::sync::oneshot;
 
@@ -22,7 +21,9 @@ use super::queue::{self, KernelQueue, Shared};
 use super::record::Appender;
 use super::state::Writer;
 use super::tenant::{self, TakenUp};
+use super::told::Told;
 use crate::telemetry::Telemetry;
+use crate::timer::Timer;
 
 /// Messages the leader's mailbox holds.
 const MAILBOX: usize = 16_384;
@@ -30,45 +31,6 @@ const MAILBOX: usize = 16_384;
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
 /// Before a full mailbox or connection is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
-
-/// What the leader is told.
-pub(super) enum Told {
-    /// A message, but for intents and seal answers.
-    Message {
-        subject: LeaderSubject,
-        reply: Option<Subject>,
-        bytes: Bytes,
-    },
-    /// A worker's answer to a seal.
-    SealReply {
-        incarnation: Incarnation,
-        bytes: Bytes,
-    },
-    /// The next ops of a session, from its queue.
-    Ready {
-        session: SessionId,
-        first: OpNumber,
-        runs: Vec<CostRun>,
-    },
-    /// Our connection is up, or down.
-    Connected(bool),
-    /// The broker closed a connection of this name.
-    Closed(String),
-    /// The store answered.
-    Lease(Answer),
-    /// The state bucket, as it is now.
-    State(Box<StateSnapshot>),
-    /// A block is recorded.
-    Recorded { epoch: Epoch, number: u64 },
-    /// A session's queue is gone: an error in it was its last.
-    QueueDied(SessionId),
-    /// Hand over.
-    Leave,
-}
-
-impl Message for Told {
-    type Result = ();
-}
 
 /// What a leader is made of.
 pub(super) struct Parts {
@@ -99,7 +61,7 @@ pub(super) struct Leader {
     metering: Metering,
     waiting: HashMap<SessionId, (Addr<KernelQueue>, Waiting)>,
     gone: Option<oneshot::Sender<()>>,
-    timer: Option<(u64, SpawnHandle)>,
+    timer: Timer,
     catching_up: bool,
     actions: Vec<Action>,
 }
@@ -118,7 +80,7 @@ impl Leader {
         let subjects = Subjects::new(&parts.config.cluster);
         let inbox = format!("{}.leader.{}.", subjects.cluster_inbox(), parts.id);
         let telemetry = parts.telemetry.clone();
-        let router = Rc::new(Router::new(subjects, inbox, leader, telemetry));
+        let router = Rc::new(Router::new(subjects, inbox, leader.recipient(), telemetry));
         let shared = Shared {
             cluster: parts.config.cluster,
             id: parts.id,
@@ -136,7 +98,7 @@ impl Leader {
             metering: Metering::default(),
             waiting: HashMap::new(),
             gone: Some(parts.gone),
-            timer: None,
+            timer: Timer::default(),
             catching_up: false,
             actions: Vec::new(),
         });
@@ -166,18 +128,10 @@ impl Leader {
         let Some(due) = self.core.deadline() else {
             return;
         };
-        if let Some((set, handle)) = self.timer {
-            if set <= due {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let wait = Duration::from_nanos(due.saturating_sub(now));
-        let handle = ctx.run_later(wait, |this, ctx| {
-            this.timer = None;
+        self.timer.set(now, due, ctx, |this, ctx| {
+            this.timer.rang();
             this.tell(Event::Timer, ctx);
         });
-        self.timer = Some((due, handle));
     }
 
     fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
@@ -203,7 +157,10 @@ impl Leader {
                 epoch,
                 number,
                 bytes,
-            } => self.record.append(epoch, number, bytes, ctx.address()),
+            } => {
+                let leader = ctx.address().recipient();
+                self.record.append(epoch, number, bytes, leader);
+            }
             Action::WritePlacement(placement) => self.state.placement(&placement),
             Action::WriteProfile { epoch, profile } => self.state.profile(epoch, profile),
             Action::QueueOpen {
@@ -212,7 +169,7 @@ impl Leader {
                 epoch,
                 queued,
             } => {
-                let leader = ctx.address();
+                let leader = ctx.address().recipient();
                 let owner = tenant.clone();
                 let queue =
                     KernelQueue::launch(&self.shared, leader, session, tenant, epoch, queued);
@@ -310,7 +267,7 @@ impl Leader {
         tenants.retain(|name, _| state.tenants.iter().any(|(known, _)| known == name));
         for (name, _) in &state.tenants {
             if !tenants.contains_key(name) {
-                let actor = tenant::Tenant::launch(name.clone(), ctx.address());
+                let actor = tenant::Tenant::launch(name.clone(), ctx.address().recipient());
                 tenants.insert(name.clone(), actor);
             }
         }

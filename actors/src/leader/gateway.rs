@@ -4,16 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use actix::Addr;
 use actix::dev::SendError;
+use actix::{Addr, Recipient};
 use async_nats::{Message, Subscriber};
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{SessionId, Tenant};
 
-use super::actor::{Leader, Told};
 use super::next;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
+use super::told::Told;
 use crate::telemetry::{Telemetry, TraceContext};
 use bus::{BusSettings, connect};
 
@@ -21,7 +21,7 @@ use bus::{BusSettings, connect};
 pub(super) struct Router {
     pub(super) subjects: Subjects,
     pub(super) inbox: String,
-    pub(super) leader: Addr<Leader>,
+    pub(super) leader: Recipient<Told>,
     pub(super) telemetry: Telemetry,
     pub(super) queues: RefCell<HashMap<SessionId, (Tenant, Addr<KernelQueue>)>>,
     pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
@@ -35,7 +35,7 @@ impl Router {
     pub(super) fn new(
         subjects: Subjects,
         inbox: String,
-        leader: Addr<Leader>,
+        leader: Recipient<Told>,
         telemetry: Telemetry,
     ) -> Self {
         Self {
@@ -134,7 +134,7 @@ pub(super) async fn hear(mut source: Subscriber, router: Rc<Router>) {
 
 /// Tells the leader whose connections the broker closed. Without a system account there is
 /// nothing to hear, and heartbeats alone serve.
-pub(super) async fn disconnects(settings: BusSettings, subject: String, leader: Addr<Leader>) {
+pub(super) async fn disconnects(settings: BusSettings, subject: String, leader: Recipient<Told>) {
     let client = match connect(&settings).await {
         Ok((client, _links)) => client,
         Err(error) => {

@@ -13,6 +13,7 @@ mod queue;
 mod record;
 mod state;
 mod tenant;
+mod told;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -27,8 +28,9 @@ use scheduler_leader_core::Config;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::telemetry::Telemetry;
-use actor::{Leader, Told};
+use actor::Leader;
 use bus::{BusError, BusSettings, Link, connect};
+use told::Told;
 
 /// How a leader candidate is set.
 #[derive(Debug, Clone)]
@@ -131,7 +133,11 @@ pub async fn serve(
         let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
         tasks.spawn(gateway::hear(source, router.clone()));
     }
-    tasks.spawn(state::watch(jetstream, subjects, leader.clone()));
+    tasks.spawn(state::watch(
+        jetstream,
+        subjects,
+        leader.clone().recipient(),
+    ));
     if let Some(events) = options.events {
         let settings = BusSettings {
             login: Some(events.login),
@@ -140,7 +146,7 @@ pub async fn serve(
             patience: None,
             ..bus
         };
-        let source = gateway::disconnects(settings, events.subject, leader.clone());
+        let source = gateway::disconnects(settings, events.subject, leader.clone().recipient());
         tasks.spawn(source);
     }
     tracing::info!(leader = %id, cluster = %options.core.cluster, "candidate");

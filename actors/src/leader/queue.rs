@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::dev::SendError;
-use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, SpawnHandle};
+use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
 use bytes::Bytes;
 use scheduler_leader_core::{KernelQueue as Core, QueueAction, QueueEvent};
 
-use super::actor::Leader;
 use super::outgoing::Outgoing;
 use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
+use crate::timer::Timer;
 
 /// Messages a queue's mailbox holds.
 const MAILBOX: usize = 256;
@@ -40,14 +40,14 @@ pub(super) struct KernelQueue {
     tenant: Tenant,
     epoch: Epoch,
     began: Instant,
-    leader: Addr<Leader>,
+    leader: Recipient<super::told::Told>,
     outgoing: Outgoing,
     telemetry: Telemetry,
     meters: Arc<TenantMeters>,
     trail: Trail,
     /// What the leader had no room for.
     backlog: VecDeque<(OpNumber, Vec<CostRun>)>,
-    timer: Option<(u64, SpawnHandle)>,
+    timer: Timer,
     actions: Vec<QueueAction>,
 }
 
@@ -64,7 +64,7 @@ impl KernelQueue {
     /// Starts the queue of a session whose next op is `queued + 1`.
     pub(super) fn launch(
         shared: &Shared,
-        leader: Addr<Leader>,
+        leader: Recipient<super::told::Told>,
         session: SessionId,
         tenant: Tenant,
         epoch: Epoch,
@@ -83,7 +83,7 @@ impl KernelQueue {
             tenant,
             trail: Trail::default(),
             backlog: VecDeque::new(),
-            timer: None,
+            timer: Timer::default(),
             actions: Vec::new(),
         };
         queue.start()
@@ -117,7 +117,7 @@ impl KernelQueue {
             match self.leader.try_send(told) {
                 Ok(()) | Err(SendError::Closed(_)) => {}
                 Err(SendError::Full(told)) => {
-                    if let super::actor::Told::Ready { first, runs, .. } = told {
+                    if let super::told::Told::Ready { first, runs, .. } = told {
                         self.backlog.push_front((first, runs));
                     }
                     return;
@@ -132,18 +132,10 @@ impl KernelQueue {
         let Some(due) = due.into_iter().chain(retry).min() else {
             return;
         };
-        if let Some((set, handle)) = self.timer {
-            if set <= due {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let wait = Duration::from_nanos(due.saturating_sub(now));
-        let handle = ctx.run_later(wait, |this, ctx| {
-            this.timer = None;
+        self.timer.set(now, due, ctx, |this, ctx| {
+            this.timer.rang();
             this.tell(QueueEvent::Timer, ctx);
         });
-        self.timer = Some((due, handle));
     }
 
     /// Ops through here are granted: their time in the queue is over.
@@ -177,8 +169,8 @@ impl KernelQueue {
 }
 
 impl Told {
-    fn ready(session: SessionId, first: OpNumber, runs: Vec<CostRun>) -> super::actor::Told {
-        super::actor::Told::Ready {
+    fn ready(session: SessionId, first: OpNumber, runs: Vec<CostRun>) -> super::told::Told {
+        super::told::Told::Ready {
             session,
             first,
             runs,

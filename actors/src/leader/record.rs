@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use actix::Addr;
+use actix::Recipient;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -14,7 +14,7 @@ use bus_schemas::{Epoch, LeaderId};
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 
-use super::actor::{Leader, Told};
+use super::told::Told;
 
 /// How long the stream may take to acknowledge.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -59,7 +59,13 @@ impl Appender {
     }
 
     /// Appends a block until it is acknowledged or the reign is over.
-    pub(super) fn append(&self, epoch: Epoch, number: u64, bytes: Vec<u8>, leader: Addr<Leader>) {
+    pub(super) fn append(
+        &self,
+        epoch: Epoch,
+        number: u64,
+        bytes: Vec<u8>,
+        leader: Recipient<Told>,
+    ) {
         let (this, bytes) = (self.clone(), Bytes::from(bytes));
         actix::spawn(async move {
             let Ok(_permit) = this.flight.acquire().await else {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use actix::Addr;
+use actix::Recipient;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::kv::{self, Entry, Operation, Store};
 use bus_schemas::subject::Subjects;
@@ -12,9 +12,9 @@ use scheduler_leader_core::{Placement, Profile, StateSnapshot};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::actor::{Leader, Told};
 use super::next;
 use super::record::Appender;
+use super::told::Told;
 
 /// Before the watch or a write is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -45,7 +45,7 @@ async fn open(jetstream: &Context, bucket: &str) -> Result<Store, String> {
 }
 
 /// Tells the leader the state, and every change of it, for ever.
-pub(super) async fn watch(jetstream: Context, subjects: Subjects, leader: Addr<Leader>) {
+pub(super) async fn watch(jetstream: Context, subjects: Subjects, leader: Recipient<Told>) {
     let mut told = String::new();
     loop {
         // Without the state nobody campaigns: say why, but once.
@@ -66,7 +66,7 @@ pub(super) async fn watch(jetstream: Context, subjects: Subjects, leader: Addr<L
 async fn follow(
     jetstream: &Context,
     subjects: &Subjects,
-    leader: &Addr<Leader>,
+    leader: &Recipient<Told>,
 ) -> Result<(), String> {
     let store = open(jetstream, &subjects.state_bucket()).await?;
     let mut state = StateSnapshot::default();

@@ -2,12 +2,12 @@
 //! flood is that tenant's loss.
 
 use actix::dev::SendError;
-use actix::{Actor, Addr, Context, Handler, Message};
+use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use async_nats::Subject;
 use bus_schemas::subject::{LeaderSubject, ToLeader};
 use bytes::Bytes;
 
-use super::actor::{Leader, Told};
+use super::told::Told;
 
 /// Messages a tenant's mailbox holds.
 const MAILBOX: usize = 512;
@@ -35,7 +35,7 @@ impl Message for TakenUp {
 /// One tenant.
 pub(super) struct Tenant {
     pub(super) name: bus_schemas::Tenant,
-    pub(super) leader: Addr<Leader>,
+    pub(super) leader: Recipient<Told>,
     /// Requests forwarded and not taken up.
     forwarded: usize,
     /// Requests not forwarded: their clients ask again.
@@ -43,7 +43,7 @@ pub(super) struct Tenant {
 }
 
 impl Tenant {
-    pub(super) fn launch(name: bus_schemas::Tenant, leader: Addr<Leader>) -> Addr<Self> {
+    pub(super) fn launch(name: bus_schemas::Tenant, leader: Recipient<Told>) -> Addr<Self> {
         let tenant = Self {
             name,
             leader,

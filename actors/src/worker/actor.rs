@@ -4,9 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use actix::{
-    Actor, ActorContext, Addr, AsyncContext, Context, Handler, SpawnHandle, StreamHandler,
-};
+use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
@@ -28,6 +26,7 @@ use super::spans::Spans;
 use super::stager::{Finished, Stager};
 use super::submit::Submission;
 use super::thread::{Command, Deed, DeviceThread, Done};
+use crate::timer::Timer;
 
 /// Deeds and answers on their way: more than may be under way at a time.
 const MAILBOX: usize = 1_024;
@@ -96,7 +95,7 @@ pub(super) struct GpuWorker {
     pub(super) small: bool,
     pub(super) actions: Vec<Action>,
     pub(super) sources: Vec<Subscriber>,
-    pub(super) timer: Option<(u64, SpawnHandle)>,
+    pub(super) timer: Timer,
     pub(super) waiting: bool,
     pub(super) rejected: VecDeque<(SessionId, Instant)>,
     /// Messages that meant nothing.
@@ -147,16 +146,8 @@ impl GpuWorker {
         if !clear {
             at = at.min(soon);
         }
-        if let Some((set, handle)) = self.timer {
-            // A timer that comes too early is only a spare tick.
-            if set <= at {
-                return;
-            }
-            ctx.cancel_future(handle);
-        }
-        let delay = Duration::from_nanos(at.saturating_sub(now));
-        let handle = ctx.run_later(delay, |worker, ctx| {
-            worker.timer = None;
+        self.timer.set(now, at, ctx, |worker, ctx| {
+            worker.timer.rang();
             if worker.device.is_dead() {
                 let why = "the device's thread has died";
                 return worker.leave(Err(Failure::new(Code::DeviceLost, why)), ctx);
@@ -164,7 +155,6 @@ impl GpuWorker {
             worker.tell(Event::Tick, &mut Incoming::Nothing);
             worker.settle(ctx);
         });
-        self.timer = Some((at, handle));
     }
 
     fn leave(&mut self, why: Result<ExitReason, Failure>, ctx: &mut Context<Self>) {

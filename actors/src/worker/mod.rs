@@ -35,6 +35,7 @@ pub use gpu_worker_core::sequencer::ExitReason;
 pub use thread::MakeDevice;
 
 use crate::telemetry::Telemetry;
+use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, Places};
 use bus::{BusError, BusSettings, Link, connect};
 use evidence::Evidence;
@@ -249,7 +250,7 @@ fn start(
         small: false,
         actions: Vec::new(),
         sources: parts.sources,
-        timer: None,
+        timer: Timer::default(),
         waiting: false,
         rejected: VecDeque::new(),
         malformed: 0,

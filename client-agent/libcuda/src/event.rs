@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use async_nats::HeaderMap;
-use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
+use bus_schemas::EventTime;
 use client_line::Observer;
 
 use crate::context::current_device;
@@ -42,23 +41,6 @@ fn times() -> MutexGuard<'static, HashMap<u32, u64>> {
 pub(crate) struct Timekeeper;
 
 impl Observer for Timekeeper {
-    fn set_trace(&mut self, _: Option<&str>) {}
-
-    #[inline]
-    fn pushed(&mut self, _: &Op, _: OpNumber) {}
-
-    fn traced(&self) -> bool {
-        false
-    }
-
-    fn headers(&self, _: OpNumber) -> Option<HeaderMap> {
-        None
-    }
-
-    fn submitted(&mut self, _: &Opened, _: OpNumber, _: OpNumber) {}
-
-    fn answered(&mut self, _: OpNumber, _: &Opened) {}
-
     fn timed(&mut self, told: &[EventTime]) {
         let mut times = times();
         for told in told {
@@ -68,8 +50,6 @@ impl Observer for Timekeeper {
             }
         }
     }
-
-    fn failed(&mut self, _: &Failure, _: &Opened) {}
 }
 
 pub(crate) static EVENTS: LazyLock<Handles<Event>> = LazyLock::new(Handles::new);

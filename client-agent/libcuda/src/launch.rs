@@ -8,13 +8,9 @@ use std::sync::atomic::Ordering;
 
 use bus_schemas::Dim;
 
-use crate::capture::or_capture;
-use crate::context::current_device;
 use crate::device::Device;
-use crate::graph::{Launch, Work};
 use crate::module::{KERNELS, Kernel};
 use crate::status::{Result, Status};
-use crate::stream::number_of;
 use crate::work::submit;
 
 /// Grid, block and dynamic shared bytes.
@@ -44,28 +40,11 @@ thread_local! {
     static BLOCK: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Launches a kernel on the current device, or records it where the stream is captured.
+/// Launches a kernel.
 ///
 /// # Safety
 /// The arguments' pointers are what the kernel's image asks for.
 pub(crate) unsafe fn launch(
-    kernel: usize,
-    shape: Shape,
-    stream: usize,
-    arguments: Arguments,
-) -> Result {
-    let number = number_of(stream)?;
-    // SAFETY: the caller vouches for the arguments.
-    let node = || unsafe { Launch::new(kernel, shape, arguments) }.map(Work::Kernel);
-    // SAFETY: as above.
-    or_capture(stream, node, || unsafe {
-        now(current_device()?, kernel, shape, number, arguments)
-    })
-}
-
-/// # Safety
-/// As [`launch`].
-unsafe fn now(
     device: &Device,
     kernel: usize,
     shape: Shape,

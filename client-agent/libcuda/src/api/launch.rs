@@ -5,9 +5,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{put, put_if};
 use crate::capture::or_capture;
 use crate::context::current_device;
-use crate::graph::{HostCall, Work};
+use crate::graph::{HostCall, Launch, Work};
 use crate::guard::api;
-use crate::launch::{Arguments, Shape, launch};
+use crate::launch::{self, Arguments, Shape};
 use crate::module::KERNELS;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
@@ -36,6 +36,20 @@ pub(crate) struct LaunchAttribute {
 
 /// The attribute of thread block clusters.
 const CLUSTER: c_int = 4;
+
+/// Launches a kernel on the current device, or records it where the stream is captured.
+///
+/// # Safety
+/// The arguments' pointers are what the kernel's image asks for.
+unsafe fn launch(kernel: usize, shape: Shape, stream: usize, arguments: Arguments) -> Result {
+    let number = number_of(stream)?;
+    // SAFETY: the caller vouches for the arguments.
+    let node = || unsafe { Launch::new(kernel, shape, arguments) }.map(Work::Kernel);
+    // SAFETY: as above.
+    or_capture(stream, node, || unsafe {
+        launch::launch(current_device()?, kernel, shape, number, arguments)
+    })
+}
 
 /// Blocks of so many threads that run on one multiprocessor at a time.
 fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {

@@ -38,6 +38,18 @@ pub(super) enum Shape {
     Scattered,
 }
 
+impl Shape {
+    /// From whether each lies behind the one before it, and whether all are the first.
+    #[inline(always)]
+    fn of(next: bool, same: bool) -> Self {
+        match (next, same) {
+            (true, _) => Self::Contiguous,
+            (false, true) => Self::Same,
+            (false, false) => Self::Scattered,
+        }
+    }
+}
+
 #[inline(always)]
 fn shape<const SIMD: bool>(group: &[u64; 8], size: u64) -> Shape {
     #[cfg(target_arch = "x86_64")]
@@ -50,13 +62,7 @@ fn shape<const SIMD: bool>(group: &[u64; 8], size: u64) -> Shape {
         next |= address ^ group[0].wrapping_add(lane as u64 * size);
         same |= address ^ group[0];
     }
-    if next == 0 {
-        Shape::Contiguous
-    } else if same == 0 {
-        Shape::Same
-    } else {
-        Shape::Scattered
-    }
+    Shape::of(next == 0, same == 0)
 }
 
 /// # Safety
@@ -81,15 +87,11 @@ unsafe fn shape_avx2(group: &[u64; 8], size: u64) -> Shape {
     let steps = _mm256_add_epi64(first, _mm256_set_epi64x(3 * size, 2 * size, size, 0));
     let more = _mm256_add_epi64(steps, _mm256_set1_epi64x(4 * size));
     let next = _mm256_or_si256(_mm256_xor_si256(low, steps), _mm256_xor_si256(high, more));
-    if _mm256_testz_si256(next, next) != 0 {
-        return Shape::Contiguous;
-    }
     let same = _mm256_or_si256(_mm256_xor_si256(low, first), _mm256_xor_si256(high, first));
-    if _mm256_testz_si256(same, same) != 0 {
-        Shape::Same
-    } else {
-        Shape::Scattered
-    }
+    Shape::of(
+        _mm256_testz_si256(next, next) != 0,
+        _mm256_testz_si256(same, same) != 0,
+    )
 }
 
 /// Eight addresses of 32 bits.
@@ -105,13 +107,7 @@ fn shape_narrow<const SIMD: bool>(group: &[u32; 8], size: u32) -> Shape {
         next |= address ^ group[0].wrapping_add(lane as u32 * size);
         same |= address ^ group[0];
     }
-    if next == 0 {
-        Shape::Contiguous
-    } else if same == 0 {
-        Shape::Same
-    } else {
-        Shape::Scattered
-    }
+    Shape::of(next == 0, same == 0)
 }
 
 /// # Safety
@@ -130,15 +126,11 @@ unsafe fn shape_narrow_avx2(group: &[u32; 8], size: u32) -> Shape {
     let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     let steps = _mm256_mullo_epi32(lanes, _mm256_set1_epi32(size as i32));
     let next = _mm256_xor_si256(all, _mm256_add_epi32(first, steps));
-    if _mm256_testz_si256(next, next) != 0 {
-        return Shape::Contiguous;
-    }
     let same = _mm256_xor_si256(all, first);
-    if _mm256_testz_si256(same, same) != 0 {
-        Shape::Same
-    } else {
-        Shape::Scattered
-    }
+    Shape::of(
+        _mm256_testz_si256(next, next) != 0,
+        _mm256_testz_si256(same, same) != 0,
+    )
 }
 
 /// Addresses of a warp, read from their register as they are needed: a copy on the stack would

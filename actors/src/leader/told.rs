@@ -1,0 +1,49 @@
+//! What the actor Leader is told, by the actors and tasks around it.
+
+use actix::Message;
+use async_nats::Subject;
+use bus_schemas::subject::LeaderSubject;
+use bus_schemas::{CostRun, Epoch, Incarnation, OpNumber, SessionId};
+use bytes::Bytes;
+use scheduler_leader_core::StateSnapshot;
+
+use super::lease::Answer;
+
+/// What the leader is told.
+pub(super) enum Told {
+    /// A message, but for intents and seal answers.
+    Message {
+        subject: LeaderSubject,
+        reply: Option<Subject>,
+        bytes: Bytes,
+    },
+    /// A worker's answer to a seal.
+    SealReply {
+        incarnation: Incarnation,
+        bytes: Bytes,
+    },
+    /// The next ops of a session, from its queue.
+    Ready {
+        session: SessionId,
+        first: OpNumber,
+        runs: Vec<CostRun>,
+    },
+    /// Our connection is up, or down.
+    Connected(bool),
+    /// The broker closed a connection of this name.
+    Closed(String),
+    /// The store answered.
+    Lease(Answer),
+    /// The state bucket, as it is now.
+    State(Box<StateSnapshot>),
+    /// A block is recorded.
+    Recorded { epoch: Epoch, number: u64 },
+    /// A session's queue is gone: an error in it was its last.
+    QueueDied(SessionId),
+    /// Hand over.
+    Leave,
+}
+
+impl Message for Told {
+    type Result = ();
+}

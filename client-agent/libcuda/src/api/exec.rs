@@ -1,0 +1,200 @@
+//! Executable graphs: instantiating, changing, launching.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::Mutex;
+
+use super::stream::device as of_stream;
+use super::{put, put_if};
+use crate::capture::or_capture;
+use crate::context::current_device;
+use crate::graph::{EXECS, Exec, Graph, Work, graph};
+use crate::guard::api;
+use crate::process::process;
+use crate::status::{Result, Status};
+use crate::stream::number_of;
+
+/// `CUgraphExecUpdateResult`.
+const TOPOLOGY_CHANGED: c_int = 2;
+const KIND_CHANGED: c_int = 3;
+
+/// `CUDA_GRAPH_INSTANTIATE_PARAMS`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct InstantiateParams {
+    flags: u64,
+    stream: usize,
+    node: usize,
+    result: c_int,
+}
+
+/// `CUgraphExecUpdateResultInfo`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct UpdateInfo {
+    result: c_int,
+    node: usize,
+    from: usize,
+}
+
+fn instantiate(handle: usize, flags: u64) -> Result<usize> {
+    current_device()?;
+    let graph = graph(handle)?;
+    let steps = graph.steps()?;
+    let held = graph.held().clone();
+    Ok(EXECS.add(Exec {
+        flags,
+        _held: held,
+        steps: Mutex::new(steps),
+    }))
+}
+
+/// Takes over the work of a graph of the same shape; the first node that differs, and how.
+fn update(exec: usize, handle: usize) -> std::result::Result<(), (Status, c_int, usize)> {
+    let wrong = |status| (status, 1, 0);
+    let exec = EXECS.get(exec).ok_or(wrong(Status::INVALID_HANDLE))?;
+    let mut new = graph(handle)
+        .and_then(|graph| graph.steps())
+        .map_err(wrong)?;
+    let mut steps = exec.lock();
+    let failed = |how, node| (Status::GRAPH_EXEC_UPDATE_FAILURE, how, node);
+    if steps.len() != new.len() {
+        return Err(failed(TOPOLOGY_CHANGED, 0));
+    }
+    for (old, new) in steps.iter().zip(&new) {
+        if old.work.kind() != new.work.kind() {
+            return Err(failed(KIND_CHANGED, new.node));
+        }
+        if old.after != new.after {
+            return Err(failed(TOPOLOGY_CHANGED, new.node));
+        }
+    }
+    for (old, new) in steps.iter_mut().zip(&mut new) {
+        std::mem::swap(&mut old.work, &mut new.work);
+    }
+    Ok(())
+}
+
+fn launch(exec: usize, stream: usize) -> Result {
+    let number = number_of(stream)?;
+    let exec = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?;
+    let record = || {
+        let child = Graph::create();
+        let mut after = Vec::new();
+        for step in exec.lock().iter().filter(|step| step.enabled) {
+            if !matches!(step.work, Work::Child(_)) {
+                after = vec![child.add(step.work.clone(), &after)?];
+            }
+        }
+        Ok(Work::Child(child))
+    };
+    or_capture(stream, record, || {
+        exec.launch(of_stream(stream)?, stream, number)
+    })
+}
+
+api! {
+    fn cuGraphInstantiate_v2(
+        exec: *mut usize,
+        handle: usize,
+        node: *mut usize,
+        log: *mut c_char,
+        size: usize,
+    ) also cuGraphInstantiate {
+        if exec.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        let made = instantiate(handle, 0);
+        // SAFETY: the caller's pointers; what is wrong is said by the status.
+        unsafe {
+            put_if(node, 0);
+            if size > 0 {
+                put_if(log, 0);
+            }
+            put(exec, made?)
+        }
+    }
+
+    fn cuGraphInstantiateWithFlags(exec: *mut usize, handle: usize, flags: u64) {
+        if exec.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { put(exec, instantiate(handle, flags)?) }
+    }
+
+    fn cuGraphInstantiateWithParams(
+        exec: *mut usize,
+        handle: usize,
+        params: *mut InstantiateParams,
+    ) also cuGraphInstantiateWithParams_ptsz {
+        if exec.is_null() || params.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointers. Results: all well, or another error.
+        unsafe {
+            let made = instantiate(handle, (*params).flags);
+            (*params).result = c_int::from(made.is_err());
+            (*params).node = 0;
+            put(exec, made?)
+        }
+    }
+
+    fn cuGraphExecUpdate(exec: usize, handle: usize, node: *mut usize, result: *mut c_int) {
+        process()?;
+        let (status, how, at) = match update(exec, handle) {
+            Ok(()) => (Ok(()), 0, 0),
+            Err((status, how, at)) => (Err(status), how, at),
+        };
+        // SAFETY: the caller's pointers.
+        unsafe {
+            put_if(node, at);
+            put_if(result, how);
+        }
+        status
+    }
+
+    fn cuGraphExecUpdate_v2(exec: usize, handle: usize, info: *mut UpdateInfo) {
+        process()?;
+        let (status, result, node) = match update(exec, handle) {
+            Ok(()) => (Ok(()), 0, 0),
+            Err((status, how, at)) => (Err(status), how, at),
+        };
+        // SAFETY: the caller's pointer.
+        unsafe { put_if(info, UpdateInfo { result, node, from: 0 }) };
+        status
+    }
+
+    fn cuGraphExecGetFlags(exec: usize, flags: *mut u64) {
+        let found = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.flags;
+        // SAFETY: the caller's pointer.
+        unsafe { put(flags, found) }
+    }
+
+    fn cuGraphNodeSetEnabled(exec: usize, node: usize, enabled: c_uint) {
+        EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.with(node, |step| {
+            step.enabled = enabled != 0;
+            Ok(())
+        })
+    }
+
+    fn cuGraphNodeGetEnabled(exec: usize, node: usize, enabled: *mut c_uint) {
+        let exec = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?;
+        let found = exec.with(node, |step| Ok(c_uint::from(step.enabled)))?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(enabled, found) }
+    }
+
+    fn cuGraphUpload(exec: usize, stream: usize) also cuGraphUpload_ptsz {
+        number_of(stream)?;
+        EXECS.get(exec).map(|_| ()).ok_or(Status::INVALID_HANDLE)
+    }
+
+    fn cuGraphLaunch(exec: usize, stream: usize) also cuGraphLaunch_ptsz {
+        launch(exec, stream)
+    }
+
+    fn cuGraphExecDestroy(exec: usize) {
+        process()?;
+        EXECS.remove(exec).map(|_| ()).ok_or(Status::INVALID_HANDLE)
+    }
+}
