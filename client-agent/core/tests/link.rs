@@ -16,7 +16,8 @@ enum Step {
     Sync,
     CopyOut(u16),
     CopyIn(u16),
-    Stage(u32),
+    /// Stages a transfer, and pushes its copy so many microseconds later.
+    Stage(u32, u16),
     Module(u32),
     /// Lets this many microseconds pass.
     Pause(u16),
@@ -32,7 +33,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Step::Sync),
         4 => (0_u16..2000).prop_map(Step::CopyOut),
         4 => (1_u16..500).prop_map(Step::CopyIn),
-        2 => (1_u32..700_000).prop_map(Step::Stage),
+        2 => (1_u32..700_000, prop_oneof![Just(0), 0_u16..3000])
+            .prop_map(|(bytes, micros)| Step::Stage(bytes, micros)),
         1 => (1_u32..40_000).prop_map(Step::Module),
         4 => (0_u16..3000).prop_map(Step::Pause),
         1 => Just(Step::Takeover),
@@ -179,8 +181,12 @@ impl World {
                 };
                 self.push(op, &payload, 0);
             }
-            Step::Stage(bytes) => {
+            Step::Stage(bytes, micros) => {
                 let transfer = self.stage(vec![9; bytes as usize], None);
+                if micros > 0 {
+                    self.tell(Event::Flush);
+                    self.run(&Step::Pause(micros));
+                }
                 let op = Op::CopyIn {
                     address: 0,
                     bytes: u64::from(bytes),
@@ -277,10 +283,25 @@ fn nothing_is_waited_for_once_all_is_done() {
 }
 
 #[test]
+fn a_transfer_that_is_whole_before_its_copy_is_pushed_holds_nothing_back() {
+    let mut world = World::new(4, 0, 100);
+    // A program's thread loses its processor between the two.
+    world.run(&Step::Stage(1000, 3000));
+    world.run(&Step::Sync);
+    let mut rounds = 0;
+    while world.program.given.is_empty() {
+        world.step();
+        rounds += 1;
+        assert!(rounds < 1000, "{:?}", world.outbox);
+    }
+    assert_eq!(world.peers.leader_ops(), 2);
+}
+
+#[test]
 fn many_small_transfers_wait_for_the_worker_to_finish_some() {
     let mut world = World::new(5, 10, 1000);
     for _ in 0..1500 {
-        world.run(&Step::Stage(1));
+        world.run(&Step::Stage(1, 0));
     }
     world.tell(Event::Close(CloseReason::Asked));
     while !world.program.ended {

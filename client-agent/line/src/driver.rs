@@ -98,20 +98,8 @@ impl Driver {
             // The client is gone: everything is answered.
             return wait::block_on(future);
         };
-        wheel.waiters.fetch_add(1, Ordering::SeqCst);
-        wheel.begun.fetch_add(1, Ordering::Relaxed);
-        if wheel.own.load(Ordering::SeqCst) {
-            wheel.release.notify_one();
-        }
-        HERE.set(true);
-        let output = runtime.block_on(future);
-        HERE.set(false);
-        wheel.ended.store(wheel.now(), Ordering::Relaxed);
-        wheel.waiters.fetch_sub(1, Ordering::SeqCst);
-        if wheel.deep.load(Ordering::SeqCst) {
-            wheel.wake();
-        }
-        output
+        let _turn = Turn::begin(wheel);
+        runtime.block_on(future)
     }
 
     /// Something was left to be sent, and its caller goes on without waiting: somebody must drive.
@@ -139,6 +127,34 @@ impl Driver {
         if let Some(runtime) = runtime {
             // Allowed anywhere, within a runtime of the caller's too.
             runtime.shutdown_background();
+        }
+    }
+}
+
+/// A thread drives or waits its turn, until this is dropped: by a panic too, or nobody would drive
+/// ever after.
+struct Turn<'w>(&'w Wheel);
+
+impl<'w> Turn<'w> {
+    fn begin(wheel: &'w Wheel) -> Self {
+        wheel.waiters.fetch_add(1, Ordering::SeqCst);
+        wheel.begun.fetch_add(1, Ordering::Relaxed);
+        if wheel.own.load(Ordering::SeqCst) {
+            wheel.release.notify_one();
+        }
+        HERE.set(true);
+        Self(wheel)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let wheel = self.0;
+        HERE.set(false);
+        wheel.ended.store(wheel.now(), Ordering::Relaxed);
+        wheel.waiters.fetch_sub(1, Ordering::SeqCst);
+        if wheel.deep.load(Ordering::SeqCst) {
+            wheel.wake();
         }
     }
 }
@@ -206,5 +222,28 @@ impl Wheel {
             }
             before = begun;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_wait_that_panics_leaves_the_wheel_to_others() {
+        let (driver, thread) = Driver::start().expect("a thread");
+        let panics = || driver.wait(async { panic!("as a test wants it") });
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert_eq!(driver.0.waiters.load(Ordering::SeqCst), 0);
+        // Without a wait, only the client's own thread drives.
+        let (told, heard) = std::sync::mpsc::channel();
+        let task = driver.handle().spawn(async move { told.send(()) });
+        driver.kick();
+        heard.recv().expect("it ran");
+        drop(task);
+        driver.stop();
+        thread.join().expect("it ends");
     }
 }
