@@ -1,0 +1,1 @@
+"""What tests/peers/run.py is made of."""

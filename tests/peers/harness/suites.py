@@ -1,0 +1,203 @@
+"""The suites: which client does what on a cluster, and what must come of it."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import time
+
+from . import outcome, tenants, wheels
+from .cluster import stop
+from .outcome import Outcome
+
+PEERS = pathlib.Path(__file__).resolve().parents[1]
+PROGRAMS = PEERS / "programs"
+
+#: tinygrad's backend that sends PTX of its own making.
+TINYGRAD = {"DEV": "CUDA:PTX"}
+
+#: What of Numba's suite is run where time is short: memory, streams, events, contexts, linking of
+#: PTX, shared memory, barriers, warps, reductions.
+NUMBA_FAST = [
+    "cudadrv.test_context_stack", "cudadrv.test_cuda_driver", "cudadrv.test_cuda_memory",
+    "cudadrv.test_cuda_ndarray", "cudadrv.test_events", "cudadrv.test_host_alloc",
+    "cudadrv.test_linker", "cudadrv.test_pinned", "cudadrv.test_streams", "cudapy.test_minmax",
+    "cudapy.test_reduction", "cudapy.test_sm", "cudapy.test_sync", "cudapy.test_warp_ops",
+]
+
+
+class Stage:
+    """What the suites share: the cluster, the environments, the options."""
+
+    def __init__(self, cluster, options, keep):
+        self.cluster, self.options, self.keep = cluster, options, keep
+
+    @property
+    def python(self):
+        return wheels.environment(self.options.tools, "requirements.txt")
+
+    def pytest(self, name, arguments, *, python=None, variables=None, cwd=None, limit, timeout):
+        """Runs pytest on the cluster; the tests of its JUnit file, and its log."""
+        junit, log = self.keep / f"{name}.xml", self.keep / f"{name}.log"
+        junit.unlink(missing_ok=True)
+        command = [python or self.python, "-m", "pytest", "-c", PEERS / "pytest" / "pytest.ini",
+                   "--timeout", str(timeout), f"--junitxml={junit}", "-W", "ignore", *arguments]
+        with log.open("w") as out:
+            process = self.cluster.start(command, variables=variables, cwd=cwd or PEERS / "pytest",
+                                         stdout=out, stderr=subprocess.STDOUT)
+            try:
+                process.wait(limit)
+            except subprocess.TimeoutExpired:
+                stop(process)
+        if not junit.is_file():
+            raise RuntimeError(f"pytest wrote no {junit.name}: see {log}")
+        return outcome.read(junit)
+
+    def workers(self):
+        """Arguments for several processes, each with whole files, so that one may die."""
+        return ["-n", str(self.options.jobs), "--dist", "loadfile", "--max-worker-restart", "99"]
+
+
+def numba(stage, row):
+    """Numba's own suite for its CUDA target, as its wheel has it."""
+    if stage.options.fast:
+        names = [f"numba.cuda.tests.{name}" for name in NUMBA_FAST]
+    else:
+        row.bound = 0.9
+        names = ["numba.cuda.tests"]
+    # Left out by the acceptance: inter-process memory, and Numba's own runtime on the device.
+    tests = stage.pytest(row.suite, ["--pyargs", *names, *stage.workers(),
+                                     "-k", "not ipc and not nrt"], limit=3600, timeout=180)
+    outcome.judge(row, tests, outcome.expected(PEERS / "expected" / "numba-cuda.txt"))
+
+
+def tiny(stage, row):
+    """tinygrad's test_tiny.py."""
+    python = stage.python
+    source = wheels.tinygrad_source(stage.options.tools, python)
+    tests = stage.pytest(row.suite, ["--rootdir", source, "test/test_tiny.py"],
+                         variables=TINYGRAD, cwd=source, limit=900, timeout=300)
+    outcome.judge(row, tests, outcome.expected(PEERS / "expected" / "tinygrad-tiny.txt"))
+
+
+def backend(stage, row):
+    """tinygrad's test/backend, from a checkout."""
+    checkout = stage.options.tinygrad
+    if checkout is None:
+        row.skip("it is in tinygrad's repository only: --tinygrad CHECKOUT")
+        return
+    python = wheels.environment(stage.options.tools, "requirements.txt", "backend-requirements.txt")
+    row.bound = 0.9
+    row.notes.append(f"tinygrad {_revision(checkout)}")
+    if shutil.which("clang") is None:
+        row.notes.append("no clang: tinygrad's CPU backend is missing, and what compares with it fails")
+    # As their own continuous integration does.
+    left_out = ["--ignore", "test/backend/test_multitensor.py"]
+    tests = stage.pytest(row.suite, ["--rootdir", checkout, "test/backend", *left_out,
+                                     *stage.workers()],
+                         python=python, variables={**TINYGRAD, "PYTHONPATH": str(checkout)},
+                         cwd=checkout, limit=6 * 3600, timeout=300)
+    outcome.judge(row, tests, outcome.expected(PEERS / "expected" / "tinygrad-backend.txt"))
+
+
+def _revision(checkout):
+    asked = subprocess.run(["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"],
+                           capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "of an unknown commit"
+
+
+def mlp(stage, row):
+    """A perceptron of MNIST's size learns on tinygrad; the losses are NumPy's."""
+    ran = stage.cluster.run([stage.python, PROGRAMS / "mlp.py"], 600, variables=TINYGRAD)
+    if _count(row, ran):
+        told = ran.told
+        row.notes.append(f"{told['steps']} losses from {told['first_loss']:.3f} to "
+                         f"{told['last_loss']:.3f}, at most {told['difference']:.1e} from NumPy's")
+
+
+def core(stage, row):
+    """cuda.core compiles CUDA C++ to PTX with NVRTC, and launches it."""
+    ran = stage.cluster.run([stage.python, PROGRAMS / "cuda_core.py"], 300)
+    if _count(row, ran):
+        row.notes.append(f"{ran.told['checked']} elements checked on {ran.told['device']}")
+
+
+def c(stage, row):
+    """A C program linked with libcuda."""
+    sources = PEERS.parent / "end-to-end" / "programs"
+    said = subprocess.run([stage.cluster.binary, "env"], env=stage.cluster.environment, check=True,
+                          cwd=stage.cluster.folder, capture_output=True, text=True).stdout
+    folder = next(line for line in said.splitlines() if "WARPLOOM_DROP_IN" in line)
+    folder = folder.split("=", 1)[1].split("#")[0].strip().strip("'\";")
+    program = stage.keep / "vector_add"
+    subprocess.run(["gcc", "-O1", "-o", program, sources / "vector_add.c", f"-L{folder}", "-lcuda"],
+                   check=True)
+    kernels = PEERS.parent / "kernels" / "vector_add.ptx"
+    if _count(row, ran := stage.cluster.run([program, kernels], 120)):
+        row.notes.append(ran.out.strip())
+
+
+#: Backends of tinygrad for the host, and what each one needs.
+HOST_BACKENDS = (("CPU", "clang"), ("CPU:LLVM", "libLLVM"))
+
+
+def gpt2(stage, row):
+    """A model of GPT-2's architecture on tinygrad: its tokens are those of the CPU backend."""
+    program = [stage.python, PROGRAMS / "gpt2.py"]
+    short, whole = (stage.cluster.run([*program, "--tokens", str(tokens)], 1800, variables=TINYGRAD)
+                    for tokens in (16, 64))
+    if not _count(row, short) or not _count(row, whole):
+        return
+    tokens, seconds = whole.told["tokens"], whole.told["seconds"]
+    # The first steps compile.
+    steady = sorted(seconds[8:])
+    row.notes.append(f"{len(steady) / sum(steady):.2f} tokens a second, "
+                     f"{(whole.waits - short.waits) / 48:.2f} waits per token")
+    for backend_, needs in HOST_BACKENDS:
+        host = subprocess.run(program, env={**stage.cluster.environment, "DEV": backend_},
+                              capture_output=True, text=True, check=False)
+        if host.returncode == 0:
+            break
+    else:
+        row.skip("tinygrad's CPU backend needs clang or libLLVM, and neither is here: "
+                 "the tokens are not compared")
+        return
+    if json.loads(host.stdout)["tokens"] != tokens or len(set(tokens)) < 8:
+        row.passed, row.failed = 1, 1
+        row.fail(f"the tokens are not those of tinygrad's {backend_} backend: {tokens}")
+    else:
+        row.notes.append(f"{len(tokens)} tokens, {len(set(tokens))} of them different, equal "
+                         f"tinygrad's {backend_} backend ({needs})")
+
+
+def two(stage, row):
+    """Two clients at once as tenants of different priority."""
+    tenants.together(stage, row, PROGRAMS, TINYGRAD)
+
+
+def _count(row, ran):
+    if ran.failed is None:
+        row.passed += 1
+        return True
+    row.failed += 1
+    row.fail(ran.failed)
+    return False
+
+
+#: All suites in their order; those of the fast part.
+SUITES = {it.__name__: it for it in (core, c, tiny, mlp, numba, gpt2, two, backend)}
+FAST = ("core", "c", "tiny", "mlp", "numba")
+
+
+def run(stage, name):
+    """Runs one suite; whatever goes wrong is in its row."""
+    row = Outcome(name)
+    began = time.monotonic()
+    try:
+        SUITES[name](stage, row)
+    except wheels.Missing as missing:
+        row.skip(str(missing))
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        row.fail(str(error))
+    row.seconds = time.monotonic() - began
+    return row

@@ -1,0 +1,78 @@
+"""The clients, from PyPI: pinned, checked by hash, installed once."""
+
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+PEERS = pathlib.Path(__file__).resolve().parents[1]
+
+PIP = [sys.executable, "-m", "pip"]
+QUIETLY = ["--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes"]
+
+
+class Missing(Exception):
+    """What a suite needs cannot be had on this machine; its text says why."""
+
+
+def _ran(command, environment=None):
+    result = subprocess.run([str(part) for part in command], env=environment, check=False,
+                            capture_output=True, text=True)
+    if result.returncode:
+        said = (result.stderr or result.stdout).strip().splitlines()
+        raise Missing("; ".join(line.strip() for line in said[-3:]) or f"{command[0]} failed")
+
+
+def _once(tools, names, make):
+    """The folder that `make` makes of these files of ours, made whole or not at all, once."""
+    pinned = b"".join((PEERS / name).read_bytes() for name in names)
+    folder = tools / f"peers-{hashlib.sha256(pinned).hexdigest()[:16]}"
+    if folder.is_dir():
+        return folder
+    print(f"peers: installing {' and '.join(names)} into {folder}", file=sys.stderr, flush=True)
+    partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        make(partial)
+        try:
+            partial.rename(folder)
+        except OSError:
+            # Another run was faster.
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+def _packages(root):
+    return root / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+
+
+def environment(tools, *names):
+    """The interpreter of an environment with what the requirement files name."""
+    def make(partial):
+        _ran([sys.executable, "-m", "venv", "--without-pip", partial])
+        for name in names:
+            _ran([*PIP, "install", *QUIETLY, "--root-user-action=ignore", "--no-warn-script-location",
+                  "--only-binary", ":all:", "--target", _packages(partial), "-r", PEERS / name])
+    return _once(tools, names, make) / "bin" / "python"
+
+
+def tinygrad_source(tools, python):
+    """The unpacked source distribution of tinygrad."""
+    def make(partial):
+        partial.mkdir()
+        # pip asks the package for its name, which takes setuptools: the environment's.
+        pinned = {**os.environ, "PYTHONPATH": str(_packages(python.parents[1]))}
+        _ran([*PIP, "download", *QUIETLY, "--no-build-isolation", "--no-binary", ":all:",
+              "--dest", partial, "-r", PEERS / "tinygrad-source.txt"], pinned)
+        (archive,) = partial.glob("tinygrad-*.tar.gz")
+        with tarfile.open(archive) as packed:
+            packed.extraction_filter = getattr(tarfile, "data_filter", None)
+            packed.extractall(partial)
+    (source,) = _once(tools, ["tinygrad-source.txt"], make).glob("tinygrad-*/")
+    return source

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Clients that nobody here wrote, unmodified, on a cluster of this machine's own.
+
+  tests/peers/run.py                         every suite; tinygrad's backend tests take hours
+  tests/peers/run.py --fast                  a few minutes of it, as every test run does
+  tests/peers/run.py --suite numba gpt2      these only
+  tests/peers/run.py --tinygrad ~/tinygrad   with tinygrad's backend tests, from a checkout
+
+The clients come from PyPI, pinned by version and hash, into target/tools/peers-<hash>: for CPython
+3.11 on Linux x86-64. What cannot be had is skipped, and said. docs/peers.md has results, and of
+each expected failure the reason. Exit status: 0 as expected, 1 a suite failed, 2 wrong usage.
+"""
+
+import argparse
+import dataclasses
+import json
+import pathlib
+import shutil
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+from harness import outcome, suites  # noqa: E402
+from harness.cluster import Cluster  # noqa: E402
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, usage="%(prog)s [options]",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--fast", action="store_true", help="the fast part")
+    parser.add_argument("--suite", nargs="+", choices=list(suites.SUITES), metavar="NAME",
+                        help=f"only these of {', '.join(suites.SUITES)}")
+    parser.add_argument("--tinygrad", type=pathlib.Path, metavar="CHECKOUT",
+                        help="a checkout of tinygrad's repository, for its test/backend")
+    parser.add_argument("--jobs", type=int, default=2, help="processes of a large suite (2)")
+    parser.add_argument("--json", action="store_true", help="one JSON object a suite, no table")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
+                        help="where JUnit files and logs stay (default: a temporary folder)")
+    parser.add_argument("--binary", type=pathlib.Path, default=ROOT / "target/release/warploom",
+                        help="warploom, with libwarploom_cuda.so beside it (target/release)")
+    parser.add_argument("--tools", type=pathlib.Path, default=ROOT / "target/tools",
+                        help="where the clients are installed (target/tools)")
+    given = parser.parse_args()
+    given.binary, given.tools = given.binary.resolve(), given.tools.resolve()
+    given.tinygrad = given.tinygrad and given.tinygrad.resolve()
+    if not given.binary.is_file():
+        parser.error(f"{given.binary} is missing: cargo build --release, or --binary")
+    if given.tinygrad and not (given.tinygrad / "test/backend").is_dir():
+        parser.error(f"{given.tinygrad} has no test/backend")
+    return given
+
+
+def run(options, keep):
+    """Runs the suites; yields what came of each."""
+    names = options.suite or (suites.FAST if options.fast else list(suites.SUITES))
+    with Cluster(options.binary, keep / "cluster") as cluster:
+        stage = suites.Stage(cluster, options, keep)
+        for name in names:
+            print(f"peers: {name} ...", file=sys.stderr, flush=True)
+            row = suites.run(stage, name)
+            rate = f", {row.rate:.1%}" if row.rate is not None else ""
+            print(f"peers: {name}: {row.state}{rate}, {row.seconds:.0f} s", file=sys.stderr)
+            for note in row.notes:
+                print(f"peers:   {note}", file=sys.stderr, flush=True)
+            yield row
+
+
+def main():
+    options = arguments()
+    keep = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="peers-"))
+    keep.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for row in run(options, keep.resolve()):
+        rows.append(row)
+        if options.json:
+            print(json.dumps({**dataclasses.asdict(row), "rate": row.rate}), flush=True)
+    if not options.json:
+        print("\n".join(outcome.table(rows)))
+    failed = any(row.state == "FAILED" for row in rows)
+    if failed or options.keep:
+        print(f"peers: JUnit files and logs are in {keep}", file=sys.stderr)
+    else:
+        shutil.rmtree(keep, ignore_errors=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
