@@ -20,6 +20,9 @@ pub struct TenantSettings {
     pub sessions: u32,
     /// Charged work that may be granted and not done at a time, nanoseconds; 0 is no bound.
     pub outstanding_ns: u64,
+    /// Percent of each device's time that the tenant may use at most; 0 is no cap.
+    #[serde(default)]
+    pub cap: u8,
 }
 
 impl Default for TenantSettings {
@@ -30,6 +33,7 @@ impl Default for TenantSettings {
             quota: 0,
             sessions: 0,
             outstanding_ns: 0,
+            cap: 0,
         }
     }
 }
@@ -48,6 +52,13 @@ pub struct ClusterSettings {
     pub learn: bool,
     /// Percent of a GPU's granted work that lower priorities are left, by priority; 0 is none.
     pub floors: [u8; 5],
+    /// Whether work that took more than a quantum longer than it was charged is charged the rest.
+    #[serde(default = "yes")]
+    pub settle: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Default for ClusterSettings {
@@ -58,6 +69,7 @@ impl Default for ClusterSettings {
             unknown_ns: 20_000,
             learn: true,
             floors: [0; 5],
+            settle: true,
         }
     }
 }

@@ -128,6 +128,15 @@ fn a_device_need_not_be_described() {
 }
 
 #[test]
+fn a_status_from_before_caps_names_none() {
+    let mut status = sample::status();
+    for tenant in &mut status.tenants {
+        tenant.settings.cap = 0;
+    }
+    assert_eq!(decode(&earlier("status")), Ok(status));
+}
+
+#[test]
 fn a_property_that_is_not_named_keeps_its_default() {
     // {v: 1, opened: {.., properties: {sms: 2}}} is what a worker of few words makes of it.
     let answer = sample::open_answer();

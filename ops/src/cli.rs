@@ -273,6 +273,9 @@ pub struct TenantSetArgs {
     /// Charged work granted and not done, milliseconds; 0 is no bound
     #[arg(long, value_name = "MS")]
     pub outstanding: Option<u64>,
+    /// Percent of each device's time the tenant may use at most; 0 is no cap
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub cap: Option<u8>,
 }
 
 /// `warploom status`.

@@ -486,6 +486,7 @@ fn settings() -> TenantSettings {
         quota: 8 << 30,
         sessions: 4,
         outstanding_ns: 1_000_000,
+        cap: 30,
     }
 }
 

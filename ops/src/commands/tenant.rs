@@ -94,6 +94,7 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
     if let Some(ms) = args.outstanding {
         settings.outstanding_ns = ms.saturating_mul(1_000_000);
     }
+    settings.cap = args.cap.unwrap_or(settings.cap);
     Ok(settings)
 }
 
@@ -132,6 +133,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         "quota",
         "sessions",
         "outstanding",
+        "cap",
     ]);
     for (tenant, settings) in tenants {
         table.add_row([
@@ -141,6 +143,10 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             settings.quota.to_string(),
             settings.sessions.to_string(),
             format!("{} ms", settings.outstanding_ns / 1_000_000),
+            match settings.cap {
+                0 => "none".into(),
+                cap => format!("{cap} %"),
+            },
         ]);
     }
     println!("{table}");

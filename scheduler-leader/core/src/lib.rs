@@ -23,5 +23,5 @@ pub use input::{Input, Profile, Rows, Takeover};
 pub use leader::{Action, Config, Event, Leader, Lease, Nanos, Placement, ReignEnd, StateSnapshot};
 pub use node::LeaderNode;
 pub use order::{Order, SessionView, TenantView, WorkerView};
-pub use policy::ORDER_VERSION;
+pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, QueueAction, QueueEvent};

@@ -69,7 +69,7 @@ impl Scene {
             },
             workers: if crowded { 1 } else { 1 + random.index(3) },
             cluster: "sim".parse().expect("a valid name"),
-            settings: settings(random),
+            settings: settings(random, crowded),
             tenants,
             clients,
             troubles,
@@ -87,6 +87,10 @@ fn tenants(random: &mut Random, crowded: bool) -> Vec<(Tenant, TenantSettings)> 
             let settings = TenantSettings {
                 priority: if same { 2 } else { random.between(0, 4) as u8 },
                 weight: random.between(1, 4) as u32,
+                cap: match random.chance(150) && !crowded {
+                    true => random.between(20, 90) as u8,
+                    false => 0,
+                },
                 ..TenantSettings::default()
             };
             let name = format!("tenant-{index}");
@@ -95,12 +99,13 @@ fn tenants(random: &mut Random, crowded: bool) -> Vec<(Tenant, TenantSettings)> 
         .collect()
 }
 
-fn settings(random: &mut Random) -> ClusterSettings {
+fn settings(random: &mut Random, crowded: bool) -> ClusterSettings {
     ClusterSettings {
         window_ns: random.between(200, 4000) * 1000,
         quantum_ns: random.between(50, 500) * 1000,
         unknown_ns: 20_000,
         learn: random.chance(500),
-        floors: [0; 5],
+        settle: random.chance(if crowded { 200 } else { 700 }),
+        ..ClusterSettings::default()
     }
 }

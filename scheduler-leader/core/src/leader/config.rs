@@ -41,8 +41,6 @@ pub struct Config {
     pub expiry: Nanos,
     /// An open request waits so long for a worker.
     pub open_wait: Nanos,
-    /// The period of ticks while anything is happening.
-    pub tick: Nanos,
     /// Between two profile versions at least.
     pub learn: Nanos,
     /// A record block is sent when its first input is so old.
@@ -72,7 +70,6 @@ impl Config {
             connection_lost: 10 * SECOND,
             expiry: 60 * SECOND,
             open_wait: 3 * SECOND,
-            tick: 10 * MS,
             learn: SECOND,
             record_linger: 20 * MS,
             record_bytes: 16 << 20,

@@ -19,7 +19,7 @@ use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Rows, Takeover};
 use crate::order::Order;
-use crate::policy::ORDER_VERSION;
+use crate::policy::{ORDER_VERSION, TICK_NS};
 
 /// Lost incarnations remembered in the placement.
 const LOST: usize = 256;
@@ -128,8 +128,8 @@ impl Reign {
         self.recorder.push(cx.now, &input, cx.config, cx.actions);
         let mut effects = std::mem::take(&mut self.effects);
         self.order.apply(&input, &mut effects);
-        if !effects.is_empty() && self.tick_at.is_none() {
-            self.tick_at = Some(cx.now.saturating_add(cx.config.tick));
+        if self.tick_at.is_none() && (!effects.is_empty() || self.order.awaits_tick()) {
+            self.tick_at = Some(cx.now.saturating_add(TICK_NS));
         }
         effects
             .drain(..)
@@ -373,9 +373,14 @@ impl Reign {
         let busy = workers
             .iter()
             .any(|worker| worker.outstanding_ns.iter().any(|ns| *ns > 0));
-        self.tick_at = busy.then(|| cx.now.saturating_add(cx.config.tick));
-        if busy {
+        let due = self.tick_at.unwrap_or(cx.now);
+        if busy || self.order.awaits_tick() {
             self.feed(Input::Tick, cx);
+            // A little late is made up for; who stood still for long does not make it all up.
+            let next = due.saturating_add(TICK_NS);
+            self.tick_at = Some(next.max(cx.now.saturating_sub(TICK_NS)));
+        } else {
+            self.tick_at = None;
         }
     }
 

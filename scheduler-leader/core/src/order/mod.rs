@@ -69,7 +69,8 @@ impl Order {
             return;
         }
         match input {
-            Input::Takeover(_) | Input::Tick => {}
+            Input::Takeover(_) => {}
+            Input::Tick => self.tick(),
             Input::WorkerSealed {
                 incarnation,
                 answer,
@@ -196,7 +197,9 @@ impl Order {
         let flow = &mut self.flows[first.id as usize];
         let tenant = &mut self.tenants[flow.tenant as usize];
         let bound = tenant.settings.outstanding_ns;
-        if bound > 0 && tenant.outstanding > 0 && tenant.outstanding.saturating_add(cost) > bound {
+        let bounded =
+            bound > 0 && tenant.outstanding > 0 && tenant.outstanding.saturating_add(cost) > bound;
+        if bounded || (tenant.settings.cap > 0 && flow.budget.is_spent()) {
             flow.blocked = true;
             tenant.blocked += 1;
             lanes
@@ -209,7 +212,11 @@ impl Order {
         }
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
-        flow.tag = first.tag + virtual_time(cost, tenant.settings.weight);
+        let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
+        if tenant.settings.cap > 0 {
+            flow.budget.spend(charge);
+        }
+        flow.tag = first.tag + virtual_time(charge, tenant.settings.weight);
         let Some(turn) = flow.sessions.first().copied() else {
             return false;
         };

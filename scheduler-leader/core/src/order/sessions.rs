@@ -1,12 +1,14 @@
 //! Sessions: placed, fed, doubted, ended.
 
-use bus_schemas::{CloseReason, Code, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant};
+use bus_schemas::{
+    CloseReason, Code, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant, TenantSettings,
+};
 
 use super::Order;
 use super::space::Space;
 use super::state::{Flow, Granted, Life, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
-use crate::policy::{ABSENT, Cut, SliceQueue, TagHeap};
+use crate::policy::{ABSENT, Balance, Budget, Cut, SliceQueue, TagHeap};
 
 /// Sessions one leader can open: the lower digits of their ids.
 pub(super) const IDS: u64 = 1 << 24;
@@ -147,7 +149,7 @@ impl Order {
         state.flows.insert(tenant, id);
         let owner = &mut self.tenants[tenant as usize];
         owner.flows.push(id);
-        let priority = owner.settings.priority;
+        let TenantSettings { priority, cap, .. } = owner.settings;
         self.flows.push(Flow {
             worker,
             tenant,
@@ -156,6 +158,8 @@ impl Order {
             sessions: TagHeap::default(),
             now: 0,
             blocked: false,
+            balance: Balance::default(),
+            budget: Budget::full(cap),
         });
         self.flow_places.push(ABSENT);
         id

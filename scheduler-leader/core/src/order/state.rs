@@ -8,7 +8,7 @@ use bus_schemas::{
 };
 
 use super::space::Space;
-use crate::policy::{Cut, Lanes, SliceQueue, TagHeap};
+use crate::policy::{Balance, Budget, Cut, Lanes, SliceQueue, TagHeap};
 
 #[derive(Debug)]
 pub(super) struct TenantState {
@@ -26,7 +26,7 @@ pub(super) struct TenantState {
     pub(super) granted_ns: u64,
     pub(super) outstanding: u64,
     pub(super) flows: Vec<u32>,
-    /// How many of its flows its bound holds back.
+    /// How many of its flows its bound or its cap holds back.
     pub(super) blocked: u32,
 }
 
@@ -42,8 +42,12 @@ pub(super) struct Flow {
     pub(super) sessions: TagHeap,
     /// The start tag of its last session granted.
     pub(super) now: u128,
-    /// Held back by its tenant's bound on outstanding work.
+    /// Held back by its tenant's bound on outstanding work, or by its cap.
     pub(super) blocked: bool,
+    /// What it owes for work that ran longer than it was charged.
+    pub(super) balance: Balance,
+    /// What its tenant's cap leaves it.
+    pub(super) budget: Budget,
 }
 
 /// A grant that is not done.

@@ -4,7 +4,7 @@ use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 
 use super::Order;
 use super::state::TenantState;
-use crate::policy::ABSENT;
+use crate::policy::{ABSENT, Budget};
 
 impl Order {
     /// The index of a tenant, made if it is new.
@@ -51,13 +51,20 @@ impl Order {
         let index = self.tenant(name);
         let tenant = &mut self.tenants[index as usize];
         tenant.known = settings.is_some();
+        let cap = tenant.settings.cap;
         if let Some(settings) = settings {
             tenant.settings = settings.clone();
             tenant.settings.priority = settings.priority.min(4);
             tenant.settings.weight = settings.weight.max(1);
+            tenant.settings.cap = settings.cap.min(100);
         }
-        let priority = tenant.settings.priority;
+        let TenantSettings {
+            priority, cap: new, ..
+        } = tenant.settings;
         for flow in tenant.flows.clone() {
+            if new != cap {
+                self.flows[flow as usize].budget = Budget::full(new);
+            }
             self.move_flow(flow, priority);
         }
         self.unblock(index);
@@ -80,7 +87,29 @@ impl Order {
         self.touch(worker);
     }
 
-    /// Lets a tenant's flows that its bound held back be looked at again.
+    /// A tick has passed: tenants with a cap may be granted more.
+    pub(super) fn tick(&mut self) {
+        for index in 0..self.tenants.len() as u32 {
+            let tenant = &self.tenants[index as usize];
+            let cap = tenant.settings.cap;
+            if cap == 0 {
+                continue;
+            }
+            for flow in &tenant.flows {
+                self.flows[*flow as usize].budget.refill(cap);
+            }
+            self.unblock(index);
+        }
+    }
+
+    /// Whether work waits for a tick.
+    #[must_use]
+    pub(crate) fn awaits_tick(&self) -> bool {
+        let mut tenants = self.tenants.iter();
+        tenants.any(|tenant| tenant.blocked > 0 && tenant.settings.cap > 0)
+    }
+
+    /// Lets a tenant's flows that its bound or its cap held back be looked at again.
     pub(super) fn unblock(&mut self, tenant: u32) {
         let state = &mut self.tenants[tenant as usize];
         if state.blocked == 0 {

@@ -218,13 +218,27 @@ impl Order {
             state.lanes.discharge(granted.priority, granted.cost);
             state.voids += u64::from(report.outcome == Outcome::Void);
             self.discharge_tenant(&granted);
-            self.settle(&granted, report, effects);
+            self.settle(worker, &granted, report);
+            self.end(&granted, report, effects);
         }
         self.touch(worker);
     }
 
+    /// Notes what a slice took against what its flow was charged.
+    fn settle(&mut self, worker: u32, granted: &Granted, report: &DoneReport) {
+        let ran = granted.kind == GrantKind::Run && report.outcome == Outcome::Ran;
+        let flow = self.workers[worker as usize].flows.get(&granted.tenant);
+        if let Some(flow) = flow
+            && ran
+            && self.settings.settle
+        {
+            let balance = &mut self.flows[*flow as usize].balance;
+            balance.note(granted.cost, report.measured, self.settings.quantum_ns);
+        }
+    }
+
     /// What the end of a grant means for its session.
-    fn settle(&mut self, granted: &Granted, report: &DoneReport, effects: &mut Vec<Effect>) {
+    fn end(&mut self, granted: &Granted, report: &DoneReport, effects: &mut Vec<Effect>) {
         let slot = granted.slot;
         let state = self.sessions.get_mut(slot as usize);
         let Some(session) = state.and_then(Option::as_mut) else {

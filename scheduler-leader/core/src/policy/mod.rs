@@ -1,14 +1,19 @@
 //! Which slice is next: see `README.md` beside this file.
 
+mod balance;
+mod budget;
 mod choice;
 mod cost;
 mod heap;
 mod slices;
 
+pub(crate) use balance::Balance;
+pub(crate) use budget::Budget;
+pub use budget::TICK_NS;
 pub(crate) use choice::{Lanes, Next};
 pub(crate) use cost::{Costs, virtual_time};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use slices::{Cut, SliceQueue};
 
 /// The version of the rules. A record names the version it was made by; replay refuses another.
-pub const ORDER_VERSION: u32 = 1;
+pub const ORDER_VERSION: u32 = 2;

@@ -57,11 +57,13 @@ fn tenant_strategy() -> impl Strategy<Value = TenantSettings> {
         0..5u8,
         1..20u32,
         prop_oneof![3 => Just(0), 1 => 100_000..3_000_000u64],
+        prop_oneof![5 => Just(0), 1 => 20..100u8],
     )
-        .prop_map(|(priority, weight, outstanding_ns)| TenantSettings {
+        .prop_map(|(priority, weight, outstanding_ns, cap)| TenantSettings {
             priority,
             weight,
             outstanding_ns,
+            cap,
             ..TenantSettings::default()
         })
 }

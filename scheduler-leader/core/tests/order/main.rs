@@ -1,5 +1,6 @@
 //! The order: its invariants on random clusters, and yesterday's record ordered as it was.
 
+mod fairness;
 mod golden;
 mod invariants;
 mod model;

@@ -190,10 +190,13 @@ impl Windows {
             link.granted = position;
             link.outstanding.insert(position, row);
             if self.exact && grant.kind == GrantKind::Run {
-                reign.overtakes(incarnation, &grant)?;
+                reign.overtakes(incarnation, &grant, &self.tenants)?;
                 reign.largest = reign.largest.max(grant.cost);
                 let quantum = self.settings.quantum_ns;
-                self.compared += reign.share(incarnation, &grant, quantum, &self.tenants)?;
+                // Settled, shares are of measured time, which nobody knows yet.
+                if !self.settings.settle {
+                    self.compared += reign.share(incarnation, &grant, quantum, &self.tenants)?;
+                }
             }
             if let Some(queue) = reign.queues.get_mut(&grant.session) {
                 queue.granted = queue.granted.max(grant.last);
@@ -222,6 +225,10 @@ fn fits(
     Err(Violation::new("I6", what))
 }
 
+fn is_capped(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> bool {
+    tenants.get(tenant).is_some_and(|settings| settings.cap > 0)
+}
+
 impl Queue {
     fn new(tenant: Tenant, incarnation: Incarnation, queued: OpNumber) -> Self {
         Self {
@@ -241,8 +248,13 @@ impl Queue {
 }
 
 impl Reign {
-    /// No session of a higher priority waits whose window is empty.
-    fn overtakes(&self, incarnation: Incarnation, grant: &Grant) -> Verdict {
+    /// No session of a higher priority and without a cap waits whose window is empty.
+    fn overtakes(
+        &self,
+        incarnation: Incarnation,
+        grant: &Grant,
+        tenants: &BTreeMap<Tenant, TenantSettings>,
+    ) -> Verdict {
         let Some(link) = self.links.get(&incarnation) else {
             return Ok(());
         };
@@ -250,6 +262,7 @@ impl Reign {
             queue.incarnation == incarnation
                 && queue.waits()
                 && queue.priority < grant.priority
+                && !is_capped(tenants, &queue.tenant)
                 && link.through(queue.priority) == 0
         });
         match higher {
@@ -279,7 +292,7 @@ impl Reign {
             .queues
             .values()
             .filter(|queue| queue.incarnation == incarnation && queue.priority == grant.priority)
-            .filter(|queue| queue.waits())
+            .filter(|queue| queue.waits() && !is_capped(tenants, &queue.tenant))
             .map(|queue| queue.tenant.clone())
             .collect();
         self.pairs.retain(|(on, one, other), _| {

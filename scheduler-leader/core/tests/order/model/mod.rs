@@ -107,7 +107,6 @@ pub(crate) struct Session {
 }
 
 /// Everything.
-#[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) order: Order,
     /// Told the same: must decide the same.
@@ -121,6 +120,8 @@ pub(crate) struct Model {
     pub(crate) nonce: u64,
     /// All inputs so far.
     pub(crate) inputs: Vec<Input>,
+    /// How long a slice takes.
+    pub(crate) measure: Box<dyn Fn(&Grant) -> u64>,
     /// Check that a slice does not cross a cut point: true while no leader changed.
     pub(crate) check_cuts: bool,
 }
@@ -142,6 +143,7 @@ impl Model {
             grants: Vec::new(),
             nonce: 0,
             inputs: Vec::new(),
+            measure: Box::new(|grant| grant.cost),
             check_cuts: true,
         };
         for gpu in 0..workers {
@@ -388,7 +390,7 @@ impl Model {
             reports.push(DoneReport {
                 position,
                 session: grant.session,
-                measured: 0,
+                measured: (self.measure)(&grant),
                 received: session.received,
                 outcome,
             });
@@ -422,6 +424,11 @@ impl Model {
             session.received = session.ops.len() as u64;
         }
         let workers: Vec<_> = self.workers.keys().copied().collect();
+        // Ticks that pay a capped tenant's debt.
+        let mut ticks = match self.tenants.iter().any(|tenant| tenant.cap > 0) {
+            true => 200,
+            false => 0,
+        };
         for round in 0.. {
             assert!(round < 100_000, "it never settles");
             let mut moved = 0;
@@ -434,8 +441,13 @@ impl Model {
             for worker in &workers {
                 moved += self.run(*worker, 3);
             }
-            if moved == 0 {
-                break;
+            match (moved, ticks) {
+                (0, 0) => break,
+                (0, _) => {
+                    ticks -= 1;
+                    self.apply(Input::Tick);
+                }
+                _ => {}
             }
         }
         for (id, session) in &self.sessions {

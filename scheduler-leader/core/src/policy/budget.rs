@@ -1,0 +1,64 @@
+//! What a tenant with a cap may still be granted on one GPU.
+//!
+//! A cap is a percentage of the device's time. Time reaches the order as ticks only: each brings a
+//! capped flow its share of a tick. A flow goes while anything is left, and into debt with its
+//! last slice, which later ticks pay first.
+
+/// Time between two ticks, nanoseconds: the leader's shell keeps to it.
+pub const TICK_NS: u64 = 10_000_000;
+
+/// Ticks whose shares may be saved while there is nothing to do.
+const SAVED: i64 = 2;
+
+/// Nanoseconds that may be granted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Budget(i64);
+
+/// What a tick brings at a cap, percent.
+fn share(cap: u8) -> i64 {
+    i64::from(cap.min(100)) * (TICK_NS as i64 / 100)
+}
+
+impl Budget {
+    /// Of a flow that was granted nothing yet.
+    pub(crate) fn full(cap: u8) -> Self {
+        Self(SAVED * share(cap))
+    }
+
+    /// A tick has passed.
+    pub(crate) fn refill(&mut self, cap: u8) {
+        self.0 = (self.0 + share(cap)).min(SAVED * share(cap));
+    }
+
+    /// Work was granted.
+    pub(crate) fn spend(&mut self, ns: u64) {
+        self.0 = self.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
+    }
+
+    /// Whether nothing more may be granted until a tick has passed.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.0 <= 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn over_any_time_a_cap_is_kept_but_for_what_was_saved_and_one_slice() {
+        let slice = 700_000;
+        let mut budget = Budget::full(30);
+        let mut granted = 0;
+        for tick in 0..1_000 {
+            while !budget.is_spent() {
+                budget.spend(slice);
+                granted += slice;
+            }
+            let share = (tick + 3) * 3_000_000 + slice;
+            assert!(granted <= share, "{granted} of {share}");
+            assert!(granted + 3_000_000 >= share - slice - 6_000_000);
+            budget.refill(30);
+        }
+    }
+}
