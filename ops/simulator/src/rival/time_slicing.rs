@@ -1,0 +1,69 @@
+//! Time-slicing: contexts take turns of a fixed length, as processes that share a device without
+//! MPS do. A context with nothing to run gives its turn away at once. Kernels are not interrupted:
+//! a turn ends with the kernel that is running when its time is up.
+//!
+//! Source: NVIDIA, Time-Slicing GPUs in Kubernetes, GPU Operator documentation (2024), and the
+//! default time slice of `nvidia-smi compute-policy`, about 2 ms. What a change of contexts costs
+//! is not documented and taken to be little.
+
+use super::{Rival, Streams};
+use crate::device::{Device, Launch};
+use crate::scenario::Scenario;
+use crate::time::{MICRO, MILLI, Nanos};
+
+const SLICE: Nanos = 2 * MILLI;
+const SWITCH: Nanos = 50 * MICRO;
+
+pub(super) struct TimeSlicing {
+    streams: Streams,
+    /// Whose turn it is, from and until when.
+    turn: Option<(usize, Nanos, Nanos)>,
+    at: Nanos,
+}
+
+impl TimeSlicing {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Self {
+            streams: Streams::new(scenario),
+            turn: None,
+            at: 0,
+        }
+    }
+}
+
+impl Rival for TimeSlicing {
+    fn launched(&mut self, _now: Nanos, launch: Launch) {
+        self.streams.push(launch);
+    }
+
+    fn next(&mut self, now: Nanos, device: &Device) -> Option<Launch> {
+        self.at = now;
+        // One context at a time, whatever the device could do.
+        if device.running().next().is_some() {
+            return None;
+        }
+        let owner = self
+            .turn
+            .filter(|(owner, _, until)| *until > now && !self.streams.queues[*owner].is_empty());
+        let (owner, from) = match owner {
+            Some((owner, from, _)) => (owner, from),
+            None => {
+                let next = self.streams.in_turn(device, |_| true)?;
+                let same = self.turn.is_none_or(|(owner, ..)| owner == next);
+                let from = if same { now } else { now + SWITCH };
+                self.turn = Some((next, from, from + SLICE));
+                (next, from)
+            }
+        };
+        if from > now {
+            return None;
+        }
+        self.streams.take(owner)
+    }
+
+    fn wake(&self) -> Option<Nanos> {
+        self.turn
+            .map(|(_, from, _)| from)
+            .filter(|from| *from > self.at)
+    }
+}
