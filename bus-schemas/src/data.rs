@@ -6,6 +6,7 @@ use crate::codec::Message;
 use crate::column::{Column, Fields, Row, put};
 use crate::error::Failure;
 use crate::id::{Epoch, LeaderId, ModuleHash, OpNumber};
+use crate::owned::list;
 
 /// Client to worker: a part of a staged transfer (a large copy or a module image). Transfers are
 /// numbered 1, 2, 3 … by their session. Chunks may come again and in any order.
@@ -21,7 +22,8 @@ pub struct DataChunk<'a> {
     pub offset: u64,
     /// For a module image, 32 bytes: its hash, checked by the worker when the transfer is whole.
     /// Empty for a copy. An empty chunk with a hash is an offer: if the tenant gave this worker
-    /// that image before, the acknowledgement says the transfer is whole at once.
+    /// that image before, the acknowledgement says the transfer is whole at once. An offer of a
+    /// transfer that is whole asks what the device says of the image.
     #[serde(with = "serde_bytes")]
     pub hash: &'a [u8],
     /// The bytes.
@@ -82,6 +84,31 @@ impl Row for Staged {
     }
 }
 
+/// The transfer of a module image that the device can run: a row of an acknowledgement, 8 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prepared(pub u64);
+
+impl Row for Prepared {
+    const SIZE: usize = 8;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Fields(bytes).u64().map(Self)
+    }
+}
+
+/// A module image that the device cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RefusedImage {
+    /// Its transfer.
+    pub transfer: u64,
+    /// Why: the device's log.
+    pub failure: Failure,
+}
+
 /// Worker to client, on every change (coalesced) and repeated while anything is outstanding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerAck<'a> {
@@ -108,6 +135,13 @@ pub struct WorkerAck<'a> {
     pub failure: Option<Failure>,
     /// The op that failed, 0 where it was none.
     pub failed_op: OpNumber,
+    /// Module images that the device has found it can run since the last acknowledgement. Said
+    /// once, and again for each offer of such an image under its transfer's number.
+    #[serde(borrow, default, skip_serializing_if = "Column::is_empty")]
+    pub prepared: Column<'a, Prepared>,
+    /// As `prepared`: those that it cannot run. To load one fails the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "list")]
+    pub refused: Vec<RefusedImage>,
 }
 
 impl Message for WorkerAck<'_> {

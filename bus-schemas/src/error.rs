@@ -86,6 +86,8 @@ codes! {
     BadLaunch = 43, "E-LAUNCH-INVALID", 1, false;
     /// More threads or shared memory than the device has.
     LaunchResources = 44, "E-LAUNCH-RESOURCES", 701, false;
+    /// The image is of a PTX version that the device's driver does not know.
+    PtxVersion = 45, "E-MODULE-VERSION", 222, false;
     /// A kernel accessed memory that is not the session's.
     IllegalAddress = 50, "E-KERNEL-ADDRESS", 700, false;
     /// A kernel's access was not naturally aligned.

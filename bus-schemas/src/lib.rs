@@ -35,7 +35,8 @@ pub use control::{
     OpenRequest, Opened, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat, WorkerStatus,
 };
 pub use data::{
-    ClientState, DataChunk, DeviceResult, EventTime, ResultKind, Staged, Symbol, WorkerAck,
+    ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
+    Symbol, WorkerAck,
 };
 pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault};
 pub use error::{Code, Failure};

@@ -128,6 +128,7 @@ impl TakeApart for Done<'_> {
 impl TakeApart for WorkerAck<'_> {
     fn take_apart(&self) {
         self.staged.iter().for_each(drop);
+        self.prepared.iter().for_each(drop);
     }
 }
 

@@ -101,6 +101,13 @@ fn mistakes_are_told_at_once_and_end_nothing() {
         .unwrap_err();
     assert!(error.to_string().contains("line 3, column 1"), "{error}");
     assert_eq!(code(error), Code::BadModule);
+    // It parses; what is wrong with it is what the worker's device says.
+    let unknown = b".version 8.0\n.target sm_75\n.address_size 64\n.entry f() {\nfrobnicate;\n}\n";
+    for _ in 0..2 {
+        let error = session.load(unknown).unwrap_err();
+        assert!(error.to_string().contains("line 5"), "{error}");
+        assert_eq!(code(error), Code::BadModule);
+    }
     let module = session.load(SAXPY).unwrap();
     let error = module.function("sxapy").unwrap_err();
     assert!(error.to_string().contains("saxpy"), "{error}");

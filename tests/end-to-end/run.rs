@@ -66,7 +66,7 @@ fn a_program_runs_with_one_line_and_no_cluster() {
     let (out, err) = text(&output);
     assert!(output.status.success(), "{out}{err}");
     assert_eq!(out, "10000 sums are right\n");
-    assert!(err.contains("waited 1 times for an answer"), "{err}");
+    assert!(err.contains("waited 2 times for an answer"), "{err}");
     let left = std::fs::read_dir(dir.path().join("state/run")).expect("the folder of runs");
     assert_eq!(left.count(), 0, "nothing of the run is left");
 }

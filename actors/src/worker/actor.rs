@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::evidence::Evidence;
 use super::held::{Held, Staging};
-use super::modules::Modules;
+use super::modules::{Modules, image_state};
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell, Use, VramPager};
 use super::spans::Spans;
@@ -249,7 +249,10 @@ impl GpuWorker {
             match deed {
                 Deed::Completed(completion) => uses.push(self.on_completed(completion)),
                 Deed::Prepared(hash, answer) => {
+                    let refused = answer.as_ref().err().cloned();
                     self.modules.prepared(hash, answer);
+                    let refused = refused.as_ref();
+                    self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
                     self.bound_modules();
                 }
                 Deed::Closed(session) => {
@@ -311,6 +314,14 @@ impl GpuWorker {
         if self.modules.give(&tenant, hash) {
             self.device.command(Command::Prepare(hash, finished.bytes));
         }
+        let state = self.modules.state(&tenant, hash);
+        let event = Event::Image {
+            session,
+            transfer,
+            hash,
+            image: image_state(state.as_ref()),
+        };
+        self.tell(event, &mut Incoming::Nothing);
     }
 }
 

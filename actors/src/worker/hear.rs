@@ -12,6 +12,7 @@ use bytes::Bytes;
 use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event};
 
 use super::actor::{GpuWorker, Incoming};
+use super::modules::image_state;
 
 /// Malformed messages of one session are answered at most this often.
 const REJECT_APART: Duration = Duration::from_millis(10);
@@ -126,6 +127,7 @@ impl GpuWorker {
             let why = "a module's hash has 32 bytes";
             return Err(MessageError::Malformed(why.into()));
         }
+        let state = module.and_then(|hash| self.modules.state(tenant, hash));
         let event = ChunkEvent {
             tenant,
             session,
@@ -134,7 +136,7 @@ impl GpuWorker {
             offset: chunk.offset,
             bytes: chunk.bytes.len() as u64,
             module,
-            known: module.is_some_and(|hash| self.modules.is_given(tenant, hash)),
+            image: image_state(state.as_ref()),
         };
         self.tell(
             Event::Chunk(event),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bus_schemas::{Failure, FunctionFingerprint, ModuleHash, Tenant};
 use dashmap::{DashMap, DashSet};
 use device::ModuleInfo;
+use gpu_worker_core::sequencer::ImageState;
 
 /// What a launch needs to know of its module.
 #[derive(Debug)]
@@ -23,6 +24,16 @@ pub(super) enum ModuleState {
     Ready(Arc<Module>),
     /// The device cannot run it.
     Refused(Failure),
+}
+
+/// What the sequencer is told of an image.
+pub(super) fn image_state(state: Option<&ModuleState>) -> ImageState<'_> {
+    match state {
+        None => ImageState::Unknown,
+        Some(ModuleState::Preparing) => ImageState::Preparing,
+        Some(ModuleState::Ready(_)) => ImageState::Ready,
+        Some(ModuleState::Refused(failure)) => ImageState::Refused(failure),
+    }
 }
 
 /// What images of which no session is left may take together.

@@ -8,7 +8,7 @@ mod stage;
 use actors::worker::ExitReason;
 use bus_schemas::subject::{ToClient, ToWorker};
 use bus_schemas::{
-    Code, DataChunk, DeviceProperties, DeviceResult, Done, GrantKind, LeaderId, Measured,
+    Code, DataChunk, DeviceProperties, DeviceResult, Done, Failure, GrantKind, LeaderId, Measured,
     ModuleHash, Op, Outcome, Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck,
     WorkerBeat, decode, encode,
 };
@@ -431,6 +431,51 @@ async fn a_missing_batch_stops_nobody_else() {
     stage.batch(1, 1, &sync).await;
     stage.order(&grants[..1]).await;
     assert_eq!(result(&mut stage).await.0, 1);
+}
+
+/// What the worker says of the image of a transfer: that the device can run it, or why it cannot.
+async fn verdict(stage: &mut Stage, transfer: u64) -> Option<Failure> {
+    let refused = |ack: &WorkerAck<'_>| {
+        let of_it = ack.refused.iter().find(|it| it.transfer == transfer);
+        of_it.map(|it| it.failure.clone())
+    };
+    let ready = |ack: &WorkerAck<'_>| ack.prepared.iter().any(|row| row.0 == transfer);
+    let heard = stage.ack(|ack| ready(ack) || refused(ack).is_some()).await;
+    refused(&decode(&heard.payload).expect("an acknowledgement"))
+}
+
+#[tokio::test]
+async fn a_client_is_told_what_the_device_makes_of_an_image() {
+    const BROKEN: &[u8] = b"no functions";
+    let mut stage = Stage::set(false).await;
+    stage.begin().await;
+    stage.open(1).await;
+    stage.open(2).await;
+    let mut transfer = 0;
+    for session in [1, 2] {
+        for image in [IMAGE, BROKEN] {
+            transfer += 1;
+            let hash = ModuleHash::of(image);
+            stage.stage(session, transfer, image, Some(hash)).await;
+            let code = verdict(&mut stage, transfer).await.map(|why| why.code);
+            assert_eq!(code, (image == BROKEN).then_some(Code::BadModule));
+        }
+    }
+    // Asked again, as if the answer had been lost.
+    stage.offer(2, 4, BROKEN).await;
+    let why = verdict(&mut stage, 4).await.expect("it is refused");
+    assert_eq!(why.detail, "line 1, column 1: no module");
+    stage.offer(1, 1, IMAGE).await;
+    assert_eq!(verdict(&mut stage, 1).await, None);
+    // The session goes on.
+    let load = Op::LoadModule {
+        slot: 0,
+        hash: ModuleHash::of(IMAGE),
+    };
+    let program = Program::default().plain(load).plain(Op::Sync);
+    stage.run(1, 1, &program).await;
+    let (op, kind, ..) = result(&mut stage).await;
+    assert_eq!((op, kind), (2, ResultKind::Sync));
 }
 
 #[tokio::test]

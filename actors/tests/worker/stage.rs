@@ -251,6 +251,19 @@ impl Stage {
         }
     }
 
+    /// Offers an image without its bytes.
+    pub(crate) async fn offer(&self, session: u64, transfer: u64, image: &[u8]) {
+        let chunk = DataChunk {
+            v: WIRE_VERSION,
+            transfer,
+            total: image.len() as u64,
+            offset: 0,
+            hash: &ModuleHash::of(image).0,
+            bytes: &[],
+        };
+        self.say(session, ToWorker::Data, encode(&chunk)).await;
+    }
+
     pub(crate) async fn state(&self, session: u64, results: u64) {
         let state = ClientState {
             v: WIRE_VERSION,

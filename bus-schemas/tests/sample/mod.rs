@@ -64,6 +64,11 @@ macro_rules! for_every_message {
         );
         $call!(usage, Usage, $crate::sample::usage());
         $call!(
+            image_ack,
+            WorkerAck<'_>,
+            $crate::sample::image_ack(&mut Vec::new())
+        );
+        $call!(
             worker_ack,
             WorkerAck<'_>,
             $crate::sample::worker_ack(&mut Vec::new())
@@ -282,6 +287,22 @@ pub(crate) fn worker_ack(rows: &mut Vec<u8>) -> WorkerAck<'_> {
         staged: Column::pack(&staged, rows),
         failure: Some(failure()),
         failed_op: 5,
+        prepared: Column::default(),
+        refused: Vec::new(),
+    }
+}
+
+pub(crate) fn image_ack(rows: &mut Vec<u8>) -> WorkerAck<'_> {
+    WorkerAck {
+        staged: Column::default(),
+        failure: None,
+        failed_op: 0,
+        prepared: Column::pack(&[Prepared(3)], rows),
+        refused: vec![RefusedImage {
+            transfer: 4,
+            failure: Failure::new(Code::BadModule, "5:3: unknown instruction `frobnicate`"),
+        }],
+        ..worker_ack(&mut Vec::new())
     }
 }
 

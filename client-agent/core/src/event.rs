@@ -138,6 +138,14 @@ pub enum Action {
         /// Of each timed event recorded since the previous result, when it was recorded last.
         events: Vec<EventTime>,
     },
+    /// The worker has said whether its device can run a module image that was staged. Comes once for
+    /// each.
+    Image {
+        /// The image's transfer.
+        transfer: u64,
+        /// Why it cannot.
+        refused: Option<Failure>,
+    },
     /// The session can run no more; everything waiting fails with this. Comes once at most.
     Failed {
         /// The op that failed, 0 where it was none.

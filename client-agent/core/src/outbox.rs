@@ -1,6 +1,7 @@
 //! One session's program order on its way out.
 
 mod flow;
+mod image;
 
 use std::collections::VecDeque;
 

@@ -37,6 +37,14 @@ impl Transfer {
     }
 }
 
+/// An image of which the worker has not said whether its device can run it.
+#[derive(Debug, Clone, Copy)]
+struct Image {
+    transfer: u64,
+    total: u64,
+    hash: ModuleHash,
+}
+
 /// A chunk to publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Chunk {
@@ -53,6 +61,7 @@ pub(crate) struct Transfers {
     first: u64,
     credit: u64,
     unreceived: u64,
+    images: Vec<Image>,
     /// Whether any was added since chunks were last asked for.
     new: bool,
 }
@@ -64,6 +73,7 @@ impl Transfers {
             first: 1,
             credit: limits::FIRST_STAGING,
             unreceived: 0,
+            images: Vec::new(),
             new: false,
         }
     }
@@ -75,8 +85,9 @@ impl Transfers {
             Some(_) if bytes.len() > limits::INLINE_BYTES => Offer::Due,
             _ => Offer::Over,
         };
+        let total = bytes.len() as u64;
         self.new = true;
-        self.unreceived += bytes.len() as u64;
+        self.unreceived += total;
         self.queue.push_back(Transfer {
             bytes,
             module,
@@ -84,7 +95,13 @@ impl Transfers {
             sent: 0,
             offer,
         });
-        self.first + self.queue.len() as u64 - 1
+        let number = self.first + self.queue.len() as u64 - 1;
+        self.images.extend(module.map(|hash| Image {
+            transfer: number,
+            total,
+            hash,
+        }));
+        number
     }
 
     /// Number of the first that is not whole, or of the next.
@@ -161,6 +178,28 @@ impl Transfers {
         moved
     }
 
+    /// The worker has said what becomes of the image of a transfer; whether that is new.
+    pub(crate) fn judge(&mut self, transfer: u64) -> bool {
+        let before = self.images.len();
+        self.images.retain(|image| image.transfer != transfer);
+        self.images.len() < before
+    }
+
+    /// Whether the worker has to say yet what becomes of an image.
+    pub(crate) fn has_images(&self) -> bool {
+        !self.images.is_empty()
+    }
+
+    /// The offers that ask for images which the worker has whole.
+    pub(crate) fn questions(&self) -> impl Iterator<Item = Chunk> {
+        let whole = self.images.iter().filter(|it| self.is_whole(it.transfer));
+        whole.map(|image| Chunk {
+            transfer: image.transfer,
+            offset: 0,
+            len: 0,
+        })
+    }
+
     /// Nothing came back for a while: all that is not received is sent again.
     pub(crate) fn rewind(&mut self) {
         for transfer in &mut self.queue {
@@ -214,7 +253,7 @@ impl Transfers {
     /// Encodes a chunk behind what `out` holds; false if the transfer is whole already.
     pub(crate) fn write(&self, chunk: Chunk, out: &mut Vec<u8>) -> bool {
         let Some(transfer) = self.get(chunk.transfer) else {
-            return false;
+            return self.write_question(chunk.transfer, out);
         };
         let start = chunk.offset as usize;
         let Some(bytes) = transfer.bytes.get(start..start + chunk.len as usize) else {
@@ -233,11 +272,29 @@ impl Transfers {
         true
     }
 
+    /// Encodes the offer of an image whose bytes are not here any more.
+    fn write_question(&self, transfer: u64, out: &mut Vec<u8>) -> bool {
+        let Some(image) = self.images.iter().find(|it| it.transfer == transfer) else {
+            return false;
+        };
+        let message = DataChunk {
+            v: WIRE_VERSION,
+            transfer,
+            total: image.total,
+            offset: 0,
+            hash: &image.hash.0,
+            bytes: &[],
+        };
+        encode_into(&message, out);
+        true
+    }
+
     /// Drops all transfers.
     pub(crate) fn clear(&mut self) {
         self.first += self.queue.len() as u64;
         self.queue.clear();
         self.unreceived = 0;
+        self.images.clear();
         self.new = false;
     }
 

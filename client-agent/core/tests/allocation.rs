@@ -69,6 +69,8 @@ fn burst(outbox: &mut Outbox, actions: &mut Vec<Action>, function: FunctionFinge
         staged: Column::default(),
         failure: None,
         failed_op: 0,
+        prepared: Column::default(),
+        refused: Vec::new(),
     };
     outbox.handle(0, Event::WorkerAck(&ack), actions);
     actions.clear();

@@ -34,6 +34,8 @@ fn thousands_of_small_ops_travel_within_the_limits() {
         staged: Column::default(),
         failure: None,
         failed_op: 0,
+        prepared: Column::default(),
+        refused: Vec::new(),
     };
     outbox.handle(2, Event::WorkerAck(&credit), &mut actions);
     outbox.handle(3, Event::Flush, &mut actions);

@@ -33,6 +33,8 @@ fn ack(epoch: u64, received: u64, failure: Option<Failure>) -> WorkerAck<'static
         staged: Column::default(),
         failure,
         failed_op: 1,
+        prepared: Column::default(),
+        refused: Vec::new(),
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod peer;
 
+use std::collections::BTreeSet;
+
 use client_agent_core::{Event, Outbox, OutboxSettings, PushError};
 use proptest::prelude::*;
 
@@ -58,6 +60,9 @@ struct Program {
     wanted: Vec<(u64, Vec<u8>)>,
     given: Vec<(u64, Vec<u8>)>,
     ended: bool,
+    /// Transfers of images, and those that the worker has said something of.
+    images: BTreeSet<u64>,
+    judged: BTreeSet<u64>,
 }
 
 impl World {
@@ -197,7 +202,8 @@ impl World {
             Step::Module(bytes) => {
                 let image = vec![b'p'; bytes as usize];
                 let hash = ModuleHash::of(&image);
-                self.stage(image, Some(hash));
+                let transfer = self.stage(image, Some(hash));
+                self.program.images.insert(transfer);
                 self.push(Op::LoadModule { slot: 0, hash }, &[], 0);
             }
             Step::Pause(micros) => {
@@ -231,6 +237,10 @@ impl Program {
         match action {
             Action::Result { op, bytes, .. } => self.given.push((*op, bytes.clone())),
             Action::Failed { failure, .. } => panic!("{failure}"),
+            Action::Image { transfer, refused } => {
+                assert_eq!(refused.is_some(), peer::is_bad(*transfer));
+                assert!(self.judged.insert(*transfer), "told twice of {transfer}");
+            }
             Action::Ended => self.ended = true,
             _ => {}
         }
@@ -295,6 +305,24 @@ fn a_transfer_that_is_whole_before_its_copy_is_pushed_holds_nothing_back() {
         assert!(rounds < 1000, "{:?}", world.outbox);
     }
     assert_eq!(world.peers.leader_ops(), 2);
+}
+
+#[test]
+fn the_worker_says_of_every_image_whether_it_can_run() {
+    for loss in [0, 50] {
+        let mut world = World::new(11, loss, 100);
+        for bytes in [100, 40_000, 100, 400_000, 7] {
+            world.run(&Step::Module(bytes));
+        }
+        world.run(&Step::Stage(30_000, 0));
+        let mut rounds = 0;
+        while world.outbox.next_wakeup().is_some() || world.network.next_at().is_some() {
+            world.step();
+            rounds += 1;
+            assert!(rounds < 10_000, "{:?}", world.outbox);
+        }
+        assert_eq!(world.program.images, world.program.judged);
+    }
 }
 
 #[test]

@@ -147,11 +147,18 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 impl Library {
     /// Loads it on a device, if it is not there yet.
     pub(crate) fn on(&self, device: &Device) -> Result<Module> {
+        self.place(device).map_err(Status::from)
+    }
+
+    /// As [`Library::on`]; says what the device says of an image that it cannot run.
+    pub(crate) fn place(&self, device: &Device) -> client_line::Result<Module> {
         let mut loaded = lock(&self.loaded);
         if let Some(module) = loaded.get(&device.ordinal) {
             return Ok(module.clone());
         }
-        let module = device.with(|session| session.load(&self.image))?;
+        // The session is not held meanwhile: compiling takes as long as it takes.
+        device.round_trip(true);
+        let module = device.session().load(&self.image)?;
         loaded.insert(device.ordinal, module.clone());
         Ok(module)
     }

@@ -1,6 +1,7 @@
 //! One session as all threads of its program share it.
 
 mod answer;
+mod image;
 mod served;
 
 use std::collections::HashMap;
@@ -25,6 +26,7 @@ use crate::publish::{Backlog, Outgoing};
 use crate::wait::block_until;
 
 pub use answer::Answer;
+use image::Verdict;
 
 /// Where a session's messages go.
 struct Addressees {
@@ -47,6 +49,8 @@ struct Inner {
     addresses: Addresses,
     actions: Vec<client_agent_core::Action>,
     slots: HashMap<OpNumber, Slot>,
+    /// By transfer.
+    images: HashMap<u64, Verdict>,
     /// Who waits for room, or for the end.
     waiting: Vec<Waker>,
     backlog: Backlog,
@@ -114,6 +118,7 @@ impl Line {
                 addresses: Addresses::new(opened.window, opened.quota),
                 actions: Vec::new(),
                 slots: HashMap::new(),
+                images: HashMap::new(),
                 waiting: Vec::new(),
                 backlog: Backlog::default(),
                 armed: Nanos::MAX,
@@ -177,6 +182,10 @@ impl Line {
             let mut inner = self.lock();
             match inner.outbox.stage(bytes.clone(), module) {
                 Ok(transfer) => {
+                    if module.is_some() {
+                        let waiting = Verdict::Waiting(Vec::new());
+                        inner.images.insert(transfer, waiting);
+                    }
                     self.tell(&mut inner, Event::Flush);
                     self.driver.kick();
                     return Ok(transfer);
@@ -362,6 +371,11 @@ fn refusal(error: PushError) -> ClientError {
 
 fn wake_all(inner: &mut Inner) {
     inner.waiting.drain(..).for_each(Waker::wake);
+    for verdict in inner.images.values_mut() {
+        if let Verdict::Waiting(wakers) = verdict {
+            wakers.drain(..).for_each(Waker::wake);
+        }
+    }
     for slot in inner.slots.values_mut() {
         if let Slot::Waiting(Some(waker)) = slot {
             waker.wake_by_ref();

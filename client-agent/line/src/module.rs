@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bus_schemas::{Code, Dim, FunctionFingerprint, KernelKey, Launch, ModuleHash};
+use bus_schemas::{
+    Code, Dim, Failure, FunctionFingerprint, Incarnation, KernelKey, Launch, ModuleHash,
+};
 
 use crate::error::{Result, refused};
 
@@ -16,13 +18,25 @@ const BLOCK: Dim = [1024, 1024, 64];
 /// Most shared bytes of a block on any device.
 const SHARED: u64 = 227 << 10;
 
-/// Images that were found valid, so that each is parsed once.
+/// Images that were found valid, so that each is parsed once, and what workers said of them.
 #[derive(Debug, Default)]
 pub struct Images {
     known: Mutex<HashMap<ModuleHash, Arc<ptx::ModuleInfo>>>,
+    judged: Mutex<HashMap<(Incarnation, ModuleHash), Option<Failure>>>,
 }
 
 impl Images {
+    /// What a worker said of an image: nothing yet, why its device cannot run it, or that it can.
+    pub(crate) fn judgement(&self, of: (Incarnation, ModuleHash)) -> Option<Option<Failure>> {
+        let judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        judged.get(&of).cloned()
+    }
+
+    pub(crate) fn judge(&self, of: (Incarnation, ModuleHash), refused: Option<Failure>) {
+        let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        judged.insert(of, refused);
+    }
+
     /// The summary of an image.
     ///
     /// # Errors

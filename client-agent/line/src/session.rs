@@ -1,18 +1,19 @@
 //! One virtual device.
 
-use std::collections::{HashSet, VecDeque};
+mod load;
+
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bus_schemas::{
-    Code, Dim, Failure, KernelKey, ModuleHash, Op, OpNumber, Opened, Row, SessionId, Symbol, limits,
-};
+use bus_schemas::{Code, Dim, Failure, KernelKey, Op, OpNumber, Opened, SessionId, limits};
 use bytes::Bytes;
 
 use crate::error::{ClientError, Result, refused};
 use crate::line::{Answer, Line};
-use crate::module::{Function, Images, Module};
+use crate::module::{Function, Images};
+use load::Slots;
 
 /// Copies to the device of at most this many bytes travel within batches, in parts.
 const INLINE: usize = 4 * limits::INLINE_BYTES;
@@ -32,14 +33,6 @@ pub struct Session {
     /// Every op through this one was answered for by a sync.
     synced: AtomicU64,
     patience: Duration,
-}
-
-/// Which module slots are taken, and which images the worker was given by this session.
-#[derive(Debug, Default)]
-struct Slots {
-    next: u32,
-    free: VecDeque<u32>,
-    given: HashSet<ModuleHash>,
 }
 
 impl Session {
@@ -186,58 +179,6 @@ impl Session {
             value,
             width,
         })
-    }
-
-    /// Loads a PTX image. It travels and is compiled once for all of the tenant's sessions on the
-    /// worker: it is offered by its hash first.
-    ///
-    /// # Errors
-    /// [`Code::BadModule`] with line and column; the session goes on.
-    pub fn load(&self, image: &[u8]) -> Result<Module> {
-        let hash = ModuleHash::of(image);
-        let info = self.images.examine(hash, image)?;
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = match slots.free.pop_front() {
-            Some(slot) => slot,
-            None if slots.next < limits::MODULES => {
-                slots.next += 1;
-                slots.next - 1
-            }
-            None => {
-                let detail = format!("a session holds {} modules at most", limits::MODULES);
-                return Err(refused(Code::BadModule, detail));
-            }
-        };
-        if slots.given.insert(hash) {
-            self.line.stage(Bytes::copy_from_slice(image), Some(hash))?;
-        }
-        drop(slots);
-        self.append(&Op::LoadModule { slot, hash })?;
-        Ok(Module { slot, hash, info })
-    }
-
-    /// Where a module's variables lie: one for each that its image tells of, in that order.
-    ///
-    /// # Errors
-    /// The session's.
-    pub fn symbols(&self, module: &Module) -> Result<Vec<Symbol>> {
-        let op = Op::Symbols { slot: module.slot };
-        let number = self.line.push(&op, 0, &[], KernelKey(0))?;
-        let rows = self.line.block_on(self.line.answer(number))?;
-        let rows = rows.chunks_exact(Symbol::SIZE).map(Symbol::read);
-        rows.collect::<Option<_>>()
-            .ok_or_else(|| refused(Code::Protocol, "a row of symbols has no meaning"))
-    }
-
-    /// Unloads a module; its functions must not be launched any more.
-    ///
-    /// # Errors
-    /// The session's.
-    pub fn unload(&self, module: Module) -> Result<()> {
-        self.append(&Op::UnloadModule { slot: module.slot })?;
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.free.push_back(module.slot);
-        Ok(())
     }
 
     /// Launches a kernel: `grid` blocks of `block` threads with `shared` bytes of dynamic shared

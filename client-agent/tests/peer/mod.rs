@@ -1,7 +1,7 @@
 //! A leader and a worker driven by hand, on a real broker: enough of the protocol for a client,
 //! with memory for copies and nothing that runs kernels.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -10,8 +10,8 @@ use broker::testing::TestBroker;
 use bus_schemas::subject::{LeaderSubject, Subjects, ToClient, ToLeader, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, CloseRequest, Code, Column, DataChunk, DeviceResult, Failure, Incarnation, Intent,
-    LeaderId, LeaderNotice, Op, OpenAnswer, OpenRequest, Opened, ResultKind, SessionId, Staged,
-    Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode,
+    LeaderId, LeaderNotice, Op, OpenAnswer, OpenRequest, Opened, Prepared, RefusedImage,
+    ResultKind, SessionId, Staged, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode,
 };
 use client_agent::{Client, Settings};
 use futures_util::StreamExt;
@@ -126,6 +126,8 @@ struct Held {
     done: u64,
     queued: u64,
     transfers: BTreeMap<u64, (Vec<u8>, Vec<bool>, bool)>,
+    /// Transfers of images that are here.
+    images: BTreeSet<u64>,
     /// By allocation.
     memory: BTreeMap<u64, Vec<u8>>,
     results: BTreeMap<u64, (u64, ResultKind, Vec<u8>)>,
@@ -282,8 +284,11 @@ impl Peer {
                     self.knobs.image_bytes.fetch_add(bytes, Ordering::Relaxed);
                 }
                 transfer.2 |= known || transfer.1.iter().all(|have| *have);
-                if transfer.2 && chunk.module().is_some() && !known {
-                    self.images.push(transfer.0.clone());
+                if transfer.2 && chunk.module().is_some() {
+                    held.images.insert(chunk.transfer);
+                    if !known {
+                        self.images.push(transfer.0.clone());
+                    }
                 }
             }
         }
@@ -378,7 +383,18 @@ impl Peer {
                 },
             })
             .collect();
-        let mut packed = Vec::new();
+        // Said with every acknowledgement, to whoever listens.
+        let images = held.images.iter();
+        let (refused, ready): (Vec<u64>, Vec<u64>) = images.partition(|transfer| {
+            let (image, ..) = &held.transfers[transfer];
+            String::from_utf8_lossy(image).contains("frobnicate")
+        });
+        let ready: Vec<_> = ready.into_iter().map(Prepared).collect();
+        let refused = refused.into_iter().map(|transfer| RefusedImage {
+            transfer,
+            failure: Failure::new(Code::BadModule, "line 5: `frobnicate`"),
+        });
+        let (mut packed, mut prepared) = (Vec::new(), Vec::new());
         let ack = WorkerAck {
             v: WIRE_VERSION,
             epoch: 1,
@@ -391,6 +407,8 @@ impl Peer {
             staged: Column::pack(&rows, &mut packed),
             failure: held.failure.as_ref().map(|(_, failure)| failure.clone()),
             failed_op: held.failure.as_ref().map_or(0, |(op, _)| *op),
+            prepared: Column::pack(&ready, &mut prepared),
+            refused: refused.collect(),
         };
         let subject = self.subjects.to_client(tenant, session, ToClient::Worker);
         if !self.knobs.loses() {

@@ -359,6 +359,18 @@ static void bad_image(void) {
                        "  .reg .b32 %r<2;\n}\n";
     ANSWERS(INVALID_PTX, cuModuleLoadDataEx(&bad, text, 2, keys, values));
     ASSERT(strstr(log, "line 5") && strlen(log) == (size_t)values[1]);
+    /* It parses: what is wrong with it is what the worker's device says. */
+    CUlibrary library;
+    text = ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry f() {\n"
+           "  .reg .b32 %r<2>;\n  frobnicate.b32 %r1, 7;\n}\n";
+    for (int times = 0; times < 2; times++) {
+        strcpy(log, "untouched");
+        values[1] = (void *)sizeof log;
+        ANSWERS(INVALID_PTX, cuModuleLoadDataEx(&bad, text, 2, keys, values));
+        ASSERT(strstr(log, "line 6") && strstr(log, "frobnicate"));
+        ASSERT(strlen(log) == (size_t)values[1]);
+        ANSWERS(INVALID_PTX, cuLibraryLoadData(&library, text, NULL, NULL, 0, NULL, NULL, 0));
+    }
     CHECK(launch(words, 1, N, NULL));
     all(1);
 }

@@ -9,6 +9,7 @@
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
+typedef struct CUlib_st *CUlibrary;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
@@ -60,6 +61,7 @@ int cuCtxSynchronize(void);
 int cuModuleLoadData(CUmodule *, const void *);
 int cuModuleLoadDataEx(CUmodule *, const void *, unsigned, int *, void **);
 int cuModuleUnload(CUmodule);
+int cuLibraryLoadData(CUlibrary *, const void *, int *, void **, unsigned, int *, void **, unsigned);
 int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
 int cuModuleGetGlobal_v2(CUdeviceptr *, size_t *, CUmodule, const char *);
 int cuFuncGetAttribute(int *, int, CUfunction);

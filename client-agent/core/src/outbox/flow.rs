@@ -108,6 +108,7 @@ impl Outbox {
             let whole = |(_, transfer): &mut (OpNumber, u64)| transfers.is_whole(*transfer);
             while self.gates.pop_front_if(whole).is_some() {}
         }
+        moved |= self.on_images(ack, actions);
         if moved {
             self.to_worker.progress(now);
         }
@@ -284,6 +285,7 @@ impl Outbox {
                     }),
             );
             self.transfers.rewind();
+            self.ask_for_images(actions);
             // It may be credit that was lost.
             tell |= self.sent.is_empty();
         }
@@ -334,7 +336,8 @@ impl Outbox {
         }
         let blocked = self.last > self.sent_through && self.is_due();
         self.starved &= !self.has_staging_room();
-        let moving = !self.sent.is_empty() || self.transfers.is_busy();
+        let busy = self.transfers.is_busy() || self.transfers.has_images();
+        let moving = !self.sent.is_empty() || busy;
         let worker = moving || blocked || self.starved;
         let closing = matches!(self.state, State::Asked(_));
         let leader = closing || self.announceable() > self.queued;

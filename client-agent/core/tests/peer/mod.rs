@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
     Batch, ClientState, CloseRequest, Code, Column, CostRun, DataChunk, DeviceResult, Epoch,
-    Failure, Intent, LeaderBeat, LeaderId, LeaderNotice, Op, OpNumber, ResultKind, Staged,
-    WIRE_VERSION, WorkerAck, decode, encode, limits,
+    Failure, Intent, LeaderBeat, LeaderId, LeaderNotice, Op, OpNumber, Prepared, RefusedImage,
+    ResultKind, Staged, WIRE_VERSION, WorkerAck, decode, encode, limits,
 };
 use client_agent_core::{Action, Event, Outbox};
 
@@ -132,6 +132,7 @@ impl Network {
                 self.send(To::Worker, Kind::Chunk, bytes);
             }
             Action::PublishClose { bytes } => self.send(To::Leader, Kind::Close, bytes.to_vec()),
+            Action::Image { .. } => {}
             Action::Result { .. } | Action::Failed { .. } | Action::Ended => {}
         }
     }
@@ -164,6 +165,11 @@ impl Incoming {
     }
 }
 
+/// Whether the worker refuses the image of this transfer.
+pub(crate) fn is_bad(transfer: u64) -> bool {
+    transfer.is_multiple_of(2)
+}
+
 /// The worker and the leader. The worker runs an op as soon as it has it and the leader knows of
 /// it: orders between the two are not what is tested here.
 pub(crate) struct Peers {
@@ -171,6 +177,8 @@ pub(crate) struct Peers {
     ops: Vec<Op>,
     done: OpNumber,
     transfers: BTreeMap<u64, Incoming>,
+    /// Transfers of images that the next acknowledgement says something of.
+    judged: Vec<u64>,
     results: VecDeque<(u64, OpNumber, ResultKind, Vec<u8>)>,
     result_count: u64,
     epoch: Epoch,
@@ -187,6 +195,7 @@ impl Peers {
             ops: Vec::new(),
             done: 0,
             transfers: BTreeMap::new(),
+            judged: Vec::new(),
             results: VecDeque::new(),
             result_count: 0,
             epoch: 1,
@@ -278,7 +287,15 @@ impl Peers {
                 have: vec![false; chunk.total as usize],
             });
         let start = chunk.offset as usize;
+        let new = !incoming.have[start..start + chunk.bytes.len()]
+            .iter()
+            .all(|have| *have);
         incoming.have[start..start + chunk.bytes.len()].fill(true);
+        // Said once when it is here, and when it is asked for.
+        let asked = new || chunk.bytes.is_empty();
+        if chunk.module().is_some() && asked && incoming.gapless() == incoming.total {
+            self.judged.push(chunk.transfer);
+        }
     }
 
     fn on_intent(&mut self, intent: &Intent<'_>) {
@@ -334,7 +351,14 @@ impl Peers {
                 received: incoming.gapless(),
             })
             .collect();
-        let mut packed = Vec::new();
+        let judged = std::mem::take(&mut self.judged);
+        let (refused, ready): (Vec<_>, Vec<_>) = judged.into_iter().partition(|it| is_bad(*it));
+        let ready: Vec<_> = ready.into_iter().map(Prepared).collect();
+        let refused = refused.into_iter().map(|transfer| RefusedImage {
+            transfer,
+            failure: Failure::new(Code::BadModule, "line 1"),
+        });
+        let (mut packed, mut prepared) = (Vec::new(), Vec::new());
         self.most_send_through = self.most_send_through.max(self.done + self.window);
         let ack = WorkerAck {
             v: WIRE_VERSION,
@@ -348,6 +372,8 @@ impl Peers {
             staged: Column::pack(&rows, &mut packed),
             failure: None,
             failed_op: 0,
+            prepared: Column::pack(&ready, &mut prepared),
+            refused: refused.collect(),
         };
         network.send(To::Client, Kind::Ack, encode(&ack));
     }

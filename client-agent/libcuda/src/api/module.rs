@@ -3,15 +3,18 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+use client_line::ClientError;
+
 use super::options::Options;
 use super::{put, put_if, text};
 use crate::context::current_device;
+use crate::device::Device;
 use crate::guard::api;
 use crate::module::{Image, KERNELS, LIBRARIES, Library, image, load, unload};
 use crate::process::process;
 use crate::status::{Result, Status};
 
-/// Loads an image and writes the logs.
+/// Loads an image; writes the log where it is none.
 ///
 /// # Safety
 /// The pointer is to an image, the options are as CUDA says.
@@ -25,15 +28,44 @@ pub(super) unsafe fn load_image(from: *const c_void, options: Options) -> Result
                 return Err(Status::NO_BINARY_FOR_GPU);
             }
         };
-        match load(image, options.registers()) {
-            Ok(library) => {
-                options.log_nothing();
-                Ok(library)
-            }
-            Err((status, detail)) => {
-                options.log_error(&detail);
-                Err(status)
-            }
+        load(image, options.registers()).map_err(|(status, detail)| {
+            options.log_error(&detail);
+            status
+        })
+    }
+}
+
+/// Loads an image on a device, and writes the log where that cannot run it.
+///
+/// # Safety
+/// As [`load_image`].
+unsafe fn load_on(device: &Device, from: *const c_void, options: Options) -> Result<Arc<Library>> {
+    // SAFETY: the caller vouches for both.
+    let library = unsafe { load_image(from, options)? };
+    let Err(error) = library.place(device) else {
+        // SAFETY: as above.
+        unsafe { options.log_nothing() };
+        return Ok(library);
+    };
+    LIBRARIES.remove(library.handle);
+    if let ClientError::Refused(failure) = &error {
+        // SAFETY: as above.
+        unsafe { options.log_error(&failure.detail) };
+    }
+    Err(error.into())
+}
+
+/// Loads an image that belongs to no context: on the current device, if there is one, at once, so
+/// that what is wrong with it is told by the call that brings it.
+///
+/// # Safety
+/// As [`load_image`].
+unsafe fn load_library(from: *const c_void, options: Options) -> Result<Arc<Library>> {
+    // SAFETY: the caller vouches for both.
+    unsafe {
+        match current_device() {
+            Ok(device) => load_on(device, from, options),
+            Err(_) => load_image(from, options).inspect(|_| options.log_nothing()),
         }
     }
 }
@@ -48,11 +80,7 @@ unsafe fn load_module(module: *mut usize, from: *const c_void, options: Options)
         return Err(Status::INVALID_VALUE);
     }
     // SAFETY: the caller vouches for them.
-    unsafe {
-        let library = load_image(from, options)?;
-        library.on(device)?;
-        put(module, library.handle)
-    }
+    unsafe { put(module, load_on(device, from, options)?.handle) }
 }
 
 fn library(handle: usize) -> Result<Arc<Library>> {
@@ -177,7 +205,7 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: the caller's pointers.
-        unsafe { put(handle, load_image(from, Options { count, keys, values })?.handle) }
+        unsafe { put(handle, load_library(from, Options { count, keys, values })?.handle) }
     }
 
     fn cuLibraryLoadFromFile(
@@ -199,7 +227,7 @@ api! {
         // SAFETY: the image ends with a zero byte, the rest are the caller's pointers.
         unsafe {
             let options = Options { count, keys, values };
-            put(handle, load_image(bytes.as_ptr().cast(), options)?.handle)
+            put(handle, load_library(bytes.as_ptr().cast(), options)?.handle)
         }
     }
 

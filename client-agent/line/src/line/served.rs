@@ -162,6 +162,14 @@ impl Line {
                     waker.wake();
                 }
             }
+            Action::Image { transfer, refused } => {
+                if let Some(verdict) = inner.images.get_mut(&transfer)
+                    && let Verdict::Waiting(wakers) =
+                        std::mem::replace(verdict, Verdict::Said(refused))
+                {
+                    wakers.into_iter().for_each(Waker::wake);
+                }
+            }
             Action::Failed { failure, .. } => {
                 inner.observer.failed(&failure, &self.opened);
                 inner.over = Some(failure);

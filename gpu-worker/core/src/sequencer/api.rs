@@ -5,6 +5,7 @@ use bus_schemas::{
     ModuleHash, OpNumber, Order, Outcome, Refusal, Seal, SealReply, SessionId, Tenant, Window,
 };
 
+use super::images::ImageState;
 use super::messages::{AckMessage, DoneMessage};
 
 /// Which worker this is.
@@ -64,6 +65,24 @@ pub enum Event<'a> {
         /// Why.
         failure: &'a Failure,
     },
+    /// The image that a session gave is what its hash says.
+    Image {
+        /// The session.
+        session: SessionId,
+        /// The transfer that it came in.
+        transfer: u64,
+        /// The image.
+        hash: ModuleHash,
+        /// What the device says of it.
+        image: ImageState<'a>,
+    },
+    /// The device has answered about an image.
+    Prepared {
+        /// The image.
+        hash: ModuleHash,
+        /// Why it cannot run it.
+        refused: Option<&'a Failure>,
+    },
     /// A time named by [`Sequencer::next_wakeup`](super::Sequencer::next_wakeup) has come. Any
     /// other event serves as well.
     Tick,
@@ -109,8 +128,8 @@ pub struct ChunkEvent<'a> {
     pub bytes: u64,
     /// The module's hash, if the transfer is an image.
     pub module: Option<ModuleHash>,
-    /// The tenant gave this worker that image before.
-    pub known: bool,
+    /// What the device says of that image.
+    pub image: ImageState<'a>,
 }
 
 /// How a started slice ended on the device.

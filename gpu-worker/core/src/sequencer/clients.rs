@@ -1,7 +1,8 @@
 //! What clients say: batches, staged transfers, what they have received; and what they are told.
 
-use bus_schemas::{ClientState, Code, Failure, SessionId, Tenant, limits};
+use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant, limits};
 
+use super::images::ImageState;
 use super::session::{Phase, Session};
 use super::staging::{Part, Verdict};
 use super::{Action, BatchEvent, ChunkEvent, Sequencer};
@@ -156,6 +157,7 @@ impl Sequencer {
             let failure = Failure::new(Code::OutOfMemory, why);
             return self.fail(now, session, 0, failure, actions);
         }
+        let known = chunk.image != ImageState::Unknown;
         let before = entry.transfers.reserved;
         let part = Part {
             transfer: chunk.transfer,
@@ -163,10 +165,14 @@ impl Sequencer {
             offset: chunk.offset,
             bytes: chunk.bytes,
             module: chunk.module,
-            known: chunk.known,
+            known,
         };
         let verdict = entry.transfers.part(part, room);
         let after = entry.transfers.reserved;
+        let here = entry.transfers.has_whole(chunk.transfer);
+        if let (Some(hash), true) = (chunk.module, here) {
+            entry.images.add(chunk.transfer, hash, chunk.image);
+        }
         self.staged_bytes = self.staged_bytes - before + after;
         self.want_ack(now, session);
         let (store, whole) = match verdict {
@@ -194,6 +200,32 @@ impl Sequencer {
                 module: chunk.module,
                 known: !store,
             });
+        }
+    }
+
+    /// A session's image is what its hash says.
+    pub(super) fn on_image(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        (transfer, hash): (u64, ModuleHash),
+        image: ImageState<'_>,
+    ) {
+        if let Some(entry) = self.sessions.get_mut(&session).filter(|it| it.lives()) {
+            entry.images.add(transfer, hash, image);
+            self.ack_now |= image != ImageState::Preparing;
+            self.want_ack(now, session);
+        }
+    }
+
+    /// The device has answered about an image: whoever waits for that is told at once.
+    pub(super) fn on_prepared(&mut self, now: Nanos, hash: ModuleHash, refused: Option<&Failure>) {
+        let told = |entry: &mut Session| entry.images.settle(hash, refused);
+        let sessions = self.sessions.iter_mut();
+        let waiting = sessions.filter_map(|(id, entry)| told(entry).then_some(*id));
+        for session in waiting.collect::<Vec<_>>() {
+            self.ack_now = true;
+            self.want_ack(now, session);
         }
     }
 

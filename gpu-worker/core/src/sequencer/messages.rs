@@ -2,7 +2,8 @@
 
 use bus_schemas::{
     Chain, Column, Done, DoneReport, Epoch, Failure, FaultRow, GpuPosition, LeaderId, OpNumber,
-    Received, SessionFault, SessionId, Staged, Tenant, WIRE_VERSION, WorkerAck, encode_into,
+    Prepared, Received, RefusedImage, SessionFault, SessionId, Staged, Tenant, WIRE_VERSION,
+    WorkerAck, encode_into,
 };
 
 /// The content of a [`Done`].
@@ -75,12 +76,16 @@ pub struct AckMessage {
     pub staged: Vec<Staged>,
     /// See [`WorkerAck::failure`] and [`WorkerAck::failed_op`].
     pub failure: Option<(OpNumber, Failure)>,
+    /// See [`WorkerAck::prepared`].
+    pub prepared: Vec<Prepared>,
+    /// See [`WorkerAck::refused`].
+    pub refused: Vec<RefusedImage>,
 }
 
 impl AckMessage {
     /// The message, encoded behind what `out` holds.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        let mut staged = Vec::new();
+        let (mut staged, mut prepared) = (Vec::new(), Vec::new());
         let message = WorkerAck {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -93,6 +98,8 @@ impl AckMessage {
             staged: Column::pack(&self.staged, &mut staged),
             failure: self.failure.as_ref().map(|(_, failure)| failure.clone()),
             failed_op: self.failure.as_ref().map_or(0, |(op, _)| *op),
+            prepared: Column::pack(&self.prepared, &mut prepared),
+            refused: self.refused.clone(),
         };
         encode_into(&message, out);
     }

@@ -20,6 +20,7 @@ mod api;
 mod clients;
 mod config;
 mod endings;
+mod images;
 mod leaders;
 mod messages;
 mod positions;
@@ -39,6 +40,7 @@ pub use api::{
     OpenAction, Settled, StartAction,
 };
 pub use config::Config;
+pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::Nanos;
@@ -174,6 +176,13 @@ impl Sequencer {
                 op,
                 failure,
             } => self.fail(now, session, op, failure.clone(), actions),
+            Event::Image {
+                session,
+                transfer,
+                hash,
+                image,
+            } => self.on_image(now, session, (transfer, hash), image),
+            Event::Prepared { hash, refused } => self.on_prepared(now, hash, refused),
             Event::Tick => {}
             Event::Drain => {
                 self.draining.get_or_insert(now);

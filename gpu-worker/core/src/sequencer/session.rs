@@ -7,6 +7,7 @@ use bus_schemas::{
     limits,
 };
 
+use super::images::Images;
 use super::staging::Transfers;
 use super::{AckMessage, BatchEvent, Config};
 use crate::Nanos;
@@ -85,6 +86,7 @@ pub(super) struct Session {
     pub(super) results_sent: Nanos,
 
     pub(super) transfers: Transfers,
+    pub(super) images: Images,
     pub(super) ack_wanted: bool,
     acked_done: OpNumber,
 }
@@ -120,6 +122,7 @@ impl Session {
             running_bytes: 0,
             results_sent: 0,
             transfers: Transfers::default(),
+            images: Images::default(),
             ack_wanted: false,
             acked_done: 0,
         }
@@ -255,6 +258,7 @@ impl Session {
         self.outs = VecDeque::new();
         self.staged = VecDeque::new();
         self.transfers = Transfers::default();
+        self.images = Images::default();
     }
 
     /// Whether an acknowledgement is overdue by the ops done since the last.
@@ -284,6 +288,7 @@ impl Session {
         }
         self.ack_wanted = false;
         self.acked_done = self.done;
+        let (prepared, refused) = self.images.take();
         AckMessage {
             tenant: self.tenant.clone(),
             session: self.id,
@@ -300,6 +305,8 @@ impl Session {
             results: self.results,
             staged: self.transfers.rows(),
             failure: self.failure.as_deref().cloned(),
+            prepared,
+            refused,
         }
     }
 

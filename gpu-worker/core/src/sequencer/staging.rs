@@ -200,6 +200,11 @@ impl Transfers {
         self.active.get(&transfer).is_some_and(|t| t.whole)
     }
 
+    /// Whether a transfer is here whole, or was.
+    pub(super) fn has_whole(&self, transfer: u64) -> bool {
+        (1..=self.below).contains(&transfer) || self.is_whole(transfer)
+    }
+
     /// The transfer is not needed any more; gives back what it had `reserved`, if it had.
     pub(super) fn finish(&mut self, transfer: u64, reserved: bool) {
         let Some(entry) = self.active.get_mut(&transfer) else {

@@ -1,7 +1,7 @@
 //! What a client sends: batches, transfers, and how much of it is taken.
 
 use bus_schemas::{ClientState, Code, Tenant, WIRE_VERSION};
-use gpu_worker_core::sequencer::{Action, ChunkEvent, Config, Event};
+use gpu_worker_core::sequencer::{Action, ChunkEvent, Config, Event, ImageState};
 
 use crate::bench::{Bench, MS, ack, id, run, starts, tenant};
 
@@ -83,7 +83,7 @@ fn a_copy_waits_for_its_transfer_and_may_use_it_once() {
         offset: 0,
         bytes: 40,
         module: None,
-        known: false,
+        image: ImageState::Unknown,
     });
     let actions = bench.tell(event);
     assert!(

@@ -6,7 +6,7 @@ use bus_schemas::{
 };
 use gpu_worker_core::sequencer::{
     AckMessage, Action, BatchEvent, ChunkEvent, CompletedEvent, Config, DoneMessage, Event,
-    Identity, StartAction,
+    Identity, ImageState, StartAction,
 };
 use gpu_worker_core::{Nanos, Sequencer};
 
@@ -189,7 +189,7 @@ impl Bench {
             offset,
             bytes: total - offset,
             module: None,
-            known: false,
+            image: ImageState::Unknown,
         }))
     }
 }

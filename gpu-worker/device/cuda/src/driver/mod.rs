@@ -23,7 +23,7 @@ pub(crate) fn failure(result: CUresult, what: &str) -> Failure {
     let code = match result {
         R::CUDA_ERROR_OUT_OF_MEMORY => Code::OutOfMemory,
         R::CUDA_ERROR_INVALID_PTX | R::CUDA_ERROR_INVALID_IMAGE => Code::BadModule,
-        R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Code::BadModule,
+        R::CUDA_ERROR_UNSUPPORTED_PTX_VERSION => Code::PtxVersion,
         R::CUDA_ERROR_NO_BINARY_FOR_GPU => Code::NoBinary,
         R::CUDA_ERROR_NOT_FOUND => Code::UnknownFunction,
         R::CUDA_ERROR_INVALID_VALUE => Code::BadLaunch,

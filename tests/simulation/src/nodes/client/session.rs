@@ -259,6 +259,12 @@ impl Running {
                         failure,
                     });
                 }
+                Action::Image { refused, .. } => {
+                    if refused.is_some() {
+                        let why = "an image that is none was refused".into();
+                        io.fact(Fact::Broken { why });
+                    }
+                }
                 Action::Ended => {
                     over = true;
                     io.fact(Fact::Ended { session });

@@ -149,7 +149,13 @@ impl WorkerNode {
         let tenant = place.tenant.clone();
         if ModuleHash::of(&image) == hash {
             self.images.insert((tenant, hash));
-            return;
+            let event = Event::Image {
+                session,
+                transfer,
+                hash,
+                image: ImageState::Ready,
+            };
+            return self.event(io, None, event);
         }
         let failure = Failure::new(Code::BadModule, "the image's hash is another");
         let event = Event::Fault {

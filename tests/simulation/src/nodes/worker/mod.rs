@@ -13,8 +13,8 @@ use bus_schemas::{
 };
 use gpu_worker_core::Sequencer;
 use gpu_worker_core::sequencer::{
-    Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, OpenAction,
-    StartAction,
+    Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
+    OpenAction, StartAction,
 };
 
 use jobs::{Pending, Running};
@@ -220,6 +220,10 @@ impl WorkerNode {
         let known = chunk
             .module()
             .is_some_and(|hash| self.images.contains(&(tenant.clone(), hash)));
+        let image = match known {
+            true => ImageState::Ready,
+            false => ImageState::Unknown,
+        };
         let event = ChunkEvent {
             tenant,
             session,
@@ -228,7 +232,7 @@ impl WorkerNode {
             offset: chunk.offset,
             bytes: chunk.bytes.len() as u64,
             module: chunk.module(),
-            known,
+            image,
         };
         let mut actions = Vec::new();
         self.core.handle(io.now, Event::Chunk(event), &mut actions);

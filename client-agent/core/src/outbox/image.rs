@@ -1,0 +1,29 @@
+//! What the worker says of module images.
+
+use super::*;
+
+impl Outbox {
+    /// What the worker says of images; whether that brought anything on.
+    pub(super) fn on_images(&mut self, ack: &WorkerAck<'_>, actions: &mut Vec<Action>) -> bool {
+        let ready = ack.prepared.iter().map(|row| (row.0, None));
+        let refused = ack.refused.iter();
+        let refused = refused.map(|it| (it.transfer, Some(it.failure.clone())));
+        let before = actions.len();
+        for (transfer, refused) in ready.chain(refused) {
+            if self.transfers.judge(transfer) {
+                actions.push(Action::Image { transfer, refused });
+            }
+        }
+        actions.len() > before
+    }
+
+    /// Asks what became of the images that the worker has whole.
+    pub(super) fn ask_for_images(&self, actions: &mut Vec<Action>) {
+        let questions = self.transfers.questions();
+        actions.extend(questions.map(|chunk| Action::PublishChunk {
+            transfer: chunk.transfer,
+            offset: chunk.offset,
+            len: chunk.len,
+        }));
+    }
+}

@@ -1,0 +1,124 @@
+//! Module images of one session that are here whole: what its client is still to be told of them.
+
+use std::collections::VecDeque;
+
+use bus_schemas::{Failure, ModuleHash, Prepared, RefusedImage};
+
+/// Images that a client waits to hear of. Whoever has more asks again.
+const WAITING: usize = 1_024;
+
+/// What the device says of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageState<'a> {
+    /// The tenant did not give it to this worker.
+    Unknown,
+    /// It is here, and the device is at it.
+    Preparing,
+    /// The device can run it.
+    Ready,
+    /// The device cannot run it.
+    Refused(&'a Failure),
+}
+
+/// The images of one session, by transfer.
+#[derive(Debug, Default)]
+pub(super) struct Images {
+    waiting: VecDeque<(u64, ModuleHash)>,
+    prepared: Vec<Prepared>,
+    refused: Vec<RefusedImage>,
+}
+
+impl Images {
+    /// An image that the tenant gave is here, or its client asks what became of it.
+    pub(super) fn add(&mut self, transfer: u64, hash: ModuleHash, state: ImageState<'_>) {
+        match state {
+            ImageState::Ready => self.say(transfer, None),
+            ImageState::Refused(failure) => self.say(transfer, Some(failure)),
+            // Not given, or not found to be what it is said to be: others' images are no business
+            // of this client's.
+            ImageState::Unknown => {}
+            ImageState::Preparing => {
+                if self.waiting.iter().any(|(waiting, _)| *waiting == transfer) {
+                    return;
+                }
+                if self.waiting.len() == WAITING {
+                    self.waiting.pop_front();
+                }
+                self.waiting.push_back((transfer, hash));
+            }
+        }
+    }
+
+    /// The device has answered; whether there is anything to tell the client.
+    pub(super) fn settle(&mut self, hash: ModuleHash, refused: Option<&Failure>) -> bool {
+        let mut found = false;
+        while let Some(at) = self.waiting.iter().position(|(_, of)| *of == hash) {
+            if let Some((transfer, _)) = self.waiting.remove(at) {
+                self.say(transfer, refused);
+                found = true;
+            }
+        }
+        found
+    }
+
+    fn say(&mut self, transfer: u64, refused: Option<&Failure>) {
+        let row = Prepared(transfer);
+        match refused {
+            None if !self.prepared.contains(&row) => self.prepared.push(row),
+            Some(failure) if self.refused.iter().all(|it| it.transfer != transfer) => {
+                let failure = failure.clone();
+                self.refused.push(RefusedImage { transfer, failure });
+            }
+            _ => {}
+        }
+    }
+
+    /// What the next acknowledgement says.
+    pub(super) fn take(&mut self) -> (Vec<Prepared>, Vec<RefusedImage>) {
+        let prepared = std::mem::take(&mut self.prepared);
+        (prepared, std::mem::take(&mut self.refused))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::Code;
+
+    use super::*;
+
+    #[test]
+    fn each_is_told_once_when_the_device_has_answered() {
+        let mut images = Images::default();
+        let [good, bad] = [b"good", b"bad!"].map(|image| ModuleHash::of(image));
+        let failure = Failure::new(Code::BadModule, "3:1: nonsense");
+        images.add(1, good, ImageState::Preparing);
+        images.add(2, bad, ImageState::Preparing);
+        images.add(2, bad, ImageState::Preparing);
+        images.add(3, bad, ImageState::Unknown);
+        assert_eq!(images.take(), (Vec::new(), Vec::new()));
+        assert!(images.settle(good, None) && images.settle(bad, Some(&failure)));
+        assert!(!images.settle(bad, Some(&failure)), "once");
+        let refused = RefusedImage {
+            transfer: 2,
+            failure: failure.clone(),
+        };
+        assert_eq!(images.take(), (vec![Prepared(1)], vec![refused.clone()]));
+        assert_eq!(images.take(), (Vec::new(), Vec::new()));
+        // Asked again, because that was lost.
+        images.add(1, good, ImageState::Ready);
+        images.add(1, good, ImageState::Ready);
+        images.add(2, bad, ImageState::Refused(&failure));
+        assert_eq!(images.take(), (vec![Prepared(1)], vec![refused]));
+    }
+
+    #[test]
+    fn what_is_waited_for_is_bounded() {
+        let mut images = Images::default();
+        let hash = ModuleHash::of(b"image");
+        for transfer in 1..=WAITING as u64 + 9 {
+            images.add(transfer, hash, ImageState::Preparing);
+        }
+        images.settle(hash, None);
+        assert_eq!(images.take().0.len(), WAITING);
+    }
+}
