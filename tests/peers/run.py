@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from harness import outcome, suites  # noqa: E402
+from harness import outcome, suites, wheels  # noqa: E402
 from harness.cluster import Cluster  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -42,10 +42,12 @@ def arguments():
                         help="warploom, with libwarploom_cuda.so beside it (target/release)")
     parser.add_argument("--tools", type=pathlib.Path, default=ROOT / "target/tools",
                         help="where the clients are installed (target/tools)")
+    parser.add_argument("--where", action="store_true",
+                        help="the interpreter of the installed clients; installs nothing")
     given = parser.parse_args()
     given.binary, given.tools = given.binary.resolve(), given.tools.resolve()
     given.tinygrad = given.tinygrad and given.tinygrad.resolve()
-    if not given.binary.is_file():
+    if not given.where and not given.binary.is_file():
         parser.error(f"{given.binary} is missing: cargo build --release, or --binary")
     if given.tinygrad and not (given.tinygrad / "test/backend").is_dir():
         parser.error(f"{given.tinygrad} has no test/backend")
@@ -69,6 +71,12 @@ def run(options, keep):
 
 def main():
     options = arguments()
+    if options.where:
+        try:
+            print(wheels.environment(options.tools, "requirements.txt", install=False))
+        except wheels.Missing as missing:
+            sys.exit(f"peers: {missing}")
+        return 0
     keep = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="peers-"))
     keep.mkdir(parents=True, exist_ok=True)
     rows = []

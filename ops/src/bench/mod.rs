@@ -17,6 +17,7 @@ mod ptx;
 mod spans;
 mod takeover;
 mod throughput;
+mod token;
 
 use anyhow::{Result, bail};
 use comfy_table::Table;

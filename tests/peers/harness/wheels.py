@@ -26,12 +26,14 @@ def _ran(command, environment=None):
         raise Missing("; ".join(line.strip() for line in said[-3:]) or f"{command[0]} failed")
 
 
-def _once(tools, names, make):
+def _once(tools, names, make, install=True):
     """The folder that `make` makes of these files of ours, made whole or not at all, once."""
     pinned = b"".join((PEERS / name).read_bytes() for name in names)
     folder = tools / f"peers-{hashlib.sha256(pinned).hexdigest()[:16]}"
     if folder.is_dir():
         return folder
+    if not install:
+        raise Missing(f"{folder} is missing: tests/peers/run.py makes it")
     print(f"peers: installing {' and '.join(names)} into {folder}", file=sys.stderr, flush=True)
     partial = folder.with_name(f"{folder.name}.{os.getpid()}.partial")
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -52,14 +54,14 @@ def _packages(root):
     return root / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
 
 
-def environment(tools, *names):
+def environment(tools, *names, install=True):
     """The interpreter of an environment with what the requirement files name."""
     def make(partial):
         _ran([sys.executable, "-m", "venv", "--without-pip", partial])
         for name in names:
             _ran([*PIP, "install", *QUIETLY, "--root-user-action=ignore", "--no-warn-script-location",
                   "--only-binary", ":all:", "--target", _packages(partial), "-r", PEERS / name])
-    return _once(tools, names, make) / "bin" / "python"
+    return _once(tools, names, make, install) / "bin" / "python"
 
 
 def tinygrad_source(tools, python):
