@@ -2,6 +2,8 @@
 
 use bus_schemas::{DeviceProperties, Opened};
 
+use crate::fatbin::Target;
+
 /// The version of CUDA that this library speaks.
 pub(crate) const DRIVER_VERSION: i32 = 13_000;
 
@@ -41,6 +43,15 @@ impl Properties {
     /// Compute capability: major, minor.
     pub(crate) fn compute(&self) -> (i32, i32) {
         (int(self.device.compute.0), int(self.device.compute.1))
+    }
+
+    /// What images for it may be made for.
+    pub(crate) fn target(&self) -> Target {
+        let (major, minor) = self.device.compute;
+        Target {
+            capability: major * 10 + minor,
+            newer: self.device.kind == "cpu",
+        }
     }
 
     /// Multiprocessors.

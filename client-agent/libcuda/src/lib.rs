@@ -25,6 +25,7 @@ mod context;
 mod copy;
 mod device;
 mod event;
+mod fatbin;
 mod graph;
 mod guard;
 mod handle;

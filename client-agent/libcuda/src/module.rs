@@ -16,11 +16,18 @@ use client_line::{Function, Module};
 use ptx::ModuleInfo;
 
 use crate::device::Device;
+use crate::fatbin;
 use crate::handle::Handles;
 use crate::status::{Result, Status, note};
 
+/// How machine code begins.
+const ELF: u32 = 0x464c_457f;
+
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
 const SHARED: i32 = 48 << 10;
+
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 65_536;
 
 /// A loaded image: a `CUmodule` or a `CUlibrary`.
 pub(crate) struct Library {
@@ -61,19 +68,47 @@ static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex:
 /// What an image is, by its first bytes.
 pub(crate) enum Image<'a> {
     Ptx(&'a [u8]),
-    /// Machine code of a GPU, or a container of such.
+    /// A container of PTX and machine code.
+    Fatbin(&'a [u8]),
+    /// Machine code of a GPU.
     Binary,
+}
+
+/// Where an image begins, and how many bytes are there: as many as the image says, where the
+/// program gives a pointer.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) first: *const c_void,
+    pub(crate) room: usize,
+}
+
+impl Place {
+    pub(crate) fn at(first: *const c_void) -> Self {
+        Self {
+            first,
+            room: usize::MAX,
+        }
+    }
+
+    /// A file's bytes, with a zero byte behind.
+    pub(crate) fn within(bytes: &[u8]) -> Self {
+        Self {
+            first: bytes.as_ptr().cast(),
+            room: bytes.len(),
+        }
+    }
 }
 
 /// Looks at an image.
 ///
 /// # Safety
-/// The pointer is to a PTX text that ends with a zero byte, or to a cubin or fatbin.
-pub(crate) unsafe fn image<'a>(from: *const c_void) -> Result<Image<'a>> {
-    if from.is_null() {
+/// The place is that of a PTX text that ends with a zero byte, of a cubin or fatbin, or of the
+/// structure that points to a fatbin.
+pub(crate) unsafe fn image<'a>(place: Place) -> Result<Image<'a>> {
+    if place.first.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    let first: *const u8 = from.cast();
+    let first: *const u8 = place.first.cast();
     let mut head = [0; 4];
     for (at, byte) in head.iter_mut().enumerate() {
         // SAFETY: a text is read to its zero byte at most; the others are longer than this.
@@ -82,15 +117,40 @@ pub(crate) unsafe fn image<'a>(from: *const c_void) -> Result<Image<'a>> {
             break;
         }
     }
-    match head {
-        [0x7f, b'E', b'L', b'F'] | [0xb1, 0x43, 0x62, 0x46] | [0x50, 0xed, 0x55, 0xba] => {
-            Ok(Image::Binary)
+    match u32::from_le_bytes(head) {
+        // Only what is in the program's memory can point there.
+        fatbin::WRAPPER if place.room == usize::MAX => {
+            // SAFETY: the pointer stands behind the magic and a version.
+            let container = unsafe { first.add(8).cast::<*const c_void>().read_unaligned() };
+            // SAFETY: it points to a container.
+            unsafe { contained(Place::at(container)) }
         }
+        // SAFETY: a container begins here.
+        fatbin::MAGIC => unsafe { contained(place) },
+        ELF => Ok(Image::Binary),
         // SAFETY: a text ends with a zero byte.
         _ => Ok(Image::Ptx(
             unsafe { std::ffi::CStr::from_ptr(first.cast()) }.to_bytes(),
         )),
     }
+}
+
+/// A fatbin, as long as it says.
+///
+/// # Safety
+/// As [`image`].
+unsafe fn contained<'a>(place: Place) -> Result<Image<'a>> {
+    if place.first.is_null() || place.room < fatbin::HEADER {
+        return Err(Status::INVALID_IMAGE);
+    }
+    // SAFETY: there is a header at least.
+    let header = unsafe { place.first.cast::<[u8; fatbin::HEADER]>().read_unaligned() };
+    let length = fatbin::length(&header).filter(|length| *length <= place.room);
+    let length = length.ok_or(Status::INVALID_IMAGE)?;
+    // SAFETY: the caller vouches for as many bytes as the header says.
+    Ok(Image::Fatbin(unsafe {
+        std::slice::from_raw_parts(place.first.cast(), length)
+    }))
 }
 
 /// Loads an image.
@@ -240,7 +300,7 @@ impl Kernel {
     }
 
     /// `CUfunction_attribute` by its number.
-    pub(crate) fn attribute(&self, number: i32) -> Result<i32> {
+    pub(crate) fn attribute(&self, number: i32, compute: (i32, i32)) -> Result<i32> {
         let entry = self.entry();
         let threads = |dim: [u32; 3]| dim.iter().map(|side| u64::from(*side)).product::<u64>();
         let most = entry
@@ -257,10 +317,14 @@ impl Kernel {
                 constant.map(|global| global.size).sum::<u64>() as i32
             }
             3 => entry.local_bytes as i32,
-            4 => entry.registers.clamp(1, self.registers) as i32,
+            // A block of the most threads fits a multiprocessor.
+            4 => entry
+                .registers
+                .min(REGISTERS / most.max(1) as u32)
+                .clamp(1, self.registers) as i32,
             7 | 10..=13 | 15 => 0,
             5 => (major * 10 + minor) as i32,
-            6 => 80,
+            6 => compute.0 * 10 + compute.1,
             8 => self.dynamic.load(Ordering::Relaxed),
             9 => -1,
             14 => 0,

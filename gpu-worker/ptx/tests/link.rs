@@ -152,3 +152,33 @@ fn names_that_images_keep_to_themselves_stay_apart() {
         "{text}"
     );
 }
+
+/// Compilers spell one signature in many ways.
+#[test]
+fn prototypes_may_differ_in_names_and_alignments() {
+    let text = linked(&[
+        ".extern .func (.param .b32 func_retval0) f(.param .align 8 .b8 f_param_0[8], .param .b32 f_param_1);
+         .visible .entry k() { ret; }",
+        ".visible .func (.param .b32 r) f(.param .b64 a, .param .align 4 .b32 b) { ret; }",
+    ])
+    .expect("links");
+    assert!(Module::parse(&text).is_ok(), "{text}");
+}
+
+#[test]
+fn barriers_of_a_grid_are_there_for_who_declares_them() {
+    let uses = ".extern .func (.param .b64 func_retval0) cudaCGGetIntrinsicHandle(.param .b32 p);
+        .extern .func (.param .b32 func_retval0) cudaCGSynchronize(.param .b64 p, .param .b32 q);
+        .visible .entry k() { ret; }";
+    let text = linked(&[uses, ".visible .entry l() { ret; }"]).expect("links");
+    let module = Module::parse(&text).expect("PTX again");
+    let bodies = module.functions.iter().filter(|it| it.body.is_some());
+    assert_eq!(bodies.count(), 5, "{text}");
+    // A program's own definition counts.
+    let own = ".visible .func (.param .b32 r) cudaCGSynchronize(.param .b64 a, .param .b32 b)
+        { trap; ret; }";
+    let text = linked(&[uses, own]).expect("links");
+    assert!(text.contains("trap;"), "{text}");
+    let without = linked(&[".visible .entry k() { ret; }"]).expect("links");
+    assert!(!without.contains("cudaCG"), "{without}");
+}

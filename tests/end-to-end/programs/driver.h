@@ -86,6 +86,9 @@ int cuMemsetD8_v2(CUdeviceptr, unsigned char, size_t);
 int cuMemsetD32Async(CUdeviceptr, unsigned, size_t, CUstream);
 int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                    CUstream, void **, void **);
+int cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
+                              unsigned, unsigned, CUstream, void **);
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *, CUfunction, int, size_t);
 int cuLaunchHostFunc(CUstream, void (*)(void *), void *);
 int cuPointerGetAttribute(void *, int, CUdeviceptr);
 int cuStreamCreate(CUstream *, unsigned);

@@ -25,6 +25,16 @@ pub(crate) struct LaunchConfig {
     count: c_uint,
 }
 
+impl LaunchConfig {
+    fn shape(&self) -> Shape {
+        Shape {
+            grid: self.grid,
+            block: self.block,
+            shared: self.shared,
+        }
+    }
+}
+
 /// `CUlaunchAttribute`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -34,7 +44,8 @@ pub(crate) struct LaunchAttribute {
     value: [u64; 8],
 }
 
-/// The attribute of thread block clusters.
+/// The attributes of cooperative launches and of thread block clusters.
+const COOPERATIVE: c_int = 2;
 const CLUSTER: c_int = 4;
 
 /// Launches a kernel on the current device, or records it where the stream is captured.
@@ -51,21 +62,39 @@ unsafe fn launch(kernel: usize, shape: Shape, stream: usize, arguments: Argument
     })
 }
 
+/// Whether all blocks of a launch run at a time, as those that wait for one another must.
+fn fits_together(kernel: usize, shape: Shape) -> Result {
+    let threads = shape.block.iter().try_fold(1_i32, |product, side| {
+        product.checked_mul(i32::try_from(*side).ok()?)
+    });
+    let threads = threads.ok_or(Status::INVALID_VALUE)?;
+    let each = occupancy(kernel, threads, shape.shared as usize)?;
+    let most = i64::from(each) * i64::from(current_device()?.properties.multiprocessors());
+    let blocks = shape.grid.iter().fold(1_u64, |product, side| {
+        product.saturating_mul(u64::from(*side))
+    });
+    match blocks <= most as u64 {
+        true => Ok(()),
+        false => Err(Status::COOPERATIVE_LAUNCH_TOO_LARGE),
+    }
+}
+
 /// Blocks of so many threads that run on one multiprocessor at a time.
 fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
     let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
     let properties = &current_device()?.properties;
     let attribute = |number| properties.attribute(number).unwrap_or(1);
+    let of_kernel = |number| kernel.attribute(number, properties.compute());
     if threads <= 0 {
         return Err(Status::INVALID_VALUE);
     }
-    if threads > kernel.attribute(0)? {
+    if threads > of_kernel(0)? {
         return Ok(0);
     }
     let warps = (threads + 31) / 32;
     let by_threads = attribute(39) / (warps * 32);
-    let by_registers = attribute(82) / (warps * 32 * kernel.attribute(4)?.max(1));
-    let bytes = shared + kernel.attribute(1)? as usize + attribute(111) as usize;
+    let by_registers = attribute(82) / (warps * 32 * of_kernel(4)?.max(1));
+    let bytes = shared + of_kernel(1)? as usize + attribute(111) as usize;
     let by_shared = attribute(81) as usize / bytes.max(1);
     let by_shared = c_int::try_from(by_shared).unwrap_or(c_int::MAX);
     Ok(by_threads
@@ -80,10 +109,9 @@ fn potential(
     shared: impl Fn(c_int) -> usize,
     limit: c_int,
 ) -> Result<(c_int, c_int)> {
-    let most = KERNELS
-        .get(kernel)
-        .ok_or(Status::INVALID_HANDLE)?
-        .attribute(0)?;
+    let properties = &current_device()?.properties;
+    let found = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+    let most = found.attribute(0, properties.compute())?;
     let most = if limit > 0 { most.min(limit) } else { most };
     let mut best = (0, 0, 0);
     for threads in (1..=(most / 32).max(1))
@@ -95,8 +123,7 @@ fn potential(
             best = (blocks * threads, blocks, threads);
         }
     }
-    let multiprocessors = current_device()?.properties.multiprocessors();
-    Ok((best.1 * multiprocessors, best.2))
+    Ok((best.1 * properties.multiprocessors(), best.2))
 }
 
 api! {
@@ -143,8 +170,11 @@ api! {
             if attribute.id == CLUSTER && of_cluster {
                 return Err(Status::INVALID_CLUSTER_SIZE);
             }
+            if attribute.id == COOPERATIVE && attribute.value[0] as u32 != 0 {
+                fits_together(function, config.shape())?;
+            }
         }
-        let shape = Shape { grid: config.grid, block: config.block, shared: config.shared };
+        let shape = config.shape();
         // SAFETY: the caller's pointers.
         unsafe { launch(function, shape, config.stream, Arguments { pointers, extra }) }
     }
@@ -166,6 +196,7 @@ api! {
             block: [block_x, block_y, block_z],
             shared,
         };
+        fits_together(function, shape)?;
         let arguments = Arguments { pointers, extra: std::ptr::null() };
         // SAFETY: the caller's pointers.
         unsafe { launch(function, shape, stream, arguments) }
@@ -261,8 +292,10 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         let properties = &current_device()?.properties;
-        let each = properties.attribute(81).unwrap_or(0) / blocks - 1024 - kernel.attribute(1)?;
-        let most = properties.shared_optin() - kernel.attribute(1)?;
+        let fixed = kernel.attribute(1, properties.compute())?;
+        let reserved = properties.attribute(111).unwrap_or(0);
+        let each = properties.attribute(81).unwrap_or(0) / blocks - reserved - fixed;
+        let most = properties.shared_optin() - fixed;
         // SAFETY: the caller's pointer.
         unsafe { put(bytes, each.clamp(0, most.max(0)) as usize) }
     }

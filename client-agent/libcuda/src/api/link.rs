@@ -3,16 +3,25 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use client_line::ClientError;
+
+use super::module::target;
 use super::options::Options;
 use super::{put, put_if, text};
+use crate::context::current_device;
+use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
 use crate::handle::Handles;
 use crate::module::limit_registers;
 use crate::process::process;
 use crate::status::{Result, Status, note};
 
-/// `CU_JIT_INPUT_PTX`.
+/// `CUjitInputType`.
+const CUBIN: c_int = 0;
 const PTX: c_int = 1;
+const FATBIN: c_int = 2;
+const OBJECT: c_int = 3;
+const LIBRARY: c_int = 4;
 
 /// A link in progress.
 struct Link {
@@ -31,47 +40,116 @@ unsafe impl Send for Kept {}
 // SAFETY: as above.
 unsafe impl Sync for Kept {}
 
+/// What went wrong, and the log.
+type Wrong = (Status, String);
+
 static LINKS: LazyLock<Handles<Link>> = LazyLock::new(Handles::new);
 
 fn add(state: usize, kind: c_int, bytes: &[u8], name: &str) -> Result {
     let link = LINKS.get(state).ok_or(Status::INVALID_HANDLE)?;
-    if kind != PTX {
-        note(Status::NO_BINARY_FOR_GPU, "only PTX can be linked".into());
-        return Err(Status::NO_BINARY_FOR_GPU);
-    }
-    let end = bytes
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(bytes.len());
-    let image = (name.to_owned(), bytes[..end].to_vec());
-    link.images
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(image);
+    let texts = texts(kind, bytes).map_err(|(status, detail)| {
+        let detail = format!("input `{name}`: {detail}");
+        // SAFETY: the link's options are valid while it lives.
+        unsafe { link.options.0.log_error(&detail) };
+        note(status, detail);
+        status
+    })?;
+    let texts = texts.into_iter().map(|text| (name.to_owned(), text));
+    let mut images = link.images.lock().unwrap_or_else(PoisonError::into_inner);
+    images.extend(texts);
     Ok(())
+}
+
+/// The PTX of an input.
+fn texts(kind: c_int, bytes: &[u8]) -> std::result::Result<Vec<Vec<u8>>, Wrong> {
+    let none = |detail: String| (Status::NO_BINARY_FOR_GPU, detail);
+    let target = || {
+        let target = target().map_err(|status| (status, "there is no device".to_owned()))?;
+        // What is for newer devices is never linked: a library has all there is, for each.
+        Ok(Target {
+            newer: false,
+            ..target
+        })
+    };
+    match kind {
+        PTX => {
+            let end = bytes.iter().position(|byte| *byte == 0);
+            Ok(vec![bytes[..end.unwrap_or(bytes.len())].to_vec()])
+        }
+        FATBIN => match fatbin::ptx(bytes, target()?) {
+            Ok(text) => Ok(vec![text]),
+            Err(Refusal::Malformed(why)) => Err((Status::INVALID_IMAGE, why.into())),
+            Err(Refusal::NoPtx(what)) => Err(none(what)),
+        },
+        OBJECT | LIBRARY => {
+            let texts = fatbin::all_ptx(bytes, target()?);
+            // Of a library only what somebody uses is missed, and by its name.
+            match kind == LIBRARY || !texts.is_empty() {
+                true => Ok(texts),
+                false => Err(none("it has no PTX for this device".into())),
+            }
+        }
+        CUBIN => Err(none("it is machine code of a GPU; link PTX".into())),
+        _ => Err(none("only PTX can be linked".into())),
+    }
+}
+
+/// The images as one. A single one that needs no other stays as it is.
+fn linked(images: &[(String, Vec<u8>)]) -> std::result::Result<Vec<u8>, Wrong> {
+    if let [(_, only)] = images {
+        let parsed = ptx::Module::parse_bytes(only);
+        let module = parsed.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
+        if module
+            .functions
+            .iter()
+            .all(|it| it.linkage != ptx::Linkage::Extern)
+        {
+            return Ok(only.clone());
+        }
+    }
+    let one = |(name, image): &(String, Vec<u8>)| {
+        ptx::Module::parse_bytes(image)
+            .err()
+            .map(|error| (Status::INVALID_PTX, format!("input `{name}`, {error}")))
+    };
+    if let Some(wrong) = images.iter().find_map(one) {
+        return Err(wrong);
+    }
+    let parts = images
+        .iter()
+        .map(|(name, image)| ptx::LinkImage { name, image });
+    let linked = ptx::link(&parts.collect::<Vec<_>>());
+    linked
+        .map(String::into_bytes)
+        .map_err(|error| (Status::NO_BINARY_FOR_GPU, error.to_string()))
+}
+
+/// Has the current device, if there is one, look at what came of a link: it is loaded next.
+fn check(text: &[u8]) -> std::result::Result<(), Wrong> {
+    let Ok(device) = current_device() else {
+        return Ok(());
+    };
+    device.round_trip(true);
+    device.session().prepare(text).map_err(|error| {
+        let detail = match &error {
+            ClientError::Refused(failure) | ClientError::Session(failure) => failure.detail.clone(),
+            other => other.to_string(),
+        };
+        (error.into(), detail)
+    })
 }
 
 fn complete(link: &Link) -> Result<Vec<u8>> {
     let images = link.images.lock().unwrap_or_else(PoisonError::into_inner);
-    let linked = match &images[..] {
-        [(_, only)] => ptx::ModuleInfo::parse(only)
-            .map(|_| only.clone())
-            .map_err(|e| e.to_string()),
-        _ => {
-            let images: Vec<_> = images
-                .iter()
-                .map(|(name, image)| ptx::LinkImage { name, image })
-                .collect();
-            ptx::link(&images)
-                .map(String::into_bytes)
-                .map_err(|error| error.to_string())
-        }
-    };
-    let mut text = linked.map_err(|detail| {
+    let linked = linked(&images).and_then(|text| {
+        check(&text)?;
+        Ok(text)
+    });
+    let mut text = linked.map_err(|(status, detail)| {
         // SAFETY: the link's options are valid while it lives.
         unsafe { link.options.0.log_error(&detail) };
-        note(Status::INVALID_PTX, detail);
-        Status::INVALID_PTX
+        note(status, detail);
+        status
     })?;
     // SAFETY: as above.
     unsafe {

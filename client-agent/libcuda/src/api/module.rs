@@ -1,5 +1,6 @@
 //! Modules, libraries, functions and kernels.
 
+use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -9,29 +10,43 @@ use super::options::Options;
 use super::{put, put_if, text};
 use crate::context::current_device;
 use crate::device::Device;
+use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
-use crate::module::{Image, KERNELS, LIBRARIES, Library, image, load, unload};
+use crate::module::{Image, KERNELS, LIBRARIES, Library, Place, image, load, unload};
 use crate::process::process;
-use crate::status::{Result, Status};
+use crate::status::{Result, Status, note};
 
 /// Loads an image; writes the log where it is none.
 ///
 /// # Safety
 /// The pointer is to an image, the options are as CUDA says.
-pub(super) unsafe fn load_image(from: *const c_void, options: Options) -> Result<Arc<Library>> {
-    // SAFETY: the caller vouches for both.
-    unsafe {
-        let image = match image(from)? {
-            Image::Ptx(text) => text,
-            Image::Binary => {
-                options.log_error("the image is machine code of a GPU; send PTX");
-                return Err(Status::NO_BINARY_FOR_GPU);
-            }
-        };
-        load(image, options.registers()).map_err(|(status, detail)| {
-            options.log_error(&detail);
-            status
-        })
+unsafe fn load_image(from: Place, options: Options) -> Result<Arc<Library>> {
+    // SAFETY: the caller vouches for it.
+    let found = match unsafe { image(from)? } {
+        Image::Ptx(text) => Ok(Cow::Borrowed(text)),
+        Image::Fatbin(container) => fatbin::ptx(container, target()?).map(Cow::Owned),
+        Image::Binary => Err(Refusal::NoPtx("the image is machine code of a GPU".into())),
+    };
+    let found = found.map_err(|refusal| match refusal {
+        Refusal::Malformed(why) => (Status::INVALID_IMAGE, why.to_owned()),
+        Refusal::NoPtx(what) => (Status::NO_BINARY_FOR_GPU, format!("{what}; send PTX")),
+    });
+    // SAFETY: the caller vouches for the options.
+    let registers = unsafe { options.registers() };
+    let loaded = found.and_then(|text| load(&text, registers));
+    loaded.map_err(|(status, detail)| {
+        // SAFETY: as above.
+        unsafe { options.log_error(&detail) };
+        note(status, detail);
+        status
+    })
+}
+
+/// What images are to be for: the current device, or the first one.
+pub(super) fn target() -> Result<Target> {
+    match current_device() {
+        Ok(device) => Ok(device.properties.target()),
+        Err(_) => Ok(super::device::device(0)?.properties.target()),
     }
 }
 
@@ -39,7 +54,7 @@ pub(super) unsafe fn load_image(from: *const c_void, options: Options) -> Result
 ///
 /// # Safety
 /// As [`load_image`].
-unsafe fn load_on(device: &Device, from: *const c_void, options: Options) -> Result<Arc<Library>> {
+unsafe fn load_on(device: &Device, from: Place, options: Options) -> Result<Arc<Library>> {
     // SAFETY: the caller vouches for both.
     let library = unsafe { load_image(from, options)? };
     let Err(error) = library.place(device) else {
@@ -60,7 +75,7 @@ unsafe fn load_on(device: &Device, from: *const c_void, options: Options) -> Res
 ///
 /// # Safety
 /// As [`load_image`].
-unsafe fn load_library(from: *const c_void, options: Options) -> Result<Arc<Library>> {
+unsafe fn load_library(from: Place, options: Options) -> Result<Arc<Library>> {
     // SAFETY: the caller vouches for both.
     unsafe {
         match current_device() {
@@ -74,7 +89,7 @@ unsafe fn load_library(from: *const c_void, options: Options) -> Result<Arc<Libr
 ///
 /// # Safety
 /// As [`load_image`].
-unsafe fn load_module(module: *mut usize, from: *const c_void, options: Options) -> Result {
+unsafe fn load_module(module: *mut usize, from: Place, options: Options) -> Result {
     let device = current_device()?;
     if module.is_null() {
         return Err(Status::INVALID_VALUE);
@@ -118,11 +133,9 @@ unsafe fn variable(
     Ok(())
 }
 
-fn attribute(number: c_int, kernel: usize) -> Result<c_int> {
-    KERNELS
-        .get(kernel)
-        .ok_or(Status::INVALID_HANDLE)?
-        .attribute(number)
+fn attribute(number: c_int, kernel: usize, device: &Device) -> Result<c_int> {
+    let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+    kernel.attribute(number, device.properties.compute())
 }
 
 fn set_attribute(number: c_int, value: c_int, kernel: usize, device: c_int) -> Result {
@@ -136,7 +149,7 @@ fn set_attribute(number: c_int, value: c_int, kernel: usize, device: c_int) -> R
 api! {
     fn cuModuleLoadData(module: *mut usize, from: *const c_void) also cuModuleLoadFatBinary {
         // SAFETY: the caller's pointers.
-        unsafe { load_module(module, from, Options::NONE) }
+        unsafe { load_module(module, Place::at(from), Options::NONE) }
     }
 
     fn cuModuleLoadDataEx(
@@ -147,7 +160,7 @@ api! {
         values: *mut *mut c_void,
     ) {
         // SAFETY: the caller's pointers.
-        unsafe { load_module(module, from, Options { count, keys, values }) }
+        unsafe { load_module(module, Place::at(from), Options { count, keys, values }) }
     }
 
     fn cuModuleLoad(module: *mut usize, path: *const c_char) {
@@ -156,7 +169,7 @@ api! {
         let mut bytes = std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)?;
         bytes.push(0);
         // SAFETY: the image ends with a zero byte.
-        unsafe { load_module(module, bytes.as_ptr().cast(), Options::NONE) }
+        unsafe { load_module(module, Place::within(&bytes), Options::NONE) }
     }
 
     fn cuModuleUnload(module: usize) {
@@ -205,7 +218,7 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: the caller's pointers.
-        unsafe { put(handle, load_library(from, Options { count, keys, values })?.handle) }
+        unsafe { put(handle, load_library(Place::at(from), Options { count, keys, values })?.handle) }
     }
 
     fn cuLibraryLoadFromFile(
@@ -227,7 +240,7 @@ api! {
         // SAFETY: the image ends with a zero byte, the rest are the caller's pointers.
         unsafe {
             let options = Options { count, keys, values };
-            put(handle, load_library(bytes.as_ptr().cast(), options)?.handle)
+            put(handle, load_library(Place::within(&bytes), options)?.handle)
         }
     }
 
@@ -289,7 +302,7 @@ api! {
 
     fn cuFuncGetAttribute(value: *mut c_int, number: c_int, function: usize) {
         // SAFETY: the caller's pointer.
-        unsafe { put(value, attribute(number, function)?) }
+        unsafe { put(value, attribute(number, function, current_device()?)?) }
     }
 
     fn cuFuncSetAttribute(function: usize, number: c_int, value: c_int) {
@@ -302,9 +315,9 @@ api! {
     }
 
     fn cuKernelGetAttribute(value: *mut c_int, number: c_int, kernel: usize, device: c_int) {
-        super::device::device(device)?;
+        let device = super::device::device(device)?;
         // SAFETY: the caller's pointer.
-        unsafe { put(value, attribute(number, kernel)?) }
+        unsafe { put(value, attribute(number, kernel, device)?) }
     }
 
     fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: usize, device: c_int) {

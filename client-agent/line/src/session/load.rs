@@ -36,6 +36,16 @@ impl Session {
         Ok(Module { slot, hash, info })
     }
 
+    /// Has the worker prepare an image that will be loaded soon. Blocks as [`Session::load`] does.
+    ///
+    /// # Errors
+    /// As [`Session::load`].
+    pub fn prepare(&self, image: &[u8]) -> Result<()> {
+        let hash = ModuleHash::of(image);
+        self.images.examine(hash, image)?;
+        self.give(hash, image)
+    }
+
     /// Has the worker prepare an image.
     fn give(&self, hash: ModuleHash, image: &[u8]) -> Result<()> {
         let key = (self.opened().incarnation, hash);

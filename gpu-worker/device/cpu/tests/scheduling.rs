@@ -262,3 +262,69 @@ fn unknown_instructions_name_their_place() {
         assert!(error.message.contains(words), "{body}: {error}");
     }
 }
+
+/// Each block writes its word, waits for all, and reads the next one's, three times over.
+const GRID: &str = "
+.extern .func (.param .b64 func_retval0) cudaCGGetIntrinsicHandle(.param .b32 p0);
+.extern .func (.param .b32 func_retval0) cudaCGSynchronize(.param .b64 p0, .param .b32 p1);
+.visible .entry k(.param .u64 out) {
+    .reg .b64 %out, %mine, %next, %grid; .reg .b32 %t, %value, %left; .reg .pred %first, %more;
+    .param .b32 scope; .param .b64 handle; .param .b32 flags; .param .b32 status;
+    ld.param.u64 %out, [out];
+    st.param.b32 [scope], 1;
+    call (handle), cudaCGGetIntrinsicHandle, (scope);
+    ld.param.b64 %grid, [handle];
+    mov.u32 %t, %tid.x; setp.eq.u32 %first, %t, 0;
+    mov.u32 %t, %ctaid.x; mul.wide.u32 %mine, %t, 4; add.u64 %mine, %out, %mine;
+    mov.u32 %value, %t;
+    add.u32 %t, %t, 1; mov.u32 %left, %nctaid.x; rem.u32 %t, %t, %left;
+    mul.wide.u32 %next, %t, 4; add.u64 %next, %out, %next;
+    mov.u32 %left, 3;
+AGAIN:
+    @%first st.global.u32 [%mine], %value;
+    st.param.b64 [handle], %grid; st.param.b32 [flags], 0;
+    call (status), cudaCGSynchronize, (handle, flags);
+    ld.volatile.global.u32 %value, [%next];
+    st.param.b64 [handle], %grid; st.param.b32 [flags], 0;
+    call (status), cudaCGSynchronize, (handle, flags);
+    sub.u32 %left, %left, 1; setp.ne.u32 %more, %left, 0;
+    @%more bra AGAIN;
+    @%first st.global.u32 [%mine], %value;
+    ret;
+}";
+
+#[test]
+fn a_grid_waits_for_all_its_blocks_again_and_again() {
+    let text = format!("{HEAD}{GRID}");
+    let image = ptx::LinkImage {
+        name: "grid",
+        image: text.as_bytes(),
+    };
+    let linked = ptx::link(&[image]).expect("links");
+    let program = Program::build(&linked).unwrap_or_else(|error| panic!("{error}\n{linked}"));
+    for threads in [1, 3] {
+        let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
+        memory.alloc(BASE, 4096).expect("room");
+        let instance = Instance::new(&program, &mut memory).expect("placed");
+        let engine = Engine::new(EngineConfig {
+            threads,
+            ..EngineConfig::default()
+        });
+        // Grids of any size, one after the other, with one word between their blocks.
+        for (blocks, block) in [(48, 96), (1, 32), (5, 64)] {
+            let grid = Grid {
+                grid: [blocks, 1, 1],
+                block: [block, 1, 1],
+                shared: 0,
+            };
+            let done = engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory);
+            done.unwrap_or_else(|error| panic!("{error}"));
+            let mut out = vec![0; 4 * blocks as usize];
+            memory.read(BASE, &mut out).expect("live");
+            let (words, _) = out.as_chunks::<4>();
+            for (at, word) in (0..).zip(words) {
+                assert_eq!(u32::from_le_bytes(*word), (at + 3) % blocks);
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! Names that one image keeps to itself are renamed where another has them too; debug sections
 //! and line notes are left out.
 
+mod grid;
 mod print;
 mod resolve;
 
@@ -36,7 +37,8 @@ pub struct LinkError {
 /// A definition that is `.visible` (or an entry) counts before `.weak` ones, those before
 /// `.common` ones; of several `.weak` the first counts, of `.common` the largest. What is
 /// `.extern` must be defined in one of the images, but for the runtime's own functions
-/// (`vprintf`, `malloc`, …) and unsized shared memory.
+/// (`vprintf`, `malloc`, …) and unsized shared memory. The device runtime's functions for barriers
+/// of a grid (`cudaCGSynchronize` and its kin) are added where images declare them.
 ///
 /// # Errors
 /// Where an image is not PTX, a symbol has two definitions that count, has none, or is declared
@@ -60,6 +62,17 @@ pub fn link(images: &[LinkImage<'_>]) -> Result<String, LinkError> {
         modules.push(parsed.map_err(|error| failed(image, error))?);
     }
     let fail = |(image, error): (usize, PtxError)| failed(&images[image], error);
+    let mut images = images.to_vec();
+    if modules.iter().any(grid::is_needed_by) {
+        let image = LinkImage {
+            name: grid::NAME,
+            image: grid::IMAGE.as_bytes(),
+        };
+        let parsed = Module::parse_bytes(image.image);
+        modules.push(parsed.map_err(|error| failed(&image, error))?);
+        images.push(image);
+    }
+    let images = &images;
     let resolution = Resolution::of(&modules, images).map_err(fail)?;
     Printer::new(&modules, &resolution).print().map_err(fail)
 }

@@ -296,8 +296,9 @@ fn extent(modules: &[Module<'_>], place: Place) -> (u64, u64) {
 
 /// Whether a declaration speaks of what the definition is.
 fn fits(modules: &[Module<'_>], name: &str, best: Place, other: &Seen) -> Result<(), Wrong> {
+    // Names, types and alignments are spelt in many ways; what must be the same is where bytes lie.
     let shape = |list: &[Variable<'_>]| {
-        let one = |it: &Variable<'_>| (it.size(), it.align, it.space == Space::Reg);
+        let one = |it: &Variable<'_>| (it.size(), it.space == Space::Reg);
         list.iter().map(one).collect::<Vec<_>>()
     };
     let wrong = match (best, other.place) {

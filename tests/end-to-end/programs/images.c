@@ -1,0 +1,186 @@
+/* Images in their containers and kernels of a whole grid, one part for each argument. */
+#include "driver.h"
+
+enum {
+    INVALID_IMAGE = 200,
+    NO_BINARY_FOR_GPU = 209,
+    INVALID_PTX = 218,
+    LAUNCH_TOO_LARGE = 720,
+    BLOCKS = 6,
+};
+
+#define HEAD ".version 7.0\n.target sm_70\n.address_size 64\n"
+
+/* Stores its constant. */
+static const char *STORE = HEAD ".visible .entry store(.param .u64 to) {\n"
+                                "  .reg .b64 %a;\n  ld.param.u64 %a, [to];\n"
+                                "  st.global.u32 [%a], VALUE;\n  ret;\n}\n";
+
+/* Each block adds 1 to a word, waits for the others, and stores what it finds there. */
+static const char *GRID =
+    HEAD ".extern .func (.param .b64 func_retval0) cudaCGGetIntrinsicHandle(.param .b32 p);\n"
+         ".extern .func (.param .b32 func_retval0) cudaCGSynchronize(.param .b64 p,"
+         " .param .b32 q);\n"
+         ".visible .entry meet(.param .u64 words) {\n"
+         "  .reg .b64 %a<3>; .reg .b32 %r<2>; .reg .b64 %grid;\n"
+         "  .param .b32 scope; .param .b64 handle; .param .b32 flags; .param .b32 status;\n"
+         "  ld.param.u64 %a1, [words];\n  red.global.add.u32 [%a1], 1;\n"
+         "  st.param.b32 [scope], 1;\n"
+         "  call (handle), cudaCGGetIntrinsicHandle, (scope);\n  ld.param.b64 %grid, [handle];\n"
+         "  st.param.b64 [handle], %grid;\n  st.param.b32 [flags], 0;\n"
+         "  call (status), cudaCGSynchronize, (handle, flags);\n"
+         "  ld.volatile.global.u32 %r1, [%a1];\n"
+         "  mov.u32 %r0, %ctaid.x;\n  mul.wide.u32 %a2, %r0, 4;\n  add.u64 %a1, %a1, %a2;\n"
+         "  st.global.u32 [%a1+4], %r1;\n  ret;\n}\n";
+
+static CUdeviceptr words;
+
+static void begin(void) {
+    CUcontext context;
+    CHECK(cuInit(0));
+    CHECK(cuCtxCreate_v2(&context, 0, 0));
+    CHECK(cuMemAlloc_v2(&words, 256));
+    CHECK(cuMemsetD8_v2(words, 0, 256));
+}
+
+/* Appends a program to a container: PTX is kind 1, machine code kind 2. */
+static void append(char *container, unsigned kind, unsigned architecture, const char *payload) {
+    uint64_t size, padded = (strlen(payload) + 8) / 8 * 8;
+    memcpy(&size, container + 8, 8);
+    char *entry = container + 16 + size;
+    memset(entry, 0, 64 + padded);
+    memcpy(entry, (uint16_t[]){kind, 0x101}, 4);
+    memcpy(entry + 4, (uint32_t[]){64}, 4);
+    memcpy(entry + 8, &padded, 8);
+    memcpy(entry + 28, &architecture, 4);
+    strcpy(entry + 64, payload);
+    size += 64 + padded;
+    memcpy(container + 8, &size, 8);
+}
+
+/* The kernel that stores a value of two digits. */
+static const char *storing(const char *value) {
+    static char text[512];
+    strcpy(text, STORE);
+    memcpy(strstr(text, "VALUE"), value, 2);
+    memset(strstr(text, "LUE"), ' ', 3);
+    return text;
+}
+
+static void fatbins(void) {
+    static uint64_t room[512], none[64];
+    char *container = (char *)room, log[256];
+    struct {
+        uint32_t magic, version;
+        void *data, *more;
+    } wrapper = {0x466243b1, 1, container, NULL};
+    const uint32_t header[] = {0xba55ed50, 0x00100001};
+    int keys[] = {5, 6};
+    void *values[] = {log, (void *)sizeof log};
+    CUmodule module;
+    CUlibrary library;
+    CUfunction store;
+    unsigned got = 0;
+    begin();
+    memcpy(container, header, sizeof header);
+    append(container, 2, 80, "\177ELF and so on");
+    append(container, 1, 52, storing("11"));
+    append(container, 1, 75, storing("22"));
+    append(container, 1, 90, storing("33"));
+    const void *images[] = {&wrapper, container};
+    for (int at = 0; at < 2; at++) {
+        CHECK(cuModuleLoadData(&module, images[at]));
+        CHECK(cuModuleGetFunction(&store, module, "store"));
+        void *parameters[] = {&words};
+        CHECK(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+        CHECK(cuMemcpyDtoH_v2(&got, words, 4));
+        ASSERT(got == 22);
+        CHECK(cuModuleUnload(module));
+        CHECK(cuMemsetD8_v2(words, 0, 4));
+    }
+    CHECK(cuLibraryLoadData(&library, &wrapper, NULL, NULL, 0, NULL, NULL, 0));
+    memcpy(none, header, sizeof header);
+    append((char *)none, 2, 75, "\177ELF and so on");
+    ANSWERS(NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, none, 2, keys, values));
+    ASSERT(strstr(log, "machine code for sm_75 only"));
+    ((char *)none)[16 + 8] = 1;
+    ANSWERS(INVALID_IMAGE, cuModuleLoadData(&module, none));
+    values[1] = (void *)sizeof log;
+    ANSWERS(NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, "\177ELF", 2, keys, values));
+    ASSERT(strstr(log, "machine code"));
+}
+
+static void *linked(CUlink link, const char *first, const char *second, int wanted) {
+    void *image = NULL;
+    size_t size;
+    CHECK(cuLinkAddData_v2(link, 1, (void *)first, strlen(first) + 1, "first", 0, NULL, NULL));
+    if (second)
+        CHECK(cuLinkAddData_v2(link, 1, (void *)second, strlen(second) + 1, "second", 0, NULL,
+                               NULL));
+    ANSWERS(wanted, cuLinkComplete(link, &image, &size));
+    return image;
+}
+
+static void links(void) {
+    char log[256];
+    int keys[] = {5, 6};
+    void *values[] = {log, (void *)sizeof log};
+    static const struct {
+        const char *first, *second;
+        int answer;
+        const char *log;
+    } cases[] = {
+        {HEAD ".visible .func f() { ret; }", HEAD ".visible .func f() { ret; }",
+         NO_BINARY_FOR_GPU, "`f` is defined twice"},
+        {HEAD ".extern .func g();\n.visible .entry k() { call g; ret; }", NULL,
+         NO_BINARY_FOR_GPU, "`g` is used here and defined in no image"},
+        {HEAD ".visible .entry k() { ret; }", HEAD ".bogus", INVALID_PTX, "line 4"},
+        {HEAD ".visible .entry k() {\n frobnicate;\n}", NULL, INVALID_PTX, "frobnicate"},
+    };
+    begin();
+    for (size_t at = 0; at < sizeof cases / sizeof *cases; at++) {
+        CUlink link;
+        values[1] = (void *)sizeof log;
+        CHECK(cuLinkCreate_v2(2, keys, values, &link));
+        linked(link, cases[at].first, cases[at].second, cases[at].answer);
+        ASSERT(strstr(log, cases[at].log));
+        CHECK(cuLinkDestroy(link));
+    }
+}
+
+static void grids(void) {
+    CUlink link;
+    CUmodule module;
+    CUfunction meet;
+    unsigned got[1 + BLOCKS];
+    int can = 0, each = 0, devices = 0;
+    begin();
+    CHECK(cuDeviceGetAttribute(&can, 95, 0));
+    ASSERT(can == 1);
+    CHECK(cuDeviceGetAttribute(&devices, 16, 0));
+    CHECK(cuLinkCreate_v2(0, NULL, NULL, &link));
+    CHECK(cuModuleLoadData(&module, linked(link, GRID, NULL, 0)));
+    CHECK(cuModuleGetFunction(&meet, module, "meet"));
+    CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, meet, 1, 0));
+    ASSERT(each > 0);
+    void *parameters[] = {&words};
+    CHECK(cuLaunchCooperativeKernel(meet, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, parameters));
+    ANSWERS(LAUNCH_TOO_LARGE, cuLaunchCooperativeKernel(meet, each * devices + 1, 1, 1, 1, 1, 1, 0,
+                                                        NULL, parameters));
+    CHECK(cuMemcpyDtoH_v2(got, words, sizeof got));
+    for (int at = 0; at <= BLOCKS; at++) ASSERT(got[at] == BLOCKS);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } parts[] = {{"fatbins", fatbins}, {"links", links}, {"grids", grids}};
+    for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
+        if (strcmp(argv[1], parts[at].name)) continue;
+        parts[at].run();
+        printf("%s: well\n", argv[1]);
+        return 0;
+    }
+    return 2;
+}
