@@ -8,7 +8,7 @@ use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
 /// Parts of the programs of these names.
-const PARTS: [(&str, &[&str]); 2] = [
+const PARTS: [(&str, &[&str]); 3] = [
     (
         "driver",
         &[
@@ -26,6 +26,7 @@ const PARTS: [(&str, &[&str]); 2] = [
         ],
     ),
     ("images", &["fatbins", "links", "grids"]),
+    ("corners", &["rows", "advice", "attributes", "nodes"]),
 ];
 
 #[tokio::test]
@@ -50,6 +51,7 @@ fn run(scene: &Scene, dir: &TempDir, program: &Path, part: &str) {
             "WARPLOOM_CLUSTER_NAME",
             &scene.stage.cluster.options().cluster,
         )
+        .env("TMPDIR", dir.path())
         .args(["run", "--tenant", "a", "--"])
         .arg(program)
         .arg(part)

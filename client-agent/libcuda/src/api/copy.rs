@@ -32,6 +32,49 @@ fn set_on(stream: usize, address: u64, value: u32, width: u8, count: usize) -> R
     )
 }
 
+/// Sets rows, or records that where the stream is captured.
+fn set_rows_on(stream: usize, fill: Fill) -> Result {
+    let now = || {
+        let width = fill.width as u8;
+        set_rows(
+            fill.address,
+            fill.pitch,
+            fill.value,
+            width,
+            fill.count,
+            fill.rows,
+        )
+    };
+    on(stream, || Ok(Work::Fill(fill)), now)
+}
+
+/// Copies one after the other, each from and to where its addresses say.
+///
+/// # Safety
+/// There are so many of each, and host addresses are of so many bytes.
+unsafe fn batch(
+    to: *const u64,
+    from: *const u64,
+    sizes: *const usize,
+    count: usize,
+    stream: usize,
+) -> Result {
+    if count == 0 || to.is_null() || from.is_null() || sizes.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    (0..count).try_for_each(|at| {
+        // SAFETY: the caller vouches for the lists.
+        let (to, from, size) =
+            unsafe { (to.add(at).read(), from.add(at).read(), sizes.add(at).read()) };
+        // SAFETY: as above.
+        on(
+            stream,
+            || Ok(Work::Copy(Copy3D::linear(to, from, size))),
+            || unsafe { any(to, from, size) },
+        )
+    })
+}
+
 /// # Safety
 /// The pointer is to a structure, or null.
 unsafe fn flat(copy: *const Copy2D) -> Result<Copy3D> {
@@ -200,5 +243,74 @@ api! {
     {
         set_rows(address, pitch, value, 4, width, height)?;
         settle(address)
+    }
+
+    fn cuMemsetD2D8Async(
+        address: u64,
+        pitch: usize,
+        value: u8,
+        count: usize,
+        rows: usize,
+        stream: usize,
+    ) also cuMemsetD2D8Async_ptsz {
+        let value = u32::from(value);
+        set_rows_on(stream, Fill { address, pitch, value, width: 1, count, rows })
+    }
+
+    fn cuMemsetD2D16Async(
+        address: u64,
+        pitch: usize,
+        value: u16,
+        count: usize,
+        rows: usize,
+        stream: usize,
+    ) also cuMemsetD2D16Async_ptsz {
+        let value = u32::from(value);
+        set_rows_on(stream, Fill { address, pitch, value, width: 2, count, rows })
+    }
+
+    fn cuMemsetD2D32Async(
+        address: u64,
+        pitch: usize,
+        value: u32,
+        count: usize,
+        rows: usize,
+        stream: usize,
+    ) also cuMemsetD2D32Async_ptsz {
+        set_rows_on(stream, Fill { address, pitch, value, width: 4, count, rows })
+    }
+
+    fn cuMemcpyBatchAsync(
+        to: *const u64,
+        from: *const u64,
+        sizes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        indices: *const usize,
+        attribute_count: usize,
+        failed: *mut usize,
+        stream: usize,
+    ) also cuMemcpyBatchAsync_ptsz {
+        let _ = (attributes, indices, attribute_count);
+        // SAFETY: the caller's pointers. Which of them fails is not told apart.
+        unsafe {
+            super::put_if(failed, usize::MAX);
+            batch(to, from, sizes, count, stream)
+        }
+    }
+
+    fn cuMemcpyBatchAsync_v2(
+        to: *const u64,
+        from: *const u64,
+        sizes: *const usize,
+        count: usize,
+        attributes: *const c_void,
+        indices: *const usize,
+        attribute_count: usize,
+        stream: usize,
+    ) also cuMemcpyBatchAsync_v2_ptsz {
+        let _ = (attributes, indices, attribute_count);
+        // SAFETY: the caller's pointers.
+        unsafe { batch(to, from, sizes, count, stream) }
     }
 }

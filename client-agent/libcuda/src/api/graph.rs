@@ -25,7 +25,7 @@ pub(super) unsafe fn nodes<'a>(list: *const usize, count: usize) -> Result<&'a [
 ///
 /// # Safety
 /// The count is the caller's, and the list has room for so many.
-unsafe fn list(to: *mut usize, count: *mut usize, found: &[usize]) -> Result {
+pub(super) unsafe fn list(to: *mut usize, count: *mut usize, found: &[usize]) -> Result {
     if count.is_null() {
         return Err(Status::INVALID_VALUE);
     }
@@ -68,7 +68,7 @@ unsafe fn connect(
 }
 
 /// The nodes that a node comes behind, or that come behind it.
-fn neighbours(node: usize, before: bool) -> Result<Vec<usize>> {
+pub(super) fn neighbours(node: usize, before: bool) -> Result<Vec<usize>> {
     let edges = graph_of(node)?.edges();
     let found = edges.iter().filter_map(|(from, to)| match before {
         true => (*to == node).then_some(*from),

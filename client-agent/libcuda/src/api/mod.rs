@@ -5,10 +5,12 @@
     reason = "a C interface: pointers of the caller's, exported names"
 )]
 
+mod advice;
 mod capture;
 mod context;
 mod copy;
 mod device;
+mod edge;
 mod event;
 mod exec;
 mod general;
@@ -23,10 +25,12 @@ mod object;
 mod options;
 mod stream;
 
+pub(crate) use advice::*;
 pub(crate) use capture::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
 pub(crate) use device::*;
+pub(crate) use edge::*;
 pub(crate) use event::*;
 pub(crate) use exec::*;
 pub(crate) use general::*;

@@ -343,6 +343,12 @@ api! {
         Ok(())
     }
 
+    fn cuKernelGetParamCount(kernel: usize, count: *mut usize) also cuFuncGetParamCount {
+        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(count, kernel.entry().params.len()) }
+    }
+
     fn cuFuncIsLoaded(state: *mut c_int, function: usize) {
         KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
         // SAFETY: the caller's pointer.

@@ -266,4 +266,55 @@ api! {
         // SAFETY: the caller's pointer.
         set_exec(exec, node, unsafe { take(params)?.work()? })
     }
+
+    fn cuGraphMemsetNodeGetParams(node: usize, fill: *mut FillParams) {
+        let found = graph_of(node)?.with(node, |work| FillParams::of(work))?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(fill, found) }
+    }
+
+    fn cuGraphHostNodeGetParams(node: usize, params: *mut HostParams) {
+        let found = graph_of(node)?.with(node, |work| HostParams::of(work))?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(params, found) }
+    }
+
+    fn cuGraphEventRecordNodeGetEvent(node: usize, handle: *mut usize) {
+        let found = graph_of(node)?.with(node, |work| match work {
+            Work::Record(event) => Ok(*event),
+            _ => Err(Status::INVALID_VALUE),
+        })?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(handle, found) }
+    }
+
+    fn cuGraphEventWaitNodeGetEvent(node: usize, handle: *mut usize) {
+        let found = graph_of(node)?.with(node, |work| match work {
+            Work::Wait(event) => Ok(*event),
+            _ => Err(Status::INVALID_VALUE),
+        })?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(handle, found) }
+    }
+
+    fn cuGraphEventRecordNodeSetEvent(node: usize, handle: usize) {
+        set(node, event(handle).map(Work::Record)?)
+    }
+
+    fn cuGraphEventWaitNodeSetEvent(node: usize, handle: usize) {
+        set(node, event(handle).map(Work::Wait)?)
+    }
+
+    fn cuGraphExecEventRecordNodeSetEvent(exec: usize, node: usize, handle: usize) {
+        set_exec(exec, node, event(handle).map(Work::Record)?)
+    }
+
+    fn cuGraphExecEventWaitNodeSetEvent(exec: usize, node: usize, handle: usize) {
+        set_exec(exec, node, event(handle).map(Work::Wait)?)
+    }
+
+    fn cuGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) {
+        let steps = graph(child)?.steps()?;
+        EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.replace_child(node, steps)
+    }
 }

@@ -13,6 +13,13 @@ use crate::status::{Result, Status};
 use crate::stream::{STREAMS, Stream, device_of, number, number_of};
 use crate::work;
 
+/// `CUlaunchAttributeValue`.
+pub(crate) type AttributeValue = [u64; 8];
+/// The attribute of a stream's priority.
+const PRIORITY: c_int = 8;
+/// Attributes that say how, and never what: of caches, of waiting, of memory's domains.
+const HINTS: [c_int; 4] = [1, 3, 9, 10];
+
 fn create(handle: *mut usize, flags: c_uint, priority: c_int) -> Result {
     let (_, context) = current()?;
     if handle.is_null() || flags > 1 {
@@ -144,5 +151,51 @@ api! {
     {
         let _ = (address, length, flags);
         number_of(stream).map(|_| ())
+    }
+
+    fn cuStreamGetCtx_v2(stream: usize, context: *mut usize, green: *mut usize)
+        also cuStreamGetCtx_v2_ptsz
+    {
+        number_of(stream)?;
+        let found = match STREAMS.get(stream) {
+            Some(stream) => stream.context,
+            None => current()?.1.handle,
+        };
+        // SAFETY: the caller's pointers. No context here is a part of a device.
+        unsafe {
+            super::put_if(green, 0);
+            put(context, found)
+        }
+    }
+
+    fn cuStreamGetAttribute(stream: usize, attribute: c_int, value: *mut AttributeValue)
+        also cuStreamGetAttribute_ptsz
+    {
+        number_of(stream)?;
+        let priority = STREAMS.get(stream).map_or(0, |stream| stream.priority);
+        let mut found = [0; 8];
+        match attribute {
+            PRIORITY => found[0] = u64::from(priority as u32),
+            attribute if HINTS.contains(&attribute) => {}
+            _ => return Err(Status::INVALID_VALUE),
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { put(value, found) }
+    }
+
+    fn cuStreamSetAttribute(stream: usize, attribute: c_int, value: *const AttributeValue)
+        also cuStreamSetAttribute_ptsz
+    {
+        number_of(stream)?;
+        // A stream's priority is fixed when it is made.
+        match HINTS.contains(&attribute) && !value.is_null() {
+            true => Ok(()),
+            false => Err(Status::INVALID_VALUE),
+        }
+    }
+
+    fn cuStreamCopyAttributes(to: usize, from: usize) also cuStreamCopyAttributes_ptsz {
+        number_of(from)?;
+        number_of(to).map(|_| ())
     }
 }

@@ -278,6 +278,29 @@ impl Exec {
         body(step.ok_or(Status::INVALID_VALUE)?)
     }
 
+    /// Gives the nodes of a child graph other work, kind by kind and in the same order.
+    pub(crate) fn replace_child(&self, node: usize, new: Vec<Step>) -> Result {
+        let mut steps = self.lock();
+        let at = steps.iter().position(|step| step.node == node);
+        let at = at.ok_or(Status::INVALID_VALUE)?;
+        let Work::Child(child) = &steps[at].work else {
+            return Err(Status::INVALID_VALUE);
+        };
+        let count = child.steps()?.len();
+        let inner = steps.get_mut(at + 1..at + 1 + count);
+        let inner = inner.ok_or(Status::INVALID_VALUE)?;
+        let alike = |(old, new): (&Step, &Step)| {
+            old.work.kind() == new.work.kind() && old.after == new.after
+        };
+        if count != new.len() || !inner.iter().zip(&new).all(alike) {
+            return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
+        }
+        for (old, new) in inner.iter_mut().zip(new) {
+            old.work = new.work;
+        }
+        Ok(())
+    }
+
     /// Appends its nodes to a device's work, one behind the other.
     pub(crate) fn launch(&self, device: &Device, stream: usize, number: u16) -> Result {
         let steps = self.lock();

@@ -162,7 +162,33 @@ impl FillParams {
     }
 }
 
+impl FillParams {
+    pub(crate) fn of(work: &Work) -> Result<Self> {
+        let Work::Fill(fill) = *work else {
+            return Err(Status::INVALID_VALUE);
+        };
+        Ok(Self {
+            address: fill.address,
+            pitch: fill.pitch,
+            value: fill.value,
+            width: fill.width,
+            count: fill.count,
+            rows: fill.rows,
+        })
+    }
+}
+
 impl HostParams {
+    pub(crate) fn of(work: &Work) -> Result<Self> {
+        let Work::Host(call) = *work else {
+            return Err(Status::INVALID_VALUE);
+        };
+        Ok(Self {
+            function: Some(call.function),
+            data: call.data,
+        })
+    }
+
     pub(crate) fn work(self) -> Result<Work> {
         Ok(Work::Host(HostCall {
             function: self.function.ok_or(Status::INVALID_VALUE)?,
