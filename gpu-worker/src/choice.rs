@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use actors::worker::MakeDevice;
+use bus_schemas::Failure;
 use device::Device;
 use device_cpu::{CpuConfig, CpuDevice, Isa};
 use device_cuda::CudaDevice;
@@ -66,7 +67,7 @@ pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
     Box::new(move || {
         let gpu = || CudaDevice::open(ordinal, capacity, reserve.unwrap_or(GPU_RESERVE));
         let gpu = match choice {
-            DeviceChoice::Cuda => Some(gpu()?),
+            DeviceChoice::Cuda => Some(gpu().map_err(needed)?),
             DeviceChoice::Auto if device_cuda::is_present() => match gpu() {
                 Ok(gpu) => Some(gpu),
                 Err(failure) => {
@@ -85,6 +86,12 @@ pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
             None => Ok(cpu(threads, capacity, reserve, watchdog, engine)),
         }
     })
+}
+
+/// A GPU that was asked for is not there.
+fn needed(failure: Failure) -> Failure {
+    let advice = "worker.device is cuda; with auto or cpu the CPU serves";
+    Failure::new(failure.code, format!("{}; {advice}", failure.detail))
 }
 
 fn cpu(

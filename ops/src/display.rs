@@ -35,7 +35,7 @@ impl Progress {
     pub fn says(&self, what: &str) {
         self.whole.set_message(what.to_owned());
         if self.whole.is_hidden() {
-            eprintln!("{what}");
+            crate::output::note(what);
         }
     }
 

@@ -1,4 +1,4 @@
-//! How a command ends: 0 ok, 1 failed, 2 usage, 3 unreachable.
+//! How a command ends: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable.
 
 use std::fmt;
 
@@ -32,6 +32,18 @@ impl fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
+
+/// Nobody reads what the command prints any more: it ends, and has not failed.
+#[derive(Debug)]
+pub struct Unread;
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("nobody reads the output any more")
+    }
+}
+
+impl std::error::Error for Unread {}
 
 /// The exit code an error stands for.
 #[must_use]

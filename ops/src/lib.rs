@@ -10,5 +10,6 @@ pub mod drop_in;
 pub mod evidence;
 pub mod exit;
 pub mod local;
+pub mod output;
 pub mod settings;
 pub mod virtual_device;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Parser;
 use warploom::cli::{Cli, Command, Global, OrderCommand};
 use warploom::settings::Settings;
-use warploom::{bench, commands, demo, exit};
+use warploom::{bench, commands, demo, exit, output};
 
 /// Counts only while a benchmark asks it to.
 #[global_allocator]
@@ -17,7 +17,10 @@ fn main() -> ExitCode {
     match run(&cli) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("{error:#}");
+            if error.is::<exit::Unread>() {
+                return ExitCode::SUCCESS;
+            }
+            output::note(format_args!("{error:#}"));
             ExitCode::from(exit::code(&error))
         }
     }

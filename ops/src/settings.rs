@@ -45,6 +45,8 @@ known! {
     "log.filter" = "warn", "what is logged to stderr: error, warn, info, debug, trace or a tracing filter";
     "log.format" = "text", "text or json";
     "telemetry.otlp" = "", "OTLP/HTTP endpoint for traces and metrics; empty: off";
+    "leader.connection_lost" = "10s", "a session lives so long after its program's connection is lost";
+    "leader.expiry" = "60s", "a session lives so long without a sign of its program, which gives one every 10 s at least";
     "worker.gpu" = "0", "number of the worker's device in the cluster";
     "worker.device" = "auto", "auto, cpu or cuda";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";

@@ -21,11 +21,12 @@ pub(crate) fn compile(dir: &Path, name: &str) -> PathBuf {
     let folder = warploom::drop_in::folder(dir, &library).expect("a folder");
     let program = dir.join(name);
     let status = Command::new("gcc")
-        .args(["-O1", "-Wall", "-Werror", "-o"])
+        .args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-o"])
         .arg(&program)
         .arg(source(&format!("tests/end-to-end/programs/{name}.c")))
         .arg(format!("-L{}", folder.display()))
-        .arg("-lcuda")
+        // What loads it by itself is linked with nothing.
+        .args(["-Wl,--as-needed", "-lcuda"])
         .status()
         .expect("gcc runs");
     assert!(status.success(), "{name} compiles");

@@ -59,14 +59,7 @@ impl Scene {
         plans: &[TenantPlan],
         settings: &[(&str, &str)],
     ) -> Self {
-        let dir = TempDir::new().expect("a directory");
-        let mut options = options(&dir, leaders, workers);
-        let settings = settings
-            .iter()
-            .map(|(key, value)| ((*key).into(), (*value).into()));
-        options.settings.extend(settings);
-        let stage = Stage::start(options, plans).await.expect("a cluster");
-        let mut scene = Self { stage, dir };
+        let mut scene = Self::idle(leaders, workers, plans, settings).await;
         for plan in plans {
             scene.stage.add_tenant(plan, 3).expect("a tenant");
         }
@@ -76,6 +69,23 @@ impl Scene {
             .await
             .unwrap_or_else(|error| scene.panic(&format!("{error:#}")));
         scene
+    }
+
+    /// Starts a cluster that knows these tenants, none of which is at work.
+    pub(crate) async fn idle(
+        leaders: usize,
+        workers: usize,
+        plans: &[TenantPlan],
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let mut options = options(&dir, leaders, workers);
+        let settings = settings
+            .iter()
+            .map(|(key, value)| ((*key).into(), (*value).into()));
+        options.settings.extend(settings);
+        let stage = Stage::start(options, plans).await.expect("a cluster");
+        Self { stage, dir }
     }
 
     /// Fails with the logs of all roles.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// How often a connection is proven; two unanswered proofs end it.
 const PING: Duration = Duration::from_secs(1);
@@ -84,11 +84,21 @@ pub async fn connect(
     loop {
         let options = options(settings, heard.clone());
         let addresses: Vec<&str> = settings.url.split(',').map(str::trim).collect();
-        let error = match options.connect(&addresses[..]).await {
-            Ok(client) => return Ok((client, events)),
-            Err(error) => error,
+        let url = settings.url.clone();
+        let connected = match deadline {
+            Some(deadline) => timeout_at(deadline, options.connect(&addresses[..])).await,
+            None => Ok(options.connect(&addresses[..]).await),
         };
-        let (url, detail) = (settings.url.clone(), error.to_string());
+        let error = match connected {
+            Ok(Ok(client)) => return Ok((client, events)),
+            Ok(Err(error)) => error,
+            // Somebody is there and says nothing, or nobody says that nobody is.
+            Err(_) => {
+                let detail = "it does not answer".into();
+                return Err(BusError::Unreachable { url, detail });
+            }
+        };
+        let detail = error.to_string();
         if matches!(
             error.kind(),
             ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication

@@ -25,6 +25,8 @@ use crate::telemetry::Telemetry;
 
 /// How often the leader is told that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
+/// How long a new leader, or a new connection, takes to be there for it.
+const SETTLING: Duration = Duration::from_millis(250);
 /// How long a dropped agent waits for its sessions to end.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -81,7 +83,7 @@ impl Agent {
         };
         let connection = format!("client-{:016x}", random());
         let failed = |error: std::io::Error| ClientError::Connect(error.to_string());
-        let (driver, driving) = Driver::start().map_err(failed)?;
+        let (driver, driving) = Driver::start(|| {}).map_err(failed)?;
         let lines = Table::default();
         let (started, starts) = std::sync::mpsc::sync_channel(1);
         let (stop, stopped) = oneshot::channel();
@@ -209,6 +211,12 @@ impl Actor for AgentActor {
 }
 
 impl AgentActor {
+    /// Tells the leader on which connection the sessions are: a new one would not know whose they
+    /// are when that is closed.
+    fn live_soon(&self, context: &mut Context<Self>) {
+        context.run_later(SETTLING, |agent, context| agent.live(context));
+    }
+
     fn live(&self, context: &mut Context<Self>) {
         let sessions: Vec<_> = locked(&self.lines).keys().copied().collect();
         if sessions.is_empty() {
@@ -279,22 +287,24 @@ impl AgentActor {
 }
 
 impl StreamHandler<BusMessage> for AgentActor {
-    fn handle(&mut self, message: BusMessage, _: &mut Context<Self>) {
+    fn handle(&mut self, message: BusMessage, context: &mut Context<Self>) {
         if let Ok(beat) = decode(&message.payload) {
             for line in locked(&self.lines).values() {
                 line.reign(beat);
             }
+            self.live_soon(context);
         }
     }
 }
 
 impl StreamHandler<Link> for AgentActor {
-    fn handle(&mut self, link: Link, _: &mut Context<Self>) {
+    fn handle(&mut self, link: Link, context: &mut Context<Self>) {
         match link {
             Link::Up => {
                 for line in locked(&self.lines).values() {
                     line.reconnected();
                 }
+                self.live_soon(context);
             }
             Link::Down => tracing::info!("the connection to the broker is gone"),
             Link::Slow => tracing::warn!("messages of the broker were dropped here"),

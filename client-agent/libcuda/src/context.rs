@@ -2,6 +2,7 @@
 //! session: memory of one can be used from the others, as CUDA allows within a process.
 
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -28,19 +29,62 @@ pub(crate) struct Contexts {
     primary: Vec<Arc<Context>>,
 }
 
-thread_local! {
-    static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+/// Contexts of a thread that lie in the stack itself.
+const NEAR: usize = 14;
+
+/// A thread's contexts. Nothing of it is destroyed with the thread's other values: handlers of the
+/// process's exit, such as destructors of the program's, run behind that and still have a context.
+#[derive(Debug)]
+struct Stack {
+    near: [usize; NEAR],
+    far: ManuallyDrop<Vec<usize>>,
+    depth: usize,
 }
 
-fn stack<R>(body: impl FnOnce(&mut Vec<usize>) -> R) -> Result<R> {
-    // A thread that is ending has none any more.
-    let ran = STACK.try_with(|stack| {
-        stack
-            .try_borrow_mut()
-            .ok()
-            .map(|mut stack| body(&mut stack))
-    });
-    ran.ok().flatten().ok_or(Status::INVALID_CONTEXT)
+impl Stack {
+    const EMPTY: Self = Self {
+        near: [0; NEAR],
+        far: ManuallyDrop::new(Vec::new()),
+        depth: 0,
+    };
+
+    fn last(&self) -> Option<usize> {
+        let index = self.depth.checked_sub(1)?;
+        self.near.get(index).or_else(|| self.far.last()).copied()
+    }
+
+    fn push(&mut self, handle: usize) {
+        match self.near.get_mut(self.depth) {
+            Some(place) => *place = handle,
+            None => self.far.push(handle),
+        }
+        self.depth += 1;
+    }
+
+    fn pop(&mut self) -> Option<usize> {
+        let last = self.last()?;
+        self.depth -= 1;
+        if self.depth >= NEAR {
+            self.far.pop();
+        } else {
+            // Freed here, for nothing else does.
+            *self.far = Vec::new();
+        }
+        Some(last)
+    }
+}
+
+thread_local! {
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack::EMPTY) };
+}
+
+fn stack<R>(body: impl FnOnce(&mut Stack) -> R) -> Result<R> {
+    STACK
+        .with(|stack| {
+            let stack = stack.try_borrow_mut();
+            stack.map(|mut stack| body(&mut stack))
+        })
+        .map_err(|_| Status::INVALID_CONTEXT)
 }
 
 impl Contexts {
@@ -80,7 +124,7 @@ impl Contexts {
         }
         self.table.remove(handle);
         stack(|stack| {
-            if stack.last() == Some(&handle) {
+            if stack.last() == Some(handle) {
                 stack.pop();
             }
         })
@@ -118,10 +162,7 @@ impl Context {
 
 /// The thread's current context: 0 if there is none.
 pub(crate) fn top() -> usize {
-    stack(|stack| stack.last().copied())
-        .ok()
-        .flatten()
-        .unwrap_or(0)
+    stack(|stack| stack.last()).ok().flatten().unwrap_or(0)
 }
 
 /// Makes a context current on top of the others.
@@ -133,7 +174,7 @@ pub(crate) fn push(handle: usize) -> Result {
 /// Takes the current context off: the one below is current then.
 pub(crate) fn pop() -> Result<usize> {
     process()?;
-    stack(Vec::pop)?.ok_or(Status::INVALID_CONTEXT)
+    stack(Stack::pop)?.ok_or(Status::INVALID_CONTEXT)
 }
 
 /// Replaces the current context; 0 takes it off.
@@ -179,4 +220,28 @@ pub(crate) fn current_device() -> Result<&'static Device> {
         .with(handle, |context| context.device);
     let device = device.ok_or(Status::CONTEXT_IS_DESTROYED)?;
     process.devices.get(device).ok_or(Status::INVALID_DEVICE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_as_deep_as_it_is_used() {
+        let mut stack = Stack::EMPTY;
+        assert_eq!(stack.pop(), None);
+        for handle in 1..=40 {
+            stack.push(handle);
+            assert_eq!(stack.last(), Some(handle));
+        }
+        for handle in (1..=40).rev() {
+            assert_eq!(stack.pop(), Some(handle));
+        }
+        assert_eq!((stack.last(), stack.far.capacity()), (None, 0));
+    }
+
+    #[test]
+    fn a_stack_outlives_its_threads_other_values() {
+        assert!(!std::mem::needs_drop::<RefCell<Stack>>());
+    }
 }

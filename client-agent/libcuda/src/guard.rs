@@ -3,10 +3,24 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::process::is_forked;
 use crate::status::{Result, Status, note};
+
+/// What the child of a fork may call: they answer from what never changes and take no lock.
+const UNCHANGING: [&str; 5] = [
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
 
 /// Runs what an export does; a panic is an unknown error, told once.
 pub(crate) fn guard(name: &'static str, body: impl FnOnce() -> Result) -> i32 {
+    if is_forked() && !UNCHANGING.contains(&name) {
+        // Threads that the child has not may hold any lock.
+        return Status::NOT_INITIALIZED.0;
+    }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
         Ok(Err(status)) => status.0,
@@ -60,3 +74,16 @@ macro_rules! api {
     };
 }
 pub(crate) use api;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_unknown_error_and_the_next_call_is_well() {
+        assert_eq!(guard("cuAnything", || panic!("as a test wants it")), 999);
+        let text = crate::status::explain(999).expect("it is explained");
+        assert!(text.contains("cuAnything panicked"), "{text}");
+        assert_eq!(guard("cuAnything", || Ok(())), 0);
+    }
+}

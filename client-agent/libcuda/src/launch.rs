@@ -52,16 +52,17 @@ pub(crate) unsafe fn launch(
     arguments: Arguments,
 ) -> Result {
     let run = |kernel: &Kernel| {
-        let launched = BLOCK.try_with(|block| match block.try_borrow_mut() {
+        let with = |block: &mut Vec<u8>| {
             // SAFETY: the caller vouches for the arguments.
-            Ok(mut block) => unsafe {
-                pack(kernel, arguments, &mut block)?;
-                start(device, kernel, shape, stream, &block)
-            },
+            unsafe { pack(kernel, arguments, block)? };
+            start(device, kernel, shape, stream, block)
+        };
+        let launched = BLOCK.try_with(|block| match block.try_borrow_mut() {
+            Ok(mut block) => with(&mut block),
             Err(_) => Err(Status::UNKNOWN),
         });
-        // A thread that is ending has no block any more.
-        launched.unwrap_or(Err(Status::DEINITIALIZED))
+        // A thread that is ending has no block of its own any more.
+        launched.unwrap_or_else(|_| with(&mut Vec::new()))
     };
     KERNELS
         .with(kernel, run)

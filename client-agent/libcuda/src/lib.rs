@@ -36,6 +36,7 @@ mod mirror;
 mod module;
 mod process;
 mod settings;
+mod signal;
 mod status;
 mod stream;
 mod symbol;

@@ -1,35 +1,35 @@
 //! What begins with `cuInit` and lasts as long as the process: threads, connection, devices.
 
-#![expect(
-    unsafe_code,
-    reason = "signal masks, fork and exit handlers of the C library"
-)]
+#![expect(unsafe_code, reason = "fork and exit handlers of the C library")]
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
-use std::mem::MaybeUninit;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, SessionId, WIRE_VERSION, decode, encode};
+use bus_schemas::{Alive, Code, SessionId, WIRE_VERSION, decode, encode};
 use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Contexts;
 use crate::device::Device;
 use crate::event::Timekeeper;
 use crate::settings::Settings;
+use crate::signal::{block_signals, without_signals};
 use crate::status::{Result, Status, note};
 
 /// How long connecting, and opening a session, may take.
 const PATIENCE: Duration = Duration::from_millis(2_400);
 /// How often the leader is told that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
+/// How long a new leader, or a new connection, takes to be there for it.
+const SETTLING: Duration = Duration::from_millis(250);
 /// How long the exit of the process waits for its sessions to end.
 const FAREWELL: Duration = Duration::from_millis(200);
 /// Tries to get a window that is free in this process too.
@@ -51,6 +51,8 @@ pub(crate) struct Bus {
     driver: Driver,
     images: Arc<client_line::Images>,
     lines: Arc<Mutex<Vec<Arc<Line>>>>,
+    /// The leader is to be told soon that the sessions live.
+    stir: Arc<Notify>,
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -67,9 +69,6 @@ static MISSED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 /// # Errors
 /// What is wrong, with its reason noted; a later call tries again.
 pub(crate) fn init() -> Result {
-    if FORKED.load(Ordering::Relaxed) {
-        return Err(Status::NOT_INITIALIZED);
-    }
     let _beginning = BEGINNING.lock().unwrap_or_else(PoisonError::into_inner);
     if !PROCESS.load(Ordering::Acquire).is_null() {
         return Ok(());
@@ -87,15 +86,18 @@ pub(crate) fn init() -> Result {
 /// The process, if it is initialised.
 #[inline]
 pub(crate) fn process() -> Result<&'static Process> {
-    if FORKED.load(Ordering::Relaxed) {
-        return Err(Status::NOT_INITIALIZED);
-    }
     if LEAVING.load(Ordering::Relaxed) {
         return Err(Status::DEINITIALIZED);
     }
     let process = PROCESS.load(Ordering::Acquire);
     // SAFETY: what is stored there is a box that is never freed.
     unsafe { process.as_ref() }.ok_or(Status::NOT_INITIALIZED)
+}
+
+/// Whether this is the child of a process that was initialised.
+#[inline]
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
 }
 
 /// The device that an address lies on.
@@ -116,14 +118,21 @@ extern "C" fn leave() {
     let Ok(process) = process() else {
         return;
     };
+    if is_forked() {
+        return;
+    }
     LEAVING.store(true, Ordering::Relaxed);
     if std::env::var_os("WARPLOOM_STATS").is_some() {
         tell(process);
     }
     let farewell = || without_signals(|| thread::Builder::new().spawn(|| process.bus.leave()));
-    if let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) {
-        // A panic of it was reported where it happened.
-        let _ = thread.join();
+    let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) else {
+        return;
+    };
+    // Not joined: a thread that the program ended by force may have left a lock behind.
+    let begun = Instant::now();
+    while !thread.is_finished() && begun.elapsed() < 2 * FAREWELL {
+        thread::sleep(Duration::from_micros(200));
     }
 }
 
@@ -165,19 +174,18 @@ fn begin() -> Result<Process> {
     })
 }
 
-/// Threads that begin meanwhile take no signals: those are the program's.
-fn without_signals<R>(body: impl FnOnce() -> R) -> R {
-    let mut all = MaybeUninit::uninit();
-    let mut before = MaybeUninit::uninit();
-    // SAFETY: both sets are written before they are read, the second by the first call.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-    }
-    let result = body();
-    // SAFETY: as above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    result
+/// Why there is no device yet, and what to do about it where somebody can.
+fn not_ready(error: ClientError) -> Status {
+    let advice = match error.code() {
+        Code::NoWorker => "`warploom status` shows the workers; `warploom worker` starts one",
+        Code::NoLeader => {
+            "`warploom status` shows what there is; `warploom up` starts a cluster, and `warploom \
+             run` starts the program on it, or on one of its own where none is configured"
+        }
+        _ => return error.into(),
+    };
+    note(Status::SYSTEM_NOT_READY, format!("{error}; {advice}"));
+    Status::SYSTEM_NOT_READY
 }
 
 impl Bus {
@@ -195,7 +203,7 @@ impl Bus {
             note(Status::OPERATING_SYSTEM, error.to_string());
             Status::OPERATING_SYSTEM
         };
-        let (driver, _thread) = Driver::start().map_err(failed)?;
+        let (driver, _thread) = Driver::start(block_signals).map_err(failed)?;
         let reign = subjects.reign(&settings.tenant);
         let connecting = driver.handle().spawn(async move {
             let (client, links) = bus::connect(&wanted).await.map_err(ClientError::from)?;
@@ -205,7 +213,8 @@ impl Bus {
         });
         let connected = driver.wait(connecting);
         let connected = connected.unwrap_or_else(|_| Err(ClientError::closed()));
-        let (client, links, reigns) = connected.inspect_err(|_| driver.stop())?;
+        let connected = connected.inspect_err(|_| driver.stop());
+        let (client, links, reigns) = connected.map_err(not_ready)?;
         let bus = Self {
             client,
             subjects,
@@ -213,6 +222,7 @@ impl Bus {
             driver,
             images: Arc::default(),
             lines: Arc::default(),
+            stir: Arc::default(),
         };
         let tasks = bus.driver.handle();
         tasks.spawn(bus.clone().hear_links(links));
@@ -254,7 +264,8 @@ impl Bus {
             .handle()
             .spawn(async move { open(&client, &subjects, &opening).await });
         let opened = self.driver.wait(asked);
-        let (opened, heard) = opened.unwrap_or_else(|_| Err(ClientError::closed()))?;
+        let opened = opened.unwrap_or_else(|_| Err(ClientError::closed()));
+        let (opened, heard) = opened.map_err(not_ready)?;
         let line = Arc::new(Line::new(
             opened,
             self.client.clone(),
@@ -287,6 +298,7 @@ impl Bus {
         while let Some(link) = links.recv().await {
             if link == Link::Up {
                 self.lines().iter().for_each(|line| line.reconnected());
+                self.stir.notify_one();
             }
         }
     }
@@ -296,15 +308,22 @@ impl Bus {
         while let Some(message) = reigns.next().await {
             if let Ok(beat) = decode(&message.payload) {
                 self.lines().iter().for_each(|line| line.reign(beat));
+                self.stir.notify_one();
             }
         }
     }
 
-    /// Tells the leader that the sessions live.
+    /// Tells the leader that the sessions live, and on which connection: else a new leader would
+    /// not know whose they are when that is closed.
     async fn live(self, tenant: bus_schemas::Tenant) {
         let subject = self.subjects.to_leader(&tenant, ToLeader::Alive);
         loop {
-            tokio::time::sleep(ALIVE).await;
+            if tokio::time::timeout(ALIVE, self.stir.notified())
+                .await
+                .is_ok()
+            {
+                tokio::time::sleep(SETTLING).await;
+            }
             let sessions: Vec<_> = self
                 .lines()
                 .iter()

@@ -7,6 +7,8 @@ use bus_schemas::Code;
 use bus_schemas::Failure;
 use client_line::ClientError;
 
+use crate::process::is_forked;
+
 /// A `CUresult` that is not success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) i32);
@@ -196,6 +198,10 @@ pub(crate) fn note(status: Status, detail: String) {
 /// Meaning of a code with what is known beyond it, ended by a zero byte.
 pub(crate) fn explain(code: i32) -> Option<&'static str> {
     let (_, text) = describe(code)?;
+    if is_forked() {
+        // Whoever holds the lock may be no thread of this process.
+        return Some(text);
+    }
     let details = DETAILS.lock().unwrap_or_else(PoisonError::into_inner);
     Some(
         details

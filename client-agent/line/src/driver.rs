@@ -55,9 +55,15 @@ struct Wheel {
 pub struct Driver(Arc<Wheel>);
 
 impl Driver {
-    /// Starts the client's own thread.
-    pub fn start() -> std::io::Result<(Self, JoinHandle<()>)> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+    /// Starts the client's own thread. `begins` runs on each further thread that the runtime
+    /// starts, for names that are looked up: it inherits from whoever drives at the time.
+    pub fn start(
+        begins: impl Fn() + Send + Sync + 'static,
+    ) -> std::io::Result<(Self, JoinHandle<()>)> {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .on_thread_start(begins)
+            .build()?;
         let wheel = Arc::new(Wheel {
             handle: runtime.handle().clone(),
             runtime: RwLock::new(Some(runtime)),
@@ -90,7 +96,13 @@ impl Driver {
     /// runtime of the caller's it sleeps instead.
     pub fn wait<F: Future>(&self, future: F) -> F::Output {
         let wheel = &self.0;
-        if Handle::try_current().is_ok() || HERE.get() {
+        let within = match Handle::try_current() {
+            Ok(_) => true,
+            // A thread that runs the handlers of its process's exit can drive no runtime.
+            Err(error) => error.is_thread_local_destroyed(),
+        };
+        if within || HERE.get() {
+            self.kick();
             return wait::block_on(future);
         }
         let runtime = wheel.runtime.read().unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_panics_leaves_the_wheel_to_others() {
-        let (driver, thread) = Driver::start().expect("a thread");
+        let (driver, thread) = Driver::start(|| {}).expect("a thread");
         let panics = || driver.wait(async { panic!("as a test wants it") });
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert_eq!(driver.0.waiters.load(Ordering::SeqCst), 0);

@@ -63,9 +63,9 @@ async fn ask(
     let deadline = Instant::now() + patience;
     let mut last = Failure::new(Code::NoLeader, "no leader answered");
     while Instant::now() < deadline {
-        let request = Request::new()
-            .payload(request.clone().into())
-            .timeout(Some(ASK));
+        let request = Request::new().payload(request.clone().into()).timeout(Some(
+            ASK.min(deadline.saturating_duration_since(Instant::now())),
+        ));
         if let Ok(message) = client.send_request(subject.clone(), request).await {
             let answer: OpenAnswer = match decode(&message.payload) {
                 Ok(answer) => answer,

@@ -21,6 +21,7 @@ use super::metric::{Goal, Metric, Spec};
 use super::token;
 use crate::drop_in;
 use crate::local::LocalCluster;
+use crate::output;
 use crate::settings::Settings;
 
 /// What `warploom bench` is started with to be the measured program.
@@ -205,8 +206,7 @@ pub(super) fn serve() -> Result<()> {
         h2d,
         d2h,
     };
-    println!("{}", serde_json::to_string(&seen)?);
-    Ok(())
+    output::line(serde_json::to_string(&seen)?)
 }
 
 type Launch = unsafe extern "C" fn(

@@ -28,6 +28,7 @@ pub use metric::{Goal, Metric, Spec};
 
 use crate::cli::BenchArgs;
 use crate::exit::Usage;
+use crate::output;
 use crate::settings::Settings;
 
 /// Lists the benchmarks, or runs one and prints what it found: a table, or as soon as it is known
@@ -37,8 +38,7 @@ use crate::settings::Settings;
 /// [`Usage`] for a name there is not; when the cluster to be measured does not start.
 pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<()> {
     let Some(name) = args.name.as_deref() else {
-        println!("{}", list());
-        return Ok(());
+        return output::line(list());
     };
     if name == ptx::pocl::PARTY {
         return ptx::pocl::serve();
@@ -59,9 +59,10 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
             .as_deref()
             .is_none_or(|only| metric.contains(only))
     };
+    let mut told = Ok(());
     let mut tell = |metric: Metric| {
         if json && let Ok(line) = serde_json::to_string(&metric) {
-            println!("{line}");
+            told = output::line(line);
         }
         metrics.push(metric);
     };
@@ -82,10 +83,10 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     if metrics.is_empty() {
         bail!(Usage("no metric's name contains what --only says".into()));
     }
-    if !json {
-        println!("{}", metric::table(&metrics));
+    match json {
+        true => told,
+        false => output::line(metric::table(&metrics)),
     }
-    Ok(())
 }
 
 fn list() -> Table {

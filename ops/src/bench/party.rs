@@ -17,6 +17,7 @@ use crate::cli::BenchArgs;
 use crate::commands::roles;
 use crate::commands::submit::client_settings;
 use crate::exit::Usage;
+use crate::output;
 use crate::settings::Settings;
 
 /// Launches between two syncs where enqueueing is measured.
@@ -73,8 +74,7 @@ pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result
 }
 
 fn say(seen: &impl Serialize) -> Result<()> {
-    println!("{}", serde_json::to_string(seen)?);
-    Ok(())
+    output::line(serde_json::to_string(seen)?)
 }
 
 /// One session and the kernel that does nothing.

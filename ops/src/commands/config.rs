@@ -4,20 +4,18 @@ use anyhow::Result;
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
+use crate::output;
 use crate::settings::{KNOWN, Settings};
 
 /// Prints every setting.
 ///
 /// # Errors
-/// Never; commands share a type.
+/// Where it cannot be printed.
 pub fn config(settings: &Settings, json: bool) -> Result<()> {
     if json {
         for (key, value, source) in settings.iter() {
             let source = source.to_string();
-            println!(
-                "{}",
-                serde_json::json!({"key": key, "value": value, "source": source})
-            );
+            output::line(serde_json::json!({"key": key, "value": value, "source": source}))?;
         }
         return Ok(());
     }
@@ -32,6 +30,5 @@ pub fn config(settings: &Settings, json: bool) -> Result<()> {
             .map_or("", |known| known.help);
         table.add_row([key, value, &source.to_string(), help]);
     }
-    println!("{table}");
-    Ok(())
+    output::line(table)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::evidence::Evidence;
+use crate::output;
 
 /// Checks a directory of evidence.
 ///
@@ -13,9 +14,9 @@ use crate::evidence::Evidence;
 pub fn verify(dir: &Path, json: bool) -> Result<()> {
     let verdict = Evidence::read(dir)?.verify();
     if json {
-        println!("{}", serde_json::to_string(&verdict)?);
+        output::line(serde_json::to_string(&verdict)?)?;
     } else {
-        println!(
+        output::line(format_args!(
             "{} ops submitted, {} ran, at {} positions; lost {}, run twice {}, out of order {}",
             verdict.submitted,
             verdict.ran,
@@ -23,11 +24,10 @@ pub fn verify(dir: &Path, json: bool) -> Result<()> {
             verdict.lost,
             verdict.duplicated,
             verdict.reordered
-        );
-        verdict
-            .disagreements
-            .iter()
-            .for_each(|what| println!("{what}"));
+        ))?;
+        for what in &verdict.disagreements {
+            output::line(what)?;
+        }
     }
     if !verdict.is_clean() {
         bail!(

@@ -16,6 +16,7 @@ use crate::admin::Administrator;
 use crate::cli::ReplayArgs;
 use crate::commands::credentials;
 use crate::evidence::Ordered;
+use crate::output;
 use crate::settings::Settings;
 
 /// What a replay found, as `--json` prints it.
@@ -58,20 +59,20 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
         inputs: order.inputs,
     };
     if json {
-        println!("{}", serde_json::to_string(&found)?);
+        output::line(serde_json::to_string(&found)?)?;
     } else {
-        println!("launch order {}", found.digest);
-        println!(
+        output::line(format_args!("launch order {}", found.digest))?;
+        output::line(format_args!(
             "{} positions from {} inputs, reigns: {}; {} adopted, {} skipped, gaps: {}",
             found.positions, found.inputs, found.epochs, found.adopted, found.skipped, found.gaps
-        );
+        ))?;
         for tail in &order.tails {
             let lost = if tail.lost { ", lost" } else { "" };
             let end = tail.tail;
-            println!(
+            output::line(format_args!(
                 "gpu {} worker {}: position {}, chain {}{lost}",
                 end.gpu, tail.incarnation, end.position, end.chain
-            );
+            ))?;
         }
     }
     match &args.expect {

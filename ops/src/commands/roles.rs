@@ -7,7 +7,7 @@ use actors::telemetry::{LogFormat, Role, Telemetry, TelemetrySettings, start_log
 use anyhow::{Context, Result, anyhow};
 use bus_schemas::Tenant;
 use gpu_worker::WorkerSettings;
-use scheduler_leader::LeaderSettings;
+use scheduler_leader::{Config, LeaderSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{LeaderArgs, WorkerArgs};
@@ -90,8 +90,19 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
         .system_user
         .map(|user| (login(user), disconnects));
     leader.id = args.id;
+    leader.config = Some(protocol(settings, leader.cluster.clone())?);
     leader.telemetry = telemetry(Role::Leader, settings)?;
     scheduler_leader::run(leader, stop_signal)
+}
+
+/// The leader's protocol as the settings say.
+fn protocol(settings: &Settings, cluster: Tenant) -> Result<Config> {
+    let nanos = |key: &str| anyhow::Ok(settings.duration(key)?.as_nanos() as u64);
+    Ok(Config {
+        connection_lost: nanos("leader.connection_lost")?,
+        expiry: nanos("leader.expiry")?,
+        ..Config::new(cluster)
+    })
 }
 
 /// Runs the worker of one device.

@@ -20,10 +20,14 @@ use crate::commands::{credentials, state_dir};
 use crate::drop_in::{self, Variable};
 use crate::exit::{Unreachable, Usage};
 use crate::local::{LocalCluster, LocalOptions};
+use crate::output;
 use crate::settings::Settings;
 
 /// How long the leader may take to answer a change of the tenant, and a cluster to be ready.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Settings that concern the roles of a cluster of the program's own.
+const ROLES: [&str; 3] = ["leader.", "worker.", "log."];
 
 /// Runs the program, and ends its sessions when it is gone.
 ///
@@ -100,14 +104,16 @@ async fn find_cluster(
         Err(error) if error.is::<Unreachable>() => {}
         Err(error) => return Err(error),
     }
-    eprintln!("no cluster is configured: starting one for this program (`warploom up` keeps one)");
+    output::note(
+        "no cluster is configured: starting one for this program (`warploom up` keeps one)",
+    );
     let mut options = LocalOptions::new(&scratch.path, settings.text("cluster.name"))?;
     options.workers = args.devices as usize;
     options.server = settings.given("broker.server").map(Into::into);
     options.tenants = vec![(args.tenant.clone(), TenantSettings::default())];
     options.settings = settings
         .iter()
-        .filter(|(key, _, _)| key.starts_with("worker.") || key.starts_with("log."))
+        .filter(|(key, _, _)| ROLES.iter().any(|section| key.starts_with(section)))
         .filter(|(key, _, _)| *key != "worker.gpu")
         .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
         .collect();
@@ -185,11 +191,15 @@ fn variables(
 
 fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
     if let Some(cluster) = cluster {
-        eprintln!("cluster of its own at {}", cluster.broker.url());
+        output::note(format_args!(
+            "cluster of its own at {}",
+            cluster.broker.url()
+        ));
     }
     for variable in variables {
         let value = variable.value.to_string_lossy();
-        eprintln!("{}={value}    # {}", variable.name, variable.why);
+        let (name, why) = (variable.name, variable.why);
+        output::note(format_args!("{name}={value}    # {why}"));
     }
 }
 
@@ -248,16 +258,12 @@ pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
             .iter()
             .map(|it| (it.name.to_owned(), it.value.to_string_lossy().into()))
             .collect();
-        println!("{}", serde_json::Value::Object(map));
-        return Ok(());
+        return output::line(serde_json::Value::Object(map));
     }
     for variable in variables {
-        println!(
-            "export {}={}    # {}",
-            variable.name,
-            quoted(&variable.value.to_string_lossy()),
-            variable.why
-        );
+        let value = quoted(&variable.value.to_string_lossy());
+        let (name, why) = (variable.name, variable.why);
+        output::line(format_args!("export {name}={value}    # {why}"))?;
     }
     Ok(())
 }

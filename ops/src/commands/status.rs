@@ -10,6 +10,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use crate::admin::Administrator;
 use crate::cli::StatusArgs;
 use crate::commands::credentials;
+use crate::output;
 use crate::settings::Settings;
 
 /// Prints the leader's view of the cluster.
@@ -21,9 +22,9 @@ pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Resul
     loop {
         let status = administrator.status(Duration::from_secs(3)).await?;
         if json {
-            println!("{}", as_json(&status));
+            output::line(as_json(&status))?;
         } else {
-            println!("{}", tables(&status));
+            output::line(tables(&status))?;
         }
         let Some(seconds) = args.watch else {
             return Ok(());

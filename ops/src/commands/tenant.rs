@@ -12,6 +12,7 @@ use crate::admin::Administrator;
 use crate::cli::{TenantCommand, TenantSetArgs};
 use crate::commands::{credentials, state_dir};
 use crate::exit::Usage;
+use crate::output;
 use crate::settings::{Settings, parse_bytes};
 
 /// Runs a tenant command.
@@ -32,7 +33,7 @@ pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) ->
             let changed = changed(current, args)?;
             administrator.set_tenant(&args.tenant, &changed).await?;
             applied(args, &changed, &administrator).await?;
-            print_one(args, &changed, json);
+            print_one(args, &changed, json)?;
             Ok(())
         }
         TenantCommand::List => list(&administrator, json).await,
@@ -63,7 +64,7 @@ async fn create(
             .context("giving the tenant a login")?;
     }
     applied(args, &made, administrator).await?;
-    print_one(args, &made, json);
+    print_one(args, &made, json)?;
     Ok(())
 }
 
@@ -75,7 +76,7 @@ async fn applied(
     administrator: &Administrator,
 ) -> Result<()> {
     if administrator.status(Duration::from_secs(1)).await.is_err() {
-        eprintln!("no leader answers; the next one will find the tenant");
+        output::note("no leader answers; the next one will find the tenant");
         return Ok(());
     }
     administrator
@@ -98,19 +99,15 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
     Ok(settings)
 }
 
-fn print_one(args: &TenantSetArgs, settings: &TenantSettings, json: bool) {
+fn print_one(args: &TenantSetArgs, settings: &TenantSettings, json: bool) -> Result<()> {
+    let tenant = args.tenant.as_str();
     if json {
-        let tenant = args.tenant.as_str();
-        println!(
-            "{}",
-            serde_json::json!({"tenant": tenant, "settings": settings})
-        );
-    } else {
-        println!(
-            "tenant {}: priority {}, weight {}",
-            args.tenant, settings.priority, settings.weight
-        );
+        return output::line(serde_json::json!({"tenant": tenant, "settings": settings}));
     }
+    let (priority, weight) = (settings.priority, settings.weight);
+    output::line(format_args!(
+        "tenant {tenant}: priority {priority}, weight {weight}"
+    ))
 }
 
 async fn list(administrator: &Administrator, json: bool) -> Result<()> {
@@ -118,10 +115,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     if json {
         for (tenant, settings) in tenants {
             let tenant = tenant.as_str();
-            println!(
-                "{}",
-                serde_json::json!({"tenant": tenant, "settings": settings})
-            );
+            output::line(serde_json::json!({"tenant": tenant, "settings": settings}))?;
         }
         return Ok(());
     }
@@ -149,6 +143,5 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             },
         ]);
     }
-    println!("{table}");
-    Ok(())
+    output::line(table)
 }

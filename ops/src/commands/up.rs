@@ -8,6 +8,7 @@ use crate::cli::UpArgs;
 use crate::commands::{roles, state_dir};
 use crate::exit::Usage;
 use crate::local::{LocalCluster, LocalOptions};
+use crate::output;
 use crate::settings::Settings;
 
 /// Starts everything, says how to use it, and drains at SIGINT or SIGTERM.
@@ -51,15 +52,15 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     std::fs::create_dir_all(&options.state_dir)?;
     let stop = roles::stop_signal()?;
     let mut cluster = LocalCluster::start(options).await?;
-    announce(&cluster, json);
+    announce(&cluster, json)?;
     stop.await;
-    eprintln!("draining");
+    output::note("draining");
     cluster.drain()?;
     cluster.broker.stop()?;
     Ok(())
 }
 
-fn announce(cluster: &LocalCluster, json: bool) {
+fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
     let (url, credentials) = (cluster.broker.url(), cluster.credentials());
     if json {
         let line = serde_json::json!({
@@ -68,16 +69,18 @@ fn announce(cluster: &LocalCluster, json: bool) {
             "leaders": cluster.leaders.iter().map(|(_, role)| role.pid()).collect::<Vec<_>>(),
             "workers": cluster.workers.iter().map(crate::local::Role::pid).collect::<Vec<_>>(),
         });
-        println!("{line}");
-        return;
+        return output::line(line);
     }
-    println!("cluster {} is up at {url}", cluster.options().cluster);
-    println!("credentials {}", credentials.display());
+    let name = &cluster.options().cluster;
+    output::line(format_args!("cluster {name} is up at {url}"))?;
+    output::line(format_args!("credentials {}", credentials.display()))?;
     for (id, role) in &cluster.leaders {
-        println!("{:<10} process {}  leader id {id}", role.name(), role.pid());
+        let (name, pid) = (role.name(), role.pid());
+        output::line(format_args!("{name:<10} process {pid}  leader id {id}"))?;
     }
     for role in &cluster.workers {
-        println!("{:<10} process {}", role.name(), role.pid());
+        let (name, pid) = (role.name(), role.pid());
+        output::line(format_args!("{name:<10} process {pid}"))?;
     }
-    println!("try: warploom status    stop: Ctrl-C");
+    output::line("try: warploom status    stop: Ctrl-C")
 }

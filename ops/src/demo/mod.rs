@@ -29,6 +29,7 @@ pub use crate::commands::replay::Replayed;
 use crate::display::Progress;
 use crate::evidence::{Kill, Verdict};
 use crate::local::LocalOptions;
+use crate::output;
 use crate::settings::Settings;
 
 /// Use by worker.
@@ -49,9 +50,9 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
         .run()
         .await?;
     if json {
-        println!("{}", serde_json::to_string(&report)?);
+        output::line(serde_json::to_string(&report)?)?;
     } else {
-        println!("{}", report.table());
+        output::line(report.table())?;
     }
     if !report.ok {
         bail!("E-DEMO-FAILED: {}", report.complaints.join("; "));

@@ -80,6 +80,9 @@ int cuMemcpyHtoD_v2(CUdeviceptr, const void *, size_t);
 int cuMemcpyDtoH_v2(void *, CUdeviceptr, size_t);
 int cuMemcpyHtoDAsync_v2(CUdeviceptr, const void *, size_t, CUstream);
 int cuMemcpyDtoHAsync_v2(void *, CUdeviceptr, size_t, CUstream);
+int cuMemcpy(CUdeviceptr, CUdeviceptr, size_t);
+int cuMemcpyDtoD_v2(CUdeviceptr, CUdeviceptr, size_t);
+int cuMemcpyPeer(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t);
 int cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, size_t, CUstream);
 int cuMemcpy3D_v2(const Copy3D *);
 int cuMemsetD8_v2(CUdeviceptr, unsigned char, size_t);
@@ -127,11 +130,11 @@ int cuLinkDestroy(CUlink);
 /* Ends the program unless a call answers as it should. */
 #define ANSWERS(wanted, call)                                                                      \
     do {                                                                                           \
-        int status = (call);                                                                       \
-        if (status != (wanted)) {                                                                  \
+        int answered = (call);                                                                     \
+        if (answered != (wanted)) {                                                                \
             const char *text = "";                                                                 \
-            cuGetErrorString(status, &text);                                                       \
-            fprintf(stderr, "line %d: %s: %d %s\n", __LINE__, #call, status, text);                \
+            cuGetErrorString(answered, &text);                                                     \
+            fprintf(stderr, "line %d: %s: %d %s\n", __LINE__, #call, answered, text);              \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)

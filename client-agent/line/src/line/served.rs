@@ -25,10 +25,6 @@ impl Line {
         };
         match event {
             Ok(event) => self.tell(&mut inner, event),
-            // It would be sent again for ever, and waited for as long.
-            Err(error) if what == ToClient::Result => {
-                self.tell(&mut inner, Event::Error(error.into()));
-            }
             Err(error) => tracing::debug!(%error, ?what, "not understood"),
         }
     }

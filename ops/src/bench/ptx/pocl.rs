@@ -9,6 +9,8 @@ use workloads::suite::{CASES, Case};
 use super::opencl::{Buffers, Kernel, OpenCl};
 use super::peer::{Peer, difference, fastest};
 
+use crate::output;
+
 /// What `warploom bench` is started with to be that process.
 pub(in crate::bench) const PARTY: &str = ".pocl";
 
@@ -44,8 +46,11 @@ pub(in crate::bench) fn serve() -> Result<()> {
             Err(error) => Err(anyhow!("{error:#}")),
         };
         match answer {
-            Ok(answer) => println!("ok {answer}"),
-            Err(error) => println!("error {}", format!("{error:#}").replace('\n', " ")),
+            Ok(answer) => output::line(format_args!("ok {answer}"))?,
+            Err(error) => {
+                let error = format!("{error:#}").replace('\n', " ");
+                output::line(format_args!("error {error}"))?;
+            }
         }
     }
     Ok(())

@@ -2,7 +2,6 @@
 
 mod argument;
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -13,6 +12,7 @@ use client_agent::{Client, Session, Settings as ClientSettings};
 use crate::cli::SubmitArgs;
 use crate::commands::{credentials, roles};
 use crate::exit::Usage;
+use crate::output;
 use crate::settings::Settings;
 use argument::{Argument, Element, pack};
 
@@ -72,11 +72,8 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
         show(output, &session, &buffers[output.argument], json)?;
     }
     if !json {
-        eprintln!(
-            "{} ran on gpu {} in {took:.1?}",
-            args.entry,
-            session.opened().gpu
-        );
+        let (entry, gpu) = (&args.entry, session.opened().gpu);
+        output::note(format_args!("{entry} ran on gpu {gpu} in {took:.1?}"));
     }
     session.close()?;
     Ok(())
@@ -159,14 +156,11 @@ fn print(printed: &[u8], json: bool) -> Result<()> {
     if printed.is_empty() {
         return Ok(());
     }
-    let mut out = std::io::stdout().lock();
     if json {
         let text = String::from_utf8_lossy(printed);
-        writeln!(out, "{}", serde_json::json!({ "printed": text }))?;
-    } else {
-        out.write_all(printed)?;
+        return output::line(serde_json::json!({ "printed": text }));
     }
-    Ok(())
+    output::bytes(printed)
 }
 
 fn show(output: &Output, session: &Session, buffer: &Option<Buffer>, json: bool) -> Result<()> {
@@ -182,22 +176,18 @@ fn show(output: &Output, session: &Session, buffer: &Option<Buffer>, json: bool)
     match &output.file {
         Some(file) if json => {
             let file = file.display().to_string();
-            println!(
-                "{}",
-                serde_json::json!({"argument": argument, "file": file})
-            );
+            output::line(serde_json::json!({"argument": argument, "file": file}))
         }
-        Some(file) => println!("{argument}: {} bytes to {}", contents.len(), file.display()),
+        Some(file) => {
+            let (bytes, file) = (contents.len(), file.display());
+            output::line(format_args!("{argument}: {bytes} bytes to {file}"))
+        }
         None if json => {
             let values: Vec<_> = values.split(' ').map(number).collect();
-            println!(
-                "{}",
-                serde_json::json!({"argument": argument, "values": values})
-            );
+            output::line(serde_json::json!({"argument": argument, "values": values}))
         }
-        None => println!("{argument}: {values}"),
+        None => output::line(format_args!("{argument}: {values}")),
     }
-    Ok(())
 }
 
 /// A value as a JSON number; what is none (NaN, infinity) stays text.

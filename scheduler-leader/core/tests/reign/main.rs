@@ -124,6 +124,28 @@ fn a_deleted_lease_is_written_again() {
 }
 
 #[test]
+fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
+    let sessions = |world: &World| -> usize {
+        let each = world.workers.iter().map(|worker| worker.sessions.len());
+        each.sum()
+    };
+    let mut world = opened(1);
+    world.tell(0, Event::ConnectionClosed("client-1"));
+    world.submit(10);
+    world.pass(9_500);
+    assert_eq!(sessions(&world), 1, "it may come back");
+    world.pass(1_000);
+    assert_eq!(sessions(&world), 0, "10 s behind the end of its connection");
+    // One that does come back is heard later than that.
+    let mut world = opened(1);
+    world.tell(0, Event::ConnectionClosed("client-1"));
+    world.pass(600);
+    world.submit(10);
+    world.pass(11_000);
+    assert_eq!(sessions(&world), 1);
+}
+
+#[test]
 fn a_full_record_is_a_counted_gap_and_a_new_reign() {
     let mut world = World::with(1, 2, |config| config.record_bytes = 4_000);
     world.pass(250);

@@ -22,6 +22,10 @@ const REMEMBERED: usize = 4_096;
 /// Open requests that wait at a time.
 const WAITING: usize = 4_096;
 
+/// What a client had on its way when its connection was closed may be heard so much later: it is no
+/// sign that it lives.
+const ON_THE_WAY: Nanos = 500_000_000;
+
 type Request = (Tenant, u64);
 
 /// An open request that has no session yet.
@@ -41,6 +45,8 @@ struct Client {
     connection: Option<String>,
     /// It expires then, unless its client is heard.
     deadline: Nanos,
+    /// Its connection was closed then, as far as is known.
+    closed: Option<Nanos>,
     /// Its close was asked for.
     asked: bool,
     /// Who waits for its end.
@@ -119,6 +125,7 @@ impl Clients {
             match self.sessions.get_mut(session) {
                 Some(client) if client.tenant == *tenant => {
                     client.connection = Some(alive.connection.clone());
+                    client.closed = None;
                     client.deadline = cx.now.saturating_add(cx.config.expiry);
                 }
                 _ => self.tell_gone(
@@ -153,7 +160,14 @@ impl Clients {
 
     /// A session's client did something.
     pub(super) fn active(&mut self, session: SessionId, cx: &Context<'_>) {
-        if let Some(client) = self.sessions.get_mut(&session) {
+        let Some(client) = self.sessions.get_mut(&session) else {
+            return;
+        };
+        if client
+            .closed
+            .is_none_or(|closed| cx.now >= closed.saturating_add(ON_THE_WAY))
+        {
+            client.closed = None;
             client.deadline = cx.now.saturating_add(cx.config.expiry);
         }
     }
@@ -164,6 +178,7 @@ impl Clients {
         for client in self.sessions.values_mut() {
             if client.connection.as_deref() == Some(name) {
                 client.deadline = client.deadline.min(deadline);
+                client.closed = Some(cx.now);
             }
         }
     }
@@ -243,6 +258,7 @@ impl Client {
             incarnation,
             connection: None,
             deadline: cx.now.saturating_add(cx.config.expiry),
+            closed: None,
             asked: false,
             replies: Vec::new(),
             failure: None,

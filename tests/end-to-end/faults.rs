@@ -1,0 +1,168 @@
+//! What a CUDA program sees when something around it fails: nothing, or the driver's own error, in
+//! time; and what a program that fails leaves to others: nothing.
+
+use std::time::{Duration, Instant};
+
+use broker::testing::TempDir;
+use bus_schemas::Status;
+use rustix::process::Signal;
+
+use crate::guest::{self, Guest, SOON, command};
+use crate::run::{compile, text, warploom};
+use crate::stage::{Scene, plan};
+
+const SLOWLY: &[(&str, &str)] = &[("leader.connection_lost", "1s"), ("leader.expiry", "6s")];
+
+async fn status(scene: &Scene) -> Status {
+    let status = scene.stage.administrator.status(SOON).await;
+    status.unwrap_or_else(|error| scene.panic(&format!("{error:#}")))
+}
+
+async fn sessions(scene: &Scene) -> u64 {
+    let status = status(scene).await;
+    status.tenants.iter().map(|tenant| tenant.sessions).sum()
+}
+
+/// Device bytes that a tenant's sessions hold, as their worker says.
+fn resident(scene: &Scene, tenant: &str) -> u64 {
+    scene.stage.observer.see(|seen| {
+        let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
+        let own = rows.filter(|row| row.tenant.as_str() == tenant);
+        own.map(|row| row.resident).sum()
+    })
+}
+
+#[tokio::test]
+async fn leaders_may_die_and_programs_may_stand_still() {
+    let plans = [plan("a", "search", 1)];
+    let mut scene = Scene::idle(2, 1, &plans, SLOWLY).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "faults");
+    let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("works"));
+    for _ in 0..2 {
+        guest.goes_on(5);
+        let old = status(&scene).await;
+        let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+        leader.kill().expect("it dies");
+        scene
+            .stage
+            .cluster
+            .start_leader()
+            .expect("another candidate");
+        scene.epoch_above(old.epoch, SOON).await;
+        guest.goes_on(5);
+    }
+    // A third of the time that a silent program is believed to live.
+    guest.signal(Signal::STOP);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    guest.signal(Signal::CONT);
+    guest.goes_on(5);
+    let (last, code) = guest.ends();
+    assert!(code == Some(0) && last.ends_with("launches"), "{last}");
+}
+
+#[tokio::test]
+async fn a_program_hears_that_its_device_is_gone_and_goes_on_hearing_it() {
+    let plans = [plan("a", "search", 1)];
+    let mut scene = Scene::idle(1, 1, &plans, &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "faults");
+    let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("loses"));
+    assert_eq!(guest.says().as_deref(), Some("works"));
+    scene.stage.cluster.workers[0].kill().expect("it dies");
+    assert_eq!(guest.ends(), ("lost".into(), Some(0)));
+}
+
+#[tokio::test]
+async fn a_killed_programs_memory_is_free() {
+    let mut quota = plan("a", "search", 1);
+    quota.settings.quota = 64 << 20;
+    let scene = Scene::idle(1, 1, &[quota], SLOWLY).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "faults");
+    // Behind `run` at once; without it some time after its connection is lost.
+    for behind_run in [true, false] {
+        let mut guest = match behind_run {
+            false => Guest::start(command(&scene, "a", dir.path(), &program).arg("works")),
+            true => Guest::start(
+                warploom(dir.path())
+                    .env(
+                        "WARPLOOM_BROKER_CREDENTIALS",
+                        scene.stage.cluster.credentials(),
+                    )
+                    .env("WARPLOOM_CLUSTER_NAME", "test")
+                    .args(["run", "--tenant", "a", "--"])
+                    .arg(&program)
+                    .arg("works"),
+            ),
+        };
+        guest.goes_on(1);
+        assert_eq!(sessions(&scene).await, 1);
+        scene
+            .wait("its memory is seen", SOON, |scene| {
+                (resident(scene, "a") > 0).then_some(())
+            })
+            .await;
+        let pid = match behind_run {
+            false => guest.child.id() as i32,
+            true => only_child(guest.child.id()),
+        };
+        let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+        rustix::process::kill_process(pid, Signal::KILL).expect("it is killed");
+        let killed = Instant::now();
+        while sessions(&scene).await > 0 {
+            assert!(killed.elapsed() < SOON, "its session lives on");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let ended = killed.elapsed();
+        scene
+            .wait("its memory is free", SOON, |scene| {
+                (resident(scene, "a") == 0).then_some(())
+            })
+            .await;
+        println!("behind run: {behind_run}; its session ended after {ended:?}");
+        guest.child.wait().expect("it is a child");
+    }
+    let asks = guest::finish(command(&scene, "a", dir.path(), &program).arg("asks"));
+    let told = ("as much as it may\n".to_owned(), String::new());
+    assert_eq!(text(&asks), told, "{:?}", asks.status);
+}
+
+/// The process that `run` started.
+fn only_child(parent: u32) -> i32 {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    let children = children.expect("a list");
+    children.trim().parse().expect("one child")
+}
+
+#[test]
+fn without_a_cluster_a_program_is_told_what_to_do() {
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "faults");
+    let library = guest::drop_in(dir.path());
+    // Nobody listens there; somebody listens and says nothing; a broker has no leader.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = listener.local_addr().expect("its address");
+    let broker = broker::testing::TestBroker::start();
+    let login = &broker.credentials().tenant("a").expect("a login").login;
+    let silent = format!("nats://{silent}");
+    for url in ["nats://127.0.0.1:1", &silent, broker.url()] {
+        let begun = Instant::now();
+        let output = guest::finish(
+            std::process::Command::new(&program)
+                .arg("alone")
+                .env("LD_LIBRARY_PATH", &library)
+                .env_remove("WARPLOOM_BROKER_CREDENTIALS")
+                .env("WARPLOOM_BROKER_URL", url)
+                .env("WARPLOOM_CLUSTER_NAME", "test")
+                .env("WARPLOOM_TENANT", "a")
+                .env("WARPLOOM_USER", &login.user)
+                .env("WARPLOOM_PASSWORD", &login.password),
+        );
+        let (out, err) = text(&output);
+        println!("{url}: {:?}: {out}", begun.elapsed());
+        let ready = out.starts_with("802 ") && out.contains("warploom up");
+        assert!(ready, "{url}: {out}{err}");
+        assert!(begun.elapsed() < SOON);
+    }
+}

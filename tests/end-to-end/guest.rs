@@ -1,0 +1,133 @@
+//! A CUDA program on a scene's cluster without `warploom run`, as docs/programs.md has it: some
+//! variables suffice.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::run::text;
+use crate::stage::Scene;
+
+/// How long a program may take to do or say something.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+
+/// A program with the variables that lead it to a scene's cluster, as a tenant.
+pub(crate) fn command(scene: &Scene, tenant: &str, dir: &Path, program: &Path) -> Command {
+    let credentials = broker::Credentials::load(&scene.stage.cluster.credentials());
+    let credentials = credentials.expect("credentials");
+    let login = &credentials.tenant(tenant).expect("a login").login;
+    let mut command = Command::new(program);
+    command
+        .env("LD_LIBRARY_PATH", drop_in(dir))
+        .env("WARPLOOM_BROKER_URL", &credentials.url)
+        .env("WARPLOOM_CLUSTER_NAME", &credentials.cluster)
+        .env("WARPLOOM_TENANT", tenant)
+        .env("WARPLOOM_USER", &login.user)
+        .env("WARPLOOM_PASSWORD", &login.password)
+        .env_remove("WARPLOOM_BROKER_CREDENTIALS")
+        .env_remove("WARPLOOM_STATS");
+    command
+}
+
+/// The folder that programs find the library in.
+pub(crate) fn drop_in(dir: &Path) -> PathBuf {
+    let library = warploom::drop_in::library(None).expect("it is built with this test");
+    warploom::drop_in::folder(dir, &library).expect("a folder")
+}
+
+/// Runs a program to its end, which must come.
+#[track_caller]
+pub(crate) fn finish(command: &mut Command) -> Output {
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let begun = Instant::now();
+    while child.try_wait().expect("a child").is_none() {
+        if begun.elapsed() > SOON {
+            child.kill().expect("it dies");
+            let output = child.wait_with_output().expect("its output");
+            panic!("{command:?} does not end: {:?}", text(&output));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.wait_with_output().expect("its output")
+}
+
+/// A program at work. Dropped, it is killed.
+pub(crate) struct Guest {
+    pub(crate) child: Child,
+    /// Its input, until it is told that there is no more.
+    pub(crate) input: Option<ChildStdin>,
+    lines: Receiver<String>,
+}
+
+impl Guest {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let (told, lines) = channel();
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        std::thread::spawn(move || {
+            for line in out.lines().map_while(Result::ok) {
+                // Nobody waits for what it says any more.
+                let _ = told.send(line);
+            }
+        });
+        Self {
+            input: child.stdin.take(),
+            child,
+            lines,
+        }
+    }
+
+    /// The next line that it says, `None` at its end.
+    #[track_caller]
+    pub(crate) fn says(&self) -> Option<String> {
+        match self.lines.recv_timeout(SOON) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it says nothing any more"),
+        }
+    }
+
+    /// Waits until it has gone on for so many lines, apart from those it has said so far.
+    #[track_caller]
+    pub(crate) fn goes_on(&self, lines: usize) {
+        while self.lines.try_recv().is_ok() {}
+        for _ in 0..lines {
+            self.says().expect("it has not ended");
+        }
+    }
+
+    /// Waits for its end; the last thing it said, and its exit code.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> (String, Option<i32>) {
+        drop(self.input.take());
+        let mut last = String::new();
+        while let Some(line) = self.says() {
+            last = line;
+        }
+        (last, self.child.wait().expect("it is a child").code())
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it is there");
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
