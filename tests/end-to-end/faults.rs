@@ -59,6 +59,11 @@ async fn leaders_may_die_and_programs_may_stand_still() {
     guest.goes_on(5);
     let (last, code) = guest.ends();
     assert!(code == Some(0) && last.ends_with("launches"), "{last}");
+    // Nor does a program's end wait for a cluster that is gone.
+    let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("ends"));
+    assert_eq!(guest.says().as_deref(), Some("works"));
+    scene.stage.cluster.broker.kill().expect("it dies");
+    assert_eq!(guest.ends(), ("ends".into(), Some(0)));
 }
 
 #[tokio::test]

@@ -14,9 +14,10 @@ use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
 /// Parts of `programs/manners.c`.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "threads",
     "forks",
+    "forks_early",
     "spawns",
     "signals",
     "leaves_busy",

@@ -5,7 +5,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,7 +57,11 @@ pub(crate) struct Bus {
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static BEGINNING: Mutex<()> = Mutex::new(());
-/// This process is the child of one that was initialised.
+/// Forks are heard of.
+static WATCHED: AtomicBool = AtomicBool::new(false);
+/// Threads that are about to initialise the process.
+static INITIALIZING: AtomicUsize = AtomicUsize::new(0);
+/// This process is the child of one that was initialised, or about to be.
 static FORKED: AtomicBool = AtomicBool::new(false);
 /// The process exits.
 static LEAVING: AtomicBool = AtomicBool::new(false);
@@ -69,17 +73,26 @@ static MISSED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 /// # Errors
 /// What is wrong, with its reason noted; a later call tries again.
 pub(crate) fn init() -> Result {
+    if !WATCHED.swap(true, Ordering::SeqCst) {
+        // SAFETY: the handler is a function without arguments that stays where it is.
+        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    }
+    // Before the lock is taken and until it is free again: a child must not find it taken.
+    INITIALIZING.fetch_add(1, Ordering::SeqCst);
+    let begun = init_once();
+    INITIALIZING.fetch_sub(1, Ordering::SeqCst);
+    begun
+}
+
+fn init_once() -> Result {
     let _beginning = BEGINNING.lock().unwrap_or_else(PoisonError::into_inner);
     if !PROCESS.load(Ordering::Acquire).is_null() {
         return Ok(());
     }
     let process = begin()?;
     PROCESS.store(Box::into_raw(Box::new(process)), Ordering::Release);
-    // SAFETY: the handlers are functions without arguments that stay where they are.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
-        libc::atexit(leave);
-    }
+    // SAFETY: the handler is a function without arguments that stays where it is.
+    unsafe { libc::atexit(leave) };
     Ok(())
 }
 
@@ -108,7 +121,10 @@ pub(crate) fn holder(address: u64) -> Result<Option<&'static Device>> {
 
 /// In the child of a fork: no lock, no allocation.
 extern "C" fn forked() {
-    FORKED.store(true, Ordering::Relaxed);
+    let initializing = INITIALIZING.load(Ordering::SeqCst) > 0;
+    if initializing || !PROCESS.load(Ordering::Relaxed).is_null() {
+        FORKED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// At the end of the process: the sessions end, so that their memory is free at once. Whatever

@@ -122,6 +122,17 @@ static void asks(void) {
     printf("as much as it may\n");
 }
 
+/* Ends with work in flight, when its input does. */
+static void ends(void) {
+    char byte;
+    begin();
+    all(0);
+    printf("works\n");
+    ASSERT(read(0, &byte, 1) == 0);
+    for (int at = 0; at < 500; at++) CHECK(launch());
+    printf("ends\n");
+}
+
 /* Is told that there is nobody, and what to do. */
 static void alone(void) {
     const char *text = "";
@@ -134,7 +145,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"works", works}, {"loses", loses}, {"asks", asks}, {"alone", alone}};
+    } parts[] = {
+        {"works", works}, {"loses", loses}, {"asks", asks}, {"ends", ends}, {"alone", alone},
+    };
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
         if (strcmp(argv[1], parts[at].name)) continue;

@@ -177,6 +177,36 @@ static void forks(void) {
     all(one.words, 5);
 }
 
+static void *initializes(void *unused) {
+    CHECK(cuInit(0));
+    return unused;
+}
+
+/* Forks while another thread initialises: the child can do so itself, or hears that it cannot. */
+static void forks_early(void) {
+    pthread_t thread;
+    int told[2] = {0, 0};
+    ASSERT(!pthread_create(&thread, NULL, initializes, NULL));
+    for (int at = 0; at < 30; at++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            alarm(20);
+            _exit(cuInit(0));
+        }
+        ASSERT(waitpid(pid, &status, 0) == pid);
+        ASSERT(WIFEXITED(status));
+        int answer = WEXITSTATUS(status);
+        ASSERT(answer == 0 || answer == NOT_INITIALIZED);
+        told[answer != 0]++;
+        usleep(500);
+    }
+    ASSERT(!pthread_join(thread, NULL));
+    ASSERT(told[0] + told[1] == 30);
+    one = begin(0);
+    all(one.words, 0);
+}
+
 /* Other ways to another program; this one keeps its driver. */
 static void spawns(void) {
     extern char **environ;
@@ -308,9 +338,10 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } parts[] = {
         {"threads", threads},         {"forks", forks},
-        {"spawns", spawns},           {"leaves_busy", leaves_busy},
-        {"leaves_late", leaves_late}, {"leaves_thread", leaves_thread},
-        {"signals", signals},         {"two", two},
+        {"forks_early", forks_early}, {"spawns", spawns},
+        {"leaves_busy", leaves_busy}, {"leaves_late", leaves_late},
+        {"signals", signals},         {"leaves_thread", leaves_thread},
+        {"two", two},
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
