@@ -182,3 +182,26 @@ fn barriers_of_a_grid_are_there_for_who_declares_them() {
     let without = linked(&[".visible .entry k() { ret; }"]).expect("links");
     assert!(!without.contains("cudaCG"), "{without}");
 }
+
+/// Who declares a result that is not given finds zero; who declares none does without.
+#[test]
+fn results_may_be_declared_by_one_side_only() {
+    let text = linked(&[
+        ".extern .func (.param .b64 func_retval0) f(.param .b32 p, .param .align 4 .b8 q[12]);
+         .extern .func g();
+         .visible .entry k() {
+           .param .b64 r; .param .b32 a; .param .align 4 .b8 b[12];
+           call (r), f, (a, b); call g; ret; }",
+        ".visible .func f(.param .b32 x, .param .align 8 .b8 y[12]) { ret; }
+         .visible .func (.param .align 8 .b8 z[16]) g() { ret; }",
+        ".extern .func f(.param .b32 x, .param .align 4 .b8 y[12]);
+         .visible .entry l() { .param .b32 a; .param .align 4 .b8 b[12]; call f, (a, b); ret; }",
+    ])
+    .expect("links");
+    let module = Module::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert!(text.contains("call (r), f$image0, (a, b)"), "{text}");
+    assert!(text.contains("call f, (to0, to1)"), "{text}");
+    assert!(text.contains("call (from0), g;"), "{text}");
+    let bodies = module.functions.iter().filter(|it| it.body.is_some());
+    assert_eq!(bodies.count(), 6, "{text}");
+}

@@ -4,6 +4,7 @@
 //! Names that one image keeps to itself are renamed where another has them too; debug sections
 //! and line notes are left out.
 
+mod adapt;
 mod grid;
 mod print;
 mod resolve;
@@ -38,7 +39,9 @@ pub struct LinkError {
 /// `.common` ones; of several `.weak` the first counts, of `.common` the largest. What is
 /// `.extern` must be defined in one of the images, but for the runtime's own functions
 /// (`vprintf`, `malloc`, …) and unsized shared memory. The device runtime's functions for barriers
-/// of a grid (`cudaCGSynchronize` and its kin) are added where images declare them.
+/// of a grid (`cudaCGSynchronize` and its kin) are added where images declare them. A function that
+/// is declared with a result and defined without, or the other way round, is called all the same:
+/// the result is zero, or is dropped.
 ///
 /// # Errors
 /// Where an image is not PTX, a symbol has two definitions that count, has none, or is declared

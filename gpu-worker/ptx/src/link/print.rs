@@ -1,5 +1,6 @@
 //! The linked image as text.
 
+use super::adapt;
 use super::resolve::{Place, Resolution, Wrong};
 use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Init, Linkage, Module, Scalar, Space, Variable};
@@ -53,6 +54,7 @@ impl<'p, 'a> Printer<'p, 'a> {
     pub(super) fn print(mut self) -> Result<String, Wrong> {
         self.head();
         self.prototypes();
+        self.adapters();
         self.variables();
         for (image, module) in self.modules.iter().enumerate() {
             for (at, function) in module.functions.iter().enumerate() {
@@ -123,6 +125,21 @@ impl<'p, 'a> Printer<'p, 'a> {
             if function.kind == FunctionKind::Func {
                 self.prototype(image, function);
             }
+        }
+    }
+
+    /// Functions between calls and definitions that differ.
+    fn adapters(&mut self) {
+        for (declared, defined) in &self.resolution.adapted {
+            let (Place::Function(image, at), Place::Function(other, to)) = (*declared, *defined)
+            else {
+                continue;
+            };
+            let declared = &self.modules[image].functions[at];
+            let defined = &self.modules[other].functions[to];
+            let name = self.name(image, declared.name);
+            let target = self.name(other, defined.name);
+            self.out += &adapt::text(declared, defined, name, target);
         }
     }
 
@@ -280,7 +297,11 @@ impl<'p, 'a> Printer<'p, 'a> {
 }
 
 /// A variable or parameter as it is declared; bytes of its own where several images grew it.
-fn declaration(variable: &Variable<'_>, name: &str, (align, bytes): (u64, Option<u64>)) -> String {
+pub(super) fn declaration(
+    variable: &Variable<'_>,
+    name: &str,
+    (align, bytes): (u64, Option<u64>),
+) -> String {
     let mut out = space(variable.space).to_owned();
     if variable.space != Space::Reg {
         let _ = write!(out, " .align {align}");

@@ -1,6 +1,6 @@
 //! Which definition of each name counts, and what is renamed.
 
-use super::LinkImage;
+use super::{LinkImage, adapt};
 use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Init, Linkage, Module, Position, PtxError, Space, Variable};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -52,6 +52,8 @@ pub(super) struct Resolution {
     pub(super) provided: BTreeMap<String, Place>,
     /// New names of what an image keeps to itself.
     pub(super) renamed: Vec<HashMap<String, String>>,
+    /// Declarations that differ from their definitions in whether there is a result, and those.
+    pub(super) adapted: Vec<(Place, Place)>,
     /// Alignment and bytes of what several images declare together.
     pub(super) grown: HashMap<Place, (u64, u64)>,
 }
@@ -203,6 +205,10 @@ impl Resolution {
         };
         let mut grown = extent(modules, best.place);
         for other in seen {
+            if differs_in_result(modules, best.place, other.place) {
+                self.adapted.push((other.place, best.place));
+                continue;
+            }
             fits(modules, name, best.place, other)?;
             if other.strength == Strength::Common && best.strength == Strength::Common {
                 let (align, bytes) = extent(modules, other.place);
@@ -280,6 +286,18 @@ impl Resolution {
             }
             self.renamed.push(renamed);
         }
+        for (declared, _) in &self.adapted {
+            let Place::Function(image, at) = *declared else {
+                continue;
+            };
+            let name = modules[image].functions[at].name;
+            let mut new = format!("{name}$image{image}");
+            while owners.contains_key(new.as_str()) || taken.contains(&new) {
+                new.push('_');
+            }
+            taken.insert(new.clone());
+            self.renamed[image].insert(name.to_owned(), new);
+        }
     }
 }
 
@@ -294,13 +312,28 @@ fn extent(modules: &[Module<'_>], place: Place) -> (u64, u64) {
     }
 }
 
+/// What parameters or results look like to a call. Names, types and alignments are spelt in many
+/// ways; what must be the same is where bytes lie.
+fn shape(list: &[Variable<'_>]) -> Vec<(Option<u64>, bool)> {
+    let one = |it: &Variable<'_>| (it.size(), it.space == Space::Reg);
+    list.iter().map(one).collect()
+}
+
+/// Whether a function of another image is declared like its definition but for a result.
+fn differs_in_result(modules: &[Module<'_>], best: Place, other: Place) -> bool {
+    let (Place::Function(a, x), Place::Function(b, y)) = (best, other) else {
+        return false;
+    };
+    let (defined, declared) = (&modules[a].functions[x], &modules[b].functions[y]);
+    a != b
+        && declared.body.is_none()
+        && defined.kind == FunctionKind::Func
+        && shape(&declared.params) == shape(&defined.params)
+        && adapt::is_possible(declared, defined)
+}
+
 /// Whether a declaration speaks of what the definition is.
 fn fits(modules: &[Module<'_>], name: &str, best: Place, other: &Seen) -> Result<(), Wrong> {
-    // Names, types and alignments are spelt in many ways; what must be the same is where bytes lie.
-    let shape = |list: &[Variable<'_>]| {
-        let one = |it: &Variable<'_>| (it.size(), it.space == Space::Reg);
-        list.iter().map(one).collect::<Vec<_>>()
-    };
     let wrong = match (best, other.place) {
         (Place::Function(a, x), Place::Function(b, y)) => {
             let (a, b) = (&modules[a].functions[x], &modules[b].functions[y]);

@@ -1,0 +1,92 @@
+//! Functions between a call and a definition that differ in whether there is a result: linkers of
+//! machine code do not look, and compilers make such calls.
+
+use super::print::declaration;
+use crate::{Function, Space, Variable};
+use std::fmt::Write as _;
+
+/// Whether a declaration can be brought to the definition so.
+pub(super) fn is_possible(declared: &Function<'_>, defined: &Function<'_>) -> bool {
+    let lists = [
+        &declared.params,
+        &declared.returns,
+        &defined.params,
+        &defined.returns,
+    ];
+    let mut all = lists.into_iter().flatten();
+    declared.returns.is_empty() != defined.returns.is_empty()
+        && all.all(|it| it.space == Space::Param && it.size().is_some())
+}
+
+/// Bytes that are moved at a time between two variables of one size.
+fn step(size: u64, align: u64) -> u64 {
+    let fits = |step: &u64| size.is_multiple_of(*step) && align >= *step;
+    [8, 4, 2].into_iter().find(fits).unwrap_or(1)
+}
+
+/// Variables as they are declared, by new names.
+fn named(list: &[Variable<'_>], prefix: &str) -> Vec<String> {
+    let one = |(at, it): (usize, &Variable<'_>)| {
+        declaration(it, &format!("{prefix}{at}"), (it.align, None))
+    };
+    list.iter().enumerate().map(one).collect()
+}
+
+/// A function called `name`, declared as the one and calling the other, which is called `target`.
+pub(super) fn text(
+    declared: &Function<'_>,
+    defined: &Function<'_>,
+    name: &str,
+    target: &str,
+) -> String {
+    let mut out = ".func ".to_owned();
+    let results = named(&declared.returns, "result");
+    if !results.is_empty() {
+        let _ = write!(out, "({}) ", results.join(", "));
+    }
+    let params = named(&declared.params, "param").join(", ");
+    let _ = writeln!(out, "{name}({params})\n{{");
+    out.push_str(".reg .b64 %v8;\n.reg .b32 %v4;\n.reg .b16 %v2, %v1;\n");
+    let slots = named(&defined.params, "to");
+    for slot in slots.iter().chain(&named(&defined.returns, "from")) {
+        let _ = writeln!(out, "{slot};");
+    }
+    for (at, (from, to)) in declared.params.iter().zip(&defined.params).enumerate() {
+        let size = from.size().unwrap_or(0);
+        let step = step(size, from.align.min(to.align));
+        for offset in (0..size).step_by(step as usize) {
+            let bits = 8 * step;
+            let _ = writeln!(out, "ld.param.b{bits} %v{step}, [param{at}+{offset}];");
+            let _ = writeln!(out, "st.param.b{bits} [to{at}+{offset}], %v{step};");
+        }
+    }
+    let list = |prefix: &str, count: usize| {
+        let names: Vec<String> = (0..count).map(|at| format!("{prefix}{at}")).collect();
+        names.join(", ")
+    };
+    let come = match defined.returns.len() {
+        0 => String::new(),
+        count => format!("({}), ", list("from", count)),
+    };
+    let gone = match defined.params.len() {
+        0 => String::new(),
+        count => format!(", ({})", list("to", count)),
+    };
+    let _ = writeln!(out, "call {come}{target}{gone};");
+    // What nobody gave is zero.
+    for (at, result) in declared.returns.iter().enumerate() {
+        let size = result.size().unwrap_or(0);
+        let step = step(size, result.align);
+        let kind = 8 * step.max(2);
+        let _ = writeln!(out, "mov.b{kind} %v{step}, 0;");
+        for offset in (0..size).step_by(step as usize) {
+            let _ = writeln!(
+                out,
+                "st.param.b{} [result{at}+{offset}], %v{step};",
+                8 * step
+            );
+        }
+    }
+    out.push_str("ret;\n}\n");
+    out
+}
