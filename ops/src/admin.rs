@@ -28,8 +28,17 @@ impl Administrator {
     /// Connects as the cluster user.
     ///
     /// # Errors
-    /// [`Unreachable`] when the broker does not answer within 4 s: with all else, within 5 s.
+    /// [`Usage`] where the credentials are a tenant's; [`Unreachable`] when the broker does not
+    /// answer within 4 s: with all else, within 5 s.
     pub async fn connect(credentials: &Credentials) -> Result<Self> {
+        if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
+            // Such as those that `warploom env` leads a shell's programs to.
+            bail!(Usage(
+                "these credentials are a tenant's, and this needs the cluster's own: see \
+                 broker.credentials (WARPLOOM_BROKER_CREDENTIALS)"
+                    .into()
+            ));
+        }
         let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
         let subjects = Subjects::new(&cluster);
         let mut options = async_nats::ConnectOptions::new()

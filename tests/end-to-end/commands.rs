@@ -61,3 +61,17 @@ fn config_tells_whence_each_setting_came() {
     );
     assert_eq!(text(&output.stderr), "");
 }
+
+#[test]
+fn an_administrators_command_says_whose_credentials_it_needs() {
+    let dir = TempDir::new().unwrap();
+    let broker = broker::testing::TestBroker::start();
+    let path = dir.path().join("a.toml");
+    let own = broker.credentials().for_tenant("a").expect("a login");
+    own.save(&path).expect("written");
+    let setting = format!("broker.credentials={}", path.display());
+    let output = warploom(&dir, &["status", "--set", &setting]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("a tenant's"), "{said}");
+}
