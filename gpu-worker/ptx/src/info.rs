@@ -28,7 +28,7 @@ pub struct EntryInfo {
     pub params: Vec<ParamInfo>,
     /// Bytes of the whole parameter block, trailing padding left out.
     pub param_bytes: u32,
-    /// Bytes of shared memory declared in the entry and at module scope.
+    /// Bytes of shared memory declared in the entry, at module scope and in functions.
     pub static_shared: u32,
     /// `.maxntid`.
     pub maxntid: Option<[u32; 3]>,
@@ -162,6 +162,23 @@ fn add(
         .ok_or_else(|| PtxError::new(position, format!("too much {what} memory")))
 }
 
+impl Function<'_> {
+    /// Where the shared variables of its body end that are laid out behind `at`; `u64::MAX` where
+    /// that is no address.
+    pub fn shared_end(&self, at: u64) -> u64 {
+        let mut end = Some(at);
+        for statement in self.body.iter().flatten() {
+            if let Statement::Variable(variable) = statement
+                && variable.space == Space::Shared
+            {
+                let place = end.and_then(|end| end.checked_next_multiple_of(variable.align.max(1)));
+                end = place.and_then(|place| place.checked_add(variable.size()?));
+            }
+        }
+        end.unwrap_or(u64::MAX)
+    }
+}
+
 impl ModuleInfo {
     /// Parses an image and summarises it.
     ///
@@ -194,6 +211,14 @@ impl ModuleInfo {
                     shared = add(shared, size, align, variable.position, "shared")?;
                 }
                 _ => {}
+            }
+        }
+        // Functions keep what their bodies declare to themselves, whoever calls them.
+        for function in &module.functions {
+            if function.kind == FunctionKind::Func {
+                shared = function.shared_end(shared);
+                let fits = (shared <= u64::from(u32::MAX)).then_some(0);
+                add(0, fits, 1, function.position, "shared")?;
             }
         }
         for function in &module.functions {

@@ -263,6 +263,32 @@ fn unknown_instructions_name_their_place() {
     }
 }
 
+/// Compilers leave a function the shared variables that only it uses.
+#[test]
+fn functions_keep_shared_variables_of_their_own() {
+    let function = |name: &str| {
+        format!(
+            ".func (.param .b32 old) {name}(.param .b32 new) {{
+            .shared .align 4 .b32 kept[3]; .reg .b64 %at; .reg .b32 %v;
+            mov.u64 %at, kept; ld.shared.u32 %v, [%at+8]; st.param.b32 [old], %v;
+            ld.param.u32 %v, [new]; st.shared.u32 [%at+8], %v; ret; }}\n"
+        )
+    };
+    let outside = format!(
+        ".shared .align 8 .b64 first;\n{}{}",
+        function("a"),
+        function("b")
+    );
+    let body = ".param .b32 in; .param .b32 back;
+        mov.u64 %d1, word; st.shared.u32 [%d1], 1; mov.u64 %d2, first; st.shared.u32 [%d2], 2;
+        st.param.b32 [in], 7; call (back), a, (in); st.param.b32 [in], 9; call (back), b, (in);
+        st.param.b32 [in], 0; call (back), a, (in); ld.param.b32 %t1, [back];
+        call (back), b, (in); ld.param.b32 %t2, [back];
+        ld.shared.u32 %t3, [%d1]; ld.shared.u32 %t4, [%d2];
+        mad.lo.u32 %r, %t1, 10, %t2; mad.lo.u32 %r, %r, 10, %t3; mad.lo.u32 %r, %r, 10, %t4;";
+    assert_eq!(good(body, &outside, 1), [7912]);
+}
+
 /// Each block writes its word, waits for all, and reads the next one's, three times over.
 const GRID: &str = "
 .extern .func (.param .b64 func_retval0) cudaCGGetIntrinsicHandle(.param .b32 p0);

@@ -170,7 +170,8 @@ impl<'a> Body<'_, 'a> {
 pub(super) fn decode<'a>(builder: &mut Builder<'a>, index: usize) -> Result<Function> {
     let function = builder.functions[index];
     let start = builder.out.code.len() as u32;
-    let mut body = Body::new(builder, function);
+    let shared = builder.shared_start(index);
+    let mut body = Body::new(builder, function, shared);
     let (mut params, mut returns) = (Vec::new(), Vec::new());
     if function.kind == FunctionKind::Entry {
         let mut at = 0_u64;

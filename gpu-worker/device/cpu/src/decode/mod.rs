@@ -125,8 +125,10 @@ pub(crate) struct Builder<'a> {
     pub(crate) words: Pool,
     pub(crate) doubles: Pool,
     pub(crate) functions: Vec<&'a ptx::Function<'a>>,
-    /// Bytes of module-scope shared variables.
+    /// Bytes of the shared variables of the module's scope and of its functions.
     pub(crate) shared: u64,
+    /// Where each function's own begin, by its index; an entry's begin behind all others.
+    shared_of: Vec<u64>,
     /// Bytes of one element of each module-scope variable.
     pub(crate) elements: HashMap<&'a str, u64>,
 }
@@ -165,12 +167,14 @@ pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
         doubles: Pool::default(),
         functions: Vec::new(),
         shared: 0,
+        shared_of: Vec::new(),
         elements: HashMap::new(),
     };
     builder.variables(module)?;
     builder.prototypes(module)?;
     builder.initialise(module)?;
     let info = ptx::ModuleInfo::of(module)?;
+    builder.lay_shared();
     for index in 0..builder.functions.len() {
         let function = body::decode(&mut builder, index)?;
         builder.out.functions.push(function);
@@ -190,7 +194,7 @@ pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
             name: entry.name.clone(),
             function: index as u32,
             param_bytes: entry.param_bytes,
-            static_shared: builder.static_shared(index) as u32,
+            static_shared: builder.functions[index].shared_end(builder.shared) as u32,
             maxntid: entry.maxntid,
             reqntid: entry.reqntid,
             stack,
@@ -446,19 +450,25 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Static shared memory of a function's own, module scope included.
-    fn static_shared(&self, function: usize) -> u64 {
-        let mut at = self.shared;
-        for statement in self.functions[function].body.iter().flatten() {
-            if let ptx::Statement::Variable(variable) = statement
-                && variable.space == Space::Shared
-            {
-                at = at
-                    .next_multiple_of(variable.align)
-                    .saturating_add(variable.size().unwrap_or(0));
+    /// Gives the functions' own shared variables their places, one function behind the other: any
+    /// may call any.
+    fn lay_shared(&mut self) {
+        let mut places = vec![0; self.functions.len()];
+        for (place, function) in places.iter_mut().zip(&self.functions) {
+            if function.kind == FunctionKind::Func {
+                *place = self.shared;
+                self.shared = function.shared_end(self.shared);
             }
         }
-        at
+        self.shared_of = places;
+    }
+
+    /// Where a function's own shared variables begin.
+    pub(crate) fn shared_start(&self, function: usize) -> u64 {
+        match self.functions[function].kind {
+            FunctionKind::Func => self.shared_of[function],
+            FunctionKind::Entry => self.shared,
+        }
     }
 }
 

@@ -69,8 +69,11 @@ pub(crate) struct Body<'b, 'a> {
 type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'b, 'a> Body<'b, 'a> {
-    pub(crate) fn new(builder: &'b mut Builder<'a>, function: &ptx::Function<'a>) -> Self {
-        let shared = builder.shared;
+    pub(crate) fn new(
+        builder: &'b mut Builder<'a>,
+        function: &ptx::Function<'a>,
+        shared: u64,
+    ) -> Self {
         Self {
             builder,
             kind: function.kind,
