@@ -80,6 +80,9 @@ pub enum Command {
     Bench(BenchArgs),
     /// Three tenants share two devices; the leader is killed half-way; everything is verified
     Demo(DemoArgs),
+    /// Compares schedulers in virtual time, with no GPU and no cluster
+    #[command(subcommand)]
+    Sim(crate::commands::sim::SimCommand),
     /// Prints each setting and whence it came
     Config,
     /// One tenant of the demo (started by `demo`)

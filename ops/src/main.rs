@@ -50,6 +50,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Command::Order(OrderCommand::Verify { dir }) => {
             return done(commands::order::verify(dir, json));
         }
+        Command::Sim(command) => return done(commands::sim::sim(command, json)),
         Command::DemoTenant(args) => return done(demo::run_tenant(args, &settings)),
         Command::Submit(args) => return done(commands::submit::submit(args, &settings, json)),
         Command::Leader(args) => return done(commands::roles::leader(args, &settings)),

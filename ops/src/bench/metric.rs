@@ -124,7 +124,7 @@ impl Metric {
 
 /// The middle of the values, of an even number the mean of the middle two.
 #[must_use]
-pub(super) fn median(values: &[f64]) -> Option<f64> {
+pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = *sorted.get(sorted.len() / 2)?;
@@ -158,7 +158,7 @@ fn digits(value: f64) -> String {
 
 /// All results as a table.
 #[must_use]
-pub(super) fn table(metrics: &[Metric]) -> Table {
+pub(crate) fn table(metrics: &[Metric]) -> Table {
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([
         "metric", "value", "unit", "goal", "", "min", "max", "reps", "against", "remarks",

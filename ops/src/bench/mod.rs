@@ -25,6 +25,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 pub use allocation::CountingAllocator;
 pub use metric::{Goal, Metric, Spec};
+pub(crate) use metric::{median, table};
 
 use crate::cli::BenchArgs;
 use crate::exit::Usage;

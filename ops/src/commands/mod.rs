@@ -5,6 +5,7 @@ pub mod order;
 pub mod replay;
 pub mod roles;
 pub mod run;
+pub mod sim;
 pub mod status;
 pub mod submit;
 pub mod tenant;

@@ -1,0 +1,130 @@
+//! All simulations of a comparison.
+
+use anyhow::{Context, Result};
+use simulator::compare::{
+    Alone, Pair, Shared, Terms, alone, at_published_rates, share, share_freely,
+};
+use simulator::{DeviceKind, Policy};
+
+use super::args::CompareArgs;
+
+/// One pair in one repetition.
+pub(super) struct PairRuns {
+    /// The pair's name.
+    pub name: String,
+    /// Each program alone.
+    pub alone: Alone,
+    /// Both together, under [`Policy::ALL`] in order.
+    pub shared: Vec<Shared>,
+}
+
+/// Everything that was simulated.
+pub(super) struct Comparison {
+    /// On the serial device, by repetition.
+    pub serial: Vec<Vec<PairRuns>>,
+    /// With nobody more urgent: ours over free concurrency, by repetition, the mean over pairs.
+    pub free: Vec<f64>,
+    /// On the overlapping device.
+    pub overlapping: Vec<PairRuns>,
+    /// On the serial device at the published rates, where there are any.
+    pub published: Vec<PairRuns>,
+}
+
+/// How many simulations [`Comparison::run`] tells of.
+pub(super) fn steps(pairs: &[Pair], args: &CompareArgs) -> u64 {
+    let published = pairs.iter().filter_map(at_published_rates).count() as u64;
+    let each = Policy::ALL.len() as u64 + 1;
+    let pairs = pairs.len() as u64;
+    args.reps * pairs * (each + 2) + each * (pairs + published)
+}
+
+impl Comparison {
+    /// Runs all.
+    pub(super) fn run(pairs: &[Pair], args: &CompareArgs, tell: &mut impl FnMut()) -> Result<Self> {
+        let (mut serial, mut free) = (Vec::new(), Vec::new());
+        let terms = |device, rep| Terms {
+            device,
+            requests: args.requests,
+            seed: args.seed.wrapping_add(rep),
+        };
+        for rep in 0..args.reps {
+            let runs = all(pairs, &terms(DeviceKind::Serial, rep), tell)?;
+            let mut sum = 0.0;
+            for pair in &runs {
+                let mut throughput = |policy| -> Result<f64> {
+                    let shared = share_freely(&pair.alone, policy);
+                    tell();
+                    Ok(shared.context(pair.name.clone())?.throughput())
+                };
+                sum += throughput(Policy::Ours)? / throughput(Policy::Mps)?;
+            }
+            free.push(sum / runs.len() as f64);
+            serial.push(runs);
+        }
+        let rated: Vec<Pair> = pairs.iter().filter_map(at_published_rates).collect();
+        Ok(Self {
+            serial,
+            free,
+            overlapping: all(pairs, &terms(DeviceKind::Overlapping, 0), tell)?,
+            published: all(&rated, &terms(DeviceKind::Serial, 0), tell)?,
+        })
+    }
+}
+
+fn all(pairs: &[Pair], terms: &Terms, tell: &mut impl FnMut()) -> Result<Vec<PairRuns>> {
+    let mut runs = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        let name = pair.name();
+        let alone = alone(pair, terms).with_context(|| name.clone())?;
+        tell();
+        let mut shared = Vec::new();
+        for policy in Policy::ALL {
+            shared.push(share(&alone, policy).with_context(|| name.clone())?);
+            tell();
+        }
+        runs.push(PairRuns {
+            name,
+            alone,
+            shared,
+        });
+    }
+    Ok(runs)
+}
+
+/// What a policy's pairs are, added up.
+pub(super) struct Sum {
+    /// Mean over the pairs of the 99th percentile, shared over alone.
+    pub p99_mean: f64,
+    /// The worst of them.
+    pub p99_max: f64,
+    /// Mean of the urgent program's work, over alone.
+    pub urgent: f64,
+    /// Mean of the other's.
+    pub effort: f64,
+    /// Mean of the device's active part.
+    pub active: f64,
+}
+
+/// Adds up what a policy's pairs got; none where there are no pairs.
+pub(super) fn sum(runs: &[PairRuns], policy: Policy) -> Option<Sum> {
+    let of = |pair: &PairRuns| {
+        let shared = pair.shared.iter().find(|shared| shared.policy == policy);
+        shared.cloned()
+    };
+    let shared: Vec<Shared> = runs.iter().filter_map(of).collect();
+    if shared.is_empty() {
+        return None;
+    }
+    let mean =
+        |part: fn(&Shared) -> f64| shared.iter().map(part).sum::<f64>() / shared.len() as f64;
+    Some(Sum {
+        p99_mean: mean(|shared| shared.p99_ratio),
+        p99_max: shared
+            .iter()
+            .map(|shared| shared.p99_ratio)
+            .fold(0.0, f64::max),
+        urgent: mean(|shared| shared.urgent),
+        effort: mean(|shared| shared.effort),
+        active: mean(|shared| shared.active),
+    })
+}
