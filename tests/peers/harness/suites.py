@@ -40,10 +40,13 @@ class Stage:
         """Runs pytest on the cluster; the tests of its JUnit file, and its log."""
         junit, log = self.keep / f"{name}.xml", self.keep / f"{name}.log"
         junit.unlink(missing_ok=True)
-        command = [python or self.python, "-m", "pytest", "-c", PEERS / "pytest" / "pytest.ini",
+        ours, variables = PEERS / "pytest", dict(variables or {})
+        # Our plugin, behind what the suite brings.
+        variables["PYTHONPATH"] = ":".join([*filter(None, [variables.get("PYTHONPATH")]), str(ours)])
+        command = [python or self.python, "-m", "pytest", "-c", ours / "pytest.ini",
                    "--timeout", str(timeout), f"--junitxml={junit}", "-W", "ignore", *arguments]
         with log.open("w") as out:
-            process = self.cluster.start(command, variables=variables, cwd=cwd or PEERS / "pytest",
+            process = self.cluster.start(command, variables=variables, cwd=cwd or ours,
                                          stdout=out, stderr=subprocess.STDOUT)
             try:
                 process.wait(limit)
