@@ -16,11 +16,13 @@ mod control;
 mod data;
 mod done;
 mod error;
+mod head;
 mod hot;
 mod id;
 pub mod limits;
 mod ops;
 mod owned;
+mod parcel;
 mod properties;
 mod seal;
 mod settings;
@@ -40,6 +42,7 @@ pub use data::{
 };
 pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault};
 pub use error::{Code, Failure};
+pub use head::Carrier;
 pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};
 pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
@@ -48,6 +51,7 @@ pub use id::{
 pub use ops::{
     DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
 };
+pub use parcel::{Parcel, Spares};
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};

@@ -1,9 +1,13 @@
 //! Leaders, workers, the broker and clients fail, as processes; what must go on goes on.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::stage::{Scene, plan};
 use async_nats::jetstream;
+use bus_schemas::TenantSettings;
+use client_agent::{Client, Settings};
 use rustix::process::Signal;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -31,6 +35,65 @@ async fn leaders_killed_one_after_the_other() {
     }
     scene.epoch_above(epoch, SOON).await;
     scene.progress(3, SOON).await;
+    scene.settle().await;
+}
+
+/// Copies megabytes there and back, others each time, until it is told to stop.
+fn copies(settings: Settings, rounds: &AtomicU64, stop: &AtomicBool) {
+    // More than is on its way at a time, in either direction.
+    const COPY: usize = (24 << 20) + 5;
+    let client = Client::connect(settings).expect("a broker");
+    let session = client.open().expect("a session");
+    let address = session.alloc(COPY as u64).expect("memory");
+    let mut bytes = vec![0; COPY];
+    while !stop.load(Ordering::Relaxed) {
+        let round = rounds.load(Ordering::Relaxed);
+        let mut wanted = vec![round as u8; COPY];
+        for (index, page) in wanted.chunks_mut(4096).enumerate() {
+            // Every page is another's.
+            page[..4].copy_from_slice(&(index as u32).to_le_bytes());
+        }
+        session.copy_in(address, &wanted).expect("it is taken");
+        session
+            .copy_out(address, &mut bytes)
+            .expect("it comes back");
+        assert!(bytes == wanted, "round {round}");
+        rounds.store(round + 1, Ordering::Relaxed);
+    }
+    session.close().expect("closed");
+}
+
+#[tokio::test]
+async fn megabytes_under_way_survive_their_leaders() {
+    const GUEST: &str = "guest";
+    let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
+    let added = scene.stage.cluster.broker.add_tenant(GUEST);
+    added.expect("a login for it");
+    let name = GUEST.parse().expect("a tenant");
+    scene.set_tenant(&name, &TenantSettings::default()).await;
+    let credentials = scene.stage.cluster.broker.credentials();
+    let login = &credentials.tenant(GUEST).expect("a login").login;
+    let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);
+    let settings = joined.with_login(&login.user, &login.password);
+    let (rounds, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+    let (counted, stopped) = (Arc::clone(&rounds), Arc::clone(&stop));
+    let guest = std::thread::spawn(move || copies(settings, &counted, &stopped));
+    let mut epoch = 0;
+    for killed in 1..=2 {
+        let more = || (rounds.load(Ordering::Relaxed) >= killed).then_some(());
+        scene.wait("copies come through", SOON, |_| more()).await;
+        let status = scene.epoch_above(epoch, SOON).await;
+        epoch = status.epoch;
+        let leader = scene.stage.cluster.leader(status.leader);
+        leader.expect("one of ours").kill().expect("it dies");
+        let another = scene.stage.cluster.start_leader();
+        another.expect("another candidate");
+    }
+    let before = rounds.load(Ordering::Relaxed);
+    let more = || (rounds.load(Ordering::Relaxed) > before + 1).then_some(());
+    scene.wait("copies come through", SOON, |_| more()).await;
+    stop.store(true, Ordering::Relaxed);
+    guest.join().expect("every copy is right");
     scene.settle().await;
 }
 

@@ -8,7 +8,7 @@ use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
-    Code, DeviceProperties, EventTime, Failure, GpuId, Incarnation, OpNumber, ResultKind,
+    Code, DeviceProperties, EventTime, Failure, GpuId, Incarnation, OpNumber, Parcel, ResultKind,
     SessionId, Tenant, limits,
 };
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason};
 use tokio::sync::oneshot;
 
 use super::evidence::Evidence;
-use super::held::{Held, Staging};
+use super::held::Held;
 use super::modules::{Modules, image_state};
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell, Use, VramPager};
@@ -182,7 +182,7 @@ impl GpuWorker {
         let answers = held.iter().flat_map(|held| &held.results);
         let mut held: usize = answers
             .filter(|answer| matches!(answer.kind, ResultKind::Sync | ResultKind::Printed))
-            .map(|answer| answer.bytes.len())
+            .map(|answer| answer.total as usize)
             .sum();
         for result in &mut completion.results {
             held += result.printed.len();
@@ -288,17 +288,13 @@ impl GpuWorker {
         }
     }
 
-    /// A transfer is in its final form.
+    /// An image is in its final form.
     pub(super) fn on_finished(&mut self, finished: Finished) {
         let (session, transfer) = (finished.session, finished.transfer);
         let Some(held) = self.held.get_mut(&session) else {
             return;
         };
-        let Some(hash) = finished.module else {
-            held.transfers
-                .insert(transfer, Staging::Whole(finished.bytes));
-            return;
-        };
+        let hash = finished.module;
         held.transfers.remove(&transfer);
         if !finished.genuine {
             let why = format!("transfer {transfer} is not the image of module {hash}");
@@ -327,7 +323,8 @@ impl GpuWorker {
 
 /// Bytes a result adds to what is held for its client.
 fn result_bytes(result: &OpResult) -> u64 {
-    result.bytes.as_ref().unwrap_or(&result.printed).len() as u64
+    let bytes = result.bytes.as_ref().map(Parcel::len);
+    bytes.unwrap_or(result.printed.len()) as u64
 }
 
 /// Bytes of what was printed that are kept for a client which does not fetch them.

@@ -5,7 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use async_nats::Subject;
-use bus_schemas::{DESCRIPTOR_BYTES, EventTime, ModuleHash, OpNumber, ResultKind, Tenant, limits};
+use bus_schemas::{
+    Column, DESCRIPTOR_BYTES, DeviceResult, EventTime, ModuleHash, OpNumber, Parcel, ResultKind,
+    Row, Spares, Tenant, decode, encode_into, limits,
+};
 use bytes::Bytes;
 use device::OpSpan;
 
@@ -52,22 +55,47 @@ impl Kept {
 #[derive(Debug)]
 pub(super) enum Staging {
     /// On their way.
-    Filling(Vec<u8>),
-    /// All here, being put in their final form; the hash of the module whose image they are.
-    Finishing(Option<ModuleHash>),
+    Filling(Parcel),
+    /// All here and being checked: the image of the module with this hash.
+    Finishing(ModuleHash),
     /// Ready for the device.
-    Whole(Arc<[u8]>),
+    Whole(Arc<Parcel>),
 }
 
 /// A result that its client has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) number: u64,
-    pub(super) op: OpNumber,
     pub(super) kind: ResultKind,
-    pub(super) device_ns: u64,
-    pub(super) bytes: Vec<u8>,
+    /// Bytes of the whole.
+    pub(super) total: u64,
+    /// The messages that carry it, but for the times of events.
+    pub(super) messages: Vec<Bytes>,
     pub(super) events: Vec<EventTime>,
+}
+
+impl Answer {
+    /// What there is to publish: with times of events, they come with the first message.
+    pub(super) fn messages(&self) -> impl Iterator<Item = Bytes> {
+        let timed = (!self.events.is_empty()).then(|| self.timed()).flatten();
+        let skip = usize::from(timed.is_some());
+        timed
+            .into_iter()
+            .chain(self.messages.iter().skip(skip).cloned())
+    }
+
+    fn timed(&self) -> Option<Bytes> {
+        let mut rows = Vec::new();
+        let bare: DeviceResult<'_> = decode(self.messages.first()?).ok()?;
+        let message = DeviceResult {
+            events: Column::pack(&self.events, &mut rows),
+            ..bare
+        };
+        let times = self.events.len() * EventTime::SIZE;
+        let mut bytes = Vec::with_capacity(message.bytes.len() + times + 80);
+        encode_into(&message, &mut bytes);
+        Some(bytes.into())
+    }
 }
 
 /// Times of events kept for results that a client does not acknowledge.
@@ -190,10 +218,12 @@ impl Held {
         }
     }
 
-    /// Forgets results through this number.
-    pub(super) fn forget_results(&mut self, through: u64) {
+    /// Forgets results through this number; their memory is for others.
+    pub(super) fn forget_results(&mut self, through: u64, spares: &mut Spares) {
         while let Some(forgotten) = self.results.pop_front_if(|result| result.number <= through) {
             self.timed -= forgotten.events.len();
+            let messages = forgotten.messages.into_iter();
+            messages.for_each(|message| spares.take_back(message));
         }
     }
 }
@@ -255,10 +285,9 @@ mod tests {
         for number in 1..=20 {
             held.keep_result(Answer {
                 number,
-                op: number,
                 kind: ResultKind::Sync,
-                device_ns: 0,
-                bytes: Vec::new(),
+                total: 0,
+                messages: Vec::new(),
                 events: vec![times(number); limits::EVENT_TIMES],
             });
         }
@@ -267,7 +296,7 @@ mod tests {
             timed.map(|answer| answer.number).collect()
         };
         assert_eq!(has(&held), (5..=20).collect::<Vec<_>>(), "the newest");
-        held.forget_results(18);
+        held.forget_results(18, &mut Spares::default());
         assert_eq!(
             (has(&held), held.timed),
             (vec![19, 20], 2 * limits::EVENT_TIMES)

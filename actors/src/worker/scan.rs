@@ -147,7 +147,7 @@ impl Scan<'_> {
         // Its client was told that all of it is here, and went on.
         let finishing = || {
             let mut transfers = transfers.values();
-            transfers.any(|it| matches!(it, Staging::Finishing(Some(image)) if *image == hash))
+            transfers.any(|it| matches!(it, Staging::Finishing(image) if *image == hash))
         };
         match self.modules.state(self.tenant, hash) {
             Some(ModuleState::Ready(module)) => Ok(module),

@@ -1,32 +1,31 @@
-//! Puts whole transfers into their final form on a thread of its own: copying and hashing many
-//! megabytes must not keep the worker from the bus.
+//! Checks module images on a thread of its own: joining and hashing many megabytes must not keep the
+//! worker from the bus.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
 use actix::Recipient;
-use bus_schemas::{ModuleHash, SessionId};
+use bus_schemas::{ModuleHash, Parcel, SessionId};
 
-/// Transfers of at most this many bytes are finished on the spot.
+/// Images of at most this many bytes are checked on the spot.
 const SMALL: usize = 64 << 10;
 
-/// A transfer all of whose bytes are here.
+/// An image all of whose bytes are here.
 pub(super) struct Job {
     pub(super) session: SessionId,
     pub(super) transfer: u64,
-    pub(super) bytes: Vec<u8>,
-    /// The image's hash, if it is one.
-    pub(super) module: Option<ModuleHash>,
+    pub(super) bytes: Parcel,
+    pub(super) module: ModuleHash,
 }
 
-/// A transfer in its final form.
+/// An image in its final form.
 pub(super) struct Finished {
     pub(super) session: SessionId,
     pub(super) transfer: u64,
     pub(super) bytes: Arc<[u8]>,
-    pub(super) module: Option<ModuleHash>,
-    /// Whether a module's bytes are those of its hash.
+    pub(super) module: ModuleHash,
+    /// Whether the bytes are those of its hash.
     pub(super) genuine: bool,
 }
 
@@ -36,15 +35,13 @@ impl actix::Message for Finished {
 
 impl Job {
     fn finish(self) -> Finished {
-        let genuine = self
-            .module
-            .is_none_or(|hash| ModuleHash::of(&self.bytes) == hash);
+        let bytes = self.bytes.to_vec();
         Finished {
             session: self.session,
             transfer: self.transfer,
-            bytes: self.bytes.into(),
+            genuine: ModuleHash::of(&bytes) == self.module,
+            bytes: bytes.into(),
             module: self.module,
-            genuine,
         }
     }
 }
@@ -72,7 +69,7 @@ impl Stager {
         })
     }
 
-    /// Finishes a job at once if it is small, else soon.
+    /// Finishes an image at once if it is small, else soon.
     pub(super) fn finish(&self, job: Job) -> Option<Finished> {
         if job.bytes.len() <= SMALL {
             return Some(job.finish());

@@ -1,10 +1,12 @@
 //! What the sequencer's actions become: messages, device commands, stored bytes; and the way of a
 //! started slice to the device.
 
+use std::sync::Arc;
+
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    Column, DeviceResult, EventTime, Failure, ModuleHash, OpNumber, Row, SessionId, Tenant,
-    WIRE_VERSION, WorkerBeat, encode, encode_into, limits,
+    Column, DeviceResult, Failure, ModuleHash, OpNumber, SessionId, Tenant, WIRE_VERSION,
+    WorkerBeat, encode,
 };
 use device::{OpResult, Slice};
 use gpu_worker_core::pager::{Need, Verdict};
@@ -12,6 +14,7 @@ use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming, SMALL_NS};
 use super::held::{Answer as HeldAnswer, Held, Staging};
+use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell};
 use super::scan::{needs, scan};
 use super::stager::Job;
@@ -104,20 +107,7 @@ impl GpuWorker {
                 known: false,
             } => {
                 self.hold_image(session, module);
-                let finishing = Staging::Finishing(module);
-                let held = self.held.get_mut(&session);
-                let staging = held.map(|held| held.transfers.insert(transfer, finishing));
-                if let Some(Some(Staging::Filling(bytes))) = staging {
-                    let finished = self.stager.finish(Job {
-                        session,
-                        transfer,
-                        bytes,
-                        module,
-                    });
-                    if let Some(finished) = finished {
-                        self.on_finished(finished);
-                    }
-                }
+                self.on_whole(session, transfer, module);
             }
             Action::Whole {
                 session,
@@ -135,7 +125,7 @@ impl GpuWorker {
             }
             Action::ForgetResults { session, through } => {
                 if let Some(held) = self.held.get_mut(&session) {
-                    held.forget_results(through);
+                    held.forget_results(through, &mut self.device.spares());
                 }
             }
             Action::SealReply(reply) => {
@@ -198,6 +188,32 @@ impl GpuWorker {
             .command(Command::Open(open.session, open.window));
     }
 
+    /// All of a transfer is here.
+    fn on_whole(&mut self, session: SessionId, transfer: u64, module: Option<ModuleHash>) {
+        let held = self.held.get_mut(&session);
+        let Some(staging) = held.and_then(|held| held.transfers.get_mut(&transfer)) else {
+            return;
+        };
+        let Staging::Filling(bytes) = staging else {
+            return;
+        };
+        let bytes = std::mem::take(bytes);
+        let Some(module) = module else {
+            *staging = Staging::Whole(Arc::new(bytes));
+            return;
+        };
+        *staging = Staging::Finishing(module);
+        let finished = self.stager.finish(Job {
+            session,
+            transfer,
+            bytes,
+            module,
+        });
+        if let Some(finished) = finished {
+            self.on_finished(finished);
+        }
+    }
+
     fn on_store(
         &mut self,
         session: SessionId,
@@ -208,17 +224,19 @@ impl GpuWorker {
         let Incoming::Chunk(tenant, bytes) = incoming else {
             return;
         };
-        let held = self.hold(session, tenant);
+        self.hold(session, tenant);
+        let Some(held) = self.held.get_mut(&session) else {
+            return;
+        };
         // The sequencer has checked sizes against the protocol's bounds and this worker's.
         let staging = held
             .transfers
             .entry(transfer)
-            .or_insert_with(|| Staging::Filling(vec![0; total as usize]));
-        let from = offset as usize;
-        if let Staging::Filling(buffer) = staging
-            && let Some(part) = buffer.get_mut(from..from + bytes.len())
+            .or_insert_with(|| Staging::Filling(self.device.spares().parcel(total as usize)));
+        if let Staging::Filling(parcel) = staging
+            && parcel.len() as u64 == total
         {
-            part.copy_from_slice(bytes);
+            parcel.write(offset as usize, bytes);
         }
     }
 
@@ -254,12 +272,24 @@ impl GpuWorker {
             while let Some(event) = answers.events.pop_front_if(|(at, _)| *at < op) {
                 held.events.add([event]);
             }
+            let since_ns = held.since_ns + device_ns.saturating_sub(answers.told_ns);
+            let bytes = bytes.unwrap_or_else(|| printed[..].into());
+            let total = bytes.len() as u64;
             let answer = HeldAnswer {
                 number,
-                op,
                 kind,
-                device_ns: held.since_ns + device_ns.saturating_sub(answers.told_ns),
-                bytes: bytes.unwrap_or(printed),
+                total,
+                messages: bytes.seal(|offset| DeviceResult {
+                    v: WIRE_VERSION,
+                    number,
+                    op,
+                    kind,
+                    device_ns: since_ns,
+                    total,
+                    offset,
+                    bytes: &[],
+                    events: Column::default(),
+                }),
                 events: held.events.take(),
             };
             held.since_ns = 0;
@@ -377,30 +407,9 @@ impl GpuWorker {
     }
 }
 
-/// Publishes a result in parts that fit a message.
-fn publish_result(outgoing: &mut super::outgoing::Outgoing, held: &Held, answer: &HeldAnswer) {
-    let (mut offset, mut rows) = (0, Vec::new());
-    let mut events = Column::pack(&answer.events, &mut rows);
-    loop {
-        let end = answer.bytes.len().min(offset + limits::CHUNK_BYTES);
-        let message = DeviceResult {
-            v: WIRE_VERSION,
-            number: answer.number,
-            op: answer.op,
-            kind: answer.kind,
-            device_ns: answer.device_ns,
-            total: answer.bytes.len() as u64,
-            offset: offset as u64,
-            bytes: &answer.bytes[offset..end],
-            events: std::mem::take(&mut events),
-        };
-        let times = message.events.len() * EventTime::SIZE;
-        let mut payload = Vec::with_capacity(end - offset + times + 80);
-        encode_into(&message, &mut payload);
-        outgoing.publish(held.answers.clone(), payload);
-        offset = end;
-        if offset == answer.bytes.len() {
-            return;
-        }
+/// Publishes a result.
+fn publish_result(outgoing: &mut Outgoing, held: &Held, answer: &HeldAnswer) {
+    for message in answer.messages() {
+        outgoing.publish(held.answers.clone(), message);
     }
 }

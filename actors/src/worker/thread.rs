@@ -1,17 +1,17 @@
 //! The device's thread: it owns the device and serves nothing but it.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{
     Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
 };
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::compiler::CompilerThread;
 use actix::Recipient;
-use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
 
 /// Longest stretch of device work between two looks at the commands.
@@ -72,6 +72,7 @@ pub(super) struct DeviceThread {
     deeds: Receiver<Deed>,
     looking: Looking,
     interrupt: Option<Arc<Interrupt>>,
+    spares: Arc<Mutex<Spares>>,
     compiler: Option<CompilerThread>,
     thread: Option<JoinHandle<()>>,
 }
@@ -84,6 +85,7 @@ pub(super) struct Idle {
     teller: SyncSender<Teller>,
     tell: Sender<Deed>,
     interrupt: Option<Arc<Interrupt>>,
+    spares: Arc<Mutex<Spares>>,
     compiler: Option<Arc<dyn Compiler>>,
     thread: JoinHandle<()>,
     pub(super) info: DeviceInfo,
@@ -102,7 +104,8 @@ impl Idle {
                 Err(failure) => return drop(answer.send(Err(failure))),
             };
             let info = device.info().clone();
-            let parts = (info, device.interrupt(), device.compiler());
+            let spares = device.spares().unwrap_or_default();
+            let parts = (info, device.interrupt(), spares, device.compiler());
             let waits = answer.send(Ok(parts)).is_ok();
             if waits && let Ok(teller) = told.recv() {
                 Loop::new(device.as_mut(), &received, teller).run();
@@ -113,7 +116,7 @@ impl Idle {
             .name("device".into())
             .spawn(body)
             .map_err(|error| failed(format!("the device's thread does not start: {error}")))?;
-        let (info, interrupt, compiler) = made
+        let (info, interrupt, spares, compiler) = made
             .recv()
             .map_err(|_| failed("the device's thread died while it made the device".into()))??;
         Ok(Self {
@@ -123,6 +126,7 @@ impl Idle {
             teller,
             tell,
             interrupt,
+            spares,
             compiler,
             thread,
             info,
@@ -148,6 +152,7 @@ impl Idle {
             deeds: self.deeds,
             looking: self.looking,
             interrupt: self.interrupt,
+            spares: self.spares,
             compiler,
             thread: Some(self.thread),
         })
@@ -155,6 +160,11 @@ impl Idle {
 }
 
 impl DeviceThread {
+    /// Memory of transfers and answers.
+    pub(super) fn spares(&self) -> MutexGuard<'_, Spares> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Hands a command over, in order, without waiting.
     pub(super) fn command(&mut self, command: Command) {
         let command = match (command, &self.compiler) {

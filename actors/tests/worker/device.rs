@@ -105,16 +105,16 @@ fn step(
             transfer,
         } => {
             let staged = slice.transfers.iter().find(|(id, _)| *id == transfer);
-            let from = staged.map_or(op.payload, |(_, bytes)| bytes);
+            let from = staged.map(|(_, bytes)| bytes.to_vec());
             let to = memory.range(address, bytes).ok_or_else(outside)?;
-            to.copy_from_slice(from);
+            to.copy_from_slice(from.as_deref().unwrap_or(op.payload));
         }
         Op::CopyOut { address, bytes } => {
             let from = memory.range(address, bytes).ok_or_else(outside)?;
             done.results.push(OpResult {
                 op: number,
                 kind: ResultKind::CopyOut,
-                bytes: Some(from.to_vec()),
+                bytes: Some((&*from).into()),
                 printed: Vec::new(),
                 device_ns: done.device_ns,
             });
@@ -144,7 +144,7 @@ fn step(
             done.results.push(OpResult {
                 op: number,
                 kind: ResultKind::Symbols,
-                bytes: Some(rows),
+                bytes: Some(rows[..].into()),
                 printed: Vec::new(),
                 device_ns: done.device_ns,
             });

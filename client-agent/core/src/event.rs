@@ -30,6 +30,8 @@ pub struct OutboxSettings {
     pub resend_first: Nanos,
     /// The wait doubles up to this.
     pub resend_most: Nanos,
+    /// How long it waits beside for each staged byte that is on its way.
+    pub byte_ns: Nanos,
 }
 
 impl OutboxSettings {
@@ -43,9 +45,10 @@ impl OutboxSettings {
             flush_ops: 256,
             flush_bytes: 64 << 10,
             unreceived_bytes: 4 << 20,
-            staged_bytes: 64 << 20,
+            staged_bytes: 16 << 20,
             resend_first: 5_000_000,
             resend_most: 200_000_000,
+            byte_ns: 10,
         }
     }
 
@@ -71,8 +74,9 @@ pub enum Event<'a> {
     WorkerAck(&'a WorkerAck<'a>),
     /// From the leader, about this session.
     LeaderNotice(&'a LeaderNotice),
-    /// From the session's worker.
-    Result(DeviceResult<'a>),
+    /// From the session's worker; and the message it was decoded from, which what a copy brought
+    /// stays a part of.
+    Result(DeviceResult<'a>, &'a Bytes),
     /// Worker or leader could not read a message of this session.
     Error(Failure),
     /// A leader began to reign.
@@ -109,7 +113,7 @@ pub enum Action {
         /// The message.
         bytes: Bytes,
     },
-    /// Publish a part of a transfer to the worker: [`crate::Outbox::write_chunk`] encodes it.
+    /// Publish a part of a transfer to the worker: [`crate::Outbox::chunk`] is the message.
     PublishChunk {
         /// The transfer.
         transfer: u64,
@@ -124,6 +128,16 @@ pub enum Action {
         /// The message.
         bytes: Bytes,
     },
+    /// A part of what a copy to the host brings is here. All come before its [`Action::Result`],
+    /// in any order; bytes that come twice are the same.
+    Part {
+        /// The op.
+        op: OpNumber,
+        /// Where the bytes lie among those asked for.
+        offset: u64,
+        /// The bytes: a part of the message that brought them.
+        bytes: Bytes,
+    },
     /// An op has been answered, or ([`ResultKind::Printed`]) has failed after its session printed
     /// something. Each comes once, in op order.
     Result {
@@ -133,7 +147,7 @@ pub enum Action {
         kind: ResultKind,
         /// Device nanoseconds of the session's ops since the previous result.
         device_ns: u64,
-        /// The bytes of a copy to the host, the rows of symbols; else what kernels printed.
+        /// The rows of symbols, or what kernels printed; nothing for a copy to the host.
         bytes: Vec<u8>,
         /// Of each timed event recorded since the previous result, when it was recorded last.
         events: Vec<EventTime>,

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 
 use bus_schemas::{
     Batch, ClientState, CloseReason, CloseRequest, Code, Column, CostRun, DeviceResult, Epoch,
-    Failure, Intent, KernelKey, LeaderId, LeaderNotice, ModuleHash, Op, OpNumber, ResultKind,
-    WIRE_VERSION, WorkerAck, limits,
+    Failure, Intent, KernelKey, LeaderId, LeaderNotice, ModuleHash, Op, OpNumber, Parcel,
+    ResultKind, WIRE_VERSION, WorkerAck, limits,
 };
 use bytes::Bytes;
 
@@ -205,22 +205,43 @@ impl Outbox {
 
     /// Takes bytes that do not fit a batch and returns their transfer's number, to be named by the
     /// copy pushed next; `module` is the hash of a module image, to be pushed as
-    /// [`Op::LoadModule`].
+    /// [`Op::LoadModule`]. As [`Outbox::parcel`] and [`Outbox::send`] in one.
     ///
     /// # Errors
     /// [`PushError`]; [`PushError::Full`] while too many bytes are on their way.
     pub fn stage(&mut self, bytes: Bytes, module: Option<ModuleHash>) -> Result<u64, PushError> {
+        let mut parcel = self.parcel(bytes.len())?;
+        parcel.write(0, &bytes);
+        self.send(parcel, module)
+    }
+
+    /// Room for the bytes of a transfer, to be filled at leisure.
+    ///
+    /// # Errors
+    /// As [`Outbox::stage`].
+    pub fn parcel(&mut self, bytes: usize) -> Result<Parcel, PushError> {
         if self.state != State::Open || self.failure.is_some() {
             return Err(self.refusal());
         }
-        if bytes.is_empty() || bytes.len() as u64 > limits::TRANSFER_BYTES {
+        if bytes == 0 || bytes as u64 > limits::TRANSFER_BYTES {
             return Err(PushError::Invalid("a transfer has 1 byte to 4 GiB"));
         }
         self.starved = !self.has_staging_room();
         if self.starved {
             return Err(PushError::Full);
         }
-        Ok(self.transfers.add(bytes, module))
+        Ok(self.transfers.parcel(bytes))
+    }
+
+    /// Takes a parcel that was filled and returns its transfer's number, as [`Outbox::stage`].
+    ///
+    /// # Errors
+    /// [`PushError`], but for [`PushError::Full`]: there was room.
+    pub fn send(&mut self, parcel: Parcel, module: Option<ModuleHash>) -> Result<u64, PushError> {
+        if self.state != State::Open || self.failure.is_some() {
+            return Err(self.refusal());
+        }
+        Ok(self.transfers.add(parcel, module))
     }
 
     /// Whether what was pushed is to be sent now: there is a sync in it, or enough, or nothing
@@ -255,7 +276,7 @@ impl Outbox {
             Event::Flush => flush = true,
             Event::WorkerAck(ack) => self.on_ack(now, ack, actions),
             Event::LeaderNotice(notice) => self.on_notice(now, notice, actions),
-            Event::Result(part) => self.on_result(now, &part, actions),
+            Event::Result(part, message) => self.on_result(now, (&part, message), actions),
             Event::Error(failure) => self.on_error(failure, actions),
             Event::Reign(beat) => self.on_epoch(now, beat.epoch, beat.leader),
             Event::Reconnected => {
@@ -296,16 +317,14 @@ impl Outbox {
         due.chain(until).min()
     }
 
-    /// Encodes the chunk of an [`Action::PublishChunk`] behind what `out` holds; false where it is
-    /// no longer needed.
+    /// The message of an [`Action::PublishChunk`]; none where it is no longer needed.
     #[must_use]
-    pub fn write_chunk(&self, transfer: u64, offset: u64, len: u32, out: &mut Vec<u8>) -> bool {
-        let chunk = Chunk {
+    pub fn chunk(&self, transfer: u64, offset: u64, len: u32) -> Option<Bytes> {
+        self.transfers.message(Chunk {
             transfer,
             offset,
             len,
-        };
-        self.transfers.write(chunk, out)
+        })
     }
 
     /// Whether the next op finds room.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use bus_schemas::{DeviceResult, EventTime, OpNumber, ResultKind, Row, Symbol, limits};
+use bytes::Bytes;
 
 use crate::event::Action;
 
@@ -13,6 +14,7 @@ struct Expected {
     kind: ResultKind,
     total: u64,
     device_ns: u64,
+    /// Of a copy to the host they are handed on as they come.
     bytes: Vec<u8>,
     events: Vec<EventTime>,
     /// Parts there are, apart and in order.
@@ -34,21 +36,18 @@ impl Expected {
         }
     }
 
-    fn add(&mut self, offset: u64, part: &[u8]) {
+    /// Takes a part; whether any of it is new.
+    fn add(&mut self, offset: u64, part: &[u8]) -> bool {
         let end = offset + part.len() as u64;
-        if offset == 0 && end == self.total {
-            self.bytes.clear();
-            self.bytes.extend_from_slice(part);
-            self.whole = true;
-            return;
+        let known = |(start, stop): &(u64, u64)| *start <= offset && end <= *stop;
+        if part.is_empty() || self.parts.iter().any(known) {
+            self.whole |= self.total == 0;
+            return false;
         }
-        if part.is_empty() {
-            return;
+        if self.kind != ResultKind::CopyOut {
+            self.bytes.resize(self.total as usize, 0);
+            self.bytes[offset as usize..end as usize].copy_from_slice(part);
         }
-        if self.bytes.is_empty() {
-            self.bytes = vec![0; self.total as usize];
-        }
-        self.bytes[offset as usize..end as usize].copy_from_slice(part);
         let at = self.parts.partition_point(|(_, stop)| *stop < offset);
         let (mut start, mut stop) = (offset, end);
         let mut touching = at;
@@ -61,6 +60,7 @@ impl Expected {
         }
         self.parts.splice(at..touching, [(start, stop)]);
         self.whole = self.parts == [(0, self.total)];
+        true
     }
 }
 
@@ -75,7 +75,8 @@ pub(crate) enum Part {
     Wrong,
 }
 
-/// The results that ops still wait for. Their memory is bounded by what the program asked for.
+/// The results that ops still wait for. Their memory is bounded by what a device prints and a module
+/// declares.
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     expected: VecDeque<Expected>,
@@ -101,8 +102,13 @@ impl Results {
         self.expected.front().map(|expected| expected.op)
     }
 
-    /// Takes a part of a result and delivers what is whole.
-    pub(crate) fn take(&mut self, part: &DeviceResult<'_>, actions: &mut Vec<Action>) -> Part {
+    /// Takes a part of a result, which is one of `message`, and delivers what is whole.
+    pub(crate) fn take(
+        &mut self,
+        part: &DeviceResult<'_>,
+        message: &Bytes,
+        actions: &mut Vec<Action>,
+    ) -> Part {
         let Some(index) = part.number.checked_sub(self.delivered + 1) else {
             return Part::Old;
         };
@@ -142,7 +148,14 @@ impl Results {
             if !part.events.is_empty() {
                 expected.events = part.events.iter().collect();
             }
-            expected.add(part.offset, part.bytes);
+            let new = expected.add(part.offset, part.bytes);
+            if new && expected.kind == ResultKind::CopyOut {
+                actions.push(Action::Part {
+                    op: expected.op,
+                    offset: part.offset,
+                    bytes: message.slice_ref(part.bytes),
+                });
+            }
         }
         while let Some(first) = self.next_whole() {
             self.delivered += 1;
@@ -177,7 +190,9 @@ impl Results {
 
 #[cfg(test)]
 mod tests {
-    use bus_schemas::Column;
+    use std::collections::HashMap;
+
+    use bus_schemas::{Column, decode, encode};
     use proptest::prelude::*;
 
     use super::*;
@@ -194,6 +209,12 @@ mod tests {
             bytes,
             events: Column::default(),
         }
+    }
+
+    /// Hands a part over as it comes from the bus.
+    fn take(results: &mut Results, part: &DeviceResult<'_>, actions: &mut Vec<Action>) -> Part {
+        let message = Bytes::from(encode(part));
+        results.take(&decode(&message).unwrap(), &message, actions)
     }
 
     proptest! {
@@ -219,7 +240,8 @@ mod tests {
                 let offset = offset.min(bytes.len());
                 let slice = &bytes[offset..(offset + len).min(bytes.len())];
                 let (number, op) = (index as u64 + 1, index as u64 + 10);
-                results.take(&part(number, op, bytes.len() as u64, offset as u64, slice), &mut actions)
+                let part = part(number, op, bytes.len() as u64, offset as u64, slice);
+                take(&mut results, &part, &mut actions)
             };
             for (pick, offset, len) in order {
                 let outcome = give(pick.index(contents.len()), offset, len);
@@ -230,13 +252,22 @@ mod tests {
                     give(index, offset, 3);
                 }
             }
-            let delivered: Vec<_> = actions
-                .into_iter()
-                .map(|action| match action {
-                    Action::Result { op, bytes, .. } => (op, bytes),
+            let mut arrived: HashMap<OpNumber, Vec<u8>> = HashMap::new();
+            let mut delivered = Vec::new();
+            for action in actions {
+                match action {
+                    Action::Part { op, offset, bytes } => {
+                        let (offset, whole) = (offset as usize, arrived.entry(op).or_default());
+                        whole.resize(whole.len().max(offset + bytes.len()), 0xee);
+                        whole[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                    }
+                    Action::Result { op, bytes, .. } => {
+                        prop_assert!(bytes.is_empty());
+                        delivered.push((op, arrived.remove(&op).unwrap_or_default()));
+                    }
                     other => panic!("{other:?}"),
-                })
-                .collect();
+                }
+            }
             let wanted: Vec<_> = (10..).zip(contents.clone()).collect();
             prop_assert_eq!(delivered, wanted);
         }
@@ -250,13 +281,16 @@ mod tests {
             ..part(1, 3, 5, offset, bytes)
         };
         results.expect(3, ResultKind::Sync, 0);
-        assert_eq!(results.take(&text(2, b"llo"), &mut actions), Part::New);
+        assert_eq!(
+            take(&mut results, &text(2, b"llo"), &mut actions),
+            Part::New
+        );
         let longer = DeviceResult {
             total: 6,
             ..text(0, b"he")
         };
-        assert_eq!(results.take(&longer, &mut actions), Part::Wrong);
-        assert_eq!(results.take(&text(0, b"he"), &mut actions), Part::New);
+        assert_eq!(take(&mut results, &longer, &mut actions), Part::Wrong);
+        assert_eq!(take(&mut results, &text(0, b"he"), &mut actions), Part::New);
         assert!(matches!(&actions[..], [Action::Result { bytes, .. }] if bytes == b"hello"));
         let total = limits::PRINTED_BYTES as u64 + 1;
         let huge = DeviceResult {
@@ -264,7 +298,7 @@ mod tests {
             ..part(2, 4, total, 0, b"he")
         };
         results.expect(4, ResultKind::Sync, 0);
-        assert_eq!(results.take(&huge, &mut actions), Part::Wrong);
+        assert_eq!(take(&mut results, &huge, &mut actions), Part::Wrong);
     }
 
     #[test]
@@ -278,18 +312,18 @@ mod tests {
         results.expect(4, ResultKind::Symbols, 0);
         let huge = (limits::SYMBOLS * Symbol::SIZE) as u64 + 24;
         assert_eq!(
-            results.take(&symbols(huge, 0, b"ab"), &mut actions),
+            take(&mut results, &symbols(huge, 0, b"ab"), &mut actions),
             Part::Wrong
         );
         let (mut results, mut actions) = (Results::default(), Vec::new());
         results.expect(3, ResultKind::Symbols, 0);
         results.expect(4, ResultKind::Symbols, 0);
         assert_eq!(
-            results.take(&symbols(48, 24, &[2; 24]), &mut actions),
+            take(&mut results, &symbols(48, 24, &[2; 24]), &mut actions),
             Part::New
         );
         assert_eq!(
-            results.take(&symbols(48, 0, &[1; 24]), &mut actions),
+            take(&mut results, &symbols(48, 0, &[1; 24]), &mut actions),
             Part::New
         );
         let none = DeviceResult {
@@ -297,7 +331,7 @@ mod tests {
             op: 4,
             ..symbols(0, 0, &[])
         };
-        assert_eq!(results.take(&none, &mut actions), Part::New);
+        assert_eq!(take(&mut results, &none, &mut actions), Part::New);
         let given: Vec<_> = actions
             .iter()
             .map(|action| match action {
@@ -317,35 +351,46 @@ mod tests {
             kind: ResultKind::Printed,
             ..part(2, 5, 4, offset, bytes)
         };
-        assert_eq!(results.take(&printed(2, b"st"), &mut actions), Part::New);
-        assert_eq!(results.take(&printed(0, b"la"), &mut actions), Part::New);
-        assert!(actions.is_empty() && results.delivered() == 0);
         assert_eq!(
-            results.take(&part(1, 3, 2, 0, b"ab"), &mut actions),
+            take(&mut results, &printed(2, b"st"), &mut actions),
             Part::New
         );
-        let kinds: Vec<_> = actions
+        assert_eq!(
+            take(&mut results, &printed(0, b"la"), &mut actions),
+            Part::New
+        );
+        assert!(actions.is_empty() && results.delivered() == 0);
+        assert_eq!(
+            take(&mut results, &part(1, 3, 2, 0, b"ab"), &mut actions),
+            Part::New
+        );
+        let given: Vec<_> = actions
             .iter()
             .map(|action| match action {
+                Action::Part { op, bytes, .. } => (*op, None, &bytes[..]),
                 Action::Result {
                     op, kind, bytes, ..
-                } => (*op, *kind, bytes.as_slice()),
+                } => (*op, Some(*kind), &bytes[..]),
                 other => panic!("{other:?}"),
             })
             .collect();
         let wanted = [
-            (3, ResultKind::CopyOut, &b"ab"[..]),
-            (5, ResultKind::Printed, b"last"),
+            (3, None, &b"ab"[..]),
+            (3, Some(ResultKind::CopyOut), b""),
+            (5, Some(ResultKind::Printed), b"last"),
         ];
-        assert_eq!(kinds, wanted);
+        assert_eq!(given, wanted);
         assert_eq!(results.delivered(), 2);
         assert_eq!(results.first_waiting(), Some(9));
-        assert_eq!(results.take(&printed(0, b"last"), &mut actions), Part::Old);
+        assert_eq!(
+            take(&mut results, &printed(0, b"last"), &mut actions),
+            Part::Old
+        );
         let second = DeviceResult {
             number: 3,
             ..printed(0, b"last")
         };
-        assert_eq!(results.take(&second, &mut actions), Part::Wrong);
+        assert_eq!(take(&mut results, &second, &mut actions), Part::Wrong);
     }
 
     #[test]
@@ -361,18 +406,19 @@ mod tests {
         results.expect(5, ResultKind::Sync, 0);
         let rest = part(1, 3, 4, 2, b"cd");
         // The end comes first, and the beginning twice.
-        assert_eq!(results.take(&rest, &mut actions), Part::New);
-        assert_eq!(results.take(&timed, &mut actions), Part::New);
-        assert_eq!(results.take(&timed, &mut actions), Part::Old);
+        assert_eq!(take(&mut results, &rest, &mut actions), Part::New);
+        assert_eq!(take(&mut results, &timed, &mut actions), Part::New);
+        assert_eq!(take(&mut results, &timed, &mut actions), Part::Old);
         let untimed = DeviceResult {
             kind: ResultKind::Sync,
             ..part(2, 5, 0, 0, b"")
         };
-        assert_eq!(results.take(&untimed, &mut actions), Part::New);
+        assert_eq!(take(&mut results, &untimed, &mut actions), Part::New);
         let events: Vec<_> = actions
             .iter()
-            .map(|action| match action {
-                Action::Result { op, events, .. } => (*op, events.as_slice()),
+            .filter_map(|action| match action {
+                Action::Part { .. } => None,
+                Action::Result { op, events, .. } => Some((*op, events.as_slice())),
                 other => panic!("{other:?}"),
             })
             .collect();
@@ -383,7 +429,7 @@ mod tests {
             events: Column::pack(&many, &mut rows),
             ..part(3, 9, 1, 0, b"a")
         };
-        assert_eq!(results.take(&too_many, &mut actions), Part::Wrong);
+        assert_eq!(take(&mut results, &too_many, &mut actions), Part::Wrong);
     }
 
     #[test]
@@ -397,12 +443,16 @@ mod tests {
             part(1, 3, 4, u64::MAX, &[0; 4]),
             part(2, 3, 4, 0, &[0; 4]),
         ] {
-            assert_eq!(results.take(&bad, &mut actions), Part::Wrong, "{bad:?}");
+            assert_eq!(
+                take(&mut results, &bad, &mut actions),
+                Part::Wrong,
+                "{bad:?}"
+            );
         }
         assert!(actions.is_empty());
         let good = part(1, 3, 4, 0, &[1; 4]);
-        assert_eq!(results.take(&good, &mut actions), Part::New);
-        assert_eq!(results.take(&good, &mut actions), Part::Old);
-        assert_eq!(actions.len(), 1);
+        assert_eq!(take(&mut results, &good, &mut actions), Part::New);
+        assert_eq!(take(&mut results, &good, &mut actions), Part::Old);
+        assert_eq!(actions.len(), 2, "the bytes, and that these were all");
     }
 }

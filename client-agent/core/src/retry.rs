@@ -8,6 +8,8 @@ pub(crate) struct Retry {
     first: Nanos,
     most: Nanos,
     wait: Nanos,
+    /// What is outstanding may be on its way for so long beside.
+    transit: Nanos,
     due: Option<Nanos>,
 }
 
@@ -17,6 +19,7 @@ impl Retry {
             first,
             most,
             wait: first,
+            transit: 0,
             due: None,
         }
     }
@@ -26,13 +29,25 @@ impl Retry {
         self.due
     }
 
+    /// What is outstanding may be on its way for so long beside the wait; with `more`, something was
+    /// added just now.
+    pub(crate) fn allow(&mut self, now: Nanos, transit: Nanos, more: bool) {
+        self.transit = transit;
+        let after = self.after(now);
+        self.due = self.due.map(|due| if more { due.max(after) } else { due });
+    }
+
+    fn after(&self, now: Nanos) -> Nanos {
+        now.saturating_add(self.wait).saturating_add(self.transit)
+    }
+
     /// Begins to wait if something is outstanding and nothing was; stops if nothing is.
     pub(crate) fn arm(&mut self, now: Nanos, outstanding: bool) {
         if !outstanding {
             self.due = None;
             self.wait = self.first;
         } else if self.due.is_none() {
-            self.due = Some(now.saturating_add(self.wait));
+            self.due = Some(self.after(now));
         }
     }
 
@@ -40,7 +55,7 @@ impl Retry {
     pub(crate) fn progress(&mut self, now: Nanos) {
         self.wait = self.first;
         if self.due.is_some() {
-            self.due = Some(now.saturating_add(self.wait));
+            self.due = Some(self.after(now));
         }
     }
 
@@ -56,7 +71,7 @@ impl Retry {
     pub(crate) fn fire(&mut self, now: Nanos) -> bool {
         let fired = self.due.is_some_and(|due| due <= now);
         if fired {
-            self.due = Some(now.saturating_add(self.wait));
+            self.due = Some(self.after(now));
             self.wait = self.wait.saturating_mul(2).min(self.most);
         }
         fired

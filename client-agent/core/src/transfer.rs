@@ -2,12 +2,18 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DataChunk, ModuleHash, Staged, WIRE_VERSION, encode_into, limits};
+use bus_schemas::{DataChunk, ModuleHash, Parcel, Spares, Staged, WIRE_VERSION, encode, limits};
 use bytes::Bytes;
+
+/// Buffers of whole transfers that are kept for later ones.
+const SPARES: usize = 32;
 
 #[derive(Debug)]
 struct Transfer {
-    bytes: Bytes,
+    /// The messages that carry it, one after the other, each [`limits::CHUNK_BYTES`] bytes but the
+    /// last.
+    messages: Vec<Bytes>,
+    total: u64,
     module: Option<ModuleHash>,
     /// Received by the worker from the start without a gap.
     received: u64,
@@ -28,12 +34,16 @@ enum Offer {
 }
 
 impl Transfer {
-    fn total(&self) -> u64 {
-        self.bytes.len() as u64
+    fn is_whole(&self) -> bool {
+        self.received >= self.total
     }
 
-    fn is_whole(&self) -> bool {
-        self.received >= self.total()
+    /// What one of its messages carries.
+    fn part(&self, index: usize) -> Option<&[u8]> {
+        let message = self.messages.get(index)?;
+        let before = (index * limits::CHUNK_BYTES) as u64;
+        let len = (self.total - before).min(limits::CHUNK_BYTES as u64) as usize;
+        message.get(message.len() - len..)
     }
 }
 
@@ -64,6 +74,7 @@ pub(crate) struct Transfers {
     images: Vec<Image>,
     /// Whether any was added since chunks were last asked for.
     new: bool,
+    spares: Spares,
 }
 
 impl Transfers {
@@ -75,27 +86,40 @@ impl Transfers {
             unreceived: 0,
             images: Vec::new(),
             new: false,
+            spares: Spares::new(SPARES),
         }
     }
 
+    /// Room for the bytes of a transfer that will be added.
+    pub(crate) fn parcel(&mut self, bytes: usize) -> Parcel {
+        self.spares.parcel(bytes)
+    }
+
     /// Adds a transfer and returns its number.
-    pub(crate) fn add(&mut self, bytes: Bytes, module: Option<ModuleHash>) -> u64 {
+    pub(crate) fn add(&mut self, parcel: Parcel, module: Option<ModuleHash>) -> u64 {
+        let (number, total) = (self.next(), parcel.len() as u64);
         // A small image is sooner sent than asked about.
         let offer = match module {
-            Some(_) if bytes.len() > limits::INLINE_BYTES => Offer::Due,
+            Some(_) if total > limits::INLINE_BYTES as u64 => Offer::Due,
             _ => Offer::Over,
         };
-        let total = bytes.len() as u64;
         self.new = true;
         self.unreceived += total;
         self.queue.push_back(Transfer {
-            bytes,
+            messages: parcel.seal(|offset| DataChunk {
+                v: WIRE_VERSION,
+                transfer: number,
+                total,
+                offset,
+                hash: module.as_ref().map_or(&[], |hash| &hash.0),
+                bytes: &[],
+            }),
+            total,
             module,
             received: 0,
             sent: 0,
             offer,
         });
-        let number = self.first + self.queue.len() as u64 - 1;
         self.images.extend(module.map(|hash| Image {
             transfer: number,
             total,
@@ -128,7 +152,7 @@ impl Transfers {
     /// Whether this transfer was staged and has `bytes` bytes, as far as is still known.
     pub(crate) fn fits(&self, transfer: u64, bytes: u64) -> bool {
         match self.get(transfer) {
-            Some(transfer) => transfer.total() == bytes,
+            Some(transfer) => transfer.total == bytes,
             None => transfer < self.first,
         }
     }
@@ -162,7 +186,7 @@ impl Transfers {
             let Some(transfer) = self.queue.get_mut(index as usize) else {
                 continue;
             };
-            let received = row.received.min(transfer.total());
+            let received = row.received.min(transfer.total);
             moved |= received > transfer.received || transfer.offer == Offer::Made;
             if transfer.offer == Offer::Made {
                 transfer.offer = Offer::Over;
@@ -171,9 +195,10 @@ impl Transfers {
             transfer.received = transfer.received.max(received);
             transfer.sent = transfer.sent.max(transfer.received);
         }
-        while self.queue.front().is_some_and(Transfer::is_whole) {
-            self.queue.pop_front();
+        while let Some(whole) = self.queue.pop_front_if(|it| it.is_whole()) {
             self.first += 1;
+            let messages = whole.messages.into_iter();
+            messages.for_each(|message| self.spares.take_back(message));
         }
         moved
     }
@@ -210,10 +235,15 @@ impl Transfers {
         }
     }
 
+    /// Bytes sent and not received, as far as is known.
+    pub(crate) fn on_the_way(&self) -> u64 {
+        self.queue.iter().map(|one| one.sent - one.received).sum()
+    }
+
     /// The next chunk that the worker's credit allows.
     pub(crate) fn next_chunk(&mut self) -> Option<Chunk> {
         self.new = false;
-        let on_the_way: u64 = self.queue.iter().map(|one| one.sent - one.received).sum();
+        let on_the_way = self.on_the_way();
         let room = self.credit.saturating_sub(on_the_way);
         for (number, transfer) in (self.first..).zip(&mut self.queue) {
             if transfer.offer == Offer::Due {
@@ -224,7 +254,7 @@ impl Transfers {
                     len: 0,
                 });
             }
-            let left = transfer.total() - transfer.sent;
+            let left = transfer.total - transfer.sent;
             if transfer.offer == Offer::Made || left == 0 {
                 continue;
             }
@@ -250,33 +280,37 @@ impl Transfers {
         None
     }
 
-    /// Encodes a chunk behind what `out` holds; false if the transfer is whole already.
-    pub(crate) fn write(&self, chunk: Chunk, out: &mut Vec<u8>) -> bool {
+    /// The message of a chunk; none if it is no longer needed.
+    pub(crate) fn message(&self, chunk: Chunk) -> Option<Bytes> {
         let Some(transfer) = self.get(chunk.transfer) else {
-            return self.write_question(chunk.transfer, out);
+            return self.question(chunk.transfer);
         };
-        let start = chunk.offset as usize;
-        let Some(bytes) = transfer.bytes.get(start..start + chunk.len as usize) else {
-            return false;
-        };
-        out.reserve(bytes.len() + 96);
+        let (size, start) = (limits::CHUNK_BYTES, chunk.offset as usize);
+        let (index, skip, len) = (start / size, start % size, chunk.len as usize);
+        let part = transfer.part(index)?;
+        if skip == 0 && part.len() == len {
+            return transfer.messages.get(index).cloned();
+        }
+        // An offer, or a chunk that credit has cut elsewhere.
+        let rest = part.get(skip..)?;
+        let mut bytes = rest[..len.min(rest.len())].to_vec();
+        if len > rest.len() {
+            bytes.extend_from_slice(transfer.part(index + 1)?.get(..len - rest.len())?);
+        }
         let message = DataChunk {
             v: WIRE_VERSION,
             transfer: chunk.transfer,
-            total: transfer.total(),
+            total: transfer.total,
             offset: chunk.offset,
             hash: transfer.module.as_ref().map_or(&[], |hash| &hash.0),
-            bytes,
+            bytes: &bytes,
         };
-        encode_into(&message, out);
-        true
+        Some(encode(&message).into())
     }
 
-    /// Encodes the offer of an image whose bytes are not here any more.
-    fn write_question(&self, transfer: u64, out: &mut Vec<u8>) -> bool {
-        let Some(image) = self.images.iter().find(|it| it.transfer == transfer) else {
-            return false;
-        };
+    /// The offer of an image whose bytes are not here any more.
+    fn question(&self, transfer: u64) -> Option<Bytes> {
+        let image = self.images.iter().find(|it| it.transfer == transfer)?;
         let message = DataChunk {
             v: WIRE_VERSION,
             transfer,
@@ -285,8 +319,7 @@ impl Transfers {
             hash: &image.hash.0,
             bytes: &[],
         };
-        encode_into(&message, out);
-        true
+        Some(encode(&message).into())
     }
 
     /// Drops all transfers.
@@ -296,10 +329,52 @@ impl Transfers {
         self.unreceived = 0;
         self.images.clear();
         self.new = false;
+        self.spares = Spares::default();
     }
 
     fn get(&self, transfer: u64) -> Option<&Transfer> {
         let index = transfer.checked_sub(self.first)?;
         self.queue.get(index as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::decode;
+
+    use super::*;
+
+    #[test]
+    fn a_chunk_that_credit_cuts_elsewhere_carries_what_lies_there() {
+        let bytes: Vec<u8> = (0..limits::CHUNK_BYTES + 900)
+            .map(|at| (at % 251) as u8)
+            .collect();
+        let mut transfers = Transfers::new();
+        let mut parcel = transfers.parcel(bytes.len());
+        parcel.write(0, &bytes);
+        assert_eq!(transfers.add(parcel, None), 1);
+        let end = bytes.len() as u64;
+        for (offset, len) in [
+            (0, limits::CHUNK_BYTES as u64),
+            (5, 700),
+            (262_000, 800),
+            (end - 9, 9),
+        ] {
+            let chunk = Chunk {
+                transfer: 1,
+                offset,
+                len: len as u32,
+            };
+            let message = transfers.message(chunk).unwrap();
+            let chunk: DataChunk<'_> = decode(&message).unwrap();
+            assert_eq!(
+                (chunk.transfer, chunk.total, chunk.offset),
+                (1, end, offset)
+            );
+            assert_eq!(
+                chunk.bytes,
+                &bytes[offset as usize..(offset + len) as usize]
+            );
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     CloseReason, CloseRequest, Code, Column, DeviceResult, Failure, KernelKey, LeaderBeat,
-    LeaderId, LeaderNotice, Op, ResultKind, SessionId, WIRE_VERSION, WorkerAck, decode,
+    LeaderId, LeaderNotice, Op, ResultKind, SessionId, WIRE_VERSION, WorkerAck, decode, encode,
 };
 use client_agent_core::{Action, Event, Outbox, OutboxSettings, PushError};
 
@@ -149,7 +149,9 @@ fn a_fault_waits_for_what_was_printed_before_it() {
         events: Vec::new(),
     };
     let failed = Action::Failed { op: 1, failure };
-    let actions = handle(&mut outbox, now + 1, Event::Result(printed));
+    let message: bytes::Bytes = encode(&printed).into();
+    let printed = decode(&message).expect("a result");
+    let actions = handle(&mut outbox, now + 1, Event::Result(printed, &message));
     assert_eq!(actions, [text, failed, Action::Ended]);
     assert_eq!(outbox.next_wakeup(), None);
 }

@@ -3,12 +3,12 @@
 
 mod peer;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use client_agent_core::{Event, Outbox, OutboxSettings, PushError};
 use proptest::prelude::*;
 
-use bus_schemas::{CloseReason, KernelKey, LeaderId, ModuleHash, Op, SessionId};
+use bus_schemas::{CloseReason, KernelKey, LeaderId, ModuleHash, Op, ResultKind, SessionId};
 use peer::{Network, Peers, Random};
 
 /// What the program does next.
@@ -58,6 +58,7 @@ struct World {
 #[derive(Default)]
 struct Program {
     wanted: Vec<(u64, Vec<u8>)>,
+    arrived: HashMap<u64, Vec<u8>>,
     given: Vec<(u64, Vec<u8>)>,
     ended: bool,
     /// Transfers of images, and those that the worker has said something of.
@@ -235,6 +236,20 @@ impl Program {
     fn take(&mut self, action: &client_agent_core::Action) {
         use client_agent_core::Action;
         match action {
+            Action::Part { op, offset, bytes } => {
+                let (start, end) = (*offset as usize, *offset as usize + bytes.len());
+                let whole = self.arrived.entry(*op).or_default();
+                whole.resize(whole.len().max(end), 0xee);
+                whole[start..end].copy_from_slice(bytes);
+            }
+            Action::Result {
+                op,
+                kind: ResultKind::CopyOut,
+                ..
+            } => {
+                let bytes = self.arrived.remove(op).unwrap_or_default();
+                self.given.push((*op, bytes));
+            }
             Action::Result { op, bytes, .. } => self.given.push((*op, bytes.clone())),
             Action::Failed { failure, .. } => panic!("{failure}"),
             Action::Image { transfer, refused } => {

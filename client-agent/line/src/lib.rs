@@ -22,7 +22,7 @@ mod wait;
 
 pub use driver::Driver;
 pub use error::{ClientError, Result, refused};
-pub use line::{Answer, Line};
+pub use line::{Answer, Line, Reading};
 pub use module::{Function, Images, Module};
 pub use observer::{Observer, Unobserved};
 pub use open::{Opening, open};

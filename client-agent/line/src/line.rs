@@ -25,7 +25,7 @@ use crate::observer::Observer;
 use crate::publish::{Backlog, Outgoing};
 use crate::wait::block_until;
 
-pub use answer::Answer;
+pub use answer::{Answer, Reading};
 use image::Verdict;
 
 /// Where a session's messages go.
@@ -39,9 +39,21 @@ struct Addressees {
 }
 
 /// An op that is answered by a result.
-enum Slot {
-    Waiting(Option<Waker>),
-    Done(Vec<u8>),
+#[derive(Default)]
+struct Slot {
+    waker: Option<Waker>,
+    /// Parts of a copy to the host that nobody has taken, and where they lie in it.
+    parts: Vec<(u64, Bytes)>,
+    /// The answer is here: no more parts come.
+    done: Option<Vec<u8>>,
+}
+
+impl Slot {
+    fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
 }
 
 struct Inner {
@@ -156,7 +168,7 @@ impl Line {
                 Ok(number) => {
                     inner.observer.pushed(op, number);
                     if op.has_result() {
-                        inner.slots.insert(number, Slot::Waiting(None));
+                        inner.slots.insert(number, Slot::default());
                     }
                     if inner.outbox.wants_flush() && !self.lingers(&mut inner) {
                         self.tell(&mut inner, Event::Flush);
@@ -177,23 +189,27 @@ impl Line {
     ///
     /// # Errors
     /// As [`Line::push`].
-    pub fn stage(&self, bytes: Bytes, module: Option<ModuleHash>) -> Result<u64, ClientError> {
-        loop {
+    pub fn stage(&self, bytes: &[u8], module: Option<ModuleHash>) -> Result<u64, ClientError> {
+        let mut parcel = loop {
             let mut inner = self.lock();
-            match inner.outbox.stage(bytes.clone(), module) {
-                Ok(transfer) => {
-                    if module.is_some() {
-                        let waiting = Verdict::Waiting(Vec::new());
-                        inner.images.insert(transfer, waiting);
-                    }
-                    self.tell(&mut inner, Event::Flush);
-                    self.driver.kick();
-                    return Ok(transfer);
-                }
+            match inner.outbox.parcel(bytes.len()) {
+                Ok(parcel) => break parcel,
                 Err(PushError::Full) => self.make_room(inner, Outbox::has_staging_room),
                 Err(other) => return Err(refusal(other)),
             }
+        };
+        // Others use the line meanwhile.
+        parcel.write(0, bytes);
+        let mut inner = self.lock();
+        let transfer = inner.outbox.send(parcel, module).map_err(refusal)?;
+        if module.is_some() {
+            let waiting = Verdict::Waiting(Vec::new());
+            inner.images.insert(transfer, waiting);
         }
+        self.tell(&mut inner, Event::Flush);
+        drop(inner);
+        self.driver.kick();
+        Ok(transfer)
     }
 
     /// Picks the addresses of an allocation and appends it.
@@ -268,7 +284,16 @@ impl Line {
     /// The answer to op `op`, which has one.
     #[must_use]
     pub fn answer(&self, op: OpNumber) -> Answer<'_> {
-        Answer { line: self, op }
+        Answer::new(self, op)
+    }
+
+    /// The answer to op `op`, a copy to the host of as many bytes as `to` has.
+    #[must_use]
+    pub fn reading<'a>(&'a self, op: OpNumber, to: &'a mut [u8]) -> Reading<'a> {
+        Reading {
+            answer: self.answer(op),
+            to,
+        }
     }
 
     /// Sends what was pushed, now.
@@ -376,9 +401,5 @@ fn wake_all(inner: &mut Inner) {
             wakers.drain(..).for_each(Waker::wake);
         }
     }
-    for slot in inner.slots.values_mut() {
-        if let Slot::Waiting(Some(waker)) = slot {
-            waker.wake_by_ref();
-        }
-    }
+    inner.slots.values_mut().for_each(Slot::wake);
 }

@@ -8,17 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bus_schemas::{Code, Dim, Failure, KernelKey, Op, OpNumber, Opened, SessionId, limits};
-use bytes::Bytes;
 
 use crate::error::{ClientError, Result, refused};
-use crate::line::{Answer, Line};
+use crate::line::{Line, Reading};
 use crate::module::{Function, Images};
 use load::Slots;
 
 /// Copies to the device of at most this many bytes travel within batches, in parts.
 const INLINE: usize = 4 * limits::INLINE_BYTES;
 /// Larger copies travel in pieces of this many bytes.
-const PIECE: usize = 8 << 20;
+const PIECE: usize = 2 << 20;
 /// Pieces of a copy to the host that are under way at a time.
 const PIECES: usize = 4;
 
@@ -100,7 +99,7 @@ impl Session {
         for (index, piece) in bytes.chunks(part).enumerate() {
             let transfer = match inline {
                 true => 0,
-                false => self.line.stage(Bytes::copy_from_slice(piece), None)?,
+                false => self.line.stage(piece, None)?,
             };
             let op = Op::CopyIn {
                 address: to + (index * part) as u64,
@@ -334,13 +333,13 @@ impl Session {
     }
 
     /// Asks for one piece of a copy to the host.
-    fn read<'p>(&self, from: u64, piece: &'p mut [u8]) -> Result<Piece<'_, 'p>> {
+    fn read<'p>(&'p self, from: u64, piece: &'p mut [u8]) -> Result<Reading<'p>> {
         let op = Op::CopyOut {
             address: from,
             bytes: piece.len() as u64,
         };
         let number = self.line.push(&op, 0, &[], KernelKey(0))?;
-        Ok((piece, self.line.answer(number)))
+        Ok(self.line.reading(number, piece))
     }
 
     fn append(&self, op: &Op) -> Result<()> {
@@ -348,16 +347,12 @@ impl Session {
     }
 }
 
-/// A piece of a copy to the host, and the answer that fills it.
-type Piece<'s, 'p> = (&'p mut [u8], Answer<'s>);
-
 /// Waits for the oldest piece.
-async fn settle(under_way: &mut VecDeque<Piece<'_, '_>>) -> Result<()> {
-    if let Some((piece, answer)) = under_way.pop_front() {
-        let bytes = answer.await?;
-        piece.copy_from_slice(&bytes);
+async fn settle(under_way: &mut VecDeque<Reading<'_>>) -> Result<()> {
+    match under_way.pop_front() {
+        Some(piece) => piece.await,
+        None => Ok(()),
     }
-    Ok(())
 }
 
 impl Drop for Session {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    Batch, Code, DeviceProperties, Launch, ModuleHash, Op, SessionId, WIRE_VERSION, Window, encode,
-    limits, write_descriptor,
+    Batch, Code, DeviceProperties, Launch, ModuleHash, Op, Parcel, SessionId, WIRE_VERSION, Window,
+    encode, limits, write_descriptor,
 };
 use bytes::Bytes;
 
@@ -352,10 +352,10 @@ fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
         .map(|result| result.op - first)
         .collect();
     assert_eq!(ops, [6, 7, 9, 10]);
-    assert_eq!(done.results[0].bytes.as_ref(), Some(&plus(2)));
-    assert_eq!(done.results[1].bytes.as_ref(), Some(&plus(1)));
+    assert_eq!(done.results[0].copied(), Some(plus(2)));
+    assert_eq!(done.results[1].copied(), Some(plus(1)));
     assert_eq!(
-        done.results[2].bytes.as_deref(),
+        done.results[2].copied().as_deref(),
         Some(&[4, 3, 2, 1, 246, 1, 0, 0][..])
     );
     assert_eq!(done.results[3].bytes, None);
@@ -370,7 +370,7 @@ fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
 fn staged(device: &mut dyn Device, program: &mut Program) {
     let address = program.window().base + (1 << 30);
     let bytes = 1_u64 << 20;
-    let data: Arc<[u8]> = (0..bytes).map(|i| (i % 251) as u8).collect();
+    let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
     let mut slice = program.slice(&[
         (Op::Alloc { address, bytes }, &[]),
         (
@@ -384,10 +384,10 @@ fn staged(device: &mut dyn Device, program: &mut Program) {
         (Op::CopyOut { address, bytes }, &[]),
         (Op::Free { address }, &[]),
     ]);
-    slice.transfers.push((3, data.clone()));
+    slice.transfers.push((3, Arc::new(Parcel::from(&data[..]))));
     let done = complete(device, slice);
     assert_eq!(done.fault, None);
-    assert_eq!(done.results[0].bytes.as_deref(), Some(&data[..]));
+    assert_eq!(done.results[0].copied(), Some(data));
 }
 
 /// Each mistake is its session's; one other session holds memory that must stay unread.
@@ -523,7 +523,7 @@ fn reopened(device: &mut dyn Device, hash: ModuleHash) {
     ]);
     let done = complete(device, slice);
     assert_eq!(
-        done.results[0].bytes.as_deref(),
+        done.results[0].copied().as_deref(),
         Some(&[0; 4_096][..]),
         "memory is not leaked"
     );

@@ -9,12 +9,12 @@ pub mod conformance;
 mod interrupt;
 mod slice;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, ResultKind,
-    SessionId, Window,
+    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, Parcel,
+    ResultKind, SessionId, Spares, Window,
 };
 
 pub use interrupt::Interrupt;
@@ -70,12 +70,20 @@ pub struct OpResult {
     /// What it answers.
     pub kind: ResultKind,
     /// The bytes of a copy to the host, the rows of symbols; `None` for a sync.
-    pub bytes: Option<Vec<u8>>,
+    pub bytes: Option<Parcel>,
     /// What kernels printed since the sync before, with the answer to a sync. A device keeps a
     /// bounded amount and forgets the oldest, as CUDA's `printf` does.
     pub printed: Vec<u8>,
     /// Device nanoseconds from the slice's start to this op's end.
     pub device_ns: u64,
+}
+
+impl OpResult {
+    /// The bytes of a copy to the host, the rows of symbols, in one piece.
+    #[must_use]
+    pub fn copied(&self) -> Option<Vec<u8>> {
+        self.bytes.as_ref().map(Parcel::to_vec)
+    }
 }
 
 /// How a submitted slice ended.
@@ -178,6 +186,12 @@ pub trait Device: Send {
 
     /// What ends a poll early, if something can: a preemptive device has one.
     fn interrupt(&self) -> Option<Arc<Interrupt>> {
+        None
+    }
+
+    /// Where it takes the memory for answers from, and leaves that of transfers it has read, if it
+    /// does: who makes and forgets those uses the same.
+    fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
         None
     }
 

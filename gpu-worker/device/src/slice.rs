@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bus_schemas::{Failure, GpuPosition, OpError, OpNumber, Ops, SessionId};
+use bus_schemas::{Failure, GpuPosition, OpError, OpNumber, Ops, Parcel, SessionId};
 use bytes::Bytes;
 
 /// A contiguous run of ops inside one received batch message. The bytes are shared, not copied.
@@ -67,7 +67,7 @@ pub struct Slice {
     /// Its ops, in order.
     pub spans: Vec<OpSpan>,
     /// Staged bytes of the copies that name a transfer.
-    pub transfers: Vec<(u64, Arc<[u8]>)>,
+    pub transfers: Vec<(u64, Arc<Parcel>)>,
     /// An op that must fail when its turn comes (quota, a lie about cost), and why: the device
     /// runs what lies before it and completes with this fault.
     pub fail_at: Option<(OpNumber, Failure)>,

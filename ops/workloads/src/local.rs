@@ -9,7 +9,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId, Window, limits, write_descriptor};
+use bus_schemas::{
+    Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window, limits, write_descriptor,
+};
 use bytes::Bytes;
 use device::{Completion, Device, ModuleInfo, OpSpan, Slice};
 
@@ -68,7 +70,7 @@ struct Pending {
     descriptors: Vec<u8>,
     blob: Vec<u8>,
     count: u32,
-    transfers: Vec<(u64, Arc<[u8]>)>,
+    transfers: Vec<(u64, Arc<Parcel>)>,
 }
 
 impl<D: Device> Local<D> {
@@ -190,7 +192,7 @@ impl<D: Device> Local<D> {
         self.launches += completion.launches;
         let results = completion.results.into_iter();
         self.results
-            .extend(results.map(|result| (result.op, result.bytes)));
+            .extend(results.map(|result| (result.op, result.copied())));
         if let (None, Some((_, failure))) = (&self.fault, completion.fault) {
             self.fault = Some(failure);
         }
@@ -256,7 +258,8 @@ impl<D: Device> Gpu for Local<D> {
             },
             &[],
         )?;
-        self.pending.transfers.push((transfer, Arc::from(bytes)));
+        let parcel = Arc::new(Parcel::from(bytes));
+        self.pending.transfers.push((transfer, parcel));
         Ok(())
     }
 

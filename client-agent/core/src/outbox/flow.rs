@@ -158,13 +158,13 @@ impl Outbox {
     pub(super) fn on_result(
         &mut self,
         now: Nanos,
-        part: &DeviceResult<'_>,
+        (part, message): (&DeviceResult<'_>, &Bytes),
         actions: &mut Vec<Action>,
     ) {
         if self.failure.is_some() {
             return;
         }
-        match self.results.take(part, actions) {
+        match self.results.take(part, message, actions) {
             Part::New => self.from_worker.progress(now),
             // The worker sends what it believes we lack: tell it again.
             Part::Old => {
@@ -310,6 +310,7 @@ impl Outbox {
 
     /// Sends what may be sent and begins to wait for the answers.
     pub(super) fn advance(&mut self, now: Nanos, flush: bool, actions: &mut Vec<Action>) {
+        let mut more = false;
         if self.failure.is_none() {
             let start = actions.len();
             self.send_batches(flush, actions);
@@ -319,6 +320,7 @@ impl Outbox {
             // The leader's way to the worker is the longer one, so it goes first.
             actions[start..].rotate_left(batches);
             while let Some(chunk) = self.transfers.next_chunk() {
+                more = true;
                 actions.push(Action::PublishChunk {
                     transfer: chunk.transfer,
                     offset: chunk.offset,
@@ -345,6 +347,9 @@ impl Outbox {
         let results = waiting.is_some_and(|op| op <= self.sent_through);
         let untold = self.results.delivered() > self.results_told;
         let live = self.failure.is_none();
+        // Megabytes that wait in the broker are not lost: sent again they would wait there twice.
+        let transit = self.transfers.on_the_way() * self.settings.byte_ns;
+        self.to_worker.allow(now, transit, more);
         self.to_worker.arm(now, live && worker);
         self.to_leader.arm(now, closing || live && leader);
         let missing = self.failing.is_some();

@@ -127,12 +127,11 @@ impl Network {
                 offset,
                 len,
             } => {
-                let mut bytes = Vec::new();
-                assert!(outbox.write_chunk(*transfer, *offset, *len, &mut bytes));
-                self.send(To::Worker, Kind::Chunk, bytes);
+                let chunk = outbox.chunk(*transfer, *offset, *len);
+                self.send(To::Worker, Kind::Chunk, chunk.unwrap().to_vec());
             }
             Action::PublishClose { bytes } => self.send(To::Leader, Kind::Close, bytes.to_vec()),
-            Action::Image { .. } => {}
+            Action::Image { .. } | Action::Part { .. } => {}
             Action::Result { .. } | Action::Failed { .. } | Action::Ended => {}
         }
     }
@@ -142,7 +141,10 @@ impl Network {
 pub(crate) fn hear(message: &Message, handle: impl FnOnce(Event<'_>)) {
     match message.kind {
         Kind::Ack => handle(Event::WorkerAck(&decode(&message.bytes).unwrap())),
-        Kind::Result => handle(Event::Result(decode(&message.bytes).unwrap())),
+        Kind::Result => {
+            let bytes: bytes::Bytes = message.bytes.clone().into();
+            handle(Event::Result(decode(&bytes).unwrap(), &bytes));
+        }
         Kind::Notice => handle(Event::LeaderNotice(&decode(&message.bytes).unwrap())),
         Kind::Reign => handle(Event::Reign(decode(&message.bytes).unwrap())),
         other => panic!("{other:?} is not for a client"),

@@ -1,36 +1,61 @@
 //! Waiting for an op's answer.
 
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, ready};
 
 use super::*;
 
-/// The answer to one op: the bytes of a copy to the host, nothing for a sync. Dropping it forgets
-/// the answer.
+/// The answer to one op: rows of symbols, what kernels printed until a sync. Dropping it forgets the
+/// answer.
 #[derive(Debug)]
 pub struct Answer<'a> {
-    pub(crate) line: &'a Line,
-    pub(crate) op: OpNumber,
+    line: &'a Line,
+    op: OpNumber,
+}
+
+/// What there is of an answer.
+enum Progress {
+    Parts(Vec<(u64, Bytes)>),
+    Done(Vec<u8>),
+}
+
+impl<'a> Answer<'a> {
+    pub(super) fn new(line: &'a Line, op: OpNumber) -> Self {
+        Self { line, op }
+    }
+
+    fn poll_progress(&self, context: &mut Context<'_>) -> Poll<Result<Progress, ClientError>> {
+        let mut inner = self.line.lock();
+        let over = inner.over.clone();
+        let Some(slot) = inner.slots.get_mut(&self.op) else {
+            return Poll::Ready(Err(ClientError::closed()));
+        };
+        if !slot.parts.is_empty() {
+            return Poll::Ready(Ok(Progress::Parts(std::mem::take(&mut slot.parts))));
+        }
+        match (slot.done.take(), over) {
+            (Some(bytes), _) => Poll::Ready(Ok(Progress::Done(bytes))),
+            (None, Some(failure)) => Poll::Ready(Err(ClientError::Session(failure))),
+            (None, None) => {
+                slot.waker = Some(context.waker().clone());
+                // On a foreign executor nobody else may be driving.
+                self.line.driver.kick();
+                Poll::Pending
+            }
+        }
+    }
 }
 
 impl Future for Answer<'_> {
     type Output = Result<Vec<u8>, ClientError>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut inner = self.line.lock();
-        let over = inner.over.clone();
-        match inner.slots.get_mut(&self.op) {
-            Some(Slot::Done(bytes)) => Poll::Ready(Ok(std::mem::take(bytes))),
-            Some(Slot::Waiting(waker)) => match over {
-                Some(failure) => Poll::Ready(Err(ClientError::Session(failure))),
-                None => {
-                    *waker = Some(context.waker().clone());
-                    // On a foreign executor nobody else may be driving.
-                    self.line.driver.kick();
-                    Poll::Pending
-                }
-            },
-            None => Poll::Ready(Err(ClientError::closed())),
+        loop {
+            match ready!(self.poll_progress(context)) {
+                Ok(Progress::Done(bytes)) => return Poll::Ready(Ok(bytes)),
+                Ok(Progress::Parts(_)) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
         }
     }
 }
@@ -38,5 +63,34 @@ impl Future for Answer<'_> {
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
         self.line.lock().slots.remove(&self.op);
+    }
+}
+
+/// The answer to a copy to the host, written where it is wanted as it comes.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    pub(super) answer: Answer<'a>,
+    pub(super) to: &'a mut [u8],
+}
+
+impl Future for Reading<'_> {
+    type Output = Result<(), ClientError>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { answer, to } = self.get_mut();
+        loop {
+            let parts = match ready!(answer.poll_progress(context)) {
+                Ok(Progress::Parts(parts)) => parts,
+                Ok(Progress::Done(_)) => return Poll::Ready(Ok(())),
+                Err(error) => return Poll::Ready(Err(error)),
+            };
+            for (offset, bytes) in parts {
+                // The outbox has seen that they lie within what was asked for.
+                let start = offset as usize;
+                if let Some(to) = to.get_mut(start..start + bytes.len()) {
+                    to.copy_from_slice(&bytes);
+                }
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use super::*;
 
 impl Line {
     /// Takes what arrived on a subject of the session's.
-    pub(crate) fn hear(&self, what: ToClient, payload: &[u8]) {
+    pub(crate) fn hear(&self, what: ToClient, payload: &Bytes) {
         let mut inner = self.lock();
         let event = match what {
             ToClient::Worker => match decode(payload) {
@@ -18,7 +18,7 @@ impl Line {
                 Ok(notice) => return self.tell(&mut inner, Event::LeaderNotice(&notice)),
                 Err(error) => Err(error),
             },
-            ToClient::Result => decode(payload).map(Event::Result),
+            ToClient::Result => decode(payload).map(|part| Event::Result(part, payload)),
             ToClient::Error => {
                 decode(payload).map(|rejected: Rejected| Event::Error(rejected.failure))
             }
@@ -125,9 +125,8 @@ impl Line {
                 offset,
                 len,
             } => {
-                let mut chunk = Vec::new();
-                if inner.outbox.write_chunk(transfer, offset, len, &mut chunk) {
-                    self.publish(inner, &to.data, chunk.into(), None);
+                if let Some(chunk) = inner.outbox.chunk(transfer, offset, len) {
+                    self.publish(inner, &to.data, chunk, None);
                 }
             }
             Action::PublishClose { bytes } => {
@@ -138,6 +137,12 @@ impl Line {
                     bytes,
                 };
                 self.hand_over(inner, message);
+            }
+            Action::Part { op, offset, bytes } => {
+                if let Some(slot) = inner.slots.get_mut(&op) {
+                    slot.parts.push((offset, bytes));
+                    slot.wake();
+                }
             }
             Action::Result {
                 kind: ResultKind::Printed,
@@ -152,10 +157,9 @@ impl Line {
                 }
                 inner.observer.answered(op, &self.opened);
                 // Nobody waits for it any more if there is no slot.
-                if let Some(slot) = inner.slots.get_mut(&op)
-                    && let Slot::Waiting(Some(waker)) = std::mem::replace(slot, Slot::Done(bytes))
-                {
-                    waker.wake();
+                if let Some(slot) = inner.slots.get_mut(&op) {
+                    slot.done = Some(bytes);
+                    slot.wake();
                 }
             }
             Action::Image { transfer, refused } => {

@@ -4,7 +4,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::PoisonError;
 
 use bus_schemas::{Code, KernelKey, ModuleHash, Op, Row, Symbol, limits};
-use bytes::Bytes;
 
 use super::Session;
 use crate::error::{ClientError, Result, refused};
@@ -57,8 +56,7 @@ impl Session {
         let transfer = match slots.given.get(&hash) {
             Some(transfer) => *transfer,
             None => {
-                let bytes = Bytes::copy_from_slice(image);
-                let transfer = self.line.stage(bytes, Some(hash))?;
+                let transfer = self.line.stage(image, Some(hash))?;
                 slots.given.insert(hash, transfer);
                 transfer
             }

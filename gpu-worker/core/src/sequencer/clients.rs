@@ -61,11 +61,17 @@ impl Sequencer {
         self.reject(now, tenant, session, failure, actions);
     }
 
-    fn acknowledge(&mut self, session: SessionId, results: u64, actions: &mut Vec<Action>) {
+    fn acknowledge(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        results: u64,
+        actions: &mut Vec<Action>,
+    ) {
         let Some(entry) = self.sessions.get_mut(&session) else {
             return;
         };
-        if entry.acknowledge(results) {
+        if entry.acknowledge(now, results) {
             let through = entry.acknowledged;
             actions.push(Action::ForgetResults { session, through });
         }
@@ -86,7 +92,7 @@ impl Sequencer {
         if self.own(batch.tenant, session).filter(open).is_none() {
             return self.reject_gone(now, batch.tenant, session, actions);
         }
-        self.acknowledge(session, batch.results, actions);
+        self.acknowledge(now, session, batch.results, actions);
         self.want_ack(now, session);
         let Some(entry) = self.sessions.get_mut(&session) else {
             return;
@@ -124,13 +130,12 @@ impl Sequencer {
         if self.own(tenant, session).is_none() {
             return self.reject_gone(now, tenant, session, actions);
         }
-        self.acknowledge(session, state.results, actions);
+        self.acknowledge(now, session, state.results, actions);
         self.want_ack(now, session);
-        let apart = self.config.repeat_ns / 2;
         let Some(entry) = self.sessions.get_mut(&session) else {
             return;
         };
-        if state.results < entry.results && now >= entry.results_sent + apart {
+        if state.results < entry.results && entry.has_lost(now, &self.config) {
             entry.results_sent = now;
             let from = entry.acknowledged + 1;
             actions.push(Action::ResendResults { session, from });

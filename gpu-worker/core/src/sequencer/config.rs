@@ -59,6 +59,8 @@ pub struct Config {
     pub repeat_ns: Nanos,
     /// Longest such period.
     pub repeat_max_ns: Nanos,
+    /// How long each byte of a result may be on its way before it is taken for lost.
+    pub byte_ns: Nanos,
     /// Period of beats.
     pub beat_ns: Nanos,
     /// Refusals, and rejections of one session, are at least this far apart.
@@ -97,6 +99,7 @@ impl Default for Config {
             ack_ops: 2_048,
             repeat_ns: 5 * MS,
             repeat_max_ns: 200 * MS,
+            byte_ns: 10,
             beat_ns: 100 * MS,
             refusal_ns: 10 * MS,
             linger_ns: 2_000 * MS,

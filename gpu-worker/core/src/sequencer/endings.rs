@@ -121,12 +121,11 @@ impl Sequencer {
         let before = session.pending_bytes;
         let first = session.results + 1;
         let results = if skipped { &[] } else { completed.results };
-        session.complete(done, results);
+        session.complete(now, done, results);
         self.pending_bytes -= before - session.pending_bytes;
         session.broken |= completed.fault.is_some();
         if !results.is_empty() {
             // The results say by themselves what is done: the acknowledgement can wait.
-            session.results_sent = now;
             let session = grant.session;
             actions.push(Action::Results { session, first });
         }

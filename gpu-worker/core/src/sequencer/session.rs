@@ -83,6 +83,7 @@ pub(super) struct Session {
     /// Bytes of results that are not acknowledged, and of those that running slices will add.
     pub(super) held_bytes: u64,
     running_bytes: u64,
+    /// When the first of those was sent, or became the first.
     pub(super) results_sent: Nanos,
 
     pub(super) transfers: Transfers,
@@ -208,8 +209,11 @@ impl Session {
         }
     }
 
-    /// The ops through `done` have run, with these results.
-    pub(super) fn complete(&mut self, done: OpNumber, results: &[u64]) {
+    /// The ops through `done` have run, with these results, which are sent now.
+    pub(super) fn complete(&mut self, now: Nanos, done: OpNumber, results: &[u64]) {
+        if self.held.is_empty() {
+            self.results_sent = now;
+        }
         self.running -= 1;
         self.done = done;
         while let Some((_, bytes)) = self.batches.pop_front_if(|(op, _)| *op <= done) {
@@ -228,8 +232,15 @@ impl Session {
         self.results += results.len() as u64;
     }
 
+    /// Whether results that the client lacks have been on their way for too long.
+    pub(super) fn has_lost(&self, now: Nanos, config: &Config) -> bool {
+        let transit = self.held_bytes.saturating_mul(config.byte_ns);
+        let apart = transit.saturating_add(config.repeat_ns / 2);
+        now >= self.results_sent.saturating_add(apart)
+    }
+
     /// The client has these results; whether that is news.
-    pub(super) fn acknowledge(&mut self, results: u64) -> bool {
+    pub(super) fn acknowledge(&mut self, now: Nanos, results: u64) -> bool {
         let through = results.min(self.results);
         let news = through > self.acknowledged;
         while self.acknowledged < through {
@@ -238,6 +249,7 @@ impl Session {
         }
         if news {
             self.stall = None;
+            self.results_sent = now;
         }
         news
     }

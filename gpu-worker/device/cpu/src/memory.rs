@@ -327,6 +327,20 @@ impl Memory {
         Ok(())
     }
 
+    /// A range as it is now. No kernel of the session runs meanwhile: that takes the memory too.
+    ///
+    /// # Errors
+    /// If the range is not within one live allocation.
+    pub(crate) fn bytes(&mut self, addr: u64, len: u64) -> Result<&[u8], MemoryError> {
+        if len == 0 {
+            return Ok(&[]);
+        }
+        let from = self.host(addr, len)?;
+        // SAFETY: `host` checked the range, whose pages are committed, and nobody writes to it
+        // while this value is borrowed.
+        Ok(unsafe { std::slice::from_raw_parts(from, len as usize) })
+    }
+
     /// Copies into the session; constant memory may be written from here.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, SessionId, Window};
+use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window};
 use device::conformance::Program;
 use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
@@ -105,9 +105,9 @@ fn milled(word: u64, blocks: u32, rounds: u32) -> Vec<u8> {
         .repeat(blocks as usize * THREADS as usize)
 }
 
-fn read(completion: &Completion) -> &[u8] {
+fn read(completion: &Completion) -> Vec<u8> {
     assert_eq!(completion.fault, None);
-    completion.results[0].bytes.as_deref().expect("a copy")
+    completion.results[0].copied().expect("a copy")
 }
 
 /// Polls as the worker's device thread does, until nothing is left.
@@ -383,7 +383,9 @@ fn large_copies_are_parked_between_pieces() {
     ];
     let ops: Vec<(Op, &[u8])> = ops.into_iter().map(|op| (op, &[][..])).collect();
     let mut slice = tenant.program.slice(&ops);
-    slice.transfers.push((9, given.clone().into()));
+    slice
+        .transfers
+        .push((9, Arc::new(Parcel::from(&given[..]))));
     device.submit(slice);
     // Whatever is copied, somebody always wants in.
     let (mut completions, mut polls) = (Vec::new(), 0);

@@ -117,7 +117,7 @@ fn printf_returns_the_count_of_its_arguments() {
     ]);
     let done = complete(&mut device, slice);
     assert_eq!(
-        done.results[0].bytes.as_deref(),
+        done.results[0].copied().as_deref(),
         Some(&[0, 0, 0, 0, 2, 0, 0, 0][..])
     );
     assert_eq!(printed(&done), "plain\n1 two\n");
@@ -181,7 +181,7 @@ fn the_heap_serves_every_thread_and_is_free_again() {
         let wanted: Vec<u8> = (1..=n)
             .flat_map(|i| (i * (i + 1) / 2).to_le_bytes())
             .collect();
-        assert_eq!(done.results[0].bytes.as_ref(), Some(&wanted));
+        assert_eq!(done.results[0].copied(), Some(wanted));
     }
 }
 

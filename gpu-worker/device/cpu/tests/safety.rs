@@ -331,7 +331,7 @@ fn a_mistake_is_its_session_s_alone() {
     let done = complete(&mut device, slice);
     assert_eq!(done.fault, None);
     assert_eq!(
-        done.results[0].bytes.as_deref(),
+        done.results[0].copied().as_deref(),
         Some(&[0x5a; LIVE as usize][..])
     );
 }

@@ -97,7 +97,7 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
     ops.push((Op::CopyOut { address, bytes: 8 }, &[]));
     let completion = complete(&mut device, program.slice(&ops));
     assert_eq!(completion.fault, None);
-    let words = completion.results[0].bytes.as_deref().expect("a copy");
+    let words = completion.results[0].copied().expect("a copy");
     let words: Vec<u32> = words
         .chunks_exact(4)
         .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))

@@ -214,16 +214,24 @@ impl Session {
                     .transfers
                     .iter()
                     .find(|(id, _)| *id == transfer);
-                let source = match (transfer, staged) {
-                    (0, _) => op.payload,
-                    (_, Some((_, staged))) => &staged[..],
-                    (_, None) => &[],
+                let (held, source) = match (transfer, staged) {
+                    (0, _) => (op.payload.len(), None),
+                    (_, Some((_, staged))) => (staged.len(), Some(staged)),
+                    (_, None) => (0, None),
                 };
-                if source.len() as u64 != bytes {
+                if held as u64 != bytes {
                     let detail = format!("transfer {transfer} does not hold {bytes} bytes");
                     return Err(Failure::new(Code::Protocol, detail));
                 }
-                self.stream.copy_in(address, source)
+                let Some(source) = source else {
+                    return self.stream.copy_in(address, op.payload);
+                };
+                let mut to = address;
+                source.slices(0, held).try_for_each(|slice| {
+                    self.stream.copy_in(to, slice)?;
+                    to += slice.len() as u64;
+                    Ok(())
+                })
             }
             Op::CopyOut { address, bytes } => {
                 self.check(address, bytes)?;

@@ -64,8 +64,8 @@ fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -
     assert_eq!(completion.fault, None);
     let result = &completion.results[0];
     assert_eq!(result.kind, ResultKind::Symbols);
-    let rows = result.bytes.as_deref().expect("rows");
-    let rows: Vec<Symbol> = Column::new(rows).expect("whole rows").iter().collect();
+    let rows = result.copied().expect("rows");
+    let rows: Vec<Symbol> = Column::new(&rows).expect("whole rows").iter().collect();
     let shapes: Vec<_> = rows.iter().map(|it| (it.bytes, it.writable)).collect();
     assert_eq!(shapes, [(8, true), (16, false), (3, true)]);
     let addresses: Vec<u64> = rows.iter().map(|it| it.address).collect();
@@ -100,10 +100,10 @@ fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -
     ]);
     let completion = complete(device, slice);
     assert_eq!((completion.fault, completion.resident), (None, 0));
-    let read: Vec<&[u8]> = completion
+    let read: Vec<Vec<u8>> = completion
         .results
         .iter()
-        .map(|result| result.bytes.as_deref().expect("bytes"))
+        .map(|result| result.copied().expect("bytes"))
         .collect();
     let words: Vec<u8> = (1..=4_u32).flat_map(u32::to_le_bytes).collect();
     let counts = [5_u64, 35].map(u64::to_le_bytes);

@@ -7,6 +7,7 @@ use bus_schemas::{
     Alive, DeviceResult, Launch, LeaderBeat, LeaderNotice, Op, OpenAnswer, OpenRequest, Opened,
     Rejected, WIRE_VERSION, WorkerAck, decode, encode,
 };
+use bytes::Bytes;
 use client_agent_core::{Action, Event, Outbox, OutboxSettings, PushError};
 
 use super::Place;
@@ -215,8 +216,10 @@ impl Client {
                     self.event(now, Event::WorkerAck(&ack), bus, None)?;
                 }
                 ToClient::Result => {
-                    let result = decode::<DeviceResult<'_>>(bytes).map_err(unread)?;
-                    self.event(now, Event::Result(result), bus, answered.take())?;
+                    let bytes = Bytes::copy_from_slice(bytes);
+                    let result = decode::<DeviceResult<'_>>(&bytes).map_err(unread)?;
+                    let event = Event::Result(result, &bytes);
+                    self.event(now, event, bus, answered.take())?;
                 }
                 ToClient::Leader => {
                     let notice = decode::<LeaderNotice>(bytes).map_err(unread)?;

@@ -13,12 +13,12 @@ mod session;
 
 use crate::engine::{Engine, EngineConfig};
 use crate::lanes::Isa;
-use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
 use session::{Advance, Session};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How a CPU device is set up.
@@ -49,6 +49,8 @@ impl Default for CpuConfig {
 
 /// How long a session runs while others wait.
 const QUANTUM: Duration = Duration::from_millis(2);
+/// Buffers of transfers and answers that are kept for later ones.
+const SPARES: usize = 64;
 
 /// PTX on the CPU, as a device.
 #[derive(Debug)]
@@ -63,6 +65,7 @@ pub struct CpuDevice {
     interrupt: Arc<Interrupt>,
     /// Since when its clock runs.
     began: Instant,
+    spares: Arc<Mutex<Spares>>,
 }
 
 impl CpuDevice {
@@ -88,6 +91,7 @@ impl CpuDevice {
             turn: VecDeque::new(),
             interrupt: Arc::default(),
             began: Instant::now(),
+            spares: Arc::new(Mutex::new(Spares::new(SPARES))),
         }
     }
 
@@ -120,6 +124,7 @@ impl CpuDevice {
             until,
             interrupt: &self.interrupt,
             began: self.began,
+            spares: &self.spares,
         };
         if let Advance::Completed(completion) = session.advance(&run) {
             completions.push(completion);
@@ -166,6 +171,10 @@ impl Device for CpuDevice {
 
     fn interrupt(&self) -> Option<Arc<Interrupt>> {
         Some(Arc::clone(&self.interrupt))
+    }
+
+    fn spares(&self) -> Option<Arc<Mutex<Spares>>> {
+        Some(Arc::clone(&self.spares))
     }
 
     fn submit(&mut self, slice: Slice) {

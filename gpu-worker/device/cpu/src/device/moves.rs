@@ -4,6 +4,7 @@ use super::failure::memory_failure;
 use super::session::{Progressing, Run, Session, Step};
 use crate::error::MemoryError;
 use bus_schemas::{Code, Failure, OpRef};
+use std::sync::Arc;
 
 /// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
 /// the first time included.
@@ -45,26 +46,47 @@ impl Session {
         op: &OpRef<'_>,
         (address, bytes, transfer): (u64, u64, u64),
     ) -> Result<Step, Failure> {
-        let staged = match transfer {
-            0 => op.payload,
-            id => {
-                let mut known = progress.slice.transfers.iter();
-                let Some((_, staged)) = known.find(|(known, _)| *known == id) else {
-                    let detail = format!("transfer {id} was not staged");
-                    return Err(Failure::new(Code::Protocol, detail));
-                };
-                staged
+        let given = |len: usize| match len as u64 == bytes {
+            true => Ok(()),
+            false => {
+                let detail = format!("{len} bytes given, {bytes} announced");
+                Err(Failure::new(Code::Protocol, detail))
             }
         };
-        if staged.len() as u64 != bytes {
-            let detail = format!("{} bytes given, {bytes} announced", staged.len());
-            return Err(Failure::new(Code::Protocol, detail));
+        if transfer == 0 {
+            given(op.payload.len())?;
+            self.live(address, bytes)?;
+            return in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+                let piece = &op.payload[offset as usize..(offset + len) as usize];
+                self.memory.write(address + offset, piece)
+            });
         }
+        let mut known = progress.slice.transfers.iter();
+        let Some(index) = known.position(|(known, _)| *known == transfer) else {
+            let detail = format!("transfer {transfer} was not staged");
+            return Err(Failure::new(Code::Protocol, detail));
+        };
+        let staged = &progress.slice.transfers[index].1;
+        given(staged.len())?;
         self.live(address, bytes)?;
-        in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
-            let piece = &staged[offset as usize..(offset + len) as usize];
-            self.memory.write(address + offset, piece)
-        })
+        let step = in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
+            let mut to = address + offset;
+            staged
+                .slices(offset as usize, len as usize)
+                .try_for_each(|slice| {
+                    self.memory.write(to, slice)?;
+                    to += slice.len() as u64;
+                    Ok(())
+                })
+        })?;
+        if let Step::Done = step {
+            // Named once, so nobody needs it any more.
+            let (_, staged) = progress.slice.transfers.swap_remove(index);
+            if let Ok(parcel) = Arc::try_unwrap(staged) {
+                run.spares().take_apart(parcel);
+            }
+        }
+        Ok(step)
     }
 
     pub(super) fn copy_out(
@@ -76,12 +98,13 @@ impl Session {
         // The range is checked before anything of its size is allocated.
         self.live(address, bytes)?;
         if progress.moved == 0 {
-            progress.out = vec![0; bytes as usize];
+            progress.out = run.spares().parcel(bytes as usize);
         }
         let out = &mut progress.out;
         in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
-            let piece = &mut out[offset as usize..(offset + len) as usize];
-            self.memory.read(address + offset, piece)
+            let piece = self.memory.bytes(address + offset, len)?;
+            out.write(offset as usize, piece);
+            Ok(())
         })
     }
 

@@ -8,11 +8,12 @@ use crate::engine::{Engine, Instance};
 use crate::error::MemoryError;
 use crate::memory::Memory;
 use bus_schemas::{
-    Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, ResultKind, Row,
-    Symbol, Window, limits,
+    Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Parcel,
+    ResultKind, Row, Spares, Symbol, Window, limits,
 };
 use device::{Completion, Interrupt, OpResult, Slice};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What a session runs with.
@@ -29,9 +30,15 @@ pub(super) struct Run<'d> {
     pub(super) interrupt: &'d Interrupt,
     /// When the device's clock began.
     pub(super) began: Instant,
+    pub(super) spares: &'d Mutex<Spares>,
 }
 
 impl Run<'_> {
+    /// Memory of transfers and answers.
+    pub(super) fn spares(&self) -> MutexGuard<'_, Spares> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether to park what is in progress.
     pub(super) fn is_over(&self) -> bool {
         self.interrupt.is_raised() || Instant::now() >= self.until
@@ -63,7 +70,7 @@ pub(super) struct Progressing {
     /// Bytes that the op in progress has moved.
     pub(super) moved: u64,
     /// What a copy to the host has read.
-    pub(super) out: Vec<u8>,
+    pub(super) out: Parcel,
 }
 
 /// A session's side of the device.
@@ -150,7 +157,7 @@ impl Session {
                 streak: None,
                 ended: None,
                 moved: 0,
-                out: Vec::new(),
+                out: Parcel::default(),
             })
         }) else {
             return Advance::Parked;
@@ -255,7 +262,7 @@ impl Session {
                 }
             }
             Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
-            Op::Symbols { slot } => self.symbols(slot, &mut progress.out)?,
+            Op::Symbols { slot } => progress.out = self.symbols(slot)?[..].into(),
             Op::Event { event, timed: true } => {
                 let ns = nanos(run.began.elapsed());
                 let time = EventTime { event, ns };
@@ -292,11 +299,12 @@ impl Session {
     }
 
     /// Where the variables of a slot's module lie.
-    fn symbols(&self, slot: u32, out: &mut Vec<u8>) -> Result<(), Failure> {
+    fn symbols(&self, slot: u32) -> Result<Vec<u8>, Failure> {
         let Some((instance, _)) = self.slots.get(&slot) else {
             let detail = format!("no module in slot {slot}");
             return Err(Failure::new(Code::UnknownFunction, detail));
         };
+        let mut rows = Vec::new();
         let variables = instance.variables().take(limits::SYMBOLS);
         for (address, bytes, writable) in variables {
             let symbol = Symbol {
@@ -304,9 +312,9 @@ impl Session {
                 bytes,
                 writable,
             };
-            symbol.write(out);
+            symbol.write(&mut rows);
         }
-        Ok(())
+        Ok(rows)
     }
 
     fn alloc(&mut self, run: &Run<'_>, address: u64, bytes: u64) -> Result<(), Failure> {

@@ -180,9 +180,9 @@ impl Pinned {
         Ok(Self { pointer, len })
     }
 
-    pub(crate) fn to_vec(&self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: allocated with this length and written by a copy that is done.
-        unsafe { std::slice::from_raw_parts(self.pointer.cast::<u8>(), self.len) }.to_vec()
+        unsafe { std::slice::from_raw_parts(self.pointer.cast::<u8>(), self.len) }
     }
 }
 

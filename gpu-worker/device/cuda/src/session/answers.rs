@@ -79,8 +79,8 @@ impl Session {
             .map(|(op, given, event)| {
                 let (kind, bytes) = match given {
                     Given::Nothing => (ResultKind::Sync, None),
-                    Given::Copied(pinned) => (ResultKind::CopyOut, Some(pinned.to_vec())),
-                    Given::Symbols(rows) => (ResultKind::Symbols, Some(rows)),
+                    Given::Copied(pinned) => (ResultKind::CopyOut, Some(pinned.bytes().into())),
+                    Given::Symbols(rows) => (ResultKind::Symbols, Some(rows[..].into())),
                 };
                 OpResult {
                     op,

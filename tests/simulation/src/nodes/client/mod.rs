@@ -2,7 +2,9 @@
 
 mod session;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{
@@ -215,6 +217,7 @@ impl Runner {
                     modules: vec![None; 4],
                     memory: Memory::default(),
                     awaited: VecDeque::new(),
+                    arrived: BTreeMap::new(),
                     not_before: 0,
                     failed: false,
                     closing: false,
@@ -248,8 +251,9 @@ impl Runner {
                 }
             }
             ToClient::Result => {
-                if let Ok(result) = decode::<DeviceResult<'_>>(bytes) {
-                    self.event(io, subjects, tenant, Event::Result(result));
+                let message = Bytes::copy_from_slice(bytes);
+                if let Ok(result) = decode::<DeviceResult<'_>>(&message) {
+                    self.event(io, subjects, tenant, Event::Result(result, &message));
                 }
             }
             ToClient::Leader => {

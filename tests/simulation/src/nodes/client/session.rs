@@ -11,6 +11,8 @@ pub(super) struct Running {
     pub(super) memory: Memory,
     // Answers awaited: op, the memory then, bytes of a copy to the host.
     pub(super) awaited: VecDeque<(OpNumber, Memory, Option<u64>)>,
+    /// What came of copies that are not answered.
+    pub(super) arrived: BTreeMap<OpNumber, Vec<u8>>,
     pub(super) not_before: Nanos,
     pub(super) failed: bool,
     pub(super) closing: bool,
@@ -232,9 +234,8 @@ impl Running {
                     offset,
                     len,
                 } => {
-                    let mut bytes = Vec::new();
-                    if self.outbox.write_chunk(transfer, offset, len, &mut bytes) {
-                        io.publish(worker(ToWorker::Data), bytes);
+                    if let Some(bytes) = self.outbox.chunk(transfer, offset, len) {
+                        io.publish(worker(ToWorker::Data), bytes.to_vec());
                     }
                 }
                 Action::PublishClose { bytes } => {
@@ -242,7 +243,14 @@ impl Running {
                     let subject = subjects.to_leader(tenant, ToLeader::Close);
                     io.request(subject, reply, bytes.to_vec());
                 }
+                Action::Part { op, offset, bytes } => {
+                    let whole = self.arrived.entry(op).or_default();
+                    let (start, end) = (offset as usize, offset as usize + bytes.len());
+                    whole.resize(whole.len().max(end), 0);
+                    whole[start..end].copy_from_slice(&bytes);
+                }
                 Action::Result { op, bytes, .. } => {
+                    let bytes = self.arrived.remove(&op).unwrap_or(bytes);
                     let right = self
                         .awaited
                         .pop_front()
