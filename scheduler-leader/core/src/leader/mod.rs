@@ -247,7 +247,6 @@ impl Leader {
 
     fn set_state(&mut self, now: Nanos, state: &StateSnapshot, actions: &mut Vec<Action>) {
         self.election.saw(state.placement.epoch);
-        self.election.saw(state.placement.epoch);
         let before = self.state.replace(state.clone());
         if self.reign.is_none() {
             return;
