@@ -81,7 +81,7 @@ fn a_warm_outbox_enqueues_and_flushes_without_allocating() {
     let mut outbox = Outbox::new(OutboxSettings::new(SessionId(1), 1, LeaderId(1)));
     let mut actions = Vec::new();
     let function = FunctionFingerprint(42);
-    for _ in 0..4 {
+    for _ in 0..16 {
         burst(&mut outbox, &mut actions, function);
     }
     let before = COUNT.load(Ordering::Relaxed);

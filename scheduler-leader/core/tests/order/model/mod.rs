@@ -424,11 +424,12 @@ impl Model {
             session.received = session.ops.len() as u64;
         }
         let workers: Vec<_> = self.workers.keys().copied().collect();
-        // Ticks that pay a capped tenant's debt.
-        let mut ticks = match self.tenants.iter().any(|tenant| tenant.cap > 0) {
-            true => 200,
+        // Ticks after which a capped tenant has paid the debt of any slice.
+        let patience = match self.tenants.iter().any(|tenant| tenant.cap > 0) {
+            true => 8,
             false => 0,
         };
+        let mut ticks = patience;
         for round in 0.. {
             assert!(round < 100_000, "it never settles");
             let mut moved = 0;
@@ -447,7 +448,7 @@ impl Model {
                     ticks -= 1;
                     self.apply(Input::Tick);
                 }
-                _ => {}
+                _ => ticks = patience,
             }
         }
         for (id, session) in &self.sessions {
