@@ -244,8 +244,8 @@ impl Outbox {
         Ok(self.transfers.add(parcel, module))
     }
 
-    /// Whether what was pushed is to be sent now: there is a sync in it, or enough, or as much as is
-    /// on its way. Cheap; ask after every push.
+    /// Whether what was pushed is to be sent now: there is a sync in it, or enough, or twice as
+    /// much as is on its way. Cheap; ask after every push.
     #[inline]
     #[must_use]
     pub fn wants_flush(&self) -> bool {

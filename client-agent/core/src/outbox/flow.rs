@@ -54,13 +54,13 @@ impl Outbox {
         self.urgent = op;
     }
 
-    /// Whether what is pending must not wait for company: it is as much as what the worker is not
-    /// known to have received. So a burst's first ops are there at once and batches double from
-    /// then on: a device that runs ops no faster than they are pushed never waits for the rest.
+    /// Whether what is pending must not wait for company: it is twice what the worker is not known
+    /// to have received. So a burst's first ops are there at once and batches grow from then on: a
+    /// device that takes twice as long to run ops as they take to be pushed never waits for more.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         let under_way = self.sent_through - self.received;
-        self.columns.ops() as u64 >= under_way || self.is_full_or_urgent()
+        self.columns.ops() as u64 >= 2 * under_way || self.is_full_or_urgent()
     }
 
     #[inline]
