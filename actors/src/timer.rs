@@ -1,8 +1,13 @@
 //! The one timer of an actor, as its core asks for it: the earliest of what was asked wins.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context, SpawnHandle};
+
+/// Nanoseconds since `began`: the clock that actors hand to their cores.
+pub(crate) fn nanos(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
 
 /// When it rings next, nanoseconds of the actor's clock.
 #[derive(Debug, Default)]

@@ -23,7 +23,7 @@ use super::state::Writer;
 use super::tenant::{self, TakenUp};
 use super::told::Told;
 use crate::telemetry::Telemetry;
-use crate::timer::Timer;
+use crate::timer::{Timer, nanos};
 
 /// Messages the leader's mailbox holds.
 const MAILBOX: usize = 16_384;
@@ -64,11 +64,6 @@ pub(super) struct Leader {
     timer: Timer,
     catching_up: bool,
     actions: Vec<Action>,
-}
-
-/// Nanoseconds since `began`.
-pub(super) fn nanos(began: Instant) -> u64 {
-    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Leader {

@@ -12,7 +12,7 @@ use scheduler_leader_core::{KernelQueue as Core, QueueAction, QueueEvent};
 
 use super::outgoing::Outgoing;
 use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
-use crate::timer::Timer;
+use crate::timer::{Timer, nanos};
 
 /// Messages a queue's mailbox holds.
 const MAILBOX: usize = 256;
@@ -90,7 +90,7 @@ impl KernelQueue {
     }
 
     fn now(&self) -> u64 {
-        super::actor::nanos(self.began)
+        nanos(self.began)
     }
 
     fn tell(&mut self, event: QueueEvent<'_>, ctx: &mut Context<Self>) {

@@ -26,7 +26,7 @@ use super::spans::Spans;
 use super::stager::{Finished, Stager};
 use super::submit::Submission;
 use super::thread::{Command, Deed, DeviceThread, Done};
-use crate::timer::Timer;
+use crate::timer::{Timer, nanos};
 
 /// Deeds and answers on their way: more than may be under way at a time.
 const MAILBOX: usize = 1_024;
@@ -106,7 +106,7 @@ pub(super) struct GpuWorker {
 
 impl GpuWorker {
     pub(super) fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        nanos(self.began)
     }
 
     /// Tells the sequencer and does what it says.

@@ -12,6 +12,7 @@ use gpu_worker_core::{Meter, Pager};
 
 use super::outgoing::Outgoing;
 use crate::telemetry::Telemetry;
+use crate::timer::nanos;
 
 const USAGE: Duration = Duration::from_millis(250);
 const MEASURED: Duration = Duration::from_millis(100);
@@ -85,7 +86,7 @@ pub(super) struct VramPager {
 
 impl VramPager {
     fn now(&self) -> u64 {
-        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        nanos(self.began)
     }
 
     fn admit(&mut self, position: GpuPosition, session: SessionId, needs: Vec<Need>) {

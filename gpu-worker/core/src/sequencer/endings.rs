@@ -4,7 +4,7 @@ use bus_schemas::{
     DoneReport, Failure, GpuPosition, Grant, GrantKind, OpNumber, Outcome, SessionId,
 };
 
-use super::positions::lane;
+use super::lane;
 use super::session::{Phase, Session};
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;

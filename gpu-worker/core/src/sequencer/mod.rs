@@ -48,6 +48,11 @@ use positions::Standing;
 use reports::Reports;
 use session::Session;
 
+/// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
+fn lane(grant: &Grant) -> usize {
+    usize::from(grant.priority.min(4))
+}
+
 /// The worker's sequencer.
 #[derive(Debug)]
 pub struct Sequencer {

@@ -6,6 +6,7 @@ use bus_schemas::{
 };
 
 use super::endings::Ending;
+use super::lane;
 use super::session::{Doubt, Phase, Session, Stall};
 use super::{Action, OpenAction, Sequencer, StartAction};
 use crate::Nanos;
@@ -16,11 +17,6 @@ pub(super) struct Standing {
     pub(super) position: GpuPosition,
     pub(super) grant: Grant,
     pub(super) ended: bool,
-}
-
-/// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
-pub(super) fn lane(grant: &Grant) -> usize {
-    usize::from(grant.priority.min(4))
 }
 
 /// What the head can do now.
