@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Row};
 use crate::program::{Program, Step};
 use crate::rival::Rival;
 use crate::scenario::Scenario;
-use crate::time::Nanos;
+use virtual_time::Nanos;
 
 struct Bare<'a> {
     scenario: &'a Scenario,

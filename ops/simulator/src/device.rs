@@ -1,7 +1,7 @@
 //! Modelled devices: what runs, how fast, and when it ends.
 
-use crate::time::Nanos;
 use crate::workload::Kernel;
+use virtual_time::Nanos;
 
 /// How kernels share the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -20,17 +20,15 @@ mod device;
 mod outcome;
 pub mod plot;
 mod program;
-mod random;
 mod rival;
 mod scenario;
-mod time;
 mod workload;
 
 pub use device::{DeviceKind, INTERFERENCE};
 pub use outcome::{Outcome, Row, Tenancy, quantile};
 pub use rival::Policy;
 pub use scenario::{Scenario, SimulationError, TenantSetup};
-pub use time::{MICRO, MILLI, Nanos, SECOND};
+pub use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 pub use workload::{
     Arrivals, FileError, Kernel, Model, Published, Role, SHAPES, Shape, generate, read_dir,
     write_dir,

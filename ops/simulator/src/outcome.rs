@@ -1,7 +1,7 @@
 //! What came of a simulation.
 
 use crate::scenario::Scenario;
-use crate::time::Nanos;
+use virtual_time::Nanos;
 
 /// What a tenant got.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

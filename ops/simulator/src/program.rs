@@ -2,10 +2,10 @@
 //! waits for them. Requests that come meanwhile wait in it.
 
 use crate::outcome::Tenancy;
-use crate::random::Random;
 use crate::scenario::Scenario;
-use crate::time::Nanos;
 use crate::workload::Clockwork;
+use virtual_time::Nanos;
+use virtual_time::Random;
 
 /// What a program does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct Program {
 impl Program {
     pub(crate) fn new(scenario: &Scenario, tenant: usize) -> Self {
         let setup = &scenario.tenants[tenant];
-        let random = Random::new(scenario.seed, 1_000 + tenant as u64);
+        let random = Random::of(scenario.seed, 1_000 + tenant as u64);
         let mut arrivals = Clockwork::new(&setup.model, scenario.gap, setup.start, random);
         let arrival = arrivals.next(setup.start);
         Self {

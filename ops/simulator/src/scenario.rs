@@ -1,8 +1,8 @@
 //! What is simulated: tenants and their programs, the device, the network, for how long.
 
 use crate::device::DeviceKind;
-use crate::time::{MICRO, MILLI, Nanos, SECOND};
 use crate::workload::{Arrivals, Model, Role};
+use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 
 /// Why a scenario has no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

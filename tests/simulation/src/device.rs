@@ -9,8 +9,8 @@ use bus_schemas::{
     write_descriptor,
 };
 
-use crate::agenda::{MICRO, Nanos};
-use crate::random::Random;
+use virtual_time::Random;
+use virtual_time::{MICRO, Nanos};
 
 /// The function of a module whose launch fails on the device.
 pub(crate) const FAULTY: u32 = 13;
@@ -70,7 +70,7 @@ impl Memory {
         let mut out = Vec::with_capacity(bytes as usize);
         while (out.len() as u64) < bytes {
             let left = bytes as usize - out.len();
-            out.extend_from_slice(&random.next().to_le_bytes()[..left.min(8)]);
+            out.extend_from_slice(&random.draw().to_le_bytes()[..left.min(8)]);
         }
         out
     }

@@ -1,8 +1,8 @@
 //! What goes wrong, and when: drawn from the seed before the run begins.
 
-use crate::agenda::{MILLI, Nanos, SECOND};
 use crate::network::Weather;
-use crate::random::Random;
+use virtual_time::Random;
+use virtual_time::{MILLI, Nanos, SECOND};
 
 /// The kinds of trouble a run may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,6 @@
 //! # Ok::<(), String>(())
 //! ```
 
-mod agenda;
 mod check;
 mod cluster;
 mod device;
@@ -21,7 +20,6 @@ mod node;
 mod nodes;
 mod observer;
 mod program;
-mod random;
 mod record;
 mod run;
 mod scene;

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use crate::agenda::{MICRO, MILLI, Nanos};
-use crate::random::Random;
+use virtual_time::Random;
+use virtual_time::{MICRO, MILLI, Nanos};
 
 /// A process of the cluster. A restarted one keeps its number and gets a new life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

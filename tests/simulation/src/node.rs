@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::agenda::Nanos;
 use crate::fact::Fact;
 use crate::network::Packet;
 use crate::store::{StoreReply, StoreRequest};
+use virtual_time::Nanos;
 
 /// What a node is told.
 #[derive(Debug, Clone)]

@@ -8,10 +8,10 @@ use bus_schemas::{
     TenantSettings, decode,
 };
 
-use crate::agenda::{Nanos, SECOND};
 use crate::check::{Positions, Sessions, Verdict, Violation, Windows};
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
+use virtual_time::{Nanos, SECOND};
 
 /// All checkers, and a few facts about the cluster that the simulation steers by.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use bus_schemas::{Launch, ModuleHash, Op};
 use bytes::Bytes;
 
-use crate::agenda::{MICRO, MILLI, Nanos, SECOND};
 use crate::device::FAULTY;
-use crate::random::Random;
+use virtual_time::Random;
+use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 
 /// How a session behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,13 +159,13 @@ fn step(random: &mut Random) -> Step {
                 bytes: size,
                 transfer: 0,
             };
-            let fill = random.next() as u8;
+            let fill = random.draw() as u8;
             return Step::Op(op, stream, vec![fill; size as usize]);
         }
         3 => Op::Set {
             address: 0,
             count: random.between(1, 1024),
-            value: random.next() as u32,
+            value: random.draw() as u32,
             width: 1,
         },
         4 => Op::Event {
@@ -179,7 +179,7 @@ fn step(random: &mut Random) -> Step {
         },
         _ => {
             let function = random.between(0, 9) as u32;
-            let params = vec![random.next() as u8; 16];
+            let params = vec![random.draw() as u8; 16];
             return Step::Op(launch(random, function), stream, params);
         }
     };
@@ -209,7 +209,7 @@ fn read(random: &mut Random) -> Step {
 #[must_use]
 pub(crate) fn staged_bytes(random: &mut Random, bytes: u32) -> Bytes {
     let mut content = vec![0x5a; bytes as usize];
-    let mark = random.next().to_le_bytes();
+    let mark = random.draw().to_le_bytes();
     let end = mark.len().min(content.len());
     content[..end].copy_from_slice(&mark[..end]);
     content.into()

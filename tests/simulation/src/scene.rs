@@ -2,11 +2,11 @@
 
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 
-use crate::agenda::{MILLI, Nanos, SECOND};
 use crate::faults::{Fault, Troubles, schedule};
 use crate::network::Weather;
 use crate::program::{Plan, plan};
-use crate::random::Random;
+use virtual_time::Random;
+use virtual_time::{MILLI, Nanos, SECOND};
 
 /// One run's cast and plot.
 #[derive(Debug, Clone)]

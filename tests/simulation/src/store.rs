@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::agenda::Nanos;
+use virtual_time::Nanos;
 
 /// What a node asks of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::agenda::Nanos;
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
 use crate::node::Input;
 use crate::wire;
+use virtual_time::Nanos;
 
 /// What becomes of a line.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::slices::Slice;
-use crate::random::Random;
 use crate::scenario::Scenario;
-use crate::time::{Agenda, Nanos};
+use virtual_time::Random;
+use virtual_time::{Agenda, Nanos};
 
 /// The 99th percentile of a normal distribution, in deviations.
 const P99: f64 = 2.326;
@@ -77,7 +77,7 @@ impl Bus {
         let parties = clients + 2;
         Self {
             agenda: Agenda::default(),
-            random: Random::new(scenario.seed, 1),
+            random: Random::of(scenario.seed, 1),
             median: scenario.bus as f64,
             deviation: scenario.jitter.max(1.0).ln() / P99,
             parties,
@@ -94,7 +94,7 @@ impl Bus {
     /// The next event that is due.
     pub(super) fn due(&mut self, now: Nanos) -> Option<Event> {
         self.next_at().filter(|at| *at <= now)?;
-        self.agenda.next()
+        self.agenda.pop().map(|(_, event)| event)
     }
 
     /// Sends a message.

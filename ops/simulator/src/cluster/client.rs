@@ -15,7 +15,7 @@ use super::bus::{Bus, Called, Message, Party};
 use crate::outcome::Tenancy;
 use crate::program::{Program, Step};
 use crate::scenario::{Scenario, SimulationError};
-use crate::time::{MICRO, MILLI, Nanos, SECOND};
+use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 
 /// Until the session's task, woken for what may linger, has run.
 const LINGER: Nanos = 20 * MICRO;

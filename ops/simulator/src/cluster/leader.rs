@@ -8,7 +8,7 @@ use scheduler_leader_core::{
 use super::bus::{self, Bus, Message, Party, Stored};
 use super::{Place, settings};
 use crate::scenario::Scenario;
-use crate::time::Nanos;
+use virtual_time::Nanos;
 
 /// The leader's process and its store.
 pub(super) struct LeaderShell {

@@ -20,7 +20,7 @@ use self::leader::LeaderShell;
 use self::worker::WorkerShell;
 use crate::outcome::Outcome;
 use crate::scenario::{Scenario, SimulationError, TenantSetup};
-use crate::time::{Nanos, SECOND};
+use virtual_time::{Nanos, SECOND};
 
 /// The only worker.
 const WORKER: Incarnation = Incarnation(1);

@@ -7,7 +7,7 @@ use bus_schemas::{KernelKey, OpNumber};
 use gpu_worker_core::sequencer::StartAction;
 
 use crate::device::{Device, DeviceKind, Launch};
-use crate::time::Nanos;
+use virtual_time::Nanos;
 
 /// An op of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use gpu_worker_core::sequencer::Action;
 use super::bus::{Bus, Message, Party};
 use super::worker::{CAPACITY, GPU};
 use super::{Place, WORKER};
-use crate::time::Nanos;
+use virtual_time::Nanos;
 
 /// Publishes what the sequencer says to others.
 pub(super) fn send(now: Nanos, reply: Option<&str>, action: Action, place: &Place, bus: &mut Bus) {

@@ -20,7 +20,7 @@ use super::{Place, WORKER};
 use crate::device::{Device, Launch};
 use crate::outcome::{Outcome, Row};
 use crate::scenario::{Scenario, SimulationError};
-use crate::time::{MILLI, Nanos};
+use virtual_time::{MILLI, Nanos};
 
 /// What the pager tells the leader so often.
 const MEASURED_EVERY: Nanos = 100 * MILLI;

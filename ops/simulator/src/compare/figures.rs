@@ -3,8 +3,8 @@
 use crate::outcome::{Outcome, Row};
 use crate::rival::Policy;
 use crate::scenario::{Scenario, SimulationError, TenantSetup};
-use crate::time::{MILLI, Nanos, SECOND};
 use crate::workload::{Arrivals, Model, Role};
+use virtual_time::{MILLI, Nanos, SECOND};
 
 /// Equal tenants of [`jain`].
 pub const JAIN_TENANTS: usize = 100;

@@ -12,8 +12,8 @@ use crate::device::DeviceKind;
 use crate::outcome::{Outcome, quantile};
 use crate::rival::Policy;
 use crate::scenario::{Scenario, SimulationError};
-use crate::time::{MILLI, Nanos, SECOND};
 use crate::workload::{Arrivals, Model, Role};
+use virtual_time::{MILLI, Nanos, SECOND};
 
 /// Points of a latency distribution that are kept: every half percent.
 const POINTS: usize = 201;

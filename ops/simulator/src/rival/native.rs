@@ -7,7 +7,7 @@
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use crate::time::Nanos;
+use virtual_time::Nanos;
 
 pub(super) struct Native {
     streams: Streams,

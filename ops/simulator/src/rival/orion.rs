@@ -9,8 +9,8 @@
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use crate::time::Nanos;
 use crate::workload::Kernel;
+use virtual_time::Nanos;
 
 /// Best-effort work on the device, in parts of an urgent request.
 const DURATION: f64 = 0.025;

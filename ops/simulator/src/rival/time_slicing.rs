@@ -10,7 +10,7 @@
 use super::{Rival, Streams};
 use crate::device::{Device, Launch};
 use crate::scenario::Scenario;
-use crate::time::{MICRO, MILLI, Nanos};
+use virtual_time::{MICRO, MILLI, Nanos};
 
 const SLICE: Nanos = 2 * MILLI;
 const SWITCH: Nanos = 20 * MICRO;

@@ -7,7 +7,7 @@
 //! published is ours, and says so in [`Published`].
 
 use super::{Arrivals, Kernel, Model, Role};
-use crate::random::Random;
+use virtual_time::Random;
 
 /// What is published of a model's kernels; `None` is not, and chosen by us.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -130,7 +130,7 @@ pub const SHAPES: [Shape; 7] = [
 /// The model of a shape.
 #[must_use]
 pub fn generate(shape: &Shape, seed: u64) -> Model {
-    let mut random = Random::new(seed, shape.kernels as u64);
+    let mut random = Random::of(seed, shape.kernels as u64);
     let mut durations = durations(shape);
     random.shuffle(&mut durations);
     let kernels = durations.into_iter().map(|ns| {

@@ -8,8 +8,8 @@ pub use generator::{Published, SHAPES, Shape, generate};
 
 use std::sync::Arc;
 
-use crate::random::Random;
-use crate::time::{Nanos, SECOND};
+use virtual_time::Random;
+use virtual_time::{Nanos, SECOND};
 
 /// One kernel of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,14 +5,14 @@ mod mishaps;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use crate::agenda::{Agenda, MICRO, MILLI, Nanos, SECOND};
 use crate::device::{fingerprint, mix};
 use crate::network::{Network, NodeId, Packet};
 use crate::node::{Effect, Input, Io, Node};
 use crate::observer::Observer;
-use crate::random::Random;
 use crate::store::{Store, StoreReply, StoreRequest};
 use crate::trace::Trace;
+use virtual_time::Random;
+use virtual_time::{Agenda, MICRO, MILLI, Nanos, SECOND};
 
 /// Key of the lease.
 pub(crate) const LEASE: &str = "leader";
@@ -150,7 +150,7 @@ impl Cluster {
 
     /// Does the next thing. `None` once nothing is left to do.
     pub(crate) fn step(&mut self) -> Option<Event> {
-        let (at, event) = self.agenda.next()?;
+        let (at, event) = self.agenda.pop()?;
         self.now = self.now.max(at);
         self.steps += 1;
         self.digest = digest(at, &event);

@@ -8,11 +8,11 @@ use scheduler_leader_core::{
     Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot,
 };
 
-use crate::agenda::{MILLI, Nanos};
 use crate::cluster::{LEASE, LEASE_TTL};
 use crate::node::{Input, Io, Node};
 use crate::store::{StoreReply, StoreRequest};
 use crate::wire;
+use virtual_time::{MILLI, Nanos};
 
 const READ_LEASE: u64 = 0;
 const WRITE_LEASE: u64 = 1;

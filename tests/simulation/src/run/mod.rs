@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 
 use bus_schemas::{Incarnation, LeaderId};
 
-use crate::agenda::{MILLI, Nanos};
 use crate::check::Violation;
 use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
 use crate::device::mix;
@@ -16,10 +15,11 @@ use crate::network::NodeId;
 use crate::node::{Input, Node};
 use crate::nodes::{ClientNode, LeaderProcess, WorkerNode};
 use crate::observer::Observer;
-use crate::random::Random;
 use crate::record::{self, Replay};
 use crate::scene::Scene;
 use crate::trace::Trace;
+use virtual_time::Random;
+use virtual_time::{MILLI, Nanos};
 
 /// What becomes of the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -290,7 +290,7 @@ fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
         };
         match role {
             Role::Leader => {
-                let id = LeaderId(random.next());
+                let id = LeaderId(random.draw());
                 let mut settings = scene.settings.clone();
                 let mut tenants = scene.tenants.clone();
                 match flaw {
@@ -305,7 +305,7 @@ fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
             }
             Role::Worker => {
                 let subjects = bus_schemas::subject::Subjects::new(&scene.cluster);
-                let incarnation = Incarnation(random.next());
+                let incarnation = Incarnation(random.draw());
                 let node = WorkerNode::new(subjects, incarnation, index as u32);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
             }

@@ -15,13 +15,13 @@ use bus_schemas::{
 use client_agent_core::{Action, Addresses, Event, Outbox, OutboxSettings, PushError};
 
 use self::session::{Progress, Running};
-use crate::agenda::Nanos;
 use crate::device::{Memory, kernel_key, op_print};
 use crate::fact::Fact;
 use crate::network::Packet;
 use crate::node::{Input, Io, Node};
 use crate::program::{self, ALIVE_EVERY, Conduct, FULL_WAIT, Plan, Program, REQUEST_AGAIN, Step};
-use crate::random::Random;
+use virtual_time::Nanos;
+use virtual_time::Random;
 
 const DIE: u64 = 0;
 const ALIVE: u64 = 1;
@@ -55,7 +55,7 @@ impl ClientNode {
     /// A client process about to start.
     #[must_use]
     pub(crate) fn new(cluster: &Tenant, tenant: Tenant, plan: Plan, mut random: Random) -> Self {
-        let name = format!("client-{:016x}", random.next());
+        let name = format!("client-{:016x}", random.draw());
         let runners = plan
             .programs
             .into_iter()
@@ -171,7 +171,7 @@ impl Node for ClientNode {
 impl Runner {
     fn new(program: Program, mut random: Random) -> Self {
         Self {
-            nonce: random.next(),
+            nonce: random.draw(),
             program: program.steps.into(),
             conduct: program.conduct,
             random,

@@ -56,7 +56,7 @@ impl Running {
             Step::Alloc(bytes) => self.alloc(io, bytes),
             Step::Free => self.free(io),
             Step::Staged(bytes) => self.staged(io, program::staged_bytes(random, bytes)),
-            Step::Load(slot, bytes) => self.load(io, slot, bytes, random.next()),
+            Step::Load(slot, bytes) => self.load(io, slot, bytes, random.draw()),
         };
         match pushed {
             Ok(()) => {

@@ -19,11 +19,11 @@ use gpu_worker_core::sequencer::{
 
 use jobs::{Pending, Running};
 
-use crate::agenda::{MICRO, MILLI, Nanos};
 use crate::device::{Answer, DeviceSession, KeptOp, SliceRun};
 use crate::fact::Fact;
 use crate::network::Packet;
 use crate::node::{Input, Io, Node};
+use virtual_time::{MICRO, MILLI, Nanos};
 
 /// Memory of a model device, bytes.
 pub(crate) const CAPACITY: u64 = 1 << 30;

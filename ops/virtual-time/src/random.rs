@@ -21,14 +21,20 @@ impl Random {
         Self { state }
     }
 
+    /// The generator of a seed and a purpose, so that one part's draws do not shift another's.
+    #[must_use]
+    pub fn of(seed: u64, purpose: u64) -> Self {
+        Self::new(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95))
+    }
+
     /// A generator of its own, so that one part's draws do not shift another's.
     #[must_use]
     pub fn fork(&mut self) -> Self {
-        Self::new(self.next())
+        Self::new(self.draw())
     }
 
     /// 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         let result = self.state[1].wrapping_mul(5).rotate_left(7).wrapping_mul(9);
         let shifted = self.state[1] << 17;
         self.state[2] ^= self.state[0];
@@ -45,9 +51,9 @@ impl Random {
         debug_assert!(low <= high, "an empty range has no number");
         let span = high - low;
         if span == u64::MAX {
-            return self.next();
+            return self.draw();
         }
-        let wide = u128::from(self.next()) * u128::from(span + 1);
+        let wide = u128::from(self.draw()) * u128::from(span + 1);
         low + (wide >> 64) as u64
     }
 
@@ -59,6 +65,29 @@ impl Random {
     /// True `permille` times in a thousand.
     pub fn chance(&mut self, permille: u64) -> bool {
         permille > 0 && self.between(1, 1000) <= permille
+    }
+
+    /// A number in `0.0 .. 1.0`.
+    pub fn unit(&mut self) -> f64 {
+        (self.draw() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Exponentially distributed with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+
+    /// Normally distributed, mean 0, deviation 1.
+    pub fn normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.unit()).cos()
+    }
+
+    /// Puts the items in a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.index(last + 1));
+        }
     }
 
     /// One of the items.
@@ -74,9 +103,9 @@ mod tests {
     #[test]
     fn the_algorithm_is_pinned() {
         let mut random = Random::new(1);
-        let first: Vec<u64> = (0..3).map(|_| random.next()).collect();
+        let first: Vec<u64> = (0..3).map(|_| random.draw()).collect();
         let mut again = Random::new(1);
-        assert_eq!(first, (0..3).map(|_| again.next()).collect::<Vec<_>>());
+        assert_eq!(first, (0..3).map(|_| again.draw()).collect::<Vec<_>>());
         // Seeds printed by one version replay in the next only while this holds.
         assert_eq!(first[0], 0xb3f2_af6d_0fc7_10c5);
     }
@@ -89,5 +118,17 @@ mod tests {
         assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [3, 4, 5, 6]);
         assert!((0..100).all(|_| !random.chance(0)));
         assert!((0..100).all(|_| random.chance(1000)));
+    }
+
+    #[test]
+    fn draws_have_the_mean_they_should() {
+        let mut random = Random::of(1, 2);
+        let count = 100_000;
+        let mean = (0..count).map(|_| random.exponential(3.0)).sum::<f64>() / f64::from(count);
+        assert!((mean - 3.0).abs() < 0.05, "{mean}");
+        let square = (0..count).map(|_| random.normal().powi(2)).sum::<f64>() / f64::from(count);
+        assert!((square - 1.0).abs() < 0.03, "{square}");
+        assert_ne!(Random::of(1, 2).draw(), Random::of(1, 3).draw());
+        assert_eq!(Random::of(7, 2).draw(), Random::of(7, 2).draw());
     }
 }

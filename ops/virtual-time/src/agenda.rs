@@ -4,13 +4,13 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 /// Nanoseconds of virtual time since the simulation began.
-pub(crate) type Nanos = u64;
+pub type Nanos = u64;
 /// Nanoseconds of a microsecond.
-pub(crate) const MICRO: Nanos = 1_000;
+pub const MICRO: Nanos = 1_000;
 /// Nanoseconds of a millisecond.
-pub(crate) const MILLI: Nanos = 1_000_000;
+pub const MILLI: Nanos = 1_000_000;
 /// Nanoseconds of a second.
-pub(crate) const SECOND: Nanos = 1_000_000_000;
+pub const SECOND: Nanos = 1_000_000_000;
 
 #[derive(Debug)]
 struct Entry<E> {
@@ -41,7 +41,7 @@ impl<E> Ord for Entry<E> {
 
 /// Events in order of time; those of one instant in the order they were entered.
 #[derive(Debug)]
-pub(crate) struct Agenda<E> {
+pub struct Agenda<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     entered: u64,
 }
@@ -57,7 +57,7 @@ impl<E> Default for Agenda<E> {
 
 impl<E> Agenda<E> {
     /// Enters an event.
-    pub(crate) fn enter(&mut self, at: Nanos, event: E) {
+    pub fn enter(&mut self, at: Nanos, event: E) {
         self.entered += 1;
         self.heap.push(Reverse(Entry {
             at,
@@ -66,8 +66,14 @@ impl<E> Agenda<E> {
         }));
     }
 
-    /// The next event and its time.
-    pub(crate) fn next(&mut self) -> Option<(Nanos, E)> {
+    /// When the next event is.
+    #[must_use]
+    pub fn next_at(&self) -> Option<Nanos> {
+        self.heap.peek().map(|Reverse(entry)| entry.at)
+    }
+
+    /// Takes out the next event and its time.
+    pub fn pop(&mut self) -> Option<(Nanos, E)> {
         self.heap
             .pop()
             .map(|Reverse(entry)| (entry.at, entry.event))
@@ -84,7 +90,8 @@ mod tests {
         for (at, event) in [(5, 'c'), (1, 'a'), (5, 'd'), (2, 'b')] {
             agenda.enter(at, event);
         }
-        let order: String = std::iter::from_fn(|| agenda.next())
+        assert_eq!(agenda.next_at(), Some(1));
+        let order: String = std::iter::from_fn(|| agenda.pop())
             .map(|(_, e)| e)
             .collect();
         assert_eq!(order, "abcd");

@@ -1,0 +1,182 @@
+//! Messages of the control plane.
+
+use super::*;
+
+pub(crate) fn open_request() -> OpenRequest {
+    OpenRequest {
+        v: V,
+        nonce: 0x0102_0304_0506_0708,
+        connection: "client-00000000000000aa".into(),
+    }
+}
+
+fn opened() -> Opened {
+    Opened {
+        session: SESSION,
+        ordinal: 1,
+        incarnation: WORKER,
+        gpu: 0,
+        window: WINDOW,
+        quota: 8 << 30,
+        epoch: 3,
+        leader: LEADER,
+        properties: Some(properties()),
+    }
+}
+
+fn properties() -> DeviceProperties {
+    DeviceProperties {
+        kind: "cpu".into(),
+        name: "cpu, 2 threads".into(),
+        uuid: DeviceProperties::uuid_of(&"lab".parse().unwrap(), 0),
+        compute: (8, 0),
+        driver: 13_000,
+        ptx: (9, 0),
+        target: 90,
+        sms: 2,
+        memory: 8 << 30,
+        clock_khz: 2_400_000,
+        memory_clock_khz: 1_600_000,
+        memory_bus_bits: 128,
+        l2_bytes: 32 << 20,
+        warp_size: 32,
+        block_threads: 1024,
+        sm_threads: 2048,
+        sm_blocks: 32,
+        block_dim: [1024, 1024, 64],
+        grid_dim: [0x7fff_ffff, 65_535, 65_535],
+        block_shared: 48 << 10,
+        block_shared_optin: 100 << 10,
+        block_shared_reserved: 1 << 10,
+        sm_shared: 164 << 10,
+        block_registers: 65_536,
+        sm_registers: 65_536,
+    }
+}
+
+pub(crate) fn open_answer() -> OpenAnswer {
+    OpenAnswer {
+        v: V,
+        opened: Some(opened()),
+        failure: None,
+    }
+}
+
+pub(crate) fn close_request() -> CloseRequest {
+    CloseRequest {
+        v: V,
+        session: SESSION,
+        after: 12,
+        reason: CloseReason::Asked,
+    }
+}
+
+pub(crate) fn alive() -> Alive {
+    Alive {
+        v: V,
+        connection: "client-00000000000000aa".into(),
+        sessions: vec![SESSION],
+    }
+}
+
+pub(crate) fn leader_beat() -> LeaderBeat {
+    LeaderBeat {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        leaving: false,
+    }
+}
+
+pub(crate) fn leader_notice() -> LeaderNotice {
+    LeaderNotice {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        queued: 12,
+        granted: 10,
+        queue_through: 4096,
+        ended: Some(Failure::new(Code::SessionGone, "closed by its client")),
+    }
+}
+
+pub(crate) fn rejected() -> Rejected {
+    Rejected {
+        v: V,
+        failure: Failure::new(Code::Malformed, "no wire version"),
+    }
+}
+
+pub(crate) fn lost() -> Lost {
+    Lost {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        incarnation: WORKER,
+    }
+}
+
+pub(crate) fn worker_beat() -> WorkerBeat {
+    WorkerBeat {
+        v: V,
+        incarnation: WORKER,
+        gpu: 0,
+        epoch: 3,
+        leader: LEADER,
+        device: "cpu, 2 threads".into(),
+        capacity: 6 << 30,
+        draining: false,
+        properties: Some(properties()),
+    }
+}
+
+pub(crate) fn hold() -> Hold {
+    Hold { v: V, held: true }
+}
+
+pub(crate) fn status_request() -> StatusRequest {
+    StatusRequest { v: V }
+}
+
+fn settings() -> TenantSettings {
+    TenantSettings {
+        priority: 0,
+        weight: 2,
+        quota: 8 << 30,
+        sessions: 4,
+        outstanding_ns: 1_000_000,
+        cap: 30,
+    }
+}
+
+pub(crate) fn status() -> Status {
+    let worker = WorkerStatus {
+        incarnation: WORKER,
+        gpu: 0,
+        device: "cpu, 2 threads".into(),
+        sessions: 1,
+        granted: 7,
+        accepted: 6,
+        chain: Chain([7; 32]),
+        outstanding_ns: 20_000,
+        lost: false,
+    };
+    let tenant = TenantStatus {
+        tenant: tenant(),
+        settings: settings(),
+        sessions: 1,
+        queued: 2,
+        granted: 10,
+    };
+    Status {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        input: 40,
+        recorded: 38,
+        global: 9,
+        held: false,
+        workers: vec![worker],
+        tenants: vec![tenant],
+    }
+}

@@ -1,0 +1,167 @@
+//! Messages between leaders and workers.
+
+use super::*;
+
+pub(crate) fn seal() -> Seal {
+    Seal {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+    }
+}
+
+pub(crate) fn refusal() -> Refusal {
+    Refusal {
+        v: V,
+        epoch: 4,
+        leader: LEADER,
+    }
+}
+
+fn grant(kind: GrantKind, first: u64, last: u64) -> Grant {
+    Grant {
+        kind,
+        priority: 2,
+        global: 9,
+        session: SESSION,
+        first,
+        last,
+        cost: 20_000,
+        declared: 0x0123_4567_89ab_cdef,
+        input: 38,
+        epoch: 3,
+    }
+}
+
+fn fault() -> SessionFault {
+    SessionFault {
+        session: SESSION,
+        op: 5,
+        failure: failure(),
+    }
+}
+
+pub(crate) fn order(rows: &mut Vec<u8>) -> Order<'_> {
+    let grants = [grant(GrantKind::Open, 0, 0), grant(GrantKind::Run, 1, 10)];
+    let open = OpenGrant {
+        session: SESSION,
+        tenant: tenant(),
+        ordinal: 1,
+        window: WINDOW,
+        quota: 8 << 30,
+        nonce: 0x0102_0304_0506_0708,
+        priority: 2,
+    };
+    Order {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        first: 6,
+        recorded: 30,
+        reports: 5,
+        grants: Column::pack(&grants, rows),
+        opens: vec![open],
+    }
+}
+
+pub(crate) fn done<'a>(rows: &'a mut [Vec<u8>; 3], details: &'a mut String) -> Done<'a> {
+    let [reports, received, faults] = rows;
+    let report = DoneReport {
+        position: 6,
+        session: SESSION,
+        measured: 21_000,
+        received: 12,
+        outcome: Outcome::Ran,
+    };
+    let have = Received {
+        session: SESSION,
+        received: 12,
+    };
+    Done {
+        v: V,
+        epoch: 3,
+        accepted: 7,
+        chain: Chain([7; 32]),
+        first: 6,
+        reports: Column::pack(&[report], reports),
+        received: Column::pack(&[have], received),
+        faults: Column::pack(&[FaultRow::of(&fault(), details)], faults),
+        details,
+    }
+}
+
+pub(crate) fn seal_reply() -> SealReply {
+    let session = SealedSession {
+        session: SESSION,
+        tenant: tenant(),
+        ordinal: 1,
+        window: WINDOW,
+        quota: 8 << 30,
+        nonce: 0x0102_0304_0506_0708,
+        accepted: 10,
+        done: 4,
+        received: 12,
+        closing: false,
+    };
+    let outstanding = SealedGrant {
+        position: 7,
+        grant: grant(GrantKind::Run, 5, 10),
+    };
+    let answer = SealAnswer {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        gpu: 0,
+        capacity: 6 << 30,
+        position: 7,
+        chain: Chain([7; 32]),
+        global: 9,
+        reports: 6,
+        sessions: vec![session],
+        outstanding: vec![outstanding],
+        tail_epoch: 2,
+        tail_recorded: 30,
+        tail: vec![outstanding],
+        ordinals: vec![(tenant(), 1)],
+        faults: vec![fault()],
+    };
+    SealReply {
+        v: V,
+        sealed: Some(answer),
+        refused: None,
+    }
+}
+
+pub(crate) fn measured() -> Measured {
+    let key = function().key([8, 1, 1], [128, 1, 1], 0);
+    Measured {
+        v: V,
+        kernels: vec![MeasuredKernel {
+            key,
+            count: 3,
+            total_ns: 60_000,
+        }],
+    }
+}
+
+pub(crate) fn usage() -> Usage {
+    let row = UsageRow {
+        tenant: tenant(),
+        session: SESSION,
+        launches: 3,
+        sm_ns: 120_000,
+        device_ns: 60_000,
+        byte_ms: 4_096_000,
+        resident: 4096,
+    };
+    Usage {
+        v: V,
+        incarnation: WORKER,
+        sms: 2,
+        elapsed_ns: 1_000_000_000,
+        active_ns: 60_000,
+        starved_ns: 0,
+        sm_ns: 120_000,
+        sessions: vec![row],
+    }
+}
