@@ -22,6 +22,9 @@ pub use effect::{Effect, EndCause};
 pub use input::{Input, Profile, Rows, Takeover};
 pub use leader::{Action, Config, Event, Leader, Lease, Nanos, Placement, ReignEnd, StateSnapshot};
 pub use node::LeaderNode;
-pub use order::{Order, SessionView, TenantView, WorkerView};
+pub use order::{
+    FlowInspection, Inspection, Order, SessionInspection, SessionView, TenantInspection,
+    TenantView, WorkerInspection, WorkerView,
+};
 pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, QueueAction, QueueEvent};

@@ -1,5 +1,6 @@
 //! The order: a pure state machine. `apply` dispatches; who is next is decided in `policy/`.
 
+mod inspection;
 mod sessions;
 mod space;
 mod state;
@@ -7,6 +8,9 @@ mod tenants;
 mod view;
 mod workers;
 
+pub use inspection::{
+    FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,
+};
 pub use view::{SessionView, TenantView, WorkerView};
 
 use std::collections::BTreeMap;
@@ -48,6 +52,8 @@ pub struct Order {
     opened: u64,
     /// Workers on which something changed, to be served at the end of the input.
     dirty: Vec<u32>,
+    /// Nothing is granted beyond this global position: for looking at the order there.
+    stop: Option<GlobalPosition>,
 }
 
 impl Order {
@@ -169,11 +175,15 @@ impl Order {
         }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| self.global >= stop)
+    }
+
     /// Grants what can be granted now on every worker that was touched.
     fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
             self.workers[worker as usize].dirty = false;
-            while !self.held && self.grant_next(worker, effects) {}
+            while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
         }
     }
 

@@ -22,6 +22,11 @@ impl Balance {
         self.0 = self.0.saturating_add(off).max(bank);
     }
 
+    /// Nanoseconds beyond what was charged.
+    pub(crate) fn ns(self) -> i64 {
+        self.0
+    }
+
     /// What the next slice is charged beyond its cost.
     pub(crate) fn excess(&mut self, quantum: u64) -> u64 {
         match u64::try_from(self.0) {

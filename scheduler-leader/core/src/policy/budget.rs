@@ -35,6 +35,11 @@ impl Budget {
         self.0 = self.0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
     }
 
+    /// Nanoseconds that may be granted; below zero where the last slice took more.
+    pub(crate) fn ns(self) -> i64 {
+        self.0
+    }
+
     /// Whether nothing more may be granted until a tick has passed.
     pub(crate) fn is_spent(&self) -> bool {
         self.0 <= 0

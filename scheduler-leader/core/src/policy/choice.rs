@@ -38,6 +38,11 @@ impl Lanes {
         self.outstanding
     }
 
+    /// Work each floor is behind, nanoseconds.
+    pub(crate) fn owed(&self) -> [u64; 5] {
+        self.owed.map(|hundredths| hundredths / WHOLE)
+    }
+
     /// The heap of a priority.
     pub(crate) fn flows(&mut self, priority: u8) -> &mut TagHeap {
         &mut self.flows[usize::from(priority)]

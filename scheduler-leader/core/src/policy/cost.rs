@@ -39,6 +39,11 @@ impl Costs {
     }
 }
 
+/// A tag's nanoseconds, without what lies below one.
+pub(crate) fn whole_ns(tag: u128) -> u64 {
+    u64::try_from(tag >> FRACTION).unwrap_or(u64::MAX)
+}
+
 /// What a cost adds to the tag of whoever has this weight.
 pub(crate) fn virtual_time(cost: u64, weight: u32) -> u128 {
     let weight = u128::from(weight.max(1));

@@ -11,7 +11,7 @@ pub(crate) use balance::Balance;
 pub(crate) use budget::Budget;
 pub use budget::TICK_NS;
 pub(crate) use choice::{Lanes, Next};
-pub(crate) use cost::{Costs, virtual_time};
+pub(crate) use cost::{Costs, virtual_time, whole_ns};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use slices::{Cut, SliceQueue};
 

@@ -3,22 +3,38 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, ChainEntry, GpuPosition, GpuTail, Grant, Incarnation, OpenGrant, SealAnswer, SessionId,
-    Tenant,
+    Chain, ChainEntry, DoneReport, GpuPosition, GpuTail, Grant, Incarnation, OpenGrant, SealAnswer,
+    SessionId, Tenant,
 };
 
-use super::{Position, ReplayError, Tail};
+use super::launches::Launches;
+use super::{End, Position, ReplayError, Tail};
 
 /// A grant that no seal has confirmed or refuted yet.
 #[derive(Debug, Clone)]
-struct Proposed {
-    grant: Grant,
-    adopted: bool,
+pub(super) struct Proposed {
+    pub(super) grant: Grant,
+    pub(super) adopted: bool,
+    /// Kernels among its ops, where they are known.
+    pub(super) launches: Option<u64>,
+    end: Option<End>,
+}
+
+impl Proposed {
+    /// A grant that was recomputed.
+    pub(super) fn new(grant: Grant, launches: Option<u64>) -> Self {
+        Self {
+            grant,
+            adopted: false,
+            launches,
+            end: None,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Worker {
-    tail: End,
+    tail: Reached,
     lost: bool,
     proposed: BTreeMap<GpuPosition, Proposed>,
     positions: Vec<Position>,
@@ -26,7 +42,7 @@ struct Worker {
 
 /// Where a chain ends: as `GpuTail`, with a default.
 #[derive(Debug, Default, Clone, Copy)]
-struct End {
+struct Reached {
     gpu: u32,
     position: GpuPosition,
     chain: Chain,
@@ -47,7 +63,7 @@ impl Chains {
         &mut self,
         incarnation: Incarnation,
         position: GpuPosition,
-        grant: Grant,
+        proposed: Proposed,
         open: Option<&OpenGrant>,
     ) {
         if let Some(open) = open {
@@ -55,10 +71,34 @@ impl Chains {
             self.names.insert(open.session, name);
         }
         let worker = self.workers.entry(incarnation).or_default();
-        let adopted = false;
-        worker
-            .proposed
-            .insert(position, Proposed { grant, adopted });
+        worker.proposed.insert(position, proposed);
+    }
+
+    /// A position ended, as its worker reported. Gives its row.
+    pub(super) fn end(
+        &mut self,
+        incarnation: Incarnation,
+        report: &DoneReport,
+    ) -> Option<Position> {
+        let worker = self.workers.get_mut(&incarnation)?;
+        let end = End {
+            outcome: report.outcome,
+            measured: report.measured,
+        };
+        if let Some(proposed) = worker.proposed.get_mut(&report.position) {
+            proposed.end = Some(end);
+            let name = self.names.get(&proposed.grant.session)?;
+            let at = Reached {
+                position: report.position,
+                ..worker.tail
+            };
+            return Some(row(incarnation, at, None, proposed, (&name.0, &name.1)));
+        }
+        let rows = &mut worker.positions;
+        let at = rows.binary_search_by_key(&report.position, |row| row.position);
+        let row = rows.get_mut(at.ok()?)?;
+        row.end = Some(end);
+        Some(row.clone())
     }
 
     /// A worker was sealed: what it accepted is what stands.
@@ -66,6 +106,7 @@ impl Chains {
         &mut self,
         incarnation: Incarnation,
         answer: &SealAnswer,
+        launches: &Launches,
     ) -> Result<(), ReplayError> {
         for session in &answer.sessions {
             let name = (session.tenant.clone(), session.ordinal);
@@ -96,10 +137,10 @@ impl Chains {
                     });
                 }
                 None => {
-                    let (grant, adopted) = (sealed.grant, true);
-                    worker
-                        .proposed
-                        .insert(sealed.position, Proposed { grant, adopted });
+                    let grant = sealed.grant;
+                    let mut proposed = Proposed::new(grant, launches.of(&grant));
+                    proposed.adopted = true;
+                    worker.proposed.insert(sealed.position, proposed);
                 }
             }
         }
@@ -233,19 +274,38 @@ impl Worker {
             first: grant.first,
             last: grant.last,
         });
-        self.positions.push(Position {
-            gpu: self.tail.gpu,
-            incarnation,
-            position: self.tail.position,
-            global: grant.global,
-            epoch: grant.epoch,
-            tenant: tenant.clone(),
-            ordinal: *ordinal,
-            session: grant.session,
-            kind: grant.kind,
-            first: grant.first,
-            last: grant.last,
-            adopted: next.adopted,
-        });
+        let chain = Some(self.tail.chain);
+        let row = row(incarnation, self.tail, chain, next, (tenant, ordinal));
+        self.positions.push(row);
+    }
+}
+
+fn row(
+    incarnation: Incarnation,
+    at: Reached,
+    chain: Option<Chain>,
+    next: &Proposed,
+    (tenant, ordinal): (&Tenant, &u64),
+) -> Position {
+    let grant = &next.grant;
+    Position {
+        gpu: at.gpu,
+        incarnation,
+        position: at.position,
+        global: grant.global,
+        epoch: grant.epoch,
+        input: grant.input,
+        tenant: tenant.clone(),
+        ordinal: *ordinal,
+        session: grant.session,
+        kind: grant.kind,
+        priority: grant.priority,
+        first: grant.first,
+        last: grant.last,
+        launches: next.launches,
+        cost: grant.cost,
+        end: next.end,
+        adopted: next.adopted,
+        chain,
     }
 }

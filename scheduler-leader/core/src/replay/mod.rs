@@ -1,25 +1,37 @@
 //! Recomputes the launch order from the record.
 
 mod chains;
+mod launches;
+mod stop;
 mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Chain, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind, Incarnation, OpNumber,
-    SessionId, Tenant,
+    Chain, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind, Incarnation, InputNumber,
+    LeaderId, OpNumber, Outcome, SessionId, Tenant,
 };
-use serde::Serialize;
 
 use crate::effect::Effect;
 use crate::input::Input;
 use crate::order::Order;
 use crate::policy::ORDER_VERSION;
-use chains::Chains;
+use chains::{Chains, Proposed};
+use launches::Launches;
+pub use stop::{Stop, StopError, Stopped, replay_until};
 use stream::Stream;
 
-/// One position of the launch order: a row of `order.jsonl`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// How a position ended, as the record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// How.
+    pub outcome: Outcome,
+    /// Measured device nanoseconds.
+    pub measured: u64,
+}
+
+/// One position of the launch order.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
     /// The device.
     pub gpu: GpuId,
@@ -31,6 +43,8 @@ pub struct Position {
     pub global: GlobalPosition,
     /// The epoch that decided it.
     pub epoch: Epoch,
+    /// The last input of that epoch before it was decided.
+    pub input: InputNumber,
     /// The tenant.
     pub tenant: Tenant,
     /// The session is its how manyth.
@@ -39,16 +53,26 @@ pub struct Position {
     pub session: SessionId,
     /// What it does.
     pub kind: GrantKind,
+    /// The priority that it runs at.
+    pub priority: u8,
     /// First op.
     pub first: OpNumber,
     /// Last op.
     pub last: OpNumber,
+    /// Kernels among the ops; `None` where the record lacks their intent.
+    pub launches: Option<u64>,
+    /// Charged device nanoseconds.
+    pub cost: u64,
+    /// How it ended; `None` where no end is recorded.
+    pub end: Option<End>,
     /// Not recomputed, but taken from a seal's tail.
     pub adopted: bool,
+    /// The worker's chain behind it, once it is known what the worker accepted.
+    pub chain: Option<Chain>,
 }
 
 /// One incarnation's chain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tail {
     /// The worker.
     pub incarnation: Incarnation,
@@ -124,76 +148,163 @@ pub fn replay(
     blocks: &[(Epoch, u64, Vec<u8>)],
     finals: &[(Incarnation, GpuTail)],
 ) -> Result<Replayed, ReplayError> {
-    let mut streams = BTreeMap::new();
+    let mut replay = Replay::default();
     for (epoch, number, bytes) in blocks {
-        Stream::add(&mut streams, *epoch, *number, bytes)?;
+        replay.add(*epoch, *number, bytes)?;
     }
-    let mut chains = Chains::default();
-    let (mut epochs, mut inputs, mut gaps) = (0, 0, 0);
-    for ((epoch, _), stream) in &streams {
-        let recorded = stream.inputs(*epoch)?;
-        gaps += u64::from(recorded.gap);
-        inputs += recorded.inputs.len() as u64;
-        epochs += u64::from(!recorded.inputs.is_empty());
-        recompute(*epoch, &recorded.inputs, &mut chains)?;
-    }
-    for (incarnation, tail) in finals {
-        chains.finish(*incarnation, tail)?;
-    }
-    chains.finish_rest();
-    let live = |tail: &&Tail| !tail.lost;
-    let tails = chains.tails();
-    let digest: Vec<_> = tails.iter().filter(live).map(|tail| tail.tail).collect();
-    Ok(Replayed {
-        digest: bus_schemas::digest(&digest),
-        tails,
-        adopted: chains.adopted,
-        skipped: chains.skipped,
-        positions: chains.into_positions(),
-        gaps,
-        epochs,
-        inputs,
-    })
+    replay.advance(|_| {})?;
+    replay.finish(finals)
 }
 
-/// Applies one epoch's inputs to an order of its own.
-fn recompute(epoch: Epoch, inputs: &[Input], chains: &mut Chains) -> Result<(), ReplayError> {
-    let (mut order, mut effects) = (Order::new(), Vec::new());
-    let mut sealed = BTreeSet::new();
-    for input in inputs {
-        match input {
-            Input::Takeover(takeover) if takeover.order_version != ORDER_VERSION => {
-                return Err(ReplayError::Version {
-                    epoch,
-                    got: takeover.order_version,
-                    have: ORDER_VERSION,
+/// The order, recomputed as the record comes in.
+#[derive(Debug, Default)]
+pub struct Replay {
+    streams: BTreeMap<(Epoch, LeaderId), Stream>,
+    reign: Option<Reign>,
+    chains: Chains,
+    launches: Launches,
+    epochs: u64,
+    inputs: u64,
+}
+
+/// One leader's order.
+#[derive(Debug)]
+struct Reign {
+    of: (Epoch, LeaderId),
+    order: Order,
+    sealed: BTreeSet<Incarnation>,
+}
+
+impl Replay {
+    /// Takes a block in: in any order, doubled ones included. Of a reign before the one that
+    /// [`Self::advance`] has come to, it comes too late.
+    ///
+    /// # Errors
+    /// [`ReplayError`] when it cannot be read or is by other rules.
+    pub fn add(&mut self, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<(), ReplayError> {
+        Stream::add(&mut self.streams, epoch, number, bytes).map(drop)
+    }
+
+    /// Applies what is whole of the record, reign by reign, and tells of each position whose end
+    /// is recorded; its chain is not confirmed yet.
+    ///
+    /// # Errors
+    /// [`ReplayError`] at the first thing that disagrees.
+    pub fn advance(&mut self, mut ended: impl FnMut(Position)) -> Result<(), ReplayError> {
+        let at = self
+            .reign
+            .as_ref()
+            .map_or((0, LeaderId(0)), |reign| reign.of);
+        for (of, stream) in self.streams.range_mut(at..) {
+            let inputs = stream.take(of.0)?;
+            if inputs.is_empty() {
+                continue;
+            }
+            self.inputs += inputs.len() as u64;
+            if self.reign.as_ref().is_none_or(|reign| reign.of != *of) {
+                self.epochs += 1;
+                self.reign = Some(Reign {
+                    of: *of,
+                    order: Order::new(),
+                    sealed: BTreeSet::new(),
                 });
             }
-            Input::WorkerSealed {
-                incarnation,
-                answer,
-            } if sealed.insert(*incarnation) => chains.seal(*incarnation, answer)?,
-            Input::WorkerLost {
-                incarnation,
-                left,
-                accepted,
-            } => {
-                chains.lost(*incarnation, *left, *accepted);
-            }
-            _ => {}
-        }
-        order.apply(input, &mut effects);
-        for effect in effects.drain(..) {
-            if let Effect::Grant {
-                incarnation,
-                position,
-                grant,
-                open,
-            } = effect
-            {
-                chains.grant(incarnation, position, grant, open.as_deref());
+            if let Some(reign) = &mut self.reign {
+                reign.recompute(&inputs, &mut self.chains, &mut self.launches, &mut ended)?;
             }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// What came of all that was applied; `finals` as for [`replay`].
+    ///
+    /// # Errors
+    /// [`ReplayError`] where they are not reached.
+    pub fn finish(mut self, finals: &[(Incarnation, GpuTail)]) -> Result<Replayed, ReplayError> {
+        let mut chains = std::mem::take(&mut self.chains);
+        for (incarnation, tail) in finals {
+            chains.finish(*incarnation, tail)?;
+        }
+        chains.finish_rest();
+        let live = |tail: &&Tail| !tail.lost;
+        let tails = chains.tails();
+        let digest: Vec<_> = tails.iter().filter(live).map(|tail| tail.tail).collect();
+        let gaps = self.streams.values().filter(|stream| stream.gap).count();
+        Ok(Replayed {
+            digest: bus_schemas::digest(&digest),
+            tails,
+            adopted: chains.adopted,
+            skipped: chains.skipped,
+            positions: chains.into_positions(),
+            gaps: gaps as u64,
+            epochs: self.epochs,
+            inputs: self.inputs,
+        })
+    }
+}
+
+impl Reign {
+    /// Applies inputs to the order, and what it decides to the chains.
+    fn recompute(
+        &mut self,
+        inputs: &[Input],
+        chains: &mut Chains,
+        launches: &mut Launches,
+        ended: &mut impl FnMut(Position),
+    ) -> Result<(), ReplayError> {
+        let mut effects = Vec::new();
+        for input in inputs {
+            match input {
+                Input::Takeover(takeover) if takeover.order_version != ORDER_VERSION => {
+                    return Err(ReplayError::Version {
+                        epoch: self.of.0,
+                        got: takeover.order_version,
+                        have: ORDER_VERSION,
+                    });
+                }
+                Input::WorkerSealed {
+                    incarnation,
+                    answer,
+                } if self.sealed.insert(*incarnation) => {
+                    chains.seal(*incarnation, answer, launches)?;
+                }
+                Input::WorkerLost {
+                    incarnation,
+                    left,
+                    accepted,
+                } => chains.lost(*incarnation, *left, *accepted),
+                Input::Intent {
+                    session,
+                    first,
+                    runs,
+                } => launches.announce(*session, *first, &runs.0),
+                Input::Done {
+                    incarnation,
+                    reports,
+                } => {
+                    for report in &reports.0 {
+                        chains
+                            .end(*incarnation, report)
+                            .into_iter()
+                            .for_each(&mut *ended);
+                    }
+                }
+                _ => {}
+            }
+            self.order.apply(input, &mut effects);
+            for effect in effects.drain(..) {
+                if let Effect::Grant {
+                    incarnation,
+                    position,
+                    grant,
+                    open,
+                } = effect
+                {
+                    let proposed = Proposed::new(grant, launches.of(&grant));
+                    chains.grant(incarnation, position, proposed, open.as_deref());
+                }
+            }
+        }
+        Ok(())
+    }
 }

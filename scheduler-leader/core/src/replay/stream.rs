@@ -9,29 +9,27 @@ use crate::input::Input;
 use crate::leader::Block;
 use crate::policy::ORDER_VERSION;
 
-/// The blocks of an epoch by one leader.
+/// The blocks of an epoch by one leader, as they come.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     blocks: BTreeMap<u64, Block>,
-}
-
-/// What they hold.
-#[derive(Debug)]
-pub(super) struct Recorded {
-    /// The inputs from the first on, as far as there are no blocks missing.
-    pub(super) inputs: Vec<Input>,
-    /// What followed went unrecorded, and says so.
+    /// Blocks whose inputs were taken.
+    taken: u64,
+    /// What is left of them: the beginning of an input.
+    rest: Vec<u8>,
+    inputs: u64,
+    /// What follows the inputs so far went unrecorded, and says so.
     pub(super) gap: bool,
 }
 
 impl Stream {
-    /// Adds a block to the stream of its epoch and leader.
+    /// Adds a block to the stream of its epoch and leader, and says which.
     pub(super) fn add(
         streams: &mut BTreeMap<(Epoch, LeaderId), Self>,
         epoch: Epoch,
         number: u64,
         bytes: &[u8],
-    ) -> Result<(), ReplayError> {
+    ) -> Result<(Epoch, LeaderId), ReplayError> {
         let wrong = |why: String| ReplayError::Block { epoch, number, why };
         let block: Block =
             rmp_serde::from_slice(bytes).map_err(|error| wrong(error.to_string()))?;
@@ -54,47 +52,37 @@ impl Stream {
                 block.number, block.epoch
             )));
         }
-        let stream = streams.entry((epoch, block.leader)).or_default();
+        let reign = (epoch, block.leader);
+        let stream = streams.entry(reign).or_default();
         match stream.blocks.insert(number, block.clone()) {
             Some(other) if other != block => Err(wrong("is there twice, and differs".into())),
-            _ => Ok(()),
+            _ => Ok(reign),
         }
     }
 
-    /// The inputs.
-    pub(super) fn inputs(&self, epoch: Epoch) -> Result<Recorded, ReplayError> {
-        let mut bytes = Vec::new();
-        let mut recorded = Recorded {
-            inputs: Vec::new(),
-            gap: false,
-        };
-        for (expected, (number, block)) in (1..).zip(&self.blocks) {
-            if *number != expected {
-                break;
-            }
-            bytes.extend_from_slice(&block.bytes);
-            let wrong = |why: String| ReplayError::Block {
-                epoch,
-                number: *number,
-                why,
-            };
-            let mut rest = bytes.as_slice();
+    /// The inputs that are whole since they were last asked for: as far as no block is missing.
+    pub(super) fn take(&mut self, epoch: Epoch) -> Result<Vec<Input>, ReplayError> {
+        let mut inputs = Vec::new();
+        while let Some(block) = self.blocks.get(&(self.taken + 1)) {
+            let number = block.number;
+            let wrong = |why: String| ReplayError::Block { epoch, number, why };
+            self.rest.extend_from_slice(&block.bytes);
+            let mut rest = self.rest.as_slice();
             while let Some((input, left)) = next(rest).map_err(|error| wrong(error.to_string()))? {
-                recorded.inputs.push(input);
+                inputs.push(input);
+                self.inputs += 1;
                 rest = left;
             }
-            let used = bytes.len() - rest.len();
-            bytes.drain(..used);
-            if recorded.inputs.len() as u64 != block.through {
-                let have = recorded.inputs.len();
-                return Err(wrong(format!(
-                    "holds inputs through {have}, not {}",
-                    block.through
-                )));
+            let used = self.rest.len() - rest.len();
+            self.rest.drain(..used);
+            if self.inputs != block.through {
+                let (have, through) = (self.inputs, block.through);
+                return Err(wrong(format!("holds inputs through {have}, not {through}")));
             }
-            recorded.gap = block.gap;
+            self.gap = block.gap;
+            self.taken += 1;
         }
-        Ok(recorded)
+        Ok(inputs)
     }
 }
 

@@ -321,12 +321,16 @@ impl World {
         assert!(self.opened.is_some(), "an open request is answered");
     }
 
-    pub(crate) fn replay(&self) -> Result<Replayed, ReplayError> {
+    /// The record, as replay wants it.
+    pub(crate) fn record(&self) -> Vec<(u64, u64, Vec<u8>)> {
         let blocks = self.blocks.iter();
-        let blocks: Vec<_> = blocks
+        blocks
             .map(|(epoch, number, bytes, _)| (*epoch, *number, bytes.clone()))
-            .collect();
-        replay(&blocks, &self.finals())
+            .collect()
+    }
+
+    pub(crate) fn replay(&self) -> Result<Replayed, ReplayError> {
+        replay(&self.record(), &self.finals())
     }
 
     /// All submitted ops ran once, in order.

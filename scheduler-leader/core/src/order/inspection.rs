@@ -1,0 +1,259 @@
+//! The order laid open: queues, virtual times, windows, budgets, for whoever wants to know why it
+//! decided what it did.
+
+use std::fmt;
+
+use bus_schemas::{
+    Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation, InputNumber, OpNumber, SessionId,
+    Tenant,
+};
+use serde::{Serialize, Serializer};
+
+use super::Order;
+use super::state::{Flow, Life, SessionState, WorkerState};
+use crate::policy::{ABSENT, whole_ns};
+
+/// The whole order at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Inspection {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The last input.
+    pub input: InputNumber,
+    /// The last global position.
+    pub global: GlobalPosition,
+    /// Whether grants are held.
+    pub held: bool,
+    /// Charged nanoseconds that may be granted to a GPU and not done, per priority and above.
+    pub window_ns: u64,
+    /// A slice is cut when its cost reaches this, nanoseconds.
+    pub quantum_ns: u64,
+    /// Percent of a GPU's granted work that lower priorities are left.
+    pub floors: [u8; 5],
+    /// Every worker that is not lost, by incarnation.
+    pub workers: Vec<WorkerInspection>,
+    /// Every tenant, by name.
+    pub tenants: Vec<TenantInspection>,
+    /// Every session that is not closed, by id.
+    pub sessions: Vec<SessionInspection>,
+}
+
+/// One worker.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WorkerInspection {
+    /// Its device.
+    pub gpu: GpuId,
+    /// The worker.
+    #[serde(serialize_with = "shown")]
+    pub incarnation: Incarnation,
+    /// Last position granted.
+    pub position: GpuPosition,
+    /// Whether it takes no new sessions.
+    pub draining: bool,
+    /// Charged nanoseconds granted and not done, by priority.
+    pub outstanding_ns: [u64; 5],
+    /// Virtual time, by priority: the start tag of what was granted last.
+    pub virtual_ns: [u64; 5],
+    /// Nanoseconds each floor is behind.
+    pub owed_ns: [u64; 5],
+    /// The tenants that have, or had, sessions here.
+    pub flows: Vec<FlowInspection>,
+}
+
+/// A tenant on one worker: what takes turns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FlowInspection {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// Its priority.
+    pub priority: u8,
+    /// Its weight.
+    pub weight: u32,
+    /// Whether it has something that could be granted.
+    pub eligible: bool,
+    /// Held back by its tenant's bound on outstanding work, or by its cap.
+    pub blocked: bool,
+    /// Virtual time at which its next slice starts.
+    pub virtual_ns: u64,
+    /// Nanoseconds its work took beyond what it was charged; below zero where it took less.
+    pub balance_ns: i64,
+    /// Nanoseconds that its cap leaves it; `None` without a cap.
+    pub budget_ns: Option<i64>,
+    /// Ops queued here and not granted.
+    pub queued: u64,
+}
+
+/// One tenant.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TenantInspection {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// Whether it is set, and not removed.
+    pub known: bool,
+    /// Its priority.
+    pub priority: u8,
+    /// Its weight.
+    pub weight: u32,
+    /// Percent of each device's time it may use at most; 0 is no cap.
+    pub cap: u8,
+    /// Charged nanoseconds that may be granted and not done; 0 is no bound.
+    pub bound_ns: u64,
+    /// Charged nanoseconds granted and not done.
+    pub outstanding_ns: u64,
+    /// Open sessions.
+    pub sessions: u64,
+    /// Ops granted in this epoch.
+    pub granted: u64,
+    /// Charged nanoseconds granted in this epoch.
+    pub granted_ns: u64,
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SessionInspection {
+    /// The session.
+    #[serde(serialize_with = "shown")]
+    pub session: SessionId,
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// It is the tenant's how manyth.
+    pub ordinal: u64,
+    /// Its device.
+    pub gpu: GpuId,
+    /// Its worker.
+    #[serde(serialize_with = "shown")]
+    pub incarnation: Incarnation,
+    /// Ops queued without a gap.
+    pub queued: OpNumber,
+    /// Ops granted.
+    pub granted: OpNumber,
+    /// Ops done.
+    pub done: OpNumber,
+    /// Last op of its next slice, as far as it is known; `None` where nothing is queued.
+    pub next: Option<OpNumber>,
+    /// What that slice would be charged.
+    pub next_ns: u64,
+    /// Whether that slice may be granted as it is.
+    pub eligible: bool,
+    /// Its tag among its tenant's sessions.
+    pub virtual_ns: u64,
+    /// Granted only what the worker reports received.
+    pub doubted: bool,
+    /// Its close was asked for, or is decided.
+    pub closing: bool,
+}
+
+/// An id as it is written everywhere else, rather than as a number that few readers of JSON can hold.
+fn shown<S: Serializer>(id: &impl fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(id)
+}
+
+impl Order {
+    /// Grants nothing beyond this global position from now on.
+    pub(crate) fn stop_at(&mut self, global: GlobalPosition) {
+        self.stop = Some(global);
+    }
+
+    /// All there is to see.
+    #[must_use]
+    pub fn inspect(&self) -> Inspection {
+        let workers = self.worker_index.values().copied();
+        let workers = workers.filter(|worker| !self.workers[*worker as usize].lost);
+        let slots = self.session_index.values();
+        let sessions = slots.filter_map(|slot| self.sessions[*slot as usize].as_ref());
+        Inspection {
+            epoch: self.epoch,
+            input: self.input,
+            global: self.global,
+            held: self.held,
+            window_ns: self.settings.window_ns,
+            quantum_ns: self.settings.quantum_ns,
+            floors: self.settings.floors,
+            workers: workers.map(|worker| self.inspect_worker(worker)).collect(),
+            tenants: self.inspect_tenants(),
+            sessions: sessions
+                .map(|session| self.inspect_session(session))
+                .collect(),
+        }
+    }
+
+    fn inspect_worker(&self, index: u32) -> WorkerInspection {
+        let worker = &self.workers[index as usize];
+        let flows = worker.flows.values();
+        let mut flows: Vec<_> = flows.map(|flow| self.inspect_flow(worker, *flow)).collect();
+        flows.sort_by(|a, b| (a.priority, &a.tenant).cmp(&(b.priority, &b.tenant)));
+        WorkerInspection {
+            gpu: worker.gpu,
+            incarnation: worker.incarnation,
+            position: worker.position,
+            draining: worker.draining,
+            outstanding_ns: worker.lanes.outstanding(),
+            virtual_ns: [0, 1, 2, 3, 4].map(|priority| whole_ns(worker.lanes.now(priority))),
+            owed_ns: worker.lanes.owed(),
+            flows,
+        }
+    }
+
+    fn inspect_flow(&self, worker: &WorkerState, id: u32) -> FlowInspection {
+        let flow: &Flow = &self.flows[id as usize];
+        let tenant = &self.tenants[flow.tenant as usize];
+        let sessions = self.sessions.iter().flatten();
+        let here = sessions.filter(|session| session.flow == id);
+        // A flow that is not in its heap starts no earlier than its priority has come to.
+        let now = worker.lanes.now(flow.priority);
+        let inside = self.flow_places[id as usize] != ABSENT;
+        FlowInspection {
+            tenant: tenant.name.clone(),
+            priority: flow.priority,
+            weight: tenant.settings.weight,
+            eligible: inside,
+            blocked: flow.blocked,
+            virtual_ns: whole_ns(if inside { flow.tag } else { flow.tag.max(now) }),
+            balance_ns: flow.balance.ns(),
+            budget_ns: (tenant.settings.cap > 0).then(|| flow.budget.ns()),
+            queued: here
+                .map(|session| session.queue.queued() - session.queue.granted())
+                .sum(),
+        }
+    }
+
+    fn inspect_tenants(&self) -> Vec<TenantInspection> {
+        let indices = self.tenant_index.values();
+        let tenants = indices.map(|index| &self.tenants[*index as usize]);
+        tenants
+            .map(|tenant| TenantInspection {
+                tenant: tenant.name.clone(),
+                known: tenant.known,
+                priority: tenant.settings.priority,
+                weight: tenant.settings.weight,
+                cap: tenant.settings.cap,
+                bound_ns: tenant.settings.outstanding_ns,
+                outstanding_ns: tenant.outstanding,
+                sessions: tenant.sessions,
+                granted: tenant.granted,
+                granted_ns: tenant.granted_ns,
+            })
+            .collect()
+    }
+
+    fn inspect_session(&self, session: &SessionState) -> SessionInspection {
+        let worker = &self.workers[session.worker as usize];
+        let (queue, next) = (&session.queue, session.queue.next());
+        SessionInspection {
+            session: session.id,
+            tenant: self.tenants[session.tenant as usize].name.clone(),
+            ordinal: session.ordinal,
+            gpu: worker.gpu,
+            incarnation: worker.incarnation,
+            queued: queue.queued(),
+            granted: queue.granted(),
+            done: queue.done(),
+            next: (next.last > queue.granted()).then_some(next.last),
+            next_ns: next.cost,
+            eligible: session.is_eligible(),
+            virtual_ns: whole_ns(session.tag),
+            doubted: session.doubted,
+            closing: session.life != Life::Open,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! How many kernels lie among a session's ops: what its intents said.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{CostClass, CostRun, Grant, GrantKind, OpNumber, SessionId};
+
+/// Ops of one kind, up to the last of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stretch {
+    last: OpNumber,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Launch,
+    Other,
+    /// Their intent died with a leader.
+    Unknown,
+}
+
+/// All sessions' intents.
+#[derive(Debug, Default)]
+pub(super) struct Launches {
+    sessions: BTreeMap<SessionId, Vec<Stretch>>,
+}
+
+impl Launches {
+    /// Ops were announced. What was announced before of the same ops, to another leader, is
+    /// forgotten.
+    pub(super) fn announce(&mut self, session: SessionId, first: OpNumber, runs: &[CostRun]) {
+        let stretches = self.sessions.entry(session).or_default();
+        let before = first.saturating_sub(1);
+        let keep = stretches.partition_point(|stretch| stretch.last <= before);
+        let cut = stretches.get(keep).map(|stretch| stretch.kind);
+        stretches.truncate(keep);
+        let end = stretches.last().map_or(0, |stretch| stretch.last);
+        if end < before {
+            push(stretches, before, cut.unwrap_or(Kind::Unknown));
+        }
+        let mut last = before;
+        for run in runs {
+            last = last.saturating_add(u64::from(run.count));
+            let kind = match run.class {
+                CostClass::Launch => Kind::Launch,
+                CostClass::Copy | CostClass::Sync | CostClass::Light => Kind::Other,
+            };
+            push(stretches, last, kind);
+        }
+    }
+
+    /// Launches of a grant, where they are known.
+    pub(super) fn of(&self, grant: &Grant) -> Option<u64> {
+        match grant.kind {
+            GrantKind::Run => self.count(grant.session, grant.first, grant.last),
+            GrantKind::Open | GrantKind::Close => Some(0),
+        }
+    }
+
+    /// Launches among these ops, where all of them were announced.
+    fn count(&self, session: SessionId, first: OpNumber, last: OpNumber) -> Option<u64> {
+        let stretches = self.sessions.get(&session)?;
+        let mut at = stretches.partition_point(|stretch| stretch.last < first);
+        let (mut from, mut launches) = (first, 0);
+        while from <= last {
+            let stretch = stretches.get(at)?;
+            let through = stretch.last.min(last);
+            match stretch.kind {
+                Kind::Launch => launches += through + 1 - from,
+                Kind::Other => {}
+                Kind::Unknown => return None,
+            }
+            from = through + 1;
+            at += 1;
+        }
+        Some(launches)
+    }
+}
+
+fn push(stretches: &mut Vec<Stretch>, last: OpNumber, kind: Kind) {
+    match stretches.last_mut() {
+        Some(stretch) if stretch.kind == kind => stretch.last = last,
+        _ => stretches.push(Stretch { last, kind }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bus_schemas::KernelKey;
+
+    use super::*;
+
+    fn run(class: CostClass, count: u32) -> CostRun {
+        CostRun {
+            class,
+            key: KernelKey(1),
+            bytes: 0,
+            count,
+        }
+    }
+
+    #[test]
+    fn launches_are_counted_over_any_range() {
+        let (mut launches, session) = (Launches::default(), SessionId(1));
+        let (launch, sync) = (CostClass::Launch, CostClass::Sync);
+        launches.announce(session, 1, &[run(launch, 10), run(sync, 1)]);
+        launches.announce(session, 12, &[run(launch, 4), run(launch, 5)]);
+        assert_eq!(launches.count(session, 1, 20), Some(19));
+        assert_eq!(launches.count(session, 10, 12), Some(2));
+        assert_eq!(launches.count(session, 11, 11), Some(0));
+        assert_eq!(launches.count(session, 20, 21), None, "not announced");
+        assert_eq!(launches.count(SessionId(2), 1, 1), None);
+        // A successor hears of the ops from 15 on once more, cut in another way.
+        launches.announce(session, 15, &[run(sync, 2), run(launch, 4)]);
+        assert_eq!(launches.count(session, 12, 20), Some(3 + 4));
+        // And of none before 30.
+        launches.announce(session, 30, &[run(launch, 1)]);
+        assert_eq!(launches.count(session, 20, 30), None);
+        assert_eq!(launches.count(session, 30, 30), Some(1));
+    }
+}

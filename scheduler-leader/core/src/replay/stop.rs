@@ -1,0 +1,196 @@
+//! Replay up to one position, to look at the order as it was when that was decided.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bus_schemas::{Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation};
+
+use super::{Position, Replay, ReplayError, Stream, replay};
+use crate::effect::Effect;
+use crate::order::{Inspection, Order};
+
+/// A position to stop at. As text: `GLOBAL`, `EPOCH/GLOBAL`, `GPU:POSITION` or
+/// `INCARNATION:POSITION`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// A position of the cluster's order; two epochs may have given the same away.
+    Global(Option<Epoch>, GlobalPosition),
+    /// A position of a device.
+    Gpu(GpuId, GpuPosition),
+    /// A position of one worker: a device may have had several.
+    Worker(Incarnation, GpuPosition),
+}
+
+impl Stop {
+    fn is(self, position: &Position) -> bool {
+        match self {
+            Self::Global(epoch, global) => {
+                position.global == global && epoch.is_none_or(|epoch| position.epoch == epoch)
+            }
+            Self::Gpu(gpu, at) => (position.gpu, position.position) == (gpu, at),
+            Self::Worker(worker, at) => (position.incarnation, position.position) == (worker, at),
+        }
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global(None, global) => write!(f, "{global}"),
+            Self::Global(Some(epoch), global) => write!(f, "{epoch}/{global}"),
+            Self::Gpu(gpu, position) => write!(f, "{gpu}:{position}"),
+            Self::Worker(worker, position) => write!(f, "{worker}:{position}"),
+        }
+    }
+}
+
+impl FromStr for Stop {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            let forms = "GLOBAL, EPOCH/GLOBAL, GPU:POSITION or INCARNATION:POSITION";
+            format!("{text:?} is no position: expected {forms}")
+        };
+        let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+        if let Some((epoch, global)) = text.split_once('/') {
+            return Ok(Self::Global(Some(number(epoch)?), number(global)?));
+        }
+        let Some((whose, position)) = text.split_once(':') else {
+            return Ok(Self::Global(None, number(text)?));
+        };
+        let position = number(position)?;
+        // An incarnation is 16 hexadecimal digits, more than any device's number has.
+        match (whose.len(), whose.parse::<Incarnation>()) {
+            (16, Ok(worker)) => Ok(Self::Worker(worker, position)),
+            _ => {
+                let gpu = whose.parse().map_err(|_| wrong())?;
+                Ok(Self::Gpu(gpu, position))
+            }
+        }
+    }
+}
+
+/// Where a replay was stopped.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stopped {
+    /// The position that was decided last.
+    pub at: Position,
+    /// The order right after.
+    pub order: Inspection,
+}
+
+/// Why a replay did not stop where it was told to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StopError {
+    /// It does not replay.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// No such position is in the order.
+    #[error("the order has no position {0}")]
+    Nowhere(String),
+    /// Several are.
+    #[error("position {stop} is there {times} times: say one of {those}")]
+    Several {
+        /// What was asked for.
+        stop: String,
+        /// How often it is there.
+        times: usize,
+        /// What would tell them apart.
+        those: String,
+    },
+    /// Its inputs died with a leader: what the order was then, nobody knows.
+    #[error("position {0} was adopted: the inputs that led to it were never recorded")]
+    Adopted(String),
+}
+
+/// Recomputes the order up to a position, and not beyond. Where one input let many grants go, the
+/// order is looked at between them.
+///
+/// # Errors
+/// [`StopError`] when the record does not replay or the position is not one of it.
+pub fn replay_until(blocks: &[(Epoch, u64, Vec<u8>)], stop: Stop) -> Result<Stopped, StopError> {
+    // What was accepted is known only at the end: of two leaders' proposals one stands.
+    let whole = replay(blocks, &[])?;
+    let found: Vec<_> = whole.positions.iter().filter(|row| stop.is(row)).collect();
+    let at = match found.as_slice() {
+        [] => return Err(StopError::Nowhere(stop.to_string())),
+        [at] => *at,
+        several => {
+            let those = several.iter().map(|row| match stop {
+                Stop::Global(..) => format!("{}:{}", row.incarnation, row.position),
+                _ => Stop::Worker(row.incarnation, row.position).to_string(),
+            });
+            return Err(StopError::Several {
+                stop: stop.to_string(),
+                times: several.len(),
+                those: those.collect::<Vec<_>>().join(", "),
+            });
+        }
+    };
+    let mut record = Replay::default();
+    for (epoch, number, bytes) in blocks.iter().filter(|block| block.0 == at.epoch) {
+        record.add(*epoch, *number, bytes)?;
+    }
+    // One epoch may have had two leaders.
+    for stream in record.streams.values_mut() {
+        if let Some(order) = recompute(stream, at)? {
+            return Ok(Stopped {
+                at: at.clone(),
+                order,
+            });
+        }
+    }
+    Err(StopError::Adopted(stop.to_string()))
+}
+
+/// The order right after a grant, if this stream leads to it.
+fn recompute(stream: &mut Stream, at: &Position) -> Result<Option<Inspection>, ReplayError> {
+    let (mut order, mut effects) = (Order::new(), Vec::new());
+    for input in stream.take(at.epoch)? {
+        if order.input() + 1 == at.input {
+            order.stop_at(at.global);
+        }
+        effects.clear();
+        order.apply(&input, &mut effects);
+        if order.input() == at.input {
+            break;
+        }
+    }
+    let is_it = effects.iter().any(|effect| match effect {
+        Effect::Grant {
+            incarnation,
+            position,
+            grant,
+            ..
+        } => {
+            let same = (grant.session, grant.kind) == (at.session, at.kind);
+            (*incarnation, *position, grant.global) == (at.incarnation, at.position, at.global)
+                && same
+        }
+        _ => false,
+    });
+    Ok(is_it.then(|| order.inspect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_named_in_four_ways() {
+        let worker = Incarnation(0xabc);
+        for (text, stop) in [
+            ("17", Stop::Global(None, 17)),
+            ("2/17", Stop::Global(Some(2), 17)),
+            ("1:17", Stop::Gpu(1, 17)),
+            ("0000000000000abc:17", Stop::Worker(worker, 17)),
+        ] {
+            assert_eq!(text.parse(), Ok(stop));
+            assert_eq!(stop.to_string(), text);
+        }
+        for wrong in ["", "x", "1:", ":1", "1/x", "-1", "xyz:1"] {
+            assert!(wrong.parse::<Stop>().is_err(), "{wrong}");
+        }
+    }
+}
