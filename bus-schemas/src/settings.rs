@@ -23,6 +23,10 @@ pub struct TenantSettings {
     /// Percent of each device's time that the tenant may use at most; 0 is no cap.
     #[serde(default)]
     pub cap: u8,
+    /// What the 99th percentile of its requests is to stay within, nanoseconds; 0 is no target. A
+    /// request is what lies between two syncs.
+    #[serde(default)]
+    pub slo_ns: u64,
 }
 
 impl Default for TenantSettings {
@@ -34,6 +38,7 @@ impl Default for TenantSettings {
             sessions: 0,
             outstanding_ns: 0,
             cap: 0,
+            slo_ns: 0,
         }
     }
 }
@@ -55,10 +60,25 @@ pub struct ClusterSettings {
     /// Whether work that took more than a quantum longer than it was charged is charged the rest.
     #[serde(default = "yes")]
     pub settle: bool,
+    /// The window of priorities below that of a tenant with a target, while that tenant is active;
+    /// 0 is the window that all have.
+    #[serde(default = "slo_window")]
+    pub slo_window_ns: u64,
+    /// Ticks (10 ms) that a slice too long for an active tenant's target is set aside at most.
+    #[serde(default = "slo_wait")]
+    pub slo_wait_ticks: u32,
 }
 
 fn yes() -> bool {
     true
+}
+
+fn slo_window() -> u64 {
+    500_000
+}
+
+fn slo_wait() -> u32 {
+    20
 }
 
 impl Default for ClusterSettings {
@@ -70,6 +90,8 @@ impl Default for ClusterSettings {
             learn: true,
             floors: [0; 5],
             settle: true,
+            slo_window_ns: slo_window(),
+            slo_wait_ticks: slo_wait(),
         }
     }
 }

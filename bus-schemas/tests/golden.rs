@@ -128,10 +128,11 @@ fn a_device_need_not_be_described() {
 }
 
 #[test]
-fn a_status_from_before_caps_names_none() {
+fn a_status_from_before_caps_and_targets_names_none() {
     let mut status = sample::status();
     for tenant in &mut status.tenants {
         tenant.settings.cap = 0;
+        tenant.settings.slo_ns = 0;
     }
     assert_eq!(decode(&earlier("status")), Ok(status));
 }

@@ -146,6 +146,7 @@ fn settings() -> TenantSettings {
         sessions: 4,
         outstanding_ns: 1_000_000,
         cap: 30,
+        slo_ns: 20_000_000,
     }
 }
 

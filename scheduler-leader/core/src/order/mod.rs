@@ -4,6 +4,7 @@ mod inspection;
 mod sessions;
 mod space;
 mod state;
+mod targets;
 mod tenants;
 mod view;
 mod workers;
@@ -50,6 +51,10 @@ pub struct Order {
     vacant: Vec<u32>,
     /// The last session id given out, without the epoch.
     opened: u64,
+    /// Flows set aside for a target, on all workers.
+    aside: u32,
+    /// Flows of tenants with a target that are active only until ticks have passed.
+    leaving: u32,
     /// Workers on which something changed, to be served at the end of the input.
     dirty: Vec<u32>,
     /// Nothing is granted beyond this global position: for looking at the order there.
@@ -189,21 +194,23 @@ impl Order {
 
     /// Grants one worker's next slice, if there is one and the window has room for it.
     fn grant_next(&mut self, worker: u32, effects: &mut Vec<Effect>) -> bool {
-        let lanes = &mut self.workers[worker as usize].lanes;
-        let next = |flow: u32| {
-            let first = self.flows[flow as usize].sessions.first()?;
-            self.sessions[first.id as usize].as_ref()
-        };
-        let cost = |flow: u32| next(flow).map_or(0, |session| session.queue.next().cost);
+        if self.settings.floors != [0; 5] {
+            self.put_back_owed(worker);
+        }
+        let lanes = &self.workers[worker as usize].lanes;
         let Some(Next {
             priority,
             urgency,
+            owed,
             first,
-        }) = lanes.first(&self.settings.floors, cost)
+        }) = lanes.first(&self.settings.floors, |flow| self.next_cost(flow))
         else {
             return false;
         };
-        let cost = cost(first.id);
+        let cost = self.next_cost(first.id);
+        let limit = self.workers[worker as usize].limits.of(priority);
+        let limit = limit.filter(|_| !owed);
+        let lanes = &mut self.workers[worker as usize].lanes;
         let flow = &mut self.flows[first.id as usize];
         let tenant = &mut self.tenants[flow.tenant as usize];
         let bound = tenant.settings.outstanding_ns;
@@ -217,9 +224,19 @@ impl Order {
                 .remove(first.id, &mut self.flow_places);
             return true;
         }
-        if !lanes.has_room(self.settings.window_ns, priority, cost) {
+        if limit.is_some_and(|limit| cost > limit) && flow.waited < self.settings.slo_wait_ticks {
+            self.set_aside(worker, first.id);
+            return true;
+        }
+        let window = match (limit, self.settings.slo_window_ns) {
+            (None, _) | (_, 0) => self.settings.window_ns,
+            (Some(_), small) => small.min(self.settings.window_ns),
+        };
+        if !lanes.has_room(window, priority, cost) {
             return false;
         }
+        flow.waited = 0;
+        flow.slice.note(cost);
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
         let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
@@ -237,6 +254,13 @@ impl Order {
         self.grant_slice(worker, turn.id, (priority, urgency), effects);
         self.requeue(worker, first.id, turn.id);
         true
+    }
+
+    /// Cost of a flow's next slice.
+    fn next_cost(&self, flow: u32) -> u64 {
+        let first = self.flows[flow as usize].sessions.first();
+        let session = first.and_then(|first| self.sessions[first.id as usize].as_ref());
+        session.map_or(0, |session| session.queue.next().cost)
     }
 
     /// Grants a session's next slice.
@@ -343,7 +367,9 @@ impl Order {
         } else if !eligible && inside {
             flow.sessions.remove(slot, &mut self.session_places);
         }
+        self.put_back(flow_id);
         self.refresh_flow(flow_id);
+        self.note_work(slot);
         self.touch(worker);
     }
 
@@ -352,7 +378,7 @@ impl Order {
         let flow = &mut self.flows[id as usize];
         let lanes = &mut self.workers[flow.worker as usize].lanes;
         let inside = self.flow_places[id as usize] != ABSENT;
-        let eligible = !flow.sessions.is_empty() && !flow.blocked;
+        let eligible = !flow.sessions.is_empty() && !flow.blocked && !flow.aside;
         if eligible && !inside {
             flow.tag = flow.tag.max(lanes.now(flow.priority));
             let entry = Entry {

@@ -1,14 +1,15 @@
 //! Sessions: placed, fed, doubted, ended.
 
 use bus_schemas::{
-    CloseReason, Code, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant, TenantSettings,
+    CloseReason, Code, CostClass, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant,
+    TenantSettings,
 };
 
 use super::Order;
 use super::space::Space;
 use super::state::{Flow, Granted, Life, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
-use crate::policy::{ABSENT, Balance, Budget, Cut, SliceQueue, TagHeap};
+use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, TagHeap};
 
 /// Sessions one leader can open: the lower digits of their ids.
 pub(super) const IDS: u64 = 1 << 24;
@@ -51,6 +52,8 @@ impl Order {
             doubted: false,
             received: 0,
             life: Life::Open,
+            request: 0,
+            busy: false,
         });
         let open = OpenGrant {
             session: id,
@@ -160,6 +163,11 @@ impl Order {
             blocked: false,
             balance: Balance::default(),
             budget: Budget::full(cap),
+            presence: Presence::default(),
+            request: Peak::default(),
+            slice: Peak::default(),
+            aside: false,
+            waited: 0,
         });
         self.flow_places.push(ABSENT);
         id
@@ -258,6 +266,7 @@ impl Order {
             && let Some(session) = &self.sessions[slot as usize]
         {
             let flow = session.flow;
+            self.put_back(flow);
             let heap = &mut self.flows[flow as usize].sessions;
             heap.remove(slot, &mut self.session_places);
             self.refresh_flow(flow);
@@ -265,6 +274,9 @@ impl Order {
         let Some(session) = self.sessions[slot as usize].take() else {
             return;
         };
+        if session.busy {
+            self.count_work(session.flow, false);
+        }
         self.vacant.push(slot);
         self.session_index.remove(&session.id);
         let worker = &mut self.workers[session.worker as usize];
@@ -291,7 +303,25 @@ impl Order {
             return;
         }
         for run in runs {
-            state.queue.push(run, &self.costs);
+            let cost = state.queue.push(run, &self.costs);
+            match run.class {
+                // A request is what lies between two syncs: a sync alone is none.
+                CostClass::Sync => {
+                    if state.request > 0 {
+                        let request = state.request.saturating_add(cost);
+                        self.flows[state.flow as usize].request.note(request);
+                    }
+                    state.request = 0;
+                }
+                _ => {
+                    let cost = cost.saturating_mul(u64::from(run.count));
+                    state.request = state.request.saturating_add(cost);
+                }
+            }
+        }
+        let (tenant, worker) = (state.tenant, state.worker);
+        if self.tenants[tenant as usize].settings.slo_ns > 0 {
+            self.retarget(worker);
         }
         self.refresh(slot as u32);
     }

@@ -8,7 +8,7 @@ use bus_schemas::{
 };
 
 use super::space::Space;
-use crate::policy::{Balance, Budget, Cut, Lanes, SliceQueue, TagHeap};
+use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
 
 #[derive(Debug)]
 pub(super) struct TenantState {
@@ -48,6 +48,16 @@ pub(super) struct Flow {
     pub(super) balance: Balance,
     /// What its tenant's cap leaves it.
     pub(super) budget: Budget,
+    /// Whether its sessions have work.
+    pub(super) presence: Presence,
+    /// What a request of its sessions is estimated to cost.
+    pub(super) request: Peak,
+    /// What its slices cost at most.
+    pub(super) slice: Peak,
+    /// Set aside: its next slice is too long for a target of a higher priority.
+    pub(super) aside: bool,
+    /// Ticks it was set aside since its last grant.
+    pub(super) waited: u32,
 }
 
 /// A grant that is not done.
@@ -90,6 +100,12 @@ pub(super) struct WorkerState {
     pub(super) grants: u64,
     pub(super) voids: u64,
     pub(super) flows: BTreeMap<u32, u32>,
+    /// Active flows of tenants with a target.
+    pub(super) targets: Vec<u32>,
+    /// What those let ahead of them.
+    pub(super) limits: Limits,
+    /// Flows set aside for them.
+    pub(super) aside: Vec<u32>,
     /// Something changed since it was last served.
     pub(super) dirty: bool,
 }
@@ -142,9 +158,19 @@ pub(super) struct SessionState {
     /// Ops the worker has, as last heard.
     pub(super) received: OpNumber,
     pub(super) life: Life,
+    /// Charges queued since its last sync.
+    pub(super) request: u64,
+    /// It counts as having work that is not done.
+    pub(super) busy: bool,
 }
 
 impl SessionState {
+    /// Whether it has work that is not done, as far as the worker is not known to lack it.
+    pub(super) fn is_busy(&self) -> bool {
+        let alive = !matches!(self.life, Life::Closing(_));
+        alive && self.limit() > self.queue.done()
+    }
+
     /// Whether its next slice may be granted as it is: cut, or all there is.
     pub(super) fn is_eligible(&self) -> bool {
         let next = self.queue.next();

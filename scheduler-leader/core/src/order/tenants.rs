@@ -67,6 +67,7 @@ impl Order {
             }
             self.move_flow(flow, priority);
         }
+        self.target_set(index);
         self.unblock(index);
     }
 
@@ -76,6 +77,8 @@ impl Order {
         if flow.priority == priority {
             return;
         }
+        self.put_back(id);
+        let flow = &mut self.flows[id as usize];
         let lanes = &mut self.workers[flow.worker as usize].lanes;
         if self.flow_places[id as usize] != ABSENT {
             lanes.flows(flow.priority).remove(id, &mut self.flow_places);
@@ -87,7 +90,8 @@ impl Order {
         self.touch(worker);
     }
 
-    /// A tick has passed: tenants with a cap may be granted more.
+    /// A tick has passed: tenants with a cap may be granted more, and others need wait no longer
+    /// for a target.
     pub(super) fn tick(&mut self) {
         for index in 0..self.tenants.len() as u32 {
             let tenant = &self.tenants[index as usize];
@@ -100,13 +104,16 @@ impl Order {
             }
             self.unblock(index);
         }
+        self.tick_targets();
     }
 
     /// Whether work waits for a tick.
     #[must_use]
-    pub(crate) fn awaits_tick(&self) -> bool {
+    pub fn awaits_tick(&self) -> bool {
         let mut tenants = self.tenants.iter();
-        tenants.any(|tenant| tenant.blocked > 0 && tenant.settings.cap > 0)
+        self.aside > 0
+            || self.leaving > 0
+            || tenants.any(|tenant| tenant.blocked > 0 && tenant.settings.cap > 0)
     }
 
     /// Lets a tenant's flows that its bound or its cap held back be looked at again.
@@ -135,6 +142,10 @@ impl Order {
                 session.queue.relearn();
                 self.refresh(slot);
             }
+        }
+        for worker in 0..self.workers.len() as u32 {
+            self.retarget(worker);
+            self.look_again(worker);
         }
     }
 }

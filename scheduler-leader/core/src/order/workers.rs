@@ -10,7 +10,7 @@ use super::Order;
 use super::space::Space;
 use super::state::{Granted, Life, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
-use crate::policy::{Cut, Lanes, SliceQueue};
+use crate::policy::{Cut, Lanes, Limits, SliceQueue};
 
 /// No honest number is higher; above it sums might not fit.
 const HIGHEST: u64 = 1 << 62;
@@ -51,6 +51,9 @@ impl Order {
             grants: 0,
             voids: 0,
             flows: BTreeMap::new(),
+            targets: Vec::new(),
+            limits: Limits::default(),
+            aside: Vec::new(),
             dirty: false,
         });
         for session in &answer.sessions {
@@ -93,7 +96,7 @@ impl Order {
             true => Life::Closing(CloseReason::Asked),
             false => Life::Open,
         };
-        self.insert_session(SessionState {
+        let slot = self.insert_session(SessionState {
             id: session.session,
             tenant,
             ordinal: session.ordinal,
@@ -106,7 +109,10 @@ impl Order {
             doubted: false,
             received: session.received,
             life,
+            request: 0,
+            busy: false,
         });
+        self.note_work(slot);
         let state = &self.workers[worker as usize];
         effects.push(Effect::Resumed {
             placed: Placed {
@@ -258,8 +264,9 @@ impl Order {
             }
             (GrantKind::Run, Outcome::Ran) => {
                 let asked = matches!(session.life, Life::Asked(_));
-                if session.queue.finish(granted.last) {
-                    self.refresh(slot);
+                match session.queue.finish(granted.last) {
+                    true => self.refresh(slot),
+                    false => self.note_work(slot),
                 }
                 if asked {
                     self.close_if_asked(slot, effects);

@@ -14,6 +14,8 @@ pub(crate) struct Lanes {
     outstanding: [u64; 5],
     /// Work each floor is behind, in hundredths of a nanosecond.
     owed: [u64; 5],
+    /// Flows that have work and are set aside for a target.
+    aside: [u32; 5],
 }
 
 /// Who is next.
@@ -23,6 +25,8 @@ pub(crate) struct Next {
     pub(crate) priority: u8,
     /// The priority it goes at: the highest there is, which a floor takes the place of.
     pub(crate) urgency: u8,
+    /// Its priority's floor has earned its slice.
+    pub(crate) owed: bool,
     /// The flow.
     pub(crate) first: Entry,
 }
@@ -55,20 +59,37 @@ impl Lanes {
             let lanes = self.flows.iter().enumerate();
             lanes.filter_map(|(lane, heap)| Some((lane, *heap.first()?)))
         };
-        let owed = |(lane, first): &(usize, Entry)| {
-            let need = cost(first.id).saturating_mul(WHOLE);
-            floors[*lane] > 0 && self.owed[*lane] >= need
-        };
+        let is_owed =
+            |(lane, first): &(usize, Entry)| self.is_owed(floors, *lane as u8, cost(first.id));
         let strict = firsts().next()?;
-        let (lane, first) = match floors {
-            [0, 0, 0, 0, 0] => strict,
-            _ => firsts().find(owed).unwrap_or(strict),
+        let owed = match floors {
+            [0, 0, 0, 0, 0] => None,
+            _ => firsts().find(is_owed),
         };
+        let (lane, first) = owed.unwrap_or(strict);
         Some(Next {
             priority: lane as u8,
             urgency: strict.0 as u8,
+            owed: owed.is_some(),
             first,
         })
+    }
+
+    /// Whether a priority's floor has earned a slice of this cost.
+    pub(crate) fn is_owed(&self, floors: &[u8; 5], priority: u8, cost: u64) -> bool {
+        let lane = usize::from(priority);
+        floors[lane] > 0 && self.owed[lane] >= cost.saturating_mul(WHOLE)
+    }
+
+    /// A flow of a priority is out of its heap for a target, though it has work.
+    pub(crate) fn set_aside(&mut self, priority: u8) {
+        self.aside[usize::from(priority)] += 1;
+    }
+
+    /// It is so no more.
+    pub(crate) fn put_back(&mut self, priority: u8) {
+        let aside = &mut self.aside[usize::from(priority)];
+        *aside = aside.saturating_sub(1);
     }
 
     /// Whether the window has room for a slice of this cost and priority.
@@ -87,7 +108,7 @@ impl Lanes {
             return;
         }
         for (lane, floor) in floors.iter().enumerate() {
-            if self.flows[lane].is_empty() {
+            if self.flows[lane].is_empty() && self.aside[lane] == 0 {
                 self.owed[lane] = 0;
                 continue;
             }

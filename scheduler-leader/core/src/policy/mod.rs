@@ -6,6 +6,7 @@ mod choice;
 mod cost;
 mod heap;
 mod slices;
+mod target;
 
 pub(crate) use balance::Balance;
 pub(crate) use budget::Budget;
@@ -14,6 +15,7 @@ pub(crate) use choice::{Lanes, Next};
 pub(crate) use cost::{Costs, virtual_time, whole_ns};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use slices::{Cut, SliceQueue};
+pub(crate) use target::{Limits, Peak, Presence, longest_ahead};
 
 /// The version of the rules. A record names the version it was made by; replay refuses another.
-pub const ORDER_VERSION: u32 = 2;
+pub const ORDER_VERSION: u32 = 3;

@@ -112,8 +112,8 @@ impl SliceQueue {
         &self.next
     }
 
-    /// Queues the next ops.
-    pub(crate) fn push(&mut self, run: &CostRun, costs: &Costs) {
+    /// Queues the next ops. Gives what each of them costs.
+    pub(crate) fn push(&mut self, run: &CostRun, costs: &Costs) -> u64 {
         let (cost, declared) = (costs.of(run), one(run));
         let kind = match run.class {
             CostClass::Sync => Kind::Sync,
@@ -140,6 +140,7 @@ impl SliceQueue {
                 kind,
             }),
         }
+        cost
     }
 
     /// Queues and grants ops that an earlier leader granted and that are not done.

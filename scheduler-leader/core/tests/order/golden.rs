@@ -1,5 +1,5 @@
-//! Yesterday's record is ordered today as it was: `../golden/order-2.bin` holds the inputs (each
-//! its length, 32 bit little-endian, and its MessagePack), `../golden/order-2.txt` the digest. A
+//! Yesterday's record is ordered today as it was: `../golden/order-3.bin` holds the inputs (each
+//! its length, 32 bit little-endian, and its MessagePack), `../golden/order-3.txt` the digest. A
 //! change of the rules makes this fail: give it a new `ORDER_VERSION` and a new pair of files,
 //! written by running this test with `WARPLOOM_GOLDEN=write`.
 
@@ -32,6 +32,7 @@ fn scenario() -> Vec<Input> {
         priority: [0, 2, 2, 4][index],
         weight: [1, 1, 3, 1][index],
         outstanding_ns: [0, 0, 1_500_000, 0][index],
+        slo_ns: [1_000_000, 0, 0, 0][index],
         ..TenantSettings::default()
     });
     let settings = ClusterSettings {
@@ -53,6 +54,7 @@ fn scenario() -> Vec<Input> {
                 session.received = session.ops.len() as u64;
                 model.tell_received(id);
             }
+            4 => drop(model.apply(Input::Tick)),
             _ => {
                 model.run(Incarnation(100 + random(2) as u64), 1 + random(4));
             }

@@ -20,6 +20,7 @@ enum Step {
     Run(usize, usize),
     Close(usize, bool),
     Hold(bool),
+    Ticks(u32),
     TakeOver,
 }
 
@@ -48,6 +49,7 @@ fn step_strategy(takeovers: bool) -> impl Strategy<Value = Step> {
         8 => (0..2usize, 1..6usize).prop_map(|(worker, count)| Step::Run(worker, count)),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(session, asked)| Step::Close(session, asked)),
         1 => any::<bool>().prop_map(Step::Hold),
+        2 => (1..15u32).prop_map(Step::Ticks),
         u32::from(takeovers) => Just(Step::TakeOver),
     ]
 }
@@ -58,24 +60,31 @@ fn tenant_strategy() -> impl Strategy<Value = TenantSettings> {
         1..20u32,
         prop_oneof![3 => Just(0), 1 => 100_000..3_000_000u64],
         prop_oneof![5 => Just(0), 1 => 20..100u8],
+        prop_oneof![2 => Just(0), 1 => 1..8_000_000u64],
     )
-        .prop_map(|(priority, weight, outstanding_ns, cap)| TenantSettings {
-            priority,
-            weight,
-            outstanding_ns,
-            cap,
-            ..TenantSettings::default()
-        })
+        .prop_map(
+            |(priority, weight, outstanding_ns, cap, slo_ns)| TenantSettings {
+                priority,
+                weight,
+                outstanding_ns,
+                cap,
+                slo_ns,
+                ..TenantSettings::default()
+            },
+        )
 }
 
 fn settings_strategy() -> impl Strategy<Value = ClusterSettings> {
-    (300_000..4_000_000u64, 50_000..800_000u64).prop_map(|(window_ns, quantum_ns)| {
-        ClusterSettings {
+    let small = prop_oneof![1 => Just(0), 4 => 50_000..900_000u64];
+    (300_000..4_000_000u64, 50_000..800_000u64, small, 0..25u32).prop_map(
+        |(window_ns, quantum_ns, slo_window_ns, slo_wait_ticks)| ClusterSettings {
             window_ns,
             quantum_ns,
+            slo_window_ns,
+            slo_wait_ticks,
             ..ClusterSettings::default()
-        }
-    })
+        },
+    )
 }
 
 /// Applies a step and checks what can be checked from outside at every grant.
@@ -133,6 +142,9 @@ fn step(model: &mut Model, step: &Step) {
                 "nothing is granted while held"
             );
         }
+        Step::Ticks(count) => (0..*count).for_each(|_| {
+            model.apply(Input::Tick);
+        }),
         Step::TakeOver => model.take_over(),
     }
 }
@@ -255,11 +267,14 @@ proptest! {
         settings in settings_strategy(),
         floor in 1..60u8,
         kernels in prop::collection::vec(0..5usize, 2),
+        slo_ns in prop_oneof![Just(0), Just(1)],
     ) {
         let mut settings = settings;
         settings.floors = [0, 0, 0, 0, floor];
         let (quantum, window) = (settings.quantum_ns, settings.window_ns);
-        let priorities = [0, 4].map(|priority| TenantSettings { priority, ..TenantSettings::default() });
+        let mut priorities = [0, 4].map(|priority| TenantSettings { priority, ..TenantSettings::default() });
+        // A target sets aside what is long, and the floor keeps it going.
+        priorities[0].slo_ns = slo_ns;
         let mut model = Model::new(settings, priorities.to_vec(), 1);
         let sessions: Vec<_> = (0..2).map(|index| model.open(index).unwrap()).collect();
         for (session, kernel) in sessions.iter().zip(&kernels) {

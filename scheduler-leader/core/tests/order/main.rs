@@ -4,3 +4,4 @@ mod fairness;
 mod golden;
 mod invariants;
 mod model;
+mod targets;

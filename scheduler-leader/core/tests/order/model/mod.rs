@@ -2,6 +2,7 @@
 //! submit, and a naive view of the rules to hold the order against.
 
 mod rules;
+mod targets;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -124,6 +125,8 @@ pub(crate) struct Model {
     pub(crate) measure: Box<dyn Fn(&Grant) -> u64>,
     /// Check that a slice does not cross a cut point: true while no leader changed.
     pub(crate) check_cuts: bool,
+    /// What is known of tenants with a target.
+    targets: targets::Targets,
 }
 
 impl Model {
@@ -145,6 +148,7 @@ impl Model {
             inputs: Vec::new(),
             measure: Box::new(|grant| grant.cost),
             check_cuts: true,
+            targets: targets::Targets::default(),
         };
         for gpu in 0..workers {
             let incarnation = Incarnation(u64::from(gpu) + 100);
@@ -249,6 +253,7 @@ impl Model {
         self.order.apply(&input, &mut effects);
         self.twin.apply(&again, &mut twins);
         assert_eq!(effects, twins, "same inputs, same effects");
+        self.observe(&input);
         self.inputs.push(input);
         for effect in &effects {
             self.take(effect);
@@ -287,6 +292,7 @@ impl Model {
                     self.sessions.insert(open.session, session);
                 }
                 self.check(*incarnation, *position, grant);
+                self.check_ahead(*incarnation, grant);
                 self.accept(*incarnation, *position, grant);
                 self.grants.push((*incarnation, *position, *grant));
             }
@@ -424,9 +430,10 @@ impl Model {
             session.received = session.ops.len() as u64;
         }
         let workers: Vec<_> = self.workers.keys().copied().collect();
-        // Ticks after which a capped tenant has paid the debt of any slice.
-        let patience = match self.tenants.iter().any(|tenant| tenant.cap > 0) {
-            true => 8,
+        // Ticks after which a capped tenant has paid the debt of any slice, and no target is active.
+        let held = |tenant: &TenantSettings| tenant.cap > 0 || tenant.slo_ns > 0;
+        let patience = match self.tenants.iter().any(held) {
+            true => 12,
             false => 0,
         };
         let mut ticks = patience;

@@ -48,14 +48,18 @@ impl Model {
             .filter(|other| self.priority(other.session) <= priority)
             .map(|other| other.cost)
             .sum();
+        let window = match self.settings.floors[usize::from(priority)] {
+            0 => self.window(incarnation, priority),
+            _ => self.settings.window_ns,
+        };
         assert!(
-            above == 0 || above + grant.cost <= self.settings.window_ns,
-            "I6: the window: {above} and {}",
+            above == 0 || above + grant.cost <= window,
+            "I6: the window: {above} and {} above {window}",
             grant.cost
         );
     }
 
-    fn priority(&self, session: SessionId) -> u8 {
+    pub(super) fn priority(&self, session: SessionId) -> u8 {
         let session = &self.sessions[&session];
         let index: usize = session.tenant.as_str()[1..].parse().unwrap();
         self.tenants[index].priority

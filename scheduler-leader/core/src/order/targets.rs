@@ -1,0 +1,150 @@
+//! Tenants with a target: when they are active, and what is set aside for them meanwhile.
+
+use super::Order;
+use crate::policy::{Limits, longest_ahead};
+
+impl Order {
+    /// Looks anew at whether a session has work that is not done.
+    pub(super) fn note_work(&mut self, slot: u32) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let busy = session.is_busy();
+        if std::mem::replace(&mut session.busy, busy) != busy {
+            let flow = session.flow;
+            self.count_work(flow, busy);
+        }
+    }
+
+    /// A session of a flow has work, or none any more.
+    pub(super) fn count_work(&mut self, id: u32, begins: bool) {
+        let flow = &mut self.flows[id as usize];
+        let leaving = flow.presence.is_leaving();
+        match begins {
+            true => flow.presence.begin(),
+            false => flow.presence.end(),
+        }
+        if self.tenants[flow.tenant as usize].settings.slo_ns == 0 {
+            flow.presence.forget();
+            return;
+        }
+        self.leaving -= u32::from(leaving);
+        self.leaving += u32::from(flow.presence.is_leaving());
+        let worker = flow.worker;
+        if begins && !self.workers[worker as usize].targets.contains(&id) {
+            self.workers[worker as usize].targets.push(id);
+            self.retarget(worker);
+        }
+    }
+
+    /// A tenant's target, or its priority, was set.
+    pub(super) fn target_set(&mut self, tenant: u32) {
+        let slo = self.tenants[tenant as usize].settings.slo_ns;
+        for id in self.tenants[tenant as usize].flows.clone() {
+            let flow = &mut self.flows[id as usize];
+            if slo == 0 {
+                self.leaving -= u32::from(flow.presence.is_leaving());
+                flow.presence.forget();
+            }
+            let (worker, active) = (flow.worker, slo > 0 && flow.presence.is_active());
+            let targets = &mut self.workers[worker as usize].targets;
+            targets.retain(|target| *target != id);
+            if active {
+                targets.push(id);
+            }
+            self.retarget(worker);
+        }
+    }
+
+    /// Reckons anew what the active targets of a worker let ahead of them.
+    pub(super) fn retarget(&mut self, worker: u32) {
+        let mut limits = Limits::default();
+        let state = &mut self.workers[worker as usize];
+        for id in &state.targets {
+            let flow = &self.flows[*id as usize];
+            let target = self.tenants[flow.tenant as usize].settings.slo_ns;
+            let longest = longest_ahead(target, flow.request.get(), self.settings.quantum_ns);
+            limits.add(flow.priority, longest);
+        }
+        if std::mem::replace(&mut state.limits, limits) != limits {
+            self.look_again(worker);
+        }
+    }
+
+    /// Sets aside a flow whose next slice is too long for an active target.
+    pub(super) fn set_aside(&mut self, worker: u32, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        flow.aside = true;
+        self.aside += 1;
+        let state = &mut self.workers[worker as usize];
+        state.aside.push(id);
+        state.lanes.set_aside(flow.priority);
+        let flows = state.lanes.flows(flow.priority);
+        flows.remove(id, &mut self.flow_places);
+    }
+
+    /// Ends that a flow is set aside, if it is. It is eligible once it was refreshed.
+    pub(super) fn put_back(&mut self, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        if std::mem::take(&mut flow.aside) {
+            self.aside -= 1;
+            let state = &mut self.workers[flow.worker as usize];
+            state.aside.retain(|aside| *aside != id);
+            state.lanes.put_back(flow.priority);
+        }
+    }
+
+    /// All that is set aside on a worker is looked at again.
+    pub(super) fn look_again(&mut self, worker: u32) {
+        for id in self.workers[worker as usize].aside.clone() {
+            self.put_back(id);
+            self.refresh_flow(id);
+        }
+        self.touch(worker);
+    }
+
+    /// What is set aside and has earned its floor meanwhile is eligible again.
+    pub(super) fn put_back_owed(&mut self, worker: u32) {
+        for id in self.workers[worker as usize].aside.clone() {
+            let cost = self.next_cost(id);
+            let priority = self.flows[id as usize].priority;
+            let lanes = &self.workers[worker as usize].lanes;
+            if lanes.is_owed(&self.settings.floors, priority, cost) {
+                self.put_back(id);
+                self.refresh_flow(id);
+            }
+        }
+    }
+
+    /// A tick has passed: what waited for long enough goes, and who has been idle for long enough
+    /// is active no more.
+    pub(super) fn tick_targets(&mut self) {
+        if self.aside == 0 && self.leaving == 0 {
+            return;
+        }
+        for worker in 0..self.workers.len() as u32 {
+            for id in self.workers[worker as usize].aside.clone() {
+                let flow = &mut self.flows[id as usize];
+                flow.waited = flow.waited.saturating_add(1);
+                if flow.waited >= self.settings.slo_wait_ticks {
+                    self.put_back(id);
+                    self.refresh_flow(id);
+                    self.touch(worker);
+                }
+            }
+            let (flows, leaving) = (&mut self.flows, &mut self.leaving);
+            let targets = &mut self.workers[worker as usize].targets;
+            let before = targets.len();
+            targets.retain(|id| {
+                let presence = &mut flows[*id as usize].presence;
+                *leaving -= u32::from(presence.is_leaving());
+                presence.tick();
+                *leaving += u32::from(presence.is_leaving());
+                presence.is_active()
+            });
+            if targets.len() < before {
+                self.retarget(worker);
+            }
+        }
+    }
+}
