@@ -26,6 +26,8 @@ pub enum Flaw {
     WideWindow,
     /// Leaders take every tenant's weight for 1 (in a cluster where weights differ).
     EqualWeights,
+    /// Leaders take every tenant for one without a target.
+    IgnoresTargets,
     /// The record loses a block in the middle, unnoticed.
     LosesBlock,
     /// The leader's grants name ops that nobody submitted.
@@ -44,7 +46,7 @@ impl Flaw {
     pub fn of_leader(self) -> bool {
         matches!(
             self,
-            Self::WideWindow | Self::EqualWeights | Self::InventsOps
+            Self::WideWindow | Self::EqualWeights | Self::IgnoresTargets | Self::InventsOps
         )
     }
 }

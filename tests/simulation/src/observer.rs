@@ -95,7 +95,7 @@ impl Observer {
                 (target(subject), decode::<Order<'_>>(&packet.bytes))
             {
                 self.positions.ordered(incarnation, &order)?;
-                self.windows.ordered(from, incarnation, &order)?;
+                self.windows.ordered(now, from, incarnation, &order)?;
                 for grant in order.grants.iter() {
                     self.sessions.granted(&grant)?;
                 }

@@ -6,7 +6,7 @@ use crate::faults::{Fault, Troubles, schedule};
 use crate::network::Weather;
 use crate::program::{Plan, plan};
 use virtual_time::Random;
-use virtual_time::{MILLI, Nanos, SECOND};
+use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 
 /// One run's cast and plot.
 #[derive(Debug, Clone)]
@@ -91,6 +91,10 @@ fn tenants(random: &mut Random, crowded: bool) -> Vec<(Tenant, TenantSettings)> 
                     true => random.between(20, 90) as u8,
                     false => 0,
                 },
+                slo_ns: match random.chance(300) {
+                    true => random.between(50, 20_000) * MICRO,
+                    false => 0,
+                },
                 ..TenantSettings::default()
             };
             let name = format!("tenant-{index}");
@@ -106,6 +110,11 @@ fn settings(random: &mut Random, crowded: bool) -> ClusterSettings {
         unknown_ns: 20_000,
         learn: random.chance(500),
         settle: random.chance(if crowded { 200 } else { 700 }),
+        slo_window_ns: match random.chance(300) {
+            true => 0,
+            false => random.between(50, 800) * 1000,
+        },
+        slo_wait_ticks: random.between(0, 30) as u32,
         ..ClusterSettings::default()
     }
 }

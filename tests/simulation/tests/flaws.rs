@@ -66,6 +66,11 @@ fn a_window_too_wide_is_seen() {
 }
 
 #[test]
+fn targets_ignored_are_seen() {
+    shown(Flaw::IgnoresTargets, CALM, "I6");
+}
+
+#[test]
 fn unequal_shares_are_seen() {
     shown(Flaw::EqualWeights, CALM, "I7");
 }

@@ -2,6 +2,7 @@
 
 mod positions;
 mod sessions;
+mod targets;
 mod window;
 
 pub(crate) use positions::Positions;

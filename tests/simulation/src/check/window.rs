@@ -7,23 +7,26 @@ use bus_schemas::{
     OpNumber, Order, SealAnswer, SessionId, Tenant, TenantSettings,
 };
 
+use super::targets::Above;
 use super::{Verdict, Violation};
 use crate::network::NodeId;
+use virtual_time::Nanos;
 
 /// One worker, as one reign knows it.
 #[derive(Debug, Default)]
 struct Link {
     granted: GpuPosition,
-    // Priority and cost of what is granted and not reported done.
-    outstanding: BTreeMap<GpuPosition, (u8, u64)>,
+    // Priority, cost and session of what is granted and not reported done.
+    outstanding: BTreeMap<GpuPosition, (u8, u64, SessionId)>,
     // Decided while the leader knew its connection to be away: published later, if at all.
     unsaid: BTreeSet<GpuPosition>,
 }
 
 impl Link {
     fn through(&self, priority: u8) -> u64 {
-        let counted = self.outstanding.values().filter(|(of, _)| *of <= priority);
-        counted.map(|(_, cost)| cost).sum()
+        let counted = self.outstanding.values();
+        let counted = counted.filter(|(of, _, _)| *of <= priority);
+        counted.map(|(_, cost, _)| cost).sum()
     }
 }
 
@@ -53,6 +56,8 @@ struct Reign {
     queues: BTreeMap<SessionId, Queue>,
     pairs: BTreeMap<(Incarnation, Tenant, Tenant), Pair>,
     largest: u64,
+    // When each tenant was last granted anything on each worker.
+    served: BTreeMap<(Incarnation, Tenant), Nanos>,
 }
 
 /// Windows and shares of every reign.
@@ -94,7 +99,10 @@ impl Windows {
             outstanding: answer
                 .outstanding
                 .iter()
-                .map(|row| (row.position, (row.grant.priority, row.grant.cost)))
+                .map(|row| {
+                    let grant = &row.grant;
+                    (row.position, (grant.priority, grant.cost, grant.session))
+                })
                 .collect(),
         });
         for session in &answer.sessions {
@@ -155,6 +163,7 @@ impl Windows {
     /// A leader publishes an order.
     pub(crate) fn ordered(
         &mut self,
+        now: Nanos,
         leader: NodeId,
         incarnation: Incarnation,
         order: &Order<'_>,
@@ -176,7 +185,7 @@ impl Windows {
                 let what = format!("an order to {incarnation}, which was not sealed");
                 return Err(Violation::new("I3", what));
             };
-            let row = (grant.priority, grant.cost);
+            let row = (grant.priority, grant.cost, grant.session);
             if link.unsaid.remove(&position) {
                 link.outstanding.insert(position, row);
             }
@@ -185,8 +194,27 @@ impl Windows {
             }
             link.unsaid.extend(link.granted + 1..position);
             if grant.kind == GrantKind::Run {
-                fits(link, incarnation, position, &grant, self.settings.window_ns)?;
+                let above = match self.exact {
+                    true => reign.above(incarnation, grant.priority, &self.tenants),
+                    false => Above::default(),
+                };
+                let window = above.window(&self.settings);
+                fits(
+                    &reign.links[&incarnation],
+                    incarnation,
+                    position,
+                    &grant,
+                    window,
+                )?;
+                if let Some(queue) = reign.queues.get(&grant.session) {
+                    let key = (incarnation, queue.tenant.clone());
+                    let waited = reign.served.insert(key, now).map(|then| now - then);
+                    above.judge(&self.settings, &queue.tenant, &grant, waited)?;
+                }
             }
+            let Some(link) = reign.links.get_mut(&incarnation) else {
+                continue;
+            };
             link.granted = position;
             link.outstanding.insert(position, row);
             if self.exact && grant.kind == GrantKind::Run {
@@ -225,8 +253,13 @@ fn fits(
     Err(Violation::new("I6", what))
 }
 
-fn is_capped(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> bool {
-    tenants.get(tenant).is_some_and(|settings| settings.cap > 0)
+/// Whether a cap, or a target of a higher priority, may hold a tenant back.
+fn is_filtered(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> bool {
+    let Some(settings) = tenants.get(tenant) else {
+        return false;
+    };
+    let above = |other: &TenantSettings| other.slo_ns > 0 && other.priority < settings.priority;
+    settings.cap > 0 || tenants.values().any(above)
 }
 
 impl Queue {
@@ -248,7 +281,26 @@ impl Queue {
 }
 
 impl Reign {
-    /// No session of a higher priority and without a cap waits whose window is empty.
+    /// The targets above a priority whose tenants have work outstanding on a worker.
+    fn above(
+        &self,
+        incarnation: Incarnation,
+        priority: u8,
+        tenants: &BTreeMap<Tenant, TenantSettings>,
+    ) -> Above {
+        let outstanding = self.links.get(&incarnation).into_iter();
+        let outstanding = outstanding.flat_map(|link| link.outstanding.values());
+        let queues = outstanding
+            .filter(|(_, cost, _)| *cost > 0)
+            .filter_map(|(_, _, session)| self.queues.get(session))
+            .filter(|queue| !queue.unclear);
+        Above::of(
+            priority,
+            queues.filter_map(|queue| tenants.get(&queue.tenant)),
+        )
+    }
+
+    /// No session of a higher priority and behind no filter waits whose window is empty.
     fn overtakes(
         &self,
         incarnation: Incarnation,
@@ -262,7 +314,7 @@ impl Reign {
             queue.incarnation == incarnation
                 && queue.waits()
                 && queue.priority < grant.priority
-                && !is_capped(tenants, &queue.tenant)
+                && !is_filtered(tenants, &queue.tenant)
                 && link.through(queue.priority) == 0
         });
         match higher {
@@ -292,7 +344,7 @@ impl Reign {
             .queues
             .values()
             .filter(|queue| queue.incarnation == incarnation && queue.priority == grant.priority)
-            .filter(|queue| queue.waits() && !is_capped(tenants, &queue.tenant))
+            .filter(|queue| queue.waits() && !is_filtered(tenants, &queue.tenant))
             .map(|queue| queue.tenant.clone())
             .collect();
         self.pairs.retain(|(on, one, other), _| {

@@ -295,6 +295,9 @@ fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
                 let mut tenants = scene.tenants.clone();
                 match flaw {
                     Some(Flaw::WideWindow) => settings.window_ns *= 100,
+                    Some(Flaw::IgnoresTargets) => {
+                        tenants.iter_mut().for_each(|(_, tenant)| tenant.slo_ns = 0);
+                    }
                     Some(Flaw::EqualWeights) => {
                         tenants.iter_mut().for_each(|(_, tenant)| tenant.weight = 1);
                     }
