@@ -217,7 +217,7 @@ fn start(
 ) -> std::io::Result<actix::Addr<GpuWorker>> {
     let context = Context::<GpuWorker>::new();
     let address = context.address();
-    let (sms, exclusive) = (idle.info.properties.sms, idle.info.preemptive);
+    let (sms, exclusive) = (idle.info.properties.sms, !idle.info.overlaps);
     let meter = Meter::new(0, identity.incarnation, sms, exclusive);
     let pager = VramPager {
         pager: Pager::new(identity.capacity),

@@ -54,6 +54,7 @@ impl TestDevice {
                 },
                 capacity,
                 preemptive: false,
+                overlaps: true,
             },
             sessions: BTreeMap::new(),
             queue: VecDeque::new(),

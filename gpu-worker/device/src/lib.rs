@@ -6,6 +6,7 @@
 //! before.
 
 pub mod conformance;
+mod feed;
 mod interrupt;
 mod slice;
 
@@ -17,6 +18,7 @@ use bus_schemas::{
     ResultKind, SessionId, Spares, Window,
 };
 
+pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
 pub use slice::{OpSpan, Slice};
 
@@ -28,9 +30,11 @@ pub struct DeviceInfo {
     pub properties: DeviceProperties,
     /// Memory that sessions can be given together, bytes.
     pub capacity: u64,
-    /// Whether it runs the most urgent session first and parks what that overtakes. Only then is
-    /// there a point in handing it work before the work ahead is done.
+    /// Whether it runs the most urgent session first and parks what that overtakes, in a kernel or
+    /// between two. Only then is there a point in handing it work before the work ahead is done.
     pub preemptive: bool,
+    /// Whether kernels of different sessions may run beside one another.
+    pub overlaps: bool,
 }
 
 /// A module as a device decoded or compiled it.

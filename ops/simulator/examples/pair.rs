@@ -27,7 +27,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let alone = simulator::run(&length(Scenario::new(tenants(&[model]), 1)), Policy::Native)?;
         work[index] = alone.tenants[0].work_ns;
         let p99 = quantile(&alone.tenants[0].latencies, 0.99);
-        println!("{:24} alone p99 {:8.2} ms", model.name, ms(p99));
+        let ours = simulator::run(&length(Scenario::new(tenants(&[model]), 1)), Policy::ALL[0])?;
+        let through = quantile(&ours.tenants[0].latencies, 0.99);
+        println!(
+            "{:24} alone p99 {:8.2} ms, through the cluster {:8.2} ms",
+            model.name,
+            ms(p99),
+            ms(through)
+        );
     }
     for policy in Policy::ALL {
         let began = Instant::now();

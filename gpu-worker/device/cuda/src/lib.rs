@@ -1,10 +1,11 @@
 //! The CUDA device: one context through the driver API, loaded at run time, so that the same
 //! binary starts with or without a driver.
 //!
-//! Every session has a stream, module instances and an address range of its own, backed through
+//! Every session has a stream of its urgency, module instances and an address range of its own, backed through
 //! the virtual-memory-management calls at the addresses its client picked. What this device cannot
 //! do, and the CPU device can: a kernel that faults takes the whole context with it, as CUDA
-//! defines, so every session of the device fails with it; and a running kernel is not stopped.
+//! defines, so every session of the device fails with it; and a running kernel is not stopped. What
+//! is more urgent goes before what has not begun: see [`Feed`].
 
 mod driver;
 mod memory;
@@ -16,10 +17,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, Slice};
+use device::{Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, Slice};
 
 use driver::{Context, Module};
-use session::Session;
+use session::{Session, Surroundings};
 
 /// Whether a CUDA driver is installed on this host; Warploom's own drop-in is none.
 #[must_use]
@@ -51,6 +52,7 @@ pub struct CudaDevice {
     info: DeviceInfo,
     modules: BTreeMap<ModuleHash, Arc<Linked>>,
     sessions: BTreeMap<SessionId, Session>,
+    feed: Feed,
     /// Since when its clock runs.
     began: Instant,
 }
@@ -77,7 +79,8 @@ impl CudaDevice {
         let info = DeviceInfo {
             properties: properties::of(&context)?,
             capacity: capacity.map_or(free, |bytes| bytes.min(free)),
-            preemptive: false,
+            preemptive: true,
+            overlaps: true,
         };
         let granularity = context.granularity()?;
         let (modules, sessions) = (BTreeMap::new(), BTreeMap::new());
@@ -87,12 +90,41 @@ impl CudaDevice {
             info,
             modules,
             sessions,
+            feed: Feed::default(),
             began: Instant::now(),
         })
     }
 
     fn resident(&self) -> u64 {
         self.sessions.values().map(Session::resident).sum()
+    }
+
+    /// Nanoseconds of its clock.
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Hands the driver what may begin now, the most urgent first.
+    fn pump(&mut self) {
+        let now = self.now();
+        let gate = self.feed.gate(now);
+        let waiting = self.sessions.iter().filter(|(_, session)| session.waits());
+        let mut waiting: Vec<(u8, SessionId)> = waiting
+            .map(|(id, session)| (session.urgency(), *id))
+            .filter(|(urgency, _)| gate.admits(*urgency))
+            .collect();
+        waiting.sort_unstable();
+        for (urgency, id) in waiting {
+            let surroundings = Surroundings {
+                context: &self.context,
+                modules: &self.modules,
+                sms: self.info.properties.sms,
+                spare: self.info.capacity.saturating_sub(self.resident()),
+            };
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.feed(&surroundings, self.feed.depth(now, urgency));
+            }
+        }
     }
 }
 
@@ -137,8 +169,7 @@ impl Device for CudaDevice {
             ));
         }
         self.context.reserve(window.base, window.size)?;
-        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let made = Session::new(session, window, self.granularity, now);
+        let made = Session::new(session, window, self.granularity, self.now());
         match made {
             Ok(made) => drop(self.sessions.insert(session, made)),
             Err(failure) => {
@@ -150,6 +181,7 @@ impl Device for CudaDevice {
     }
 
     fn close(&mut self, session: SessionId) {
+        self.feed.closed(session);
         if let Some(closed) = self.sessions.remove(&session) {
             let window = closed.window();
             // Its work ends before its memory goes.
@@ -191,10 +223,11 @@ impl Device for CudaDevice {
     }
 
     fn submit(&mut self, slice: Slice) {
-        let spare = self.info.capacity.saturating_sub(self.resident());
-        let sms = self.info.properties.sms;
+        let now = self.now();
         if let Some(session) = self.sessions.get_mut(&slice.session) {
-            session.submit(&self.context, &self.modules, sms, spare, slice);
+            self.feed.submitted(now, slice.session, slice.priority);
+            session.submit(slice);
+            self.pump();
         }
     }
 
@@ -204,10 +237,20 @@ impl Device for CudaDevice {
             for session in self.sessions.values_mut() {
                 session.completed(completions);
             }
+            let now = self.now();
+            for done in completions.iter() {
+                let answered = !done.results.is_empty();
+                self.feed.ended(now, done.session, answered);
+            }
+            self.pump();
             if !completions.is_empty() || !self.is_busy() || begun.elapsed() >= budget {
                 return;
             }
-            std::thread::sleep(Duration::from_micros(20).min(budget));
+            match self.sessions.values().any(Session::waits) {
+                // The next kernel is to follow at once.
+                true => std::thread::yield_now(),
+                false => std::thread::sleep(Duration::from_micros(20).min(budget)),
+            }
         }
     }
 

@@ -1,13 +1,13 @@
 //! One session: its stream, memory, modules, and the slices on their way.
 
 mod answers;
+mod flight;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Code, Failure, FunctionFingerprint, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef,
-    SessionId, Window,
+    Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId, Window,
 };
 use device::{Completion, Slice};
 
@@ -15,6 +15,7 @@ use crate::Linked;
 use crate::driver::{Context, Event, Function, Module, Pinned, Stream};
 use crate::memory::Memory;
 use answers::Given;
+use flight::{Flight, Timed};
 
 /// A module instance: its globals are the session's own.
 #[derive(Debug)]
@@ -25,27 +26,6 @@ struct Loaded {
     /// Addresses and bytes of its variables, once its client has asked for them. They lie where
     /// the driver put them, outside of the session's window.
     variables: Vec<(u64, u64)>,
-}
-
-/// A timed launch.
-#[derive(Debug)]
-struct Timed {
-    key: KernelKey,
-    sms: u64,
-    end: Event,
-}
-
-/// A slice that was handed to the driver.
-#[derive(Debug)]
-struct Flight {
-    slice: Slice,
-    begin: Event,
-    end: Option<Event>,
-    launches: Vec<Timed>,
-    results: Vec<(OpNumber, Given, Event)>,
-    /// Timed events: their ops and numbers.
-    events: Vec<(OpNumber, u32, Event)>,
-    fault: Option<(OpNumber, Failure)>,
 }
 
 /// A session on the device.
@@ -59,17 +39,26 @@ pub(crate) struct Session {
     /// single-precision number, so it must not grow with the session's age.
     base: (Event, u64),
     slots: BTreeMap<u32, Loaded>,
+    /// The urgency of its stream.
+    urgency: u8,
+    /// Slices the driver has all or part of: only the last can be one of which it has a part.
     flights: VecDeque<Flight>,
+    /// Slices it has nothing of.
+    waiting: VecDeque<Slice>,
     failed: bool,
 }
 
 /// What an op needs beside its session.
-struct Surroundings<'a> {
-    context: &'a Context,
-    modules: &'a BTreeMap<ModuleHash, Arc<Linked>>,
-    sms: u32,
-    spare: u64,
+pub(crate) struct Surroundings<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) modules: &'a BTreeMap<ModuleHash, Arc<Linked>>,
+    pub(crate) sms: u32,
+    /// Bytes that are left on the device.
+    pub(crate) spare: u64,
 }
+
+/// The urgency of a session's stream before its first slice: the least.
+const NONE: u8 = 4;
 
 impl Session {
     /// A session that begins at `now` nanoseconds of the device's clock.
@@ -79,11 +68,12 @@ impl Session {
         granularity: u64,
         now: u64,
     ) -> Result<Self, Failure> {
-        let stream = Stream::new()?;
+        let stream = Stream::new(NONE)?;
         let base = Event::new()?;
         stream.record(&base)?;
         let memory = Memory::new(window, granularity);
         let (slots, flights) = (BTreeMap::new(), VecDeque::new());
+        let (urgency, waiting) = (NONE, VecDeque::new());
         Ok(Self {
             id,
             window,
@@ -91,7 +81,9 @@ impl Session {
             stream,
             base: (base, now),
             slots,
+            urgency,
             flights,
+            waiting,
             failed: false,
         })
     }
@@ -105,7 +97,20 @@ impl Session {
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        !self.flights.is_empty()
+        !self.flights.is_empty() || self.waits()
+    }
+
+    /// Whether the driver has not got all of its slices.
+    pub(crate) fn waits(&self) -> bool {
+        let part = self.flights.back().is_some_and(Flight::is_part);
+        part || !self.waiting.is_empty()
+    }
+
+    /// As urgent as the most urgent of its slices, for they run in order.
+    pub(crate) fn urgency(&self) -> u8 {
+        let flights = self.flights.iter().map(|flight| flight.slice.priority);
+        let waiting = self.waiting.iter().map(|slice| slice.priority);
+        flights.chain(waiting).min().unwrap_or(NONE)
     }
 
     /// Waits for the session's work; then its memory and modules may go.
@@ -114,37 +119,93 @@ impl Session {
         drop(self.stream.wait());
     }
 
-    pub(crate) fn submit(
+    pub(crate) fn submit(&mut self, slice: Slice) {
+        self.waiting.push_back(slice);
+    }
+
+    /// Hands the driver ops in order, while fewer than `depth` launches are there.
+    pub(crate) fn feed(&mut self, surroundings: &Surroundings<'_>, depth: u32) {
+        loop {
+            if let Some(flight) = self.flights.pop_back_if(|flight| flight.is_part()) {
+                let (flight, whole) = self.go_on(surroundings, depth, flight);
+                self.flights.push_back(flight);
+                if !whole {
+                    return;
+                }
+            }
+            let Some(slice) = self.waiting.pop_front() else {
+                return;
+            };
+            match self.begin(&slice) {
+                Ok(begin) => self.flights.push_back(Flight::new(slice, begin)),
+                // Nothing of the context works any more; the session's flights say so.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The mark before a slice, on a stream of its urgency if the session's can be changed.
+    fn begin(&mut self, slice: &Slice) -> Result<Event, Failure> {
+        if slice.priority != self.urgency && self.flights.is_empty() {
+            // What was on the old one is done: ops that are no slice's wait for it themselves.
+            self.stream.wait()?;
+            self.stream = Stream::new(slice.priority)?;
+            self.urgency = slice.priority;
+        }
+        let event = Event::new()?;
+        self.stream.record(&event)?;
+        Ok(event)
+    }
+
+    /// Launches that the driver has and that have not ended.
+    fn flying(&mut self) -> usize {
+        let mut flying = 0;
+        for flight in &mut self.flights {
+            flying += flight.flying();
+        }
+        flying
+    }
+
+    /// Goes on with a slice; gives whether the driver has all of it.
+    fn go_on(
         &mut self,
-        context: &Context,
-        modules: &BTreeMap<ModuleHash, Arc<Linked>>,
-        sms: u32,
-        spare: u64,
-        slice: Slice,
-    ) {
-        let surroundings = Surroundings {
-            context,
-            modules,
-            sms,
-            spare,
-        };
-        let begin = match Event::new().and_then(|event| {
-            self.stream.record(&event)?;
-            Ok(event)
-        }) {
-            Ok(begin) => begin,
-            Err(_) => return,
-        };
-        let mut flight = Flight {
-            slice,
-            begin,
-            end: None,
-            launches: Vec::new(),
-            results: Vec::new(),
-            events: Vec::new(),
-            fault: None,
-        };
-        self.enqueue(&surroundings, &mut flight);
+        surroundings: &Surroundings<'_>,
+        depth: u32,
+        mut flight: Flight,
+    ) -> (Flight, bool) {
+        let bounded = depth != u32::MAX;
+        let spans = flight.slice.spans.clone();
+        while let Some(span) = spans.get(flight.at.0) {
+            for op in span.ops().iter().skip(flight.at.1) {
+                let launch = matches!(op.op, Op::Launch(_));
+                if bounded && launch && self.flying() + flight.flying() >= depth as usize {
+                    return (flight, false);
+                }
+                let number = flight.next;
+                flight.at.1 += 1;
+                flight.next += 1;
+                let planned = flight.slice.fail_at.as_ref();
+                let outcome = match planned.filter(|(at, _)| *at == number) {
+                    _ if self.failed => Err(Failure::new(
+                        Code::SessionGone,
+                        "an earlier op of the session failed",
+                    )),
+                    Some((_, failure)) => Err(failure.clone()),
+                    None => self.run(surroundings, number, &op, &mut flight),
+                };
+                if let Err(failure) = outcome {
+                    flight.fault = Some((number, failure));
+                    return (self.whole(flight), true);
+                }
+            }
+            flight.at = (flight.at.0 + 1, 0);
+        }
+        (self.whole(flight), true)
+    }
+
+    /// The driver has all of a slice that it is to have.
+    fn whole(&mut self, mut flight: Flight) -> Flight {
+        flight.at = (usize::MAX, 0);
         let end = Event::new().and_then(|event| self.stream.record(&event).map(|()| event));
         match end {
             Ok(end) => flight.end = Some(end),
@@ -154,31 +215,7 @@ impl Session {
             }
         }
         self.failed |= flight.fault.is_some();
-        self.flights.push_back(flight);
-    }
-
-    fn enqueue(&mut self, surroundings: &Surroundings<'_>, flight: &mut Flight) {
-        let spans = flight.slice.spans.clone();
-        let ops = spans.iter().flat_map(|span| span.ops().iter());
-        for (number, op) in (flight.slice.first..).zip(ops) {
-            let planned = flight
-                .slice
-                .fail_at
-                .as_ref()
-                .filter(|(at, _)| *at == number);
-            let outcome = match planned {
-                _ if self.failed => Err(Failure::new(
-                    Code::SessionGone,
-                    "an earlier op of the session failed",
-                )),
-                Some((_, failure)) => Err(failure.clone()),
-                None => self.run(surroundings, number, &op, flight),
-            };
-            if let Err(failure) = outcome {
-                flight.fault = Some((number, failure));
-                return;
-            }
-        }
+        flight
     }
 
     fn run(
@@ -360,7 +397,7 @@ impl Session {
 
     /// Appends the slices that are done, in order.
     pub(crate) fn completed(&mut self, completions: &mut Vec<Completion>) {
-        while let Some(flight) = self.flights.front() {
+        while let Some(flight) = self.flights.front().filter(|flight| !flight.is_part()) {
             let done = flight.end.as_ref().map_or(Ok(true), Event::is_done);
             let late = match done {
                 Ok(false) => return,

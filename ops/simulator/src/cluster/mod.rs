@@ -106,7 +106,7 @@ pub(crate) fn run(scenario: &Scenario) -> Result<Outcome, SimulationError> {
 }
 
 impl Cluster<'_> {
-    fn next_at(&self) -> Option<Nanos> {
+    fn next_at(&mut self) -> Option<Nanos> {
         let clients = self.clients.iter().filter_map(|client| client.wake);
         let others = [self.bus.next_at(), self.worker.wake(), self.leader.wake];
         clients.chain(others.into_iter().flatten()).min()

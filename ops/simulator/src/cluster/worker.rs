@@ -61,11 +61,15 @@ impl WorkerShell {
             capacity: CAPACITY,
         };
         let (from, to) = (scenario.warm_up, scenario.end());
+        let config = Config {
+            preemptive: true,
+            ..Config::default()
+        };
         Self {
-            core: Sequencer::new(Config::default(), identity),
+            core: Sequencer::new(config, identity),
             meter: Meter::new(0, WORKER, SMS, false),
             sessions: BTreeMap::new(),
-            slices: Slices::new(scenario.device, scenario.call),
+            slices: Slices::new(scenario.call),
             device: Device::new(scenario.device, scenario.gap, from, to),
             notice: scenario.notice,
             answers: Vec::new(),
@@ -80,7 +84,7 @@ impl WorkerShell {
     }
 
     /// When core or device have something to do.
-    pub(super) fn wake(&self) -> Option<Nanos> {
+    pub(super) fn wake(&mut self) -> Option<Nanos> {
         let calls = self.slices.wake(&self.device);
         let all = [self.wake, self.device.next_at(), calls];
         all.into_iter().flatten().min()
@@ -107,11 +111,12 @@ impl WorkerShell {
         while let Some((launch, began)) = self.device.finished() {
             self.ended(now, (&launch, began), (scenario, place), bus, outcome)?;
         }
-        while let Some(slice) = self.slices.take_idle() {
+        while let Some(slice) = self.slices.take_idle(now) {
             bus.later(now + self.notice, bus::Event::Completed(slice));
         }
+        self.slices.call(now);
         while self.device.has_room() {
-            let Some((client, kernel)) = self.slices.next(now, &self.device) else {
+            let Some((client, kernel)) = self.slices.next(now) else {
                 break;
             };
             let model = &scenario.tenants[client].model;
@@ -149,7 +154,7 @@ impl WorkerShell {
         };
         outcome.ended(scenario, row, launch.kernel.ns);
         let key = place.keys[launch.tenant as usize][launch.index as usize];
-        if let Some(slice) = self.slices.ended(launch, key, now - began) {
+        if let Some(slice) = self.slices.ended(now, launch, key, now - began) {
             bus.later(now + self.notice, bus::Event::Completed(slice));
         }
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! One session at a time runs: the most urgent that has work, and among equals each for a quantum.
 //! What does not end within it, or is overtaken, is parked as plain data and goes on where it was.
-//! A kernel stops at its next jump back, a copy behind the piece it is at.
+//! A kernel stops at its next jump back, a copy behind the piece it is at. Before something less
+//! urgent runs, a session that is likely to come back at once is waited for: see [`Feed`].
 
 mod cache;
 mod failure;
@@ -15,7 +16,7 @@ use crate::engine::{Engine, EngineConfig};
 use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
-use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Slice};
 use session::{Advance, Session};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -62,6 +63,7 @@ pub struct CpuDevice {
     sessions: BTreeMap<SessionId, Session>,
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
+    feed: Feed,
     interrupt: Arc<Interrupt>,
     /// Since when its clock runs.
     began: Instant,
@@ -81,6 +83,7 @@ impl CpuDevice {
             properties: properties::of(threads, config.capacity),
             capacity: config.capacity,
             preemptive: true,
+            overlaps: false,
         };
         Self {
             info,
@@ -89,6 +92,7 @@ impl CpuDevice {
             modules: Arc::new(Cache::new(isa)),
             sessions: BTreeMap::new(),
             turn: VecDeque::new(),
+            feed: Feed::default(),
             interrupt: Arc::default(),
             began: Instant::now(),
             spares: Arc::new(Mutex::new(Spares::new(SPARES))),
@@ -100,6 +104,24 @@ impl CpuDevice {
         let urgency = |id| self.sessions.get(id).map_or(u8::MAX, Session::priority);
         let urgencies = self.turn.iter().map(urgency).enumerate();
         urgencies.min_by_key(|(_, priority)| *priority)
+    }
+
+    /// Nanoseconds of its clock.
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Waits while this urgency is held back, until `end` at most or interrupted. Gives whether it
+    /// may run now.
+    fn may_run(&self, urgency: u8, end: Instant) -> bool {
+        while !self.feed.gate(self.now()).admits(urgency) {
+            if self.interrupt.is_raised() || Instant::now() >= end {
+                return false;
+            }
+            // Sleeping would take longer than what is waited for; who needs the core gets it.
+            std::thread::yield_now();
+        }
+        true
     }
 
     /// Lets a session run until `end` at most.
@@ -126,11 +148,14 @@ impl CpuDevice {
             began: self.began,
             spares: &self.spares,
         };
-        if let Advance::Completed(completion) = session.advance(&run) {
-            completions.push(completion);
-        }
+        let advance = session.advance(&run);
         if !session.is_idle() {
             self.turn.push_back(id);
+        }
+        if let Advance::Completed(completion) = advance {
+            let answered = !completion.results.is_empty();
+            self.feed.ended(self.now(), id, answered);
+            completions.push(completion);
         }
     }
 }
@@ -154,6 +179,7 @@ impl Device for CpuDevice {
 
     fn close(&mut self, session: SessionId) {
         self.sessions.remove(&session);
+        self.feed.closed(session);
         self.turn.retain(|waiting| *waiting != session);
     }
 
@@ -178,8 +204,10 @@ impl Device for CpuDevice {
     }
 
     fn submit(&mut self, slice: Slice) {
+        let now = self.now();
         // A session that was closed meanwhile is told nothing: its close was its answer.
         if let Some(session) = self.sessions.get_mut(&slice.session) {
+            self.feed.submitted(now, slice.session, slice.priority);
             if session.is_idle() {
                 self.turn.push_back(slice.session);
             }
@@ -199,6 +227,9 @@ impl Device for CpuDevice {
             if served != Some(priority) {
                 self.interrupt.runs(Some(priority));
                 served = Some(priority);
+            }
+            if !self.may_run(priority, end) {
+                break;
             }
             if let Some(id) = self.turn.remove(place) {
                 self.advance(id, end, completions);

@@ -17,11 +17,18 @@ pub(crate) struct Stream(sys::CUstream);
 unsafe impl Send for Stream {}
 
 impl Stream {
-    pub(crate) fn new() -> Result<Self, Failure> {
+    /// A stream for work of this urgency, 0 (most) to 4. Devices have fewer steps than we have, or
+    /// none; the most urgent ones are told apart first.
+    pub(crate) fn new(urgency: u8) -> Result<Self, Failure> {
+        let (mut least, mut greatest) = (0, 0);
+        // SAFETY: out-pointers to locals.
+        let range = unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) };
+        check(range, "reading the stream priorities")?;
+        let priority = greatest.saturating_add(i32::from(urgency)).min(least);
         let mut stream = ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         // SAFETY: an out-pointer to a local.
-        let made = unsafe { sys::cuStreamCreate(&raw mut stream, flags) };
+        let made = unsafe { sys::cuStreamCreateWithPriority(&raw mut stream, flags, priority) };
         check(made, "making a stream")?;
         Ok(Self(stream))
     }
