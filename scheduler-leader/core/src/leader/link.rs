@@ -130,11 +130,13 @@ impl Link {
         new
     }
 
-    /// More is recorded: the worker is told, if it keeps grants for that.
-    pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, config: &Config) {
-        if self.sealed && self.told < self.input.min(recorded) {
+    /// More is recorded: the worker is told, if it keeps grants for that. Gives whether it is.
+    pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, config: &Config) -> bool {
+        let news = self.sealed && self.told < self.input.min(recorded);
+        if news {
             self.tell(now.saturating_add(config.record_linger));
         }
+        news
     }
 
     fn tell(&mut self, at: Nanos) {

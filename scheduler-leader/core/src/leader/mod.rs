@@ -6,6 +6,7 @@ mod election;
 mod event;
 mod learning;
 mod link;
+mod links;
 mod members;
 mod messages;
 mod record;

@@ -1,6 +1,6 @@
 //! One reign: the order, the links to the workers, the record, and what is due when.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bus_schemas::{
@@ -13,6 +13,7 @@ use super::config::{Config, Nanos};
 use super::event::{Action, Placement, ReignEnd, StateSnapshot};
 use super::learning::Learner;
 use super::link::Link;
+use super::links::Links;
 use super::members::Members;
 use super::record::Recorder;
 use super::voice::Voice;
@@ -41,7 +42,7 @@ pub(super) struct Context<'c> {
 pub(super) struct Reign {
     pub(super) voice: Voice,
     pub(super) order: Order,
-    pub(super) links: BTreeMap<Incarnation, Link>,
+    pub(super) links: Links,
     pub(super) clients: Clients,
     pub(super) recorder: Recorder,
     pub(super) learner: Learner,
@@ -78,7 +79,7 @@ impl Reign {
                 connected: true,
             },
             order: Order::new(),
-            links: BTreeMap::new(),
+            links: Links::default(),
             clients: Clients::default(),
             recorder: Recorder::new(epoch, leader),
             learner: Learner::new(&state.profile, cx.now),
@@ -179,8 +180,8 @@ impl Reign {
             return;
         }
         let subject = self.voice.subjects.order(worker);
-        let link = self.links.entry(worker);
-        link.or_insert_with(|| Link::new(subject.into(), cx.now));
+        self.links
+            .meet(worker, || Link::new(subject.into(), cx.now));
         self.ask_seal(worker, cx);
         if let Some(member) = cx.members.get(worker)
             && let Some(view) = self.order.worker(worker)
@@ -199,7 +200,7 @@ impl Reign {
     }
 
     fn ask_seal(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        if let Some(link) = self.links.get_mut(&worker)
+        if let Some(link) = self.links.attend(worker)
             && link.wants_seal(cx.now, cx.config)
         {
             let reply: Arc<str> = format!("{}.{worker}", self.inbox).into();
@@ -299,7 +300,7 @@ impl Reign {
             },
             cx,
         );
-        self.links.remove(&worker);
+        self.links.remove(worker);
     }
 
     /// Does what is due, at the end of every event.
@@ -325,13 +326,13 @@ impl Reign {
             });
         }
         self.recorder.flush(cx.now, cx.actions);
-        let unsealed = self.links.iter().filter(|(_, link)| !link.sealed);
-        for worker in unsealed.map(|(worker, _)| *worker).collect::<Vec<_>>() {
+        let recorded = self.recorder.recorded();
+        for worker in self.links.awake(cx.now) {
             self.ask_seal(worker, cx);
-        }
-        for link in self.links.values_mut() {
-            let recorded = self.recorder.recorded();
-            link.flush(cx.now, recorded, &self.voice, cx.config, cx.actions);
+            if let Some(link) = self.links.attend(worker) {
+                link.flush(cx.now, recorded, &self.voice, cx.config, cx.actions);
+            }
+            self.links.list(worker);
         }
         self.tell_progress(cx.actions);
         self.end(cx)
@@ -386,11 +387,11 @@ impl Reign {
 
     fn tell_progress(&mut self, actions: &mut Vec<Action>) {
         for session in std::mem::take(&mut self.moved) {
-            if let Some(view) = self.order.session(session) {
+            if let Some((granted, done)) = self.order.progress(session) {
                 actions.push(Action::QueueProgress {
                     session,
-                    granted: view.granted,
-                    done: view.done,
+                    granted,
+                    done,
                 });
             }
         }
@@ -400,8 +401,7 @@ impl Reign {
     pub(super) fn recorded(&mut self, number: u64, cx: &mut Context<'_>) {
         if self.recorder.acknowledged(number) {
             let recorded = self.recorder.recorded();
-            let links = self.links.values_mut();
-            links.for_each(|link| link.recorded(cx.now, recorded, cx.config));
+            self.links.recorded(cx.now, recorded, cx.config);
         }
     }
 
@@ -425,14 +425,14 @@ impl Reign {
 
     /// When the next thing is due.
     pub(super) fn deadline(&self) -> Nanos {
-        let links = self.links.values().filter_map(Link::deadline);
         let others = [
+            self.links.deadline(),
             self.tick_at,
             self.leaving,
             self.recorder.deadline(),
             self.learner.deadline().filter(|_| self.learning),
         ];
-        let due = links.chain(others.into_iter().flatten()).min();
+        let due = others.into_iter().flatten().min();
         let own = self.beat_at.min(self.check_at);
         due.map_or(own, |due| due.min(own))
     }

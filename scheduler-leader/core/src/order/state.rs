@@ -124,6 +124,12 @@ impl WorkerState {
         granted
     }
 
+    /// The grant at a position, if it is outstanding.
+    pub(super) fn peek(&self, position: GpuPosition) -> Option<&Granted> {
+        let at = position.checked_sub(self.base)?;
+        self.outstanding.get(usize::try_from(at).ok()?)?.as_ref()
+    }
+
     /// Puts a grant at the next position, which it gives.
     pub(super) fn put(&mut self, granted: Granted) -> GpuPosition {
         self.position += 1;

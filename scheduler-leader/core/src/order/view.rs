@@ -86,6 +86,12 @@ impl Order {
         })
     }
 
+    /// Ops granted and done of a session.
+    pub(crate) fn progress(&self, session: SessionId) -> Option<(OpNumber, OpNumber)> {
+        let queue = &self.sessions[self.slot(session)?].as_ref()?.queue;
+        Some((queue.granted(), queue.done()))
+    }
+
     /// Every session that is not closed, by id.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.session_index.keys().copied()

@@ -14,6 +14,8 @@ use crate::policy::{Cut, Lanes, Limits, SliceQueue};
 
 /// No honest number is higher; above it sums might not fit.
 const HIGHEST: u64 = 1 << 62;
+/// Sessions that are fetched at a time.
+const FETCHED: usize = 8;
 /// The slot of a grant whose session is not there any more.
 const NO_SLOT: u32 = u32::MAX;
 
@@ -216,6 +218,7 @@ impl Order {
         let Some(worker) = self.worker_index.get(&incarnation).copied() else {
             return;
         };
+        self.fetch(worker, reports);
         for report in reports {
             let state = &mut self.workers[worker as usize];
             let Some(granted) = state.take(report.position) else {
@@ -230,15 +233,57 @@ impl Order {
         self.touch(worker);
     }
 
+    /// Reads what the reports, and the grants they make room for, are about. Where there are many
+    /// sessions each is far from the others in memory; read here, one behind the other without
+    /// needing one another, they are waited for once and not one after the other.
+    fn fetch(&self, worker: u32, reports: &[DoneReport]) {
+        let state = &self.workers[worker as usize];
+        let mut seen = 0;
+        for report in reports {
+            if let Some(granted) = state.peek(report.position)
+                && let Some(Some(session)) = self.sessions.get(granted.slot as usize)
+            {
+                let flow = &self.flows[session.flow as usize];
+                seen ^= session.id.0 ^ session.queue.done() ^ u64::from(flow.priority);
+            }
+        }
+        let mut next = [0; FETCHED];
+        let entries = state.lanes.entries().take(reports.len().min(FETCHED));
+        let mut count = 0;
+        for entry in entries {
+            let flow = &self.flows[entry.id as usize];
+            if let Some(first) = flow.sessions.first() {
+                next[count] = first.id;
+                count += 1;
+            }
+        }
+        for slot in &next[..count] {
+            if let Some(session) = &self.sessions[*slot as usize] {
+                let tenant = &self.tenants[session.tenant as usize];
+                seen ^= session.id.0 ^ session.queue.fetch() ^ tenant.outstanding ^ tenant.granted;
+            }
+        }
+        std::hint::black_box(seen);
+    }
+
     /// Notes what a slice took against what its flow was charged.
     fn settle(&mut self, worker: u32, granted: &Granted, report: &DoneReport) {
         let ran = granted.kind == GrantKind::Run && report.outcome == Outcome::Ran;
-        let flow = self.workers[worker as usize].flows.get(&granted.tenant);
-        if let Some(flow) = flow
-            && ran
-            && self.settings.settle
-        {
-            let balance = &mut self.flows[*flow as usize].balance;
+        if !ran || !self.settings.settle {
+            return;
+        }
+        // Most of the time its session is there, and knows the flow.
+        let session = self.sessions.get(granted.slot as usize);
+        let session = session.and_then(Option::as_ref);
+        let flow = match session.filter(|session| session.id == granted.session) {
+            Some(session) => Some(session.flow),
+            None => self.workers[worker as usize]
+                .flows
+                .get(&granted.tenant)
+                .copied(),
+        };
+        if let Some(flow) = flow {
+            let balance = &mut self.flows[flow as usize].balance;
             balance.note(granted.cost, report.measured, self.settings.quantum_ns);
         }
     }

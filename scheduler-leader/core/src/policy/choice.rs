@@ -52,6 +52,11 @@ impl Lanes {
         &mut self.flows[usize::from(priority)]
     }
 
+    /// The flows, the highest priority first, within one those that are about next.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.flows.iter().flat_map(TagHeap::entries)
+    }
+
     /// The flow that is next: the first of the highest priority that is owed its floor, else of
     /// the highest there is. `cost` is of a flow's next slice.
     pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(u32) -> u64) -> Option<Next> {

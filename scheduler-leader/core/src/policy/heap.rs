@@ -38,6 +38,11 @@ impl TagHeap {
         self.entries.is_empty()
     }
 
+    /// All members, the first first.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// All members, to renumber their ties without changing their order.
     pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
         &mut self.entries

@@ -107,6 +107,12 @@ impl SliceQueue {
         self.cut
     }
 
+    /// Reads what granting the next slice needs.
+    pub(crate) fn fetch(&self) -> u64 {
+        let run = self.runs.get(self.next.run);
+        run.map_or(0, |run| run.cost) ^ self.next.cost ^ self.cut.cost
+    }
+
     /// What is granted next; its ops are none if `last` is what is granted.
     pub(crate) fn next(&self) -> &Slice {
         &self.next

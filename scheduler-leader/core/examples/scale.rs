@@ -1,0 +1,55 @@
+//! What a grant costs the leader's cores, by number of sessions and GPUs: of these, or of one pair
+//! given as arguments.
+
+use std::time::{Duration, Instant};
+
+use scheduler_leader_core::bench::{Fleet, Load};
+
+const TIME: Duration = Duration::from_secs(1);
+
+fn main() {
+    let given: Vec<usize> = std::env::args().skip(1).flat_map(|it| it.parse()).collect();
+    let sizes = match given[..] {
+        [sessions, gpus] => vec![(sessions, gpus)],
+        _ => vec![(100, 10), (1_000, 100), (10_000, 1_000), (100_000, 10_000)],
+    };
+    for (sessions, gpus) in sizes {
+        let mut load = Load::fleet(sessions, gpus);
+        let order = measure(|| load.step());
+        println!("{sessions} sessions, {gpus} GPUs: {order:.0} ns a grant by the order");
+        if gpus > 1_000 {
+            continue;
+        }
+        let mut fleet = Fleet::new(sessions, gpus);
+        fleet.open();
+        fleet.begin_work();
+        let whole = apart(&mut fleet);
+        println!("{sessions} sessions, {gpus} GPUs: {whole:.0} ns a grant by the protocol core");
+    }
+}
+
+/// Nanoseconds a grant.
+fn measure(mut step: impl FnMut() -> usize) -> f64 {
+    let mut grants = 0;
+    let mut begun = Instant::now();
+    let mut warm = false;
+    while !warm || begun.elapsed() < TIME {
+        grants += (0..2_000).map(|_| step()).sum::<usize>();
+        if !warm && begun.elapsed() > TIME / 4 {
+            (warm, grants, begun) = (true, 0, Instant::now());
+        }
+    }
+    begun.elapsed().as_nanos() as f64 / grants as f64
+}
+
+/// Nanoseconds a grant, of what the leader does alone.
+fn apart(fleet: &mut Fleet) -> f64 {
+    let (mut grants, mut spent) = (0, Duration::ZERO);
+    while spent < TIME {
+        fleet.prepare();
+        let begun = Instant::now();
+        grants += fleet.tell();
+        spent += begun.elapsed();
+    }
+    spent.as_nanos() as f64 / grants as f64
+}

@@ -1,0 +1,379 @@
+//! The leader's protocol core with sessions on modelled GPUs: every message as it comes from the
+//! bus. What the others do is prepared apart, so that only the leader's part is measured.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
+use bus_schemas::{
+    Chain, Column, CostClass, CostRun, Done, DoneReport, Incarnation, Intent, KernelKey, LeaderId,
+    OpenRequest, Order, Outcome, SealReply, SessionId, Tenant, TenantSettings, WIRE_VERSION,
+    WorkerBeat, decode, encode, limits,
+};
+
+use super::{ANNOUNCED, KERNELS, answer, incarnation, tenant};
+use crate::input::Profile;
+use crate::leader::{Action, Config, Event, Leader, StateSnapshot};
+use crate::queue::{KernelQueue, QueueAction, QueueEvent};
+
+/// Between two messages of the modelled GPUs, nanoseconds: 1,000 of them report every 2 ms.
+const PERIOD: u64 = 2_000_000;
+/// Memory of a modelled GPU.
+const CAPACITY: u64 = 141 << 30;
+
+#[derive(Debug, Default)]
+struct Gpu {
+    position: u64,
+    /// Reports not acknowledged, from number `first` on.
+    reports: Vec<DoneReport>,
+    first: u64,
+}
+
+#[derive(Debug)]
+struct Client {
+    tenant: Tenant,
+    id: SessionId,
+    granted: u64,
+    announced: u64,
+}
+
+/// One leader, modelled GPUs, and sessions with endless work, ten to a tenant.
+#[derive(Debug)]
+pub struct Fleet {
+    now: u64,
+    subjects: Subjects,
+    leader: Leader,
+    queues: BTreeMap<SessionId, KernelQueue>,
+    gpus: Vec<Gpu>,
+    clients: Vec<Client>,
+    /// What the leader has published and appended since it was last told something.
+    actions: Vec<Action>,
+    /// What it is told next.
+    prepared: Vec<(LeaderSubject, Vec<u8>)>,
+    grants: usize,
+    turn: usize,
+    /// The lowest session id.
+    first_id: Option<u64>,
+    bytes: u64,
+}
+
+impl Fleet {
+    /// A leader of so many GPUs and tenants for so many sessions, none of them open.
+    ///
+    /// # Panics
+    /// When the leader does not lead: a mistake of this model.
+    #[must_use]
+    pub fn new(sessions: usize, gpus: usize) -> Self {
+        let cluster: Tenant = "bench".parse().expect("a name");
+        let client = |index| Client {
+            tenant: tenant(index),
+            id: SessionId(0),
+            granted: 0,
+            announced: 0,
+        };
+        let mut fleet = Self {
+            now: 1,
+            subjects: Subjects::new(&cluster),
+            leader: Leader::new(Config::new(cluster), LeaderId(1)),
+            queues: BTreeMap::new(),
+            gpus: (0..gpus).map(|_| Gpu::default()).collect(),
+            clients: (0..sessions).map(client).collect(),
+            actions: Vec::new(),
+            prepared: Vec::new(),
+            grants: 0,
+            turn: 0,
+            first_id: None,
+            bytes: 0,
+        };
+        fleet.begin(sessions);
+        assert!(fleet.leader.epoch().is_some(), "nobody else would lead");
+        fleet
+    }
+
+    /// The leader is elected and seals every GPU's worker.
+    fn begin(&mut self, sessions: usize) {
+        let tenants = (0..sessions).step_by(super::TENANT);
+        let entries = (0..KERNELS).map(|key| (KernelKey(key), 20_000 + key * 2_000));
+        let state = StateSnapshot {
+            tenants: tenants
+                .map(|index| (tenant(index), TenantSettings::default()))
+                .collect(),
+            profile: Profile {
+                version: 1,
+                entries: entries.collect(),
+            },
+            ..StateSnapshot::default()
+        };
+        self.handle(Event::State(&state));
+        self.handle(Event::Connected);
+        self.handle(Event::LeaseRead {
+            lease: None,
+            revision: 0,
+        });
+        while self.leader.epoch().is_none() {
+            self.now += 50_000_000;
+            self.handle(Event::Timer);
+            for action in std::mem::take(&mut self.actions) {
+                match action {
+                    Action::ReadLease => self.handle(Event::LeaseRead {
+                        lease: None,
+                        revision: 0,
+                    }),
+                    Action::WriteLease { .. } => self.handle(Event::LeaseWritten { revision: 1 }),
+                    _ => {}
+                }
+            }
+        }
+        for gpu in 0..self.gpus.len() {
+            let beat = encode(&beat(gpu));
+            let subject = LeaderSubject::WorkerBeat(incarnation(gpu));
+            self.message(&subject, None, &beat);
+            let bytes = encode(&SealReply {
+                v: WIRE_VERSION,
+                sealed: Some(answer(gpu, Vec::new(), CAPACITY)),
+                refused: None,
+            });
+            self.handle(Event::SealReply {
+                incarnation: incarnation(gpu),
+                bytes: &bytes,
+            });
+        }
+        self.actions.clear();
+    }
+
+    /// Opens the sessions, each answered, and none with work.
+    pub fn open(&mut self) {
+        for index in 0..self.clients.len() {
+            let request = encode(&OpenRequest {
+                v: WIRE_VERSION,
+                nonce: index as u64 + 1,
+                connection: format!("client-{index:016x}"),
+            });
+            let tenant = self.clients[index].tenant.clone();
+            let reply = format!("{}.{index}", self.subjects.tenant_inbox(&tenant));
+            let subject = LeaderSubject::Tenant(tenant, ToLeader::Open);
+            self.message(&subject, Some(&reply), &request);
+            self.take();
+        }
+        // Every GPU accepts, and is done with, what it was granted; the rest of it is told back.
+        for _ in 0..3 {
+            for gpu in 0..self.gpus.len() {
+                self.report(gpu);
+                self.tell();
+                self.take();
+            }
+        }
+        self.actions = Vec::new();
+        self.prepared = Vec::new();
+    }
+
+    /// Gives every session work.
+    pub fn begin_work(&mut self) {
+        for index in 0..self.clients.len() {
+            self.announce(index);
+        }
+        self.tell();
+    }
+
+    /// What the next GPU and the clients say next, made ready.
+    pub fn prepare(&mut self) {
+        for index in self.take() {
+            self.announce(index);
+        }
+        self.report(self.turn);
+        self.turn = (self.turn + 1) % self.gpus.len();
+        self.now += PERIOD / self.gpus.len() as u64;
+    }
+
+    /// Tells the leader what was prepared. Gives the grants that were reported done.
+    pub fn tell(&mut self) -> usize {
+        for (subject, bytes) in std::mem::take(&mut self.prepared) {
+            match subject {
+                LeaderSubject::Tenant(_, ToLeader::Intent(session)) => self.intent(session, &bytes),
+                subject => self.message(&subject, None, &bytes),
+            }
+        }
+        if self.leader.deadline().is_some_and(|due| due <= self.now) {
+            self.handle(Event::Timer);
+        }
+        std::mem::take(&mut self.grants)
+    }
+
+    /// Bytes of record that the leader has written.
+    #[must_use]
+    pub fn recorded_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn handle(&mut self, event: Event<'_>) {
+        self.leader.handle(self.now, event, &mut self.actions);
+    }
+
+    fn message(&mut self, subject: &LeaderSubject, reply: Option<&str>, bytes: &[u8]) {
+        self.handle(Event::Message {
+            subject,
+            reply,
+            bytes,
+        });
+    }
+
+    fn intent(&mut self, session: SessionId, bytes: &[u8]) {
+        let Some(queue) = self.queues.get_mut(&session) else {
+            return;
+        };
+        let mut out = Vec::new();
+        queue.handle(self.now, QueueEvent::Message(bytes), &mut out);
+        for action in out {
+            if let QueueAction::Ready { first, runs } = action {
+                self.handle(Event::Intent {
+                    session,
+                    first,
+                    runs,
+                });
+            }
+        }
+    }
+
+    /// A session's next ops become a prepared intent.
+    fn announce(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let run = |run: u64| CostRun {
+            key: KernelKey((client.announced / 64 + run + index as u64) % KERNELS),
+            bytes: 0,
+            count: 64,
+            class: CostClass::Launch,
+        };
+        let runs: Vec<_> = (0..u64::from(limits::BATCH_OPS) / 64).map(run).collect();
+        for _ in 0..ANNOUNCED / limits::BATCH_OPS {
+            let mut packed = Vec::new();
+            let intent = encode(&Intent {
+                v: WIRE_VERSION,
+                first: client.announced + 1,
+                count: limits::BATCH_OPS,
+                runs: Column::pack(&runs, &mut packed),
+            });
+            client.announced += u64::from(limits::BATCH_OPS);
+            let what = ToLeader::Intent(client.id);
+            let subject = LeaderSubject::Tenant(client.tenant.clone(), what);
+            self.prepared.push((subject, intent));
+        }
+    }
+
+    /// What a GPU did becomes a prepared report.
+    fn report(&mut self, gpu: usize) {
+        let state = &mut self.gpus[gpu];
+        let mut packed = Vec::new();
+        let done = encode(&Done {
+            v: WIRE_VERSION,
+            epoch: self.leader.epoch().unwrap_or(0),
+            accepted: state.position,
+            chain: Chain::default(),
+            first: state.first + 1,
+            reports: Column::pack(&state.reports, &mut packed),
+            received: Column::default(),
+            faults: Column::default(),
+            details: "",
+        });
+        self.grants += state.reports.len();
+        state.first += state.reports.len() as u64;
+        state.reports = Vec::new();
+        let subject = LeaderSubject::Done(incarnation(gpu));
+        self.prepared.push((subject, done));
+    }
+
+    /// Hears what the leader said. Gives the sessions that run low.
+    fn take(&mut self) -> Vec<usize> {
+        let mut low = Vec::new();
+        for action in std::mem::take(&mut self.actions) {
+            match action {
+                Action::Publish { subject, bytes, .. } => self.hear(&subject, &bytes, &mut low),
+                Action::Append {
+                    epoch,
+                    number,
+                    bytes,
+                } => {
+                    self.bytes += bytes.len() as u64;
+                    self.handle(Event::Recorded { epoch, number });
+                }
+                Action::QueueOpen {
+                    session,
+                    tenant,
+                    epoch,
+                    queued,
+                } => {
+                    let (cluster, id) = (self.subjects.cluster().clone(), self.leader.id());
+                    let mut queue = KernelQueue::new(&cluster, &tenant, session, epoch, id, queued);
+                    queue.handle(self.now, QueueEvent::Timer, &mut Vec::new());
+                    self.queues.insert(session, queue);
+                }
+                Action::QueueProgress {
+                    session,
+                    granted,
+                    done,
+                } => {
+                    if let Some(queue) = self.queues.get_mut(&session) {
+                        let progress = QueueEvent::Progress { granted, done };
+                        queue.handle(self.now, progress, &mut Vec::new());
+                    }
+                }
+                _ => {}
+            }
+        }
+        low
+    }
+
+    fn hear(&mut self, subject: &Arc<str>, bytes: &[u8], low: &mut Vec<usize>) {
+        let Some(gpu) = gpu_of(subject) else {
+            return;
+        };
+        let Ok(order) = decode::<Order<'_>>(bytes) else {
+            return;
+        };
+        let state = &mut self.gpus[gpu];
+        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+            if position != state.position + 1 {
+                continue;
+            }
+            state.position = position;
+            state.reports.push(DoneReport {
+                position,
+                session: grant.session,
+                measured: grant.cost,
+                received: grant.last,
+                outcome: Outcome::Ran,
+            });
+            // Ids are given out one after the other, in the order of the requests.
+            let first = *self.first_id.get_or_insert(grant.session.0);
+            let index = (grant.session.0 - first) as usize;
+            let client = &mut self.clients[index];
+            client.id = grant.session;
+            let half = u64::from(ANNOUNCED) / 2;
+            let was_low = client.announced - client.granted < half;
+            client.granted = grant.last;
+            if !was_low && client.announced - client.granted < half {
+                low.push(index);
+            }
+        }
+    }
+}
+
+/// Which GPU's order this is.
+fn gpu_of(subject: &str) -> Option<usize> {
+    let (_, worker) = subject.strip_suffix(".order")?.rsplit_once('.')?;
+    let worker: Incarnation = worker.parse().ok()?;
+    Some(worker.0 as usize - 1)
+}
+
+fn beat(gpu: usize) -> WorkerBeat {
+    WorkerBeat {
+        v: WIRE_VERSION,
+        incarnation: incarnation(gpu),
+        gpu: gpu as u32,
+        epoch: 0,
+        leader: LeaderId(0),
+        device: "model".into(),
+        capacity: CAPACITY,
+        draining: false,
+        properties: None,
+    }
+}
