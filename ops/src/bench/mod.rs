@@ -5,6 +5,7 @@
 pub mod allocation;
 mod baseline;
 mod bus;
+mod chat;
 mod client;
 mod footprint;
 mod latency;
@@ -70,7 +71,10 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     match name {
         "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
         "client" => client::client(args.reps.max(1), settings, wanted, tell).await?,
-        "order" => order::order(args.reps.max(1), wanted, tell),
+        "order" => {
+            order::order(args.reps.max(1), wanted, &mut tell);
+            chat::chat(args.reps.max(1), settings, wanted, &mut tell).await?;
+        }
         "ptx" => {
             if ptx::metrics().any(|spec| wanted(spec.name)) {
                 ptx::ptx(args.reps.max(1), 1, wanted, &mut tell);
@@ -104,6 +108,9 @@ fn list() -> Table {
     for (spec, _) in order::METRICS {
         table.add_row(["order", spec.name, spec.unit, spec.what]);
     }
+    for spec in chat::METRICS {
+        table.add_row(["order", spec.name, spec.unit, spec.what]);
+    }
     for spec in ptx::metrics().chain(preempt::METRICS) {
         table.add_row(["ptx", spec.name, spec.unit, spec.what]);
     }
@@ -122,6 +129,7 @@ mod tests {
         let names: Vec<_> = names
             .chain(order::METRICS.iter().map(|(spec, _)| spec.name))
             .chain(client::METRICS.iter().map(|spec| spec.name))
+            .chain(chat::METRICS.iter().map(|spec| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))
             .chain(preempt::METRICS.iter().map(|spec| spec.name))
             .collect();

@@ -11,8 +11,8 @@ use workloads::kernels::EMPTY;
 
 use super::allocation::{counted, start_counting};
 use super::bus::TENANT;
-use super::preempt;
 use super::throughput::BATCH;
+use super::{chat, preempt};
 use crate::cli::BenchArgs;
 use crate::commands::roles;
 use crate::commands::submit::client_settings;
@@ -57,13 +57,15 @@ pub(super) struct Launched {
 pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
     roles::follow_parent()?;
     let tenant = match party {
-        preempt::LONG_PARTY => party,
+        preempt::LONG_PARTY | chat::CHAT | chat::TRAIN => party,
         _ => TENANT,
     };
     let client = Client::connect(client_settings(settings, tenant)?)?;
     match party {
         "urgent" => say(&preempt::urgent(&client, args.reps)?),
         preempt::LONG_PARTY => preempt::long(&client),
+        chat::CHAT => chat::party::chat(&client),
+        chat::TRAIN => chat::party::train(&client),
         "sync" => say(&Program::start(&client)?.sync(args.reps)?),
         "enqueue" => say(&Program::start(&client)?.enqueue(args.reps)?),
         "launch" => say(&Program::start(&client)?.launch(args.reps)?),
