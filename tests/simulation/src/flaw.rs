@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Chain, Column, Done, Epoch, LeaderId, Order, SealReply, decode, encode};
 
+use serde::{Deserialize, Serialize};
+
 use crate::fact::Fact;
 use crate::node::{Effect, Input, Io, Node};
 
 /// What a flawed node does wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Flaw {
     /// A worker's device runs an op twice.
     RunsTwice,

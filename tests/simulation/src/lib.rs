@@ -23,11 +23,15 @@ mod program;
 mod record;
 mod run;
 mod scene;
+mod script;
 mod store;
 mod trace;
 mod wire;
+mod words;
 
 pub use check::Violation;
 pub use faults::Troubles;
 pub use flaw::Flaw;
-pub use run::{Failure, Options, Report, Tracing, run};
+pub use run::{Failure, Options, Report, Tracing, play, run};
+pub use scene::Scene;
+pub use script::{Script, ScriptError};

@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
+
+use crate::faults::Mishap;
+use crate::words;
 use virtual_time::Random;
 use virtual_time::{MICRO, MILLI, Nanos};
 
@@ -24,7 +28,7 @@ pub(crate) struct Packet {
 }
 
 /// How badly all links behave.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Weather {
     /// Messages lost, per thousand.
     pub loss: u64,
@@ -33,8 +37,10 @@ pub(crate) struct Weather {
     /// Messages held back by up to `late` and so overtaken, per thousand.
     pub reordered: u64,
     /// Longest extra delay of a reordered or duplicated message.
+    #[serde(with = "words::time")]
     pub late: Nanos,
     /// Longest ordinary delay; the shortest is 20 µs.
+    #[serde(with = "words::time")]
     pub delay: Nanos,
 }
 
@@ -79,7 +85,16 @@ pub(crate) struct Network {
     // A connection's number grows when it is lost: what was in flight on the old one is lost too.
     connections: BTreeMap<NodeId, u32>,
     subscriptions: BTreeMap<NodeId, BTreeSet<String>>,
-    last: BTreeMap<(NodeId, NodeId), Nanos>,
+    links: BTreeMap<(NodeId, NodeId), Link>,
+    seed: u64,
+    keys: BTreeMap<NodeId, u64>,
+}
+
+/// One direction between two nodes. It has chance of its own, so that what happens on one does not
+/// depend on how much is said on another.
+#[derive(Debug)]
+struct Link {
+    last: Nanos,
     random: Random,
 }
 
@@ -94,10 +109,19 @@ pub(crate) struct Delivery {
     pub connection: u32,
 }
 
+/// Where one message goes, and what became of it on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    /// The deliveries.
+    pub deliveries: Vec<Delivery>,
+    /// By chance.
+    pub mishaps: Vec<(NodeId, Mishap)>,
+}
+
 impl Network {
     /// A bus without connections in fair weather.
     #[must_use]
-    pub(crate) fn new(random: Random) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self {
             weather: Weather::FAIR,
             broker_up: true,
@@ -105,9 +129,15 @@ impl Network {
             cut: BTreeSet::new(),
             connections: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
-            last: BTreeMap::new(),
-            random,
+            links: BTreeMap::new(),
+            seed,
+            keys: BTreeMap::new(),
         }
+    }
+
+    /// Gives a node the number by which the chance of its links is drawn.
+    pub(crate) fn know(&mut self, node: NodeId, key: u64) {
+        self.keys.insert(node, key);
     }
 
     /// Whether a node's connection is there.
@@ -181,43 +211,49 @@ impl Network {
     }
 
     /// The deliveries of a message published now.
-    pub(crate) fn route(&mut self, now: Nanos, from: NodeId, subject: &str) -> Vec<Delivery> {
+    pub(crate) fn route(&mut self, now: Nanos, from: NodeId, subject: &str) -> Route {
         let receivers: Vec<NodeId> = self
             .subscriptions
             .iter()
             .filter(|(_, patterns)| patterns.iter().any(|pattern| matches(pattern, subject)))
             .map(|(node, _)| *node)
             .collect();
-        let mut deliveries = Vec::with_capacity(receivers.len());
+        let mut route = Route::default();
         for to in receivers {
-            self.link(now, from, to, &mut deliveries);
+            self.link(now, from, to, &mut route);
         }
-        deliveries
+        route
     }
 
-    fn link(&mut self, now: Nanos, from: NodeId, to: NodeId, deliveries: &mut Vec<Delivery>) {
+    fn link(&mut self, now: Nanos, from: NodeId, to: NodeId, route: &mut Route) {
         if !self.open(from, to) {
             return;
         }
         let weather = self.weather;
         let connection = self.connection(to);
-        if self.random.chance(weather.loss) {
+        let key = |node| self.keys.get(&node).copied().unwrap_or_default();
+        let purpose = key(from) << 32 | key(to);
+        let Link { last, random } = self.links.entry((from, to)).or_insert_with(|| Link {
+            last: 0,
+            random: Random::of(self.seed, purpose),
+        });
+        if random.chance(weather.loss) {
+            route.mishaps.push((to, Mishap::Lost));
             return;
         }
-        let arrival = now
-            + self
-                .random
-                .between(20 * MICRO, weather.delay.max(20 * MICRO));
-        let last = self.last.entry((from, to)).or_default();
-        let at = if self.random.chance(weather.reordered) {
-            arrival + self.random.between(0, weather.late)
+        let arrival = now + random.between(20 * MICRO, weather.delay.max(20 * MICRO));
+        let at = if random.chance(weather.reordered) {
+            route.mishaps.push((to, Mishap::Late));
+            arrival + random.between(0, weather.late)
         } else {
             *last = arrival.max(*last);
             *last
         };
+        let deliveries = &mut route.deliveries;
         deliveries.push(Delivery { at, to, connection });
-        if self.random.chance(weather.duplicates) {
-            let at = arrival + self.random.between(0, weather.late);
+        if random.chance(weather.duplicates) {
+            route.mishaps.push((to, Mishap::Doubled));
+            let at = arrival + random.between(0, weather.late);
             deliveries.push(Delivery { at, to, connection });
         }
     }
@@ -243,7 +279,7 @@ mod tests {
     use super::*;
 
     fn pair(weather: Weather) -> Network {
-        let mut network = Network::new(Random::new(3));
+        let mut network = Network::new(3);
         network.weather = weather;
         network.subscribe(NodeId(1), "a.*.c".into());
         network
@@ -263,7 +299,7 @@ mod tests {
         let mut network = pair(Weather::FAIR);
         let mut last = 0;
         for now in 0..500 {
-            let deliveries = network.route(now, NodeId(0), "a.b.c");
+            let deliveries = network.route(now, NodeId(0), "a.b.c").deliveries;
             assert_eq!(deliveries.len(), 1);
             assert!(deliveries[0].at >= last);
             last = deliveries[0].at;
@@ -281,7 +317,8 @@ mod tests {
         });
         let (mut lost, mut doubled, mut overtaken, mut last) = (0, 0, 0, 0);
         for step in 0..500 {
-            let deliveries = network.route(step * MICRO, NodeId(0), "a.b.c");
+            let route = network.route(step * MICRO, NodeId(0), "a.b.c");
+            let deliveries = route.deliveries;
             lost += usize::from(deliveries.is_empty());
             doubled += usize::from(deliveries.len() == 2);
             for delivery in deliveries {
@@ -299,13 +336,13 @@ mod tests {
     fn a_blocked_link_blocks_one_direction_and_a_cut_both() {
         let mut network = pair(Weather::FAIR);
         network.block(NodeId(0), NodeId(1));
-        assert!(network.route(0, NodeId(0), "a.b.c").is_empty());
+        assert!(network.route(0, NodeId(0), "a.b.c").deliveries.is_empty());
         assert!(network.open(NodeId(1), NodeId(0)));
         network.unblock(NodeId(0), NodeId(1));
         network.cut(NodeId(1));
-        assert!(network.route(0, NodeId(0), "a.b.c").is_empty());
+        assert!(network.route(0, NodeId(0), "a.b.c").deliveries.is_empty());
         assert!(!network.open(NodeId(1), NodeId(0)));
         network.restore(NodeId(1));
-        assert_eq!(network.route(0, NodeId(0), "a.b.c").len(), 1);
+        assert_eq!(network.route(0, NodeId(0), "a.b.c").deliveries.len(), 1);
     }
 }

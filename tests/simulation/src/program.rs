@@ -1,18 +1,21 @@
 //! Model programs: what a client does with its sessions, drawn from the seed.
 
-use bus_schemas::{Launch, ModuleHash, Op};
+use bus_schemas::ModuleHash;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::device::FAULTY;
+use crate::words;
 use virtual_time::Random;
 use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 
 /// How a session behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) enum Conduct {
     /// As it should.
     Honest,
-    /// Its launch at this step of the script fails on the device.
+    /// One of its launches fails on the device.
     Faulty,
     /// From this op on it announces other costs than its ops have.
     Liar(u64),
@@ -20,19 +23,37 @@ pub(crate) enum Conduct {
     Mute(u64),
 }
 
-/// One step of a session's program.
-#[derive(Debug, Clone, PartialEq)]
+/// One step of a session's program. Copies and sets go to its first allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub(crate) enum Step {
-    /// Push an op with a payload.
-    Op(Op, u16, Vec<u8>),
+    /// Launch a function of the module in slot 0 with parameters that are all `fill`.
+    Launch {
+        function: u32,
+        grid: u32,
+        stream: u16,
+        fill: u8,
+    },
+    /// Copy that many bytes, all `fill`, to the device.
+    CopyIn { bytes: u16, fill: u8, stream: u16 },
+    /// Set that many bytes.
+    Set { count: u64, value: u32, stream: u16 },
+    /// Record an event.
+    Event { event: u32, stream: u16 },
+    /// Copy that many bytes on the device.
+    Copy { bytes: u64, stream: u16 },
+    /// Copy that many bytes to the host.
+    Read(u64),
+    /// Ask for an answer once all before has run.
+    Sync,
     /// Allocate so many bytes.
     Alloc(u64),
-    /// Free the oldest allocation.
+    /// Free the oldest allocation but one.
     Free,
     /// Copy that many bytes to the device, staged.
     Staged(u32),
     /// Stage a module's image of that many bytes and load it into a slot.
-    Load(u32, u32),
+    Load { slot: u32, bytes: u32 },
     /// Wait for all answers asked for so far.
     Wait,
     /// Do nothing for a while.
@@ -42,9 +63,13 @@ pub(crate) enum Step {
 }
 
 /// One session of a client.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Program {
+    /// Which of its client's: its own chance follows from that.
+    pub number: u32,
     /// When it asks for its session.
+    #[serde(with = "words::time")]
     pub start: Nanos,
     /// How it behaves.
     pub conduct: Conduct,
@@ -52,43 +77,63 @@ pub(crate) struct Program {
     pub steps: Vec<Step>,
 }
 
+/// A client process's death.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Death {
+    /// When.
+    #[serde(with = "words::time")]
+    pub at: Nanos,
+    /// Whether the broker tells the leaders.
+    pub told: bool,
+}
+
 /// What one client process does.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Plan {
     /// Its sessions.
     pub programs: Vec<Program>,
-    /// When the process dies, if it does, and whether the broker tells.
-    pub dies: Option<(Nanos, bool)>,
+    /// When the process dies, if it does.
+    pub dies: Option<Death>,
 }
 
 /// A client's plan. `length` is the virtual time its work should stretch over; `unruly` allows
 /// conduct that is not honest, and deaths; `crowded`: all begin at once and rest seldom.
 #[must_use]
 pub(crate) fn plan(random: &mut Random, length: Nanos, unruly: bool, crowded: bool) -> Plan {
-    let count = 1 + random.index(3);
+    let count = 1 + random.index(3) as u32;
     let mut programs: Vec<Program> = (0..count)
-        .map(|_| program(random, length, unruly, crowded))
+        .map(|number| program(random, number, length, unruly, crowded))
         .collect();
     let mute = programs
         .iter()
         .any(|program| matches!(program.conduct, Conduct::Mute(_)));
     // Told or not, but a silent one mostly told: else the run lasts the whole expiry.
-    let dies = (mute || unruly && random.chance(120))
-        .then(|| (random.between(length / 8, length), random.chance(850)));
+    let dies = (mute || unruly && random.chance(120)).then(|| Death {
+        at: random.between(length / 8, length),
+        told: random.chance(850),
+    });
     if random.chance(100) {
         programs.truncate(1);
     }
     Plan { programs, dies }
 }
 
-fn program(random: &mut Random, length: Nanos, unruly: bool, crowded: bool) -> Program {
+fn program(
+    random: &mut Random,
+    number: u32,
+    length: Nanos,
+    unruly: bool,
+    crowded: bool,
+) -> Program {
     let conduct = match random.between(0, 19) {
         0 if unruly => Conduct::Faulty,
         1 if unruly => Conduct::Liar(random.between(3, 60)),
         2 if unruly => Conduct::Mute(random.between(3, 60)),
         _ => Conduct::Honest,
     };
-    let mut steps = vec![Step::Load(0, image(random)), Step::Alloc(4096)];
+    let bytes = image(random);
+    let mut steps = vec![Step::Load { slot: 0, bytes }, Step::Alloc(4096)];
     let bursts = 1 + random.index(12);
     let pause = length / bursts as u64;
     let dense = crowded || random.chance(250);
@@ -100,13 +145,14 @@ fn program(random: &mut Random, length: Nanos, unruly: bool, crowded: bool) -> P
     }
     if conduct == Conduct::Faulty {
         let at = steps.len().saturating_sub(random.index(4) + 1).max(1);
-        steps.insert(at, Step::Op(launch(random, FAULTY), 0, vec![]));
+        steps.insert(at, launch(random, FAULTY));
     }
-    steps.extend([Step::Op(Op::Sync, 0, vec![]), Step::Wait]);
+    steps.extend([Step::Sync, Step::Wait]);
     if random.chance(950) {
         steps.push(Step::Close);
     }
     Program {
+        number,
         start: random.between(0, if crowded { 5 * MILLI } else { length / 3 }),
         conduct,
         steps,
@@ -135,10 +181,12 @@ fn burst(random: &mut Random, steps: &mut Vec<Step>) {
         steps.push(Step::Staged(random.between(17 << 10, 600 << 10) as u32));
     }
     if random.chance(60) {
-        steps.push(Step::Load(random.between(0, 2) as u32, image(random)));
+        let slot = random.between(0, 2) as u32;
+        let bytes = image(random);
+        steps.push(Step::Load { slot, bytes });
     }
     match random.between(0, 9) {
-        0..=2 => steps.push(Step::Op(Op::Sync, 0, vec![])),
+        0..=2 => steps.push(Step::Sync),
         3..=7 => steps.push(read(random)),
         _ => {}
     }
@@ -149,60 +197,49 @@ fn burst(random: &mut Random, steps: &mut Vec<Step>) {
 
 fn step(random: &mut Random) -> Step {
     let stream = random.between(0, 2) as u16;
-    let op = match random.between(0, 29) {
-        0 => return Step::Alloc(random.between(1, 1 << 16)),
-        1 => return Step::Free,
-        2 => {
-            let size = random.between(1, 300);
-            let op = Op::CopyIn {
-                address: 0,
-                bytes: size,
-                transfer: 0,
-            };
-            let fill = random.draw() as u8;
-            return Step::Op(op, stream, vec![fill; size as usize]);
-        }
-        3 => Op::Set {
-            address: 0,
+    match random.between(0, 29) {
+        0 => Step::Alloc(random.between(1, 1 << 16)),
+        1 => Step::Free,
+        2 => Step::CopyIn {
+            bytes: random.between(1, 300) as u16,
+            fill: random.draw() as u8,
+            stream,
+        },
+        3 => Step::Set {
             count: random.between(1, 1024),
             value: random.draw() as u32,
-            width: 1,
+            stream,
         },
-        4 => Op::Event {
+        4 => Step::Event {
             event: random.between(0, 7) as u32,
-            timed: false,
+            stream,
         },
-        5 => Op::Copy {
-            to: 0,
-            from: 512,
+        5 => Step::Copy {
             bytes: random.between(1, 512),
+            stream,
         },
         _ => {
             let function = random.between(0, 9) as u32;
-            let params = vec![random.draw() as u8; 16];
-            return Step::Op(launch(random, function), stream, params);
+            launch(random, function)
         }
-    };
-    Step::Op(op, stream, vec![])
+    }
 }
 
-fn launch(random: &mut Random, function: u32) -> Op {
-    Op::Launch(Launch {
-        module: 0,
+fn launch(random: &mut Random, function: u32) -> Step {
+    Step::Launch {
         function,
-        grid: [1 + random.between(0, 2) as u32, 1, 1],
-        block: [32, 1, 1],
-        shared: 0,
-    })
+        grid: 1 + random.between(0, 2) as u32,
+        stream: random.between(0, 2) as u16,
+        fill: random.draw() as u8,
+    }
 }
 
 fn read(random: &mut Random) -> Step {
-    let bytes = if random.chance(40) {
+    Step::Read(if random.chance(40) {
         random.between(1, 600 << 10)
     } else {
         random.between(1, 200)
-    };
-    Step::Op(Op::CopyOut { address: 0, bytes }, 0, vec![])
+    })
 }
 
 /// A transfer's bytes: some of them vary.

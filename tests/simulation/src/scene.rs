@@ -1,45 +1,100 @@
-//! What a seed makes: the cluster's shape, its tenants, programs, settings and troubles.
+//! What a seed makes: the cluster's shape, its tenants, programs, settings and troubles. A scene is
+//! also what a script is: everything that decides a run, and nothing else.
+
+use std::collections::BTreeSet;
 
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
+use serde::{Deserialize, Serialize};
 
-use crate::faults::{Fault, Troubles, schedule};
-use crate::network::Weather;
-use crate::program::{Plan, plan};
+use crate::faults::{Cast, Strike, Troubles, schedule};
+use crate::program::{Death, Program, Step, plan};
+use crate::words;
 use virtual_time::Random;
 use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 
+/// The cluster's name.
+pub(crate) const CLUSTER: &str = "sim";
+
+/// Numbers of nodes are below this.
+const MOST: u32 = 1 << 16;
+/// The latest time of quiet.
+const LONGEST: Nanos = 3600 * SECOND;
+/// Module slots of a session.
+pub(crate) const SLOTS: u32 = 4;
+
+/// A leader candidate or a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    /// Its number, by which faults name it and its chance is drawn.
+    pub number: u32,
+    /// When it starts.
+    #[serde(with = "words::time")]
+    pub start: Nanos,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Account {
+    /// Its name.
+    pub name: Tenant,
+    /// Its settings.
+    #[serde(flatten)]
+    pub settings: TenantSettings,
+}
+
+/// A client process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Customer {
+    /// Its number, by which faults name it and its chance is drawn.
+    pub number: u32,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// When it starts.
+    #[serde(with = "words::time")]
+    pub start: Nanos,
+    /// When it dies, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dies: Option<Death>,
+    /// Its sessions.
+    #[serde(rename = "session", default)]
+    pub programs: Vec<Program>,
+}
+
 /// One run's cast and plot.
-#[derive(Debug, Clone)]
-pub(crate) struct Scene {
-    /// Leader candidates.
-    pub leaders: usize,
-    /// Workers.
-    pub workers: usize,
-    /// The cluster's name.
-    pub cluster: Tenant,
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scene {
+    /// What is left to chance follows from this: delays, timers, which messages weather loses.
+    pub seed: u64,
+    /// All faults are over by then.
+    #[serde(with = "words::time")]
+    pub(crate) quiet: Nanos,
     /// How the leaders order.
-    pub settings: ClusterSettings,
+    pub(crate) settings: ClusterSettings,
     /// The tenants.
-    pub tenants: Vec<(Tenant, TenantSettings)>,
-    /// The client processes: whose, and what they do.
-    pub clients: Vec<(Tenant, Plan)>,
-    /// The kinds of trouble.
-    pub troubles: Troubles,
+    #[serde(rename = "tenant", default)]
+    pub(crate) tenants: Vec<Account>,
+    /// The leader candidates.
+    #[serde(rename = "leader", default)]
+    pub(crate) leaders: Vec<Member>,
+    /// The workers.
+    #[serde(rename = "worker", default)]
+    pub(crate) workers: Vec<Member>,
     /// What goes wrong when.
-    pub faults: Vec<(Nanos, Fault)>,
-    /// All faults are over.
-    pub quiet: Nanos,
-    /// Everything must be done.
-    pub deadline: Nanos,
+    #[serde(rename = "fault", default)]
+    pub(crate) faults: Vec<Strike>,
+    /// The client processes.
+    #[serde(rename = "client", default)]
+    pub(crate) clients: Vec<Customer>,
 }
 
 impl Scene {
     /// The scene of a seed, with these troubles or such as the seed draws.
-    ///
-    /// # Panics
-    /// Never: the names are valid.
     #[must_use]
-    pub(crate) fn draw(random: &mut Random, troubles: Option<Troubles>) -> Self {
+    pub fn draw(seed: u64, troubles: Option<Troubles>) -> Self {
+        let random = &mut Random::new(seed);
         let drawn = Troubles::draw(random);
         let troubles = troubles.unwrap_or(drawn);
         let length = random.between(200, 5000) * MILLI;
@@ -47,43 +102,111 @@ impl Scene {
         let crowded = random.chance(250);
         let tenants = tenants(random, crowded);
         let unruly = random.chance(600);
-        let clients: Vec<(Tenant, Plan)> = (0..1 + random.index(5))
-            .map(|_| {
-                let tenant = tenants[random.index(tenants.len())].0.clone();
-                (tenant, plan(random, length, unruly, crowded))
+        let clients: Vec<Customer> = (0..1 + random.index(5) as u32)
+            .map(|number| {
+                let tenant = tenants[random.index(tenants.len())].name.clone();
+                let plan = plan(random, length, unruly, crowded);
+                Customer {
+                    number,
+                    tenant,
+                    start: random.between(0, 100) * MILLI,
+                    dies: plan.dies,
+                    programs: plan.programs,
+                }
             })
             .collect();
         let quiet = length + random.between(200, 4000) * MILLI;
-        let mut faults = schedule(random, troubles, quiet);
-        if troubles.weather {
-            faults.push((quiet, Fault::Weather(Weather::FAIR)));
-        }
-        // Expiry takes 60 s: of a client that died, and of a session that was opened while its
-        // answer, and the leader with it, were lost.
-        let expiry = !troubles.none() || clients.iter().any(|(_, plan)| plan.dies.is_some());
+        let leaders = match random.chance(800) {
+            true => 3,
+            false => 1 + random.index(2),
+        };
+        let workers = if crowded { 1 } else { 1 + random.index(3) };
+        let cast = Cast {
+            leaders,
+            workers,
+            clients: clients.len(),
+        };
+        let faults = schedule(random, troubles, cast, quiet);
+        let mut members = |count: usize, late: u64| -> Vec<Member> {
+            let member = |number| Member {
+                number,
+                start: random.between(0, late) * MILLI,
+            };
+            (0..count as u32).map(member).collect()
+        };
         Self {
-            leaders: if random.chance(800) {
-                3
-            } else {
-                1 + random.index(2)
-            },
-            workers: if crowded { 1 } else { 1 + random.index(3) },
-            cluster: "sim".parse().expect("a valid name"),
+            seed,
+            quiet,
+            leaders: members(leaders, 20),
+            workers: members(workers, 50),
             settings: settings(random, crowded),
             tenants,
-            clients,
-            troubles,
             faults,
-            quiet,
-            deadline: quiet + if expiry { 110 } else { 45 } * SECOND,
+            clients,
         }
+    }
+
+    /// Whether it can be played.
+    pub(crate) fn sense(&self) -> Result<(), &'static str> {
+        let twice = |numbers: Vec<u32>| {
+            let kinds: BTreeSet<u32> = numbers.iter().copied().collect();
+            kinds.len() < numbers.len() || numbers.iter().any(|number| *number >= MOST)
+        };
+        let of = |members: &[Member]| members.iter().map(|member| member.number).collect();
+        let clients = self.clients.iter().map(|client| client.number).collect();
+        let known = |client: &Customer| {
+            let mut tenants = self.tenants.iter();
+            tenants.any(|account| account.name == client.tenant)
+        };
+        let over = |strike: &Strike| strike.at + strike.fault.time() <= self.quiet;
+        let loads = |program: &Program| {
+            let slots = |step: &Step| matches!(step, Step::Load { slot, .. } if *slot >= SLOTS);
+            !program.steps.iter().any(slots)
+        };
+        if self.leaders.is_empty() || self.workers.is_empty() {
+            Err("a scene needs a leader and a worker")
+        } else if twice(of(&self.leaders)) || twice(of(&self.workers)) || twice(clients) {
+            Err("two nodes of a role have one number, or one has a number above 65535")
+        } else if !self.clients.iter().all(known) {
+            Err("a client's tenant is none of the scene's")
+        } else if !self.faults.iter().all(over) {
+            Err("a fault is not over by the time of quiet")
+        } else if self.quiet > LONGEST {
+            Err("a scene is quiet after an hour at the latest")
+        } else if !self.clients.iter().flat_map(|c| &c.programs).all(loads) {
+            Err("a session has module slots 0 to 3")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The kinds of trouble it has.
+    #[must_use]
+    pub(crate) fn troubles(&self) -> Troubles {
+        Troubles::of(&self.faults)
+    }
+
+    /// Everything must be done by then. Expiry takes 60 s: of a client that died, and of a session
+    /// that was opened while its answer, and the leader with it, were lost.
+    #[must_use]
+    pub(crate) fn deadline(&self) -> Nanos {
+        let deaths = self.clients.iter().any(|client| client.dies.is_some());
+        let expiry = !self.faults.is_empty() || deaths;
+        self.quiet + if expiry { 110 } else { 45 } * SECOND
+    }
+
+    /// The tenants, as the leaders are told of them.
+    #[must_use]
+    pub(crate) fn accounts(&self) -> Vec<(Tenant, TenantSettings)> {
+        let pair = |account: &Account| (account.name.clone(), account.settings.clone());
+        self.tenants.iter().map(pair).collect()
     }
 }
 
-fn tenants(random: &mut Random, crowded: bool) -> Vec<(Tenant, TenantSettings)> {
+fn tenants(random: &mut Random, crowded: bool) -> Vec<Account> {
     let same = crowded || random.chance(400);
     (0..2 + random.index(3))
-        .map(|index| {
+        .filter_map(|index| {
             let settings = TenantSettings {
                 priority: if same { 2 } else { random.between(0, 4) as u8 },
                 weight: random.between(1, 4) as u32,
@@ -97,8 +220,8 @@ fn tenants(random: &mut Random, crowded: bool) -> Vec<(Tenant, TenantSettings)> 
                 },
                 ..TenantSettings::default()
             };
-            let name = format!("tenant-{index}");
-            (name.parse().expect("a valid name"), settings)
+            let name = format!("tenant-{index}").parse().ok()?;
+            Some(Account { name, settings })
         })
         .collect()
 }

@@ -3,6 +3,67 @@
 use super::*;
 
 impl Cluster {
+    /// From now on the next message, or answer of the store, to a node has a mishap.
+    pub(crate) fn mar_next(&mut self, id: NodeId, what: Mishap, late: Nanos) {
+        self.slots[id.0].mishap = Some((what, late));
+    }
+
+    /// A node's timers stand still until a time.
+    pub(crate) fn stall(&mut self, id: NodeId, until: Nanos) {
+        let slot = &mut self.slots[id.0];
+        slot.stalled = slot.stalled.max(until);
+    }
+
+    /// A node does not reach the store until a time.
+    pub(crate) fn keep_from_store(&mut self, id: NodeId, until: Nanos) {
+        let slot = &mut self.slots[id.0];
+        slot.storeless = slot.storeless.max(until);
+    }
+
+    /// A message has come over the link.
+    pub(super) fn deliver(&mut self, to: NodeId, connection: u32, packet: Packet) {
+        if let Some((mishap, late)) = self.slots[to.0].mishap.take() {
+            self.trace.note(self.now, || {
+                format!("{to:?}: the next message is {mishap:?}")
+            });
+            if mishap != Mishap::Lost {
+                let packet = packet.clone();
+                let event = Event::Deliver {
+                    to,
+                    connection,
+                    packet,
+                };
+                self.agenda.enter(self.now + late, event);
+            }
+            if mishap != Mishap::Doubled {
+                return;
+            }
+        }
+        self.trace.packet(self.now, to, &packet);
+        self.tell(to, Input::Message(packet));
+    }
+
+    /// The store, or the broker itself, tells a node something; a node what it put off.
+    pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: Input) {
+        let marred = matches!(input, Input::Store(..) | Input::Lease(_) | Input::Closed(_));
+        if marred && let Some((mishap, mut late)) = self.slots[node.0].mishap.take() {
+            if mishap == Mishap::Lost {
+                let Input::Store(token, _) = input else {
+                    return;
+                };
+                // No answer: the node gives up waiting for it.
+                input = Input::Store(token, StoreReply::Away);
+                late = SECOND;
+            }
+            if mishap != Mishap::Doubled {
+                let event = Event::Tell { node, life, input };
+                return self.agenda.enter(self.now + late, event);
+            }
+        }
+        self.trace.input(self.now, node, &input);
+        self.tell(node, input);
+    }
+
     /// Ends a process at once. `told`: the broker tells the leaders.
     pub(crate) fn kill(&mut self, id: NodeId, told: bool) {
         let slot = &mut self.slots[id.0];
@@ -25,9 +86,9 @@ impl Cluster {
         };
         for place in 0..self.slots.len() {
             let id = NodeId(place);
-            let slot = &self.slots[place];
+            let slot = &mut self.slots[place];
             let hears = slot.role == Role::Leader && self.network.connected(id);
-            if !hears || self.random.chance(self.network.weather.loss) {
+            if !hears || slot.random.chance(self.network.weather.loss) {
                 continue;
             }
             let event = Event::Tell {
@@ -35,7 +96,7 @@ impl Cluster {
                 life: slot.life,
                 input: Input::Closed(name.clone()),
             };
-            let delay = self.random.between(100 * MICRO, 2 * MILLI);
+            let delay = slot.random.between(100 * MICRO, 2 * MILLI);
             self.agenda.enter(self.now + delay, event);
         }
     }
@@ -75,13 +136,13 @@ impl Cluster {
     }
 
     /// Takes the broker away from everyone.
-    pub(crate) fn broker_away(&mut self, lost: usize) {
+    pub(crate) fn broker_away(&mut self, lost: u32) {
         if !self.network.broker_up() {
             return;
         }
         let ids: Vec<NodeId> = (0..self.slots.len()).map(NodeId).collect();
         self.network.broker_down(ids.iter().copied());
-        self.store.lose_tail(lost);
+        self.store.lose_tail(lost as usize);
         for id in ids {
             self.tell(id, Input::Connection(false));
         }
@@ -109,7 +170,7 @@ impl Cluster {
             life: self.slots[id.0].life,
             input: Input::Connection(true),
         };
-        let delay = self.random.between(MICRO, 20 * MILLI);
+        let delay = self.slots[id.0].random.between(MICRO, 20 * MILLI);
         self.agenda.enter(self.now + delay, event);
     }
 }

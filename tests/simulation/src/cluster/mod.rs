@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use crate::device::{fingerprint, mix};
+use crate::faults::Mishap;
 use crate::network::{Network, NodeId, Packet};
 use crate::node::{Effect, Input, Io, Node};
 use crate::observer::Observer;
@@ -30,13 +31,13 @@ pub(crate) enum Role {
     Client,
 }
 
-/// Makes the process of a role: (role, index in the role, life, random).
-pub(crate) type Factory = Box<dyn FnMut(Role, usize, u32, Random) -> Box<dyn Node>>;
+/// Makes the process of a role: (role, its number in the role, life, chance).
+pub(crate) type Factory = Box<dyn FnMut(Role, u32, u32, Random) -> Box<dyn Node>>;
 
 /// One place for a process.
 pub(crate) struct Slot {
     pub(crate) role: Role,
-    pub(crate) index: usize,
+    pub(crate) number: u32,
     pub(crate) node: Option<Box<dyn Node>>,
     pub(crate) life: u32,
     pub(crate) paused: bool,
@@ -45,6 +46,11 @@ pub(crate) struct Slot {
     held: VecDeque<Input>,
     // What it published while its connection was away; sent once it is back, as NATS clients do.
     buffer: Vec<(Packet, bool)>,
+    // Chance of its own: what happens to one does not depend on how much happens to another.
+    random: Random,
+    mishap: Option<(Mishap, Nanos)>,
+    stalled: Nanos,
+    storeless: Nanos,
 }
 
 /// What happens at a time.
@@ -85,6 +91,8 @@ pub(crate) enum Undo {
     Restore(NodeId),
     BrokerBack,
     StoreBack,
+    /// The weather is fair from now on.
+    Clear,
 }
 
 /// Everything there is.
@@ -97,45 +105,46 @@ pub(crate) struct Cluster {
     pub(crate) slots: Vec<Slot>,
     pub(crate) observer: Observer,
     pub(crate) trace: Trace,
-    pub(crate) random: Random,
     pub(crate) steps: u64,
     /// Fingerprint of the event handled last.
     pub(crate) digest: u64,
+    seed: u64,
     factory: Factory,
+}
+
+/// What tells one place's chance from another's.
+fn key(role: Role, number: u32) -> u64 {
+    (role as u64 + 1) << 16 | u64::from(number)
 }
 
 impl Cluster {
     /// A cluster with no process started yet.
     #[must_use]
-    pub(crate) fn new(
-        mut random: Random,
-        observer: Observer,
-        trace: Trace,
-        factory: Factory,
-    ) -> Self {
+    pub(crate) fn new(seed: u64, observer: Observer, trace: Trace, factory: Factory) -> Self {
         Self {
             now: 0,
             agenda: Agenda::default(),
-            network: Network::new(random.fork()),
+            network: Network::new(seed),
             store: Store::default(),
             store_up: true,
             slots: Vec::new(),
             observer,
             trace,
-            random,
             steps: 0,
             digest: 0,
+            seed,
             factory,
         }
     }
 
     /// Adds a place for a process, to be started at a time.
-    pub(crate) fn add(&mut self, role: Role, start: Nanos) -> NodeId {
+    pub(crate) fn add(&mut self, role: Role, number: u32, start: Nanos) -> NodeId {
         let id = NodeId(self.slots.len());
-        let index = self.slots.iter().filter(|slot| slot.role == role).count();
+        let key = key(role, number);
+        self.network.know(id, key);
         self.slots.push(Slot {
             role,
-            index,
+            number,
             node: None,
             life: 0,
             paused: false,
@@ -143,6 +152,10 @@ impl Cluster {
             wake: None,
             held: VecDeque::new(),
             buffer: Vec::new(),
+            random: Random::of(self.seed, key),
+            mishap: None,
+            stalled: 0,
+            storeless: 0,
         });
         self.agenda.enter(start, Event::Undo(Undo::Start(id)));
         id
@@ -161,14 +174,12 @@ impl Cluster {
                 packet,
             } => {
                 if self.network.connection(to) == connection && self.network.connected(to) {
-                    self.trace.packet(self.now, to, &packet);
-                    self.tell(to, Input::Message(packet));
+                    self.deliver(to, connection, packet);
                 }
             }
             Event::Tell { node, life, input } => {
                 if self.slots[node.0].life == life {
-                    self.trace.input(self.now, node, &input);
-                    self.tell(node, input);
+                    self.inform(node, life, input);
                 }
             }
             Event::Wake { node, life } => self.wake(node, life),
@@ -229,7 +240,7 @@ impl Cluster {
         if let Some(at) = wake {
             let life = slot.life;
             // A timer never fires early and mostly a little late.
-            let late = self.random.between(0, 200 * MICRO);
+            let late = slot.random.between(0, 200 * MICRO);
             self.agenda
                 .enter(at.max(self.now) + late, Event::Wake { node: id, life });
         }
@@ -240,6 +251,10 @@ impl Cluster {
         let due = slot.wake.is_some_and(|at| at <= self.now);
         if slot.life != life || !due || slot.node.is_none() {
             return;
+        }
+        if self.now < slot.stalled {
+            let at = slot.stalled;
+            return self.agenda.enter(at, Event::Wake { node: id, life });
         }
         slot.wake = None;
         self.tell(id, Input::Wake);
@@ -265,7 +280,8 @@ impl Cluster {
             }
             Effect::Subscribe(pattern) => self.network.subscribe(id, pattern),
             Effect::Store(token, request) => {
-                let at = self.now + self.random.between(60 * MICRO, 500 * MICRO);
+                let random = &mut self.slots[id.0].random;
+                let at = self.now + random.between(60 * MICRO, 500 * MICRO);
                 let event = Event::Store {
                     node: id,
                     life,
@@ -291,7 +307,8 @@ impl Cluster {
                 self.trace.note(self.now, || format!("{id:?} ends itself"));
                 self.kill(id, told);
                 if again {
-                    let at = self.now + self.random.between(5, 200) * MILLI;
+                    let wait = self.slots[id.0].random.between(5, 200) * MILLI;
+                    let at = self.now + wait;
                     self.agenda.enter(at, Event::Undo(Undo::Start(id)));
                 }
             }
@@ -300,14 +317,14 @@ impl Cluster {
 
     fn publish(&mut self, id: NodeId, packet: Packet) {
         if !self.network.connected(id) {
-            let kept = self.random.chance(500);
-            let buffer = &mut self.slots[id.0].buffer;
-            if buffer.len() < 256 {
-                buffer.push((packet, kept));
+            let slot = &mut self.slots[id.0];
+            let kept = slot.random.chance(500);
+            if slot.buffer.len() < 256 {
+                slot.buffer.push((packet, kept));
             }
             return;
         }
-        for delivery in self.network.route(self.now, id, &packet.subject) {
+        for delivery in self.network.route(self.now, id, &packet.subject).deliveries {
             let event = Event::Deliver {
                 to: delivery.to,
                 connection: delivery.connection,
@@ -318,7 +335,8 @@ impl Cluster {
     }
 
     fn ask_store(&mut self, id: NodeId, life: u32, token: u64, request: StoreRequest) {
-        let reachable = self.store_up && self.network.connected(id);
+        let storeless = self.now < self.slots[id.0].storeless;
+        let reachable = self.store_up && self.network.connected(id) && !storeless;
         let reply = if reachable {
             self.trace
                 .note(self.now, || format!("{id:?} asks the store {request:?}"));
@@ -334,7 +352,7 @@ impl Cluster {
         };
         let wait = match reply {
             StoreReply::Away => SECOND,
-            _ => self.random.between(60 * MICRO, 500 * MICRO),
+            _ => self.slots[id.0].random.between(60 * MICRO, 500 * MICRO),
         };
         let input = Input::Store(token, reply);
         let event = Event::Tell {
@@ -350,15 +368,17 @@ impl Cluster {
         let reply = self.store.read(self.now, LEASE);
         for place in 0..self.slots.len() {
             let id = NodeId(place);
-            if self.slots[place].role != Role::Leader || !self.network.connected(id) {
+            let slot = &mut self.slots[place];
+            let hears = slot.role == Role::Leader && self.now >= slot.storeless;
+            if !hears || !self.network.connected(id) {
                 continue;
             }
             let event = Event::Tell {
                 node: id,
-                life: self.slots[place].life,
+                life: slot.life,
                 input: Input::Lease(reply.clone()),
             };
-            let delay = self.random.between(60 * MICRO, 800 * MICRO);
+            let delay = slot.random.between(60 * MICRO, 800 * MICRO);
             self.agenda.enter(self.now + delay, event);
         }
     }
@@ -372,10 +392,12 @@ impl Cluster {
         slot.life += 1;
         slot.wake = None;
         slot.paused = false;
+        slot.stalled = 0;
         slot.held.clear();
         slot.buffer.clear();
-        let random = self.random.fork();
-        slot.node = Some((self.factory)(slot.role, slot.index, slot.life, random));
+        let purpose = u64::from(slot.life) << 32 | key(slot.role, slot.number);
+        let random = Random::of(self.seed, purpose);
+        slot.node = Some((self.factory)(slot.role, slot.number, slot.life, random));
         self.trace.note(self.now, || format!("{id:?} starts"));
         self.tell(id, Input::Started);
     }

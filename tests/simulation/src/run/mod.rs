@@ -4,7 +4,7 @@ mod strike;
 
 use std::collections::VecDeque;
 
-use bus_schemas::{Incarnation, LeaderId};
+use bus_schemas::{Incarnation, LeaderId, Tenant};
 
 use crate::check::Violation;
 use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
@@ -15,10 +15,10 @@ use crate::network::NodeId;
 use crate::node::{Input, Node};
 use crate::nodes::{ClientNode, LeaderProcess, WorkerNode};
 use crate::observer::Observer;
+use crate::program::Plan;
 use crate::record::{self, Replay};
-use crate::scene::Scene;
+use crate::scene::{CLUSTER, Scene};
 use crate::trace::Trace;
-use virtual_time::Random;
 use virtual_time::{MILLI, Nanos};
 
 /// What becomes of the trace.
@@ -104,15 +104,23 @@ const TAIL: usize = 200;
 /// # Errors
 /// [`Failure`] at the first thing that does not hold.
 pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+    play(&Scene::draw(seed, options.troubles), options)
+}
+
+/// Plays a scene; its own troubles are what goes wrong.
+///
+/// # Errors
+/// [`Failure`] at the first thing that does not hold.
+pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
     let trace = match options.tracing {
         Tracing::Print => Trace::Print,
         Tracing::Failure | Tracing::Off => Trace::Off,
     };
-    let (result, _) = Play::new(seed, options, trace).play();
+    let (result, _) = Play::new(scene, options, trace).play();
     match result {
         Err(_) if options.tracing == Tracing::Failure => {
             let trace = Trace::Tail(TAIL, VecDeque::new());
-            let (again, tail) = Play::new(seed, options, trace).play();
+            let (again, tail) = Play::new(scene, options, trace).play();
             again.map_err(|mut failure| {
                 failure.tail = tail;
                 failure
@@ -123,8 +131,8 @@ pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
 }
 
 struct Play {
-    seed: u64,
     scene: Scene,
+    troubles: Troubles,
     cluster: Cluster,
     flaw: Option<Flaw>,
     faults: u64,
@@ -132,11 +140,12 @@ struct Play {
 }
 
 impl Play {
-    fn new(seed: u64, options: &Options, mut trace: Trace) -> Self {
-        let mut random = Random::new(seed);
-        let scene = Scene::draw(&mut random, options.troubles);
+    fn new(scene: &Scene, options: &Options, mut trace: Trace) -> Self {
+        let scene = scene.clone();
         trace.note(0, || format!("{scene:#?}"));
-        let mut observer = Observer::new(&scene.cluster, scene.settings.clone(), &scene.tenants);
+        let name: Tenant = CLUSTER.parse().expect("a valid name");
+        let mut observer = Observer::new(&name, scene.settings.clone(), &scene.accounts());
+        let troubles = scene.troubles();
         let Troubles {
             weather,
             partitions,
@@ -144,26 +153,28 @@ impl Play {
             pauses,
             cuts,
             ..
-        } = scene.troubles;
+        } = troubles;
         observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
-        observer.windows.exact = scene.troubles.none();
-        let factory = factory(&scene, options.flaw);
-        let mut cluster = Cluster::new(random.fork(), observer, trace, factory);
-        for _ in 0..scene.leaders {
-            cluster.add(Role::Leader, random.between(0, 20) * MILLI);
+        observer.windows.exact = troubles.none();
+        let factory = factory(&scene, &name, options.flaw);
+        let mut cluster = Cluster::new(scene.seed, observer, trace, factory);
+        // Entered before all else, they come first at their time.
+        for (index, strike) in scene.faults.iter().enumerate() {
+            cluster.agenda.enter(strike.at, Event::Fault(index));
         }
-        for _ in 0..scene.workers {
-            cluster.add(Role::Worker, random.between(0, 50) * MILLI);
+        cluster.agenda.enter(scene.quiet, Event::Undo(Undo::Clear));
+        for member in &scene.leaders {
+            cluster.add(Role::Leader, member.number, member.start);
         }
-        for _ in &scene.clients {
-            cluster.add(Role::Client, random.between(0, 100) * MILLI);
+        for member in &scene.workers {
+            cluster.add(Role::Worker, member.number, member.start);
         }
-        for (index, (at, _)) in scene.faults.iter().enumerate() {
-            cluster.agenda.enter(*at, Event::Fault(index));
+        for client in &scene.clients {
+            cluster.add(Role::Client, client.number, client.start);
         }
         Self {
-            seed,
             scene,
+            troubles,
             cluster,
             flaw: options.flaw,
             faults: 0,
@@ -176,7 +187,7 @@ impl Play {
         let result = match verdict {
             Ok(replay) => Ok(self.report(replay)),
             Err(violation) => Err(Box::new(Failure {
-                seed: self.seed,
+                seed: self.scene.seed,
                 step: self.cluster.steps,
                 time_ms: self.cluster.now / MILLI,
                 invariant: violation.invariant,
@@ -190,7 +201,7 @@ impl Play {
     fn report(&self, replay: Replay) -> Report {
         let observer = &self.cluster.observer;
         Report {
-            seed: self.seed,
+            seed: self.scene.seed,
             steps: self.cluster.steps,
             time: self.cluster.now,
             history: self.history,
@@ -227,12 +238,12 @@ impl Play {
                 }
                 settled = true;
                 // A store that was away is asked again only after a second or two.
-                let away = self.scene.troubles.broker || self.scene.troubles.cuts;
+                let away = self.troubles.broker || self.troubles.cuts;
                 look = self.cluster.now + if away { 2500 } else { 400 } * MILLI;
             } else {
                 settled = false;
                 look = self.cluster.now + 20 * MILLI;
-                if self.cluster.now > self.scene.deadline {
+                if self.cluster.now > self.scene.deadline() {
                     return self.at_rest().map(|()| Replay::default());
                 }
             }
@@ -272,7 +283,7 @@ impl Play {
             self.cluster.store.forget_middle_block();
         }
         let replay = record::check(&self.cluster.store, &self.cluster.observer.positions)?;
-        if self.scene.troubles.none() && replay.adopted > 0 {
+        if self.troubles.none() && replay.adopted > 0 {
             let what = format!("{} positions adopted though nothing died", replay.adopted);
             return Err(Violation::new("I5", what));
         }
@@ -281,9 +292,10 @@ impl Play {
 }
 
 /// Makes the processes of a scene.
-fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
-    let scene = scene.clone();
-    Box::new(move |role, index, life, mut random| {
+fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Factory {
+    let (name, settings) = (name.clone(), scene.settings.clone());
+    let (tenants, clients) = (scene.accounts(), scene.clients.clone());
+    Box::new(move |role, number, life, mut random| {
         let flawed = |node: Box<dyn Node>, has: bool| match flaw {
             Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
             _ => node,
@@ -291,8 +303,7 @@ fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
         match role {
             Role::Leader => {
                 let id = LeaderId(random.draw());
-                let mut settings = scene.settings.clone();
-                let mut tenants = scene.tenants.clone();
+                let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
                 match flaw {
                     Some(Flaw::WideWindow) => settings.window_ns *= 100,
                     Some(Flaw::IgnoresTargets) => {
@@ -303,21 +314,28 @@ fn factory(scene: &Scene, flaw: Option<Flaw>) -> Factory {
                     }
                     _ => {}
                 }
-                let node = LeaderProcess::new(&scene.cluster, id, settings, tenants);
+                let node = LeaderProcess::new(&name, id, settings, tenants);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_leader))
             }
             Role::Worker => {
-                let subjects = bus_schemas::subject::Subjects::new(&scene.cluster);
+                let subjects = bus_schemas::subject::Subjects::new(&name);
                 let incarnation = Incarnation(random.draw());
-                let node = WorkerNode::new(subjects, incarnation, index as u32);
+                let node = WorkerNode::new(subjects, incarnation, number);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
             }
             Role::Client => {
-                let (tenant, mut plan) = scene.clients[index].clone();
+                let own = clients.iter().find(|client| client.number == number);
+                let (tenant, mut plan) = own.map_or_else(
+                    || (name.clone(), Plan::default()),
+                    |own| {
+                        let (programs, dies) = (own.programs.clone(), own.dies);
+                        (own.tenant.clone(), Plan { programs, dies })
+                    },
+                );
                 if life > 1 {
                     plan.programs.clear();
                 }
-                Box::new(ClientNode::new(&scene.cluster, tenant, plan, random))
+                Box::new(ClientNode::new(&name, tenant, plan, random))
             }
         }
     })

@@ -1,12 +1,13 @@
 //! Faults as they strike, and as they end.
 
 use super::*;
+use crate::network::Weather;
 
 impl Play {
     pub(super) fn event(&mut self, event: Event) {
         match event {
             Event::Fault(index) => {
-                let (_, fault) = self.scene.faults[index];
+                let fault = self.scene.faults[index].fault;
                 self.cluster
                     .trace
                     .note(self.cluster.now, || format!("fault {fault:?}"));
@@ -24,20 +25,18 @@ impl Play {
     }
 
     pub(super) fn target(&self, target: Target) -> Option<NodeId> {
-        let (role, wanted) = match target {
+        let wanted = match target {
             Target::Leading => {
                 let leading = self.cluster.observer.leading;
                 return leading.map(|(_, node)| node);
             }
-            Target::Leader(index) => (Role::Leader, index),
-            Target::Worker(index) => (Role::Worker, index),
-            Target::Client(index) => (Role::Client, index),
+            Target::Leader(number) => (Role::Leader, number),
+            Target::Worker(number) => (Role::Worker, number),
+            Target::Client(number) => (Role::Client, number),
         };
-        let places: Vec<NodeId> = (0..self.cluster.slots.len())
-            .map(NodeId)
-            .filter(|id| self.cluster.slots[id.0].role == role)
-            .collect();
-        (!places.is_empty()).then(|| places[wanted % places.len()])
+        let mut slots = self.cluster.slots.iter();
+        let place = slots.position(|slot| (slot.role, slot.number) == wanted);
+        place.map(NodeId)
     }
 
     pub(super) fn strike(&mut self, fault: Fault) {
@@ -51,6 +50,19 @@ impl Play {
             Fault::Isolate {
                 node, says, hears, ..
             } => self.isolate(node, says, hears),
+            Fault::Usurp { .. } => self.usurp(until),
+            Fault::Next { node, what, time } => {
+                if let Some(id) = self.target(node) {
+                    self.cluster.mar_next(id, what, time);
+                }
+                None
+            }
+            Fault::Stall { node, .. } => {
+                if let Some(id) = self.target(node) {
+                    self.cluster.stall(id, until);
+                }
+                None
+            }
             Fault::Crash { node, told, .. } => self.target(node).and_then(|id| {
                 let mortal = self.cluster.slots[id.0].role != Role::Client;
                 mortal.then(|| {
@@ -73,6 +85,10 @@ impl Play {
             Fault::StoreAway { .. } => {
                 self.cluster.store_up = false;
                 Some(Undo::StoreBack)
+            }
+            Fault::StoreForgets { lost } => {
+                self.cluster.store.lose_tail(lost as usize);
+                None
             }
             Fault::LeaseDeleted => {
                 self.cluster.store.delete(LEASE);
@@ -114,6 +130,18 @@ impl Play {
         self.stop(links)
     }
 
+    /// Another leads beside whoever leads now: to the candidates it is gone, and the lease too.
+    fn usurp(&mut self, until: Nanos) -> Option<Undo> {
+        let leading = self.target(Target::Leading)?;
+        self.cluster.keep_from_store(leading, until);
+        let others = (0..self.cluster.slots.len()).map(NodeId);
+        let links = others
+            .filter(|id| *id != leading && self.cluster.slots[id.0].role == Role::Leader)
+            .flat_map(|other| [(leading, other), (other, leading)])
+            .collect();
+        self.stop(links)
+    }
+
     pub(super) fn stop(&mut self, links: Vec<(NodeId, NodeId)>) -> Option<Undo> {
         for (from, to) in &links {
             self.cluster.network.block(*from, *to);
@@ -133,6 +161,7 @@ impl Play {
             Undo::Restore(id) => self.cluster.restore(id),
             Undo::BrokerBack => self.cluster.broker_back(),
             Undo::StoreBack => self.cluster.store_up = true,
+            Undo::Clear => self.cluster.network.weather = Weather::FAIR,
         }
     }
 }

@@ -8,9 +8,9 @@ use bytes::Bytes;
 
 use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
 use bus_schemas::{
-    Alive, CloseReason, Code, DeviceResult, Failure, Intent, KernelKey, LeaderBeat, LeaderNotice,
-    ModuleHash, Op, OpNumber, OpenAnswer, OpenRequest, Opened, Rejected, SessionId, Tenant,
-    WIRE_VERSION, WorkerAck, decode, encode,
+    Alive, CloseReason, Code, DeviceResult, Failure, Intent, KernelKey, Launch, LeaderBeat,
+    LeaderNotice, ModuleHash, Op, OpNumber, OpenAnswer, OpenRequest, Opened, Rejected, SessionId,
+    Tenant, WIRE_VERSION, WorkerAck, decode, encode,
 };
 use client_agent_core::{Action, Addresses, Event, Outbox, OutboxSettings, PushError};
 
@@ -19,7 +19,10 @@ use crate::device::{Memory, kernel_key, op_print};
 use crate::fact::Fact;
 use crate::network::Packet;
 use crate::node::{Input, Io, Node};
-use crate::program::{self, ALIVE_EVERY, Conduct, FULL_WAIT, Plan, Program, REQUEST_AGAIN, Step};
+use crate::program::{
+    self, ALIVE_EVERY, Conduct, Death, FULL_WAIT, Plan, Program, REQUEST_AGAIN, Step,
+};
+use crate::scene::SLOTS;
 use virtual_time::Nanos;
 use virtual_time::Random;
 
@@ -31,7 +34,7 @@ pub(crate) struct ClientNode {
     subjects: Subjects,
     tenant: Tenant,
     name: String,
-    dies: Option<(Nanos, bool)>,
+    dies: Option<Death>,
     runners: Vec<Runner>,
     finished: bool,
 }
@@ -56,11 +59,12 @@ impl ClientNode {
     #[must_use]
     pub(crate) fn new(cluster: &Tenant, tenant: Tenant, plan: Plan, mut random: Random) -> Self {
         let name = format!("client-{:016x}", random.draw());
-        let runners = plan
-            .programs
-            .into_iter()
-            .map(|program| Runner::new(program, random.fork()))
-            .collect();
+        let seed = random.draw();
+        let runner = |program: Program| {
+            let random = Random::of(seed, u64::from(program.number));
+            Runner::new(program, random)
+        };
+        let runners = plan.programs.into_iter().map(runner).collect();
         Self {
             subjects: Subjects::new(cluster),
             tenant,
@@ -75,8 +79,8 @@ impl ClientNode {
         io.name = Some(self.name.as_str().into());
         io.subscribe(self.subjects.reign(&self.tenant));
         io.subscribe(format!("{}.{}.*", self.inbox(), self.name));
-        if let Some((at, _)) = self.dies {
-            io.later(at, DIE);
+        if let Some(death) = self.dies {
+            io.later(death.at, DIE);
         }
         io.later(io.now + ALIVE_EVERY, ALIVE);
         self.drive(io);
@@ -150,7 +154,7 @@ impl Node for ClientNode {
             Input::Wake => self.drive(io),
             Input::Later(DIE) => {
                 io.fact(Fact::Finished);
-                io.die(self.dies.is_some_and(|(_, told)| told));
+                io.die(self.dies.is_some_and(|death| death.told));
             }
             Input::Later(_) => self.say_alive(io),
             Input::Connection(true) => {
@@ -214,7 +218,7 @@ impl Runner {
                     outbox: Outbox::new(settings),
                     addresses: Addresses::new(opened.window, opened.quota),
                     allocated: VecDeque::new(),
-                    modules: vec![None; 4],
+                    modules: vec![None; SLOTS as usize],
                     memory: Memory::default(),
                     awaited: VecDeque::new(),
                     arrived: BTreeMap::new(),

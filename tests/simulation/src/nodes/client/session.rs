@@ -40,7 +40,7 @@ impl Running {
         let Some(step) = program.front() else {
             return Progress::Rest(None);
         };
-        let pushed = match step.clone() {
+        let pushed = match *step {
             Step::Wait if self.awaited.is_empty() => Ok(()),
             Step::Wait => return Progress::Rest(None),
             Step::Think(time) => {
@@ -52,11 +52,14 @@ impl Running {
                 self.closing = true;
                 return Progress::Close;
             }
-            Step::Op(op, stream, payload) => self.push(io, self.placed(op), stream, &payload, None),
             Step::Alloc(bytes) => self.alloc(io, bytes),
             Step::Free => self.free(io),
             Step::Staged(bytes) => self.staged(io, program::staged_bytes(random, bytes)),
-            Step::Load(slot, bytes) => self.load(io, slot, bytes, random.draw()),
+            Step::Load { slot, bytes } => self.load(io, slot, bytes, random.draw()),
+            step => {
+                let (op, stream, payload) = self.op(step);
+                self.push(io, op, stream, &payload, None)
+            }
         };
         match pushed {
             Ok(()) => {
@@ -76,41 +79,70 @@ impl Running {
         }
     }
 
-    fn placed(&self, op: Op) -> Op {
-        let base = self
-            .allocated
-            .front()
-            .copied()
-            .unwrap_or(self.opened.window.base);
-        match op {
-            Op::CopyIn {
-                bytes, transfer, ..
-            } => Op::CopyIn {
-                address: base,
+    fn base(&self) -> u64 {
+        let first = self.allocated.front().copied();
+        first.unwrap_or(self.opened.window.base)
+    }
+
+    /// What a step pushes: the op, its stream, its payload.
+    fn op(&self, step: Step) -> (Op, u16, Vec<u8>) {
+        let address = self.base();
+        match step {
+            Step::Launch {
+                function,
+                grid,
+                stream,
+                fill,
+            } => {
+                let launch = Launch {
+                    module: 0,
+                    function,
+                    grid: [grid, 1, 1],
+                    block: [32, 1, 1],
+                    shared: 0,
+                };
+                (Op::Launch(launch), stream, vec![fill; 16])
+            }
+            Step::CopyIn {
                 bytes,
-                transfer,
-            },
-            Op::CopyOut { bytes, .. } => Op::CopyOut {
-                address: base,
-                bytes,
-            },
-            Op::Set {
+                fill,
+                stream,
+            } => {
+                let op = Op::CopyIn {
+                    address,
+                    bytes: u64::from(bytes),
+                    transfer: 0,
+                };
+                (op, stream, vec![fill; usize::from(bytes)])
+            }
+            Step::Set {
                 count,
                 value,
-                width,
-                ..
-            } => Op::Set {
-                address: base,
-                count,
-                value,
-                width,
-            },
-            Op::Copy { bytes, .. } => Op::Copy {
-                to: base,
-                from: base + 1024,
-                bytes,
-            },
-            other => other,
+                stream,
+            } => {
+                let op = Op::Set {
+                    address,
+                    count,
+                    value,
+                    width: 1,
+                };
+                (op, stream, vec![])
+            }
+            Step::Event { event, stream } => {
+                let timed = false;
+                (Op::Event { event, timed }, stream, vec![])
+            }
+            Step::Copy { bytes, stream } => {
+                let op = Op::Copy {
+                    to: address,
+                    from: address + 1024,
+                    bytes,
+                };
+                (op, stream, vec![])
+            }
+            Step::Read(bytes) => (Op::CopyOut { address, bytes }, 0, vec![]),
+            // The others are no single op, and carried out where they are met.
+            _ => (Op::Sync, 0, vec![]),
         }
     }
 
@@ -183,11 +215,11 @@ impl Running {
             return Err(PushError::Full);
         }
         let transfer = self.outbox.stage(content.clone(), None)?;
-        let op = self.placed(Op::CopyIn {
-            address: 0,
+        let op = Op::CopyIn {
+            address: self.base(),
             bytes: content.len() as u64,
             transfer,
-        });
+        };
         self.push(io, op, 0, &[], Some(&content))
     }
 

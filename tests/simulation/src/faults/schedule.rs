@@ -1,0 +1,221 @@
+//! Faults drawn from the seed before the run begins.
+
+use super::{Fault, Mishap, Strike, Target, Troubles};
+use crate::network::Weather;
+use virtual_time::Random;
+use virtual_time::{MILLI, Nanos, SECOND};
+
+/// How many nodes there are of each role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cast {
+    /// Leader candidates.
+    pub leaders: usize,
+    /// Workers.
+    pub workers: usize,
+    /// Clients.
+    pub clients: usize,
+}
+
+type Draw = fn(&mut Random, Cast) -> Fault;
+
+/// Faults in order of time; all are over by `until`.
+#[must_use]
+pub(crate) fn schedule(
+    random: &mut Random,
+    troubles: Troubles,
+    cast: Cast,
+    until: Nanos,
+) -> Vec<Strike> {
+    let mut kinds: Vec<Draw> = Vec::new();
+    if troubles.weather {
+        kinds.push(|random, _| Fault::Weather(Weather::draw(random)));
+        kinds.push(|_, _| Fault::Weather(Weather::FAIR));
+        kinds.push(next);
+    }
+    if troubles.partitions {
+        kinds.extend([block as Draw, isolate]);
+        kinds.push(|random, _| Fault::Usurp {
+            time: time(random, 5 * SECOND),
+        });
+    }
+    if troubles.crashes {
+        kinds.extend([crash as Draw, crash, leave]);
+    }
+    if troubles.pauses {
+        kinds.extend([pause as Draw, stall]);
+    }
+    if troubles.cuts {
+        kinds.push(cut);
+    }
+    if troubles.broker {
+        kinds.push(broker);
+        kinds.push(|random, _| Fault::StoreAway {
+            time: time(random, 10 * SECOND),
+        });
+        kinds.push(|random, _| Fault::StoreForgets {
+            lost: random.between(1, 40) as u32,
+        });
+    }
+    if troubles.lease {
+        kinds.push(|_, _| Fault::LeaseDeleted);
+    }
+    let mut faults = Vec::new();
+    if kinds.is_empty() {
+        return faults;
+    }
+    let every = random.between(100, 1500) * MILLI;
+    let mut at = random.between(0, 300) * MILLI;
+    if troubles.weather {
+        let fault = Fault::Weather(Weather::draw(random));
+        faults.push(Strike { at: 0, fault });
+    }
+    while at < until {
+        let draw = kinds[random.index(kinds.len())];
+        let fault = draw(random, cast);
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+        at += random.between(1, 2 * every);
+    }
+    faults
+}
+
+fn leader(random: &mut Random, cast: Cast) -> Target {
+    Target::Leader(random.index(cast.leaders) as u32)
+}
+
+fn worker(random: &mut Random, cast: Cast) -> Target {
+    Target::Worker(random.index(cast.workers) as u32)
+}
+
+fn node(random: &mut Random, cast: Cast) -> Target {
+    match random.between(0, 9) {
+        0..=2 => Target::Leading,
+        3..=4 => leader(random, cast),
+        5..=7 => worker(random, cast),
+        _ => Target::Client(random.index(cast.clients) as u32),
+    }
+}
+
+/// Mostly short, now and then longer than each of the protocol's patiences.
+fn time(random: &mut Random, longest: Nanos) -> Nanos {
+    let most = match random.between(0, 9) {
+        0..=3 => 60 * MILLI,
+        4..=6 => 700 * MILLI,
+        7..=8 => 2500 * MILLI,
+        _ => longest,
+    };
+    random.between(MILLI, most.min(longest))
+}
+
+fn block(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Block {
+        from: node(random, cast),
+        to: node(random, cast),
+        both: random.chance(500),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn isolate(random: &mut Random, cast: Cast) -> Fault {
+    let says = random.chance(600);
+    Fault::Isolate {
+        node: node(random, cast),
+        says,
+        hears: !says || random.chance(500),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn crash(random: &mut Random, cast: Cast) -> Fault {
+    let node = match random.between(0, 4) {
+        0..=1 => Target::Leading,
+        2 => leader(random, cast),
+        _ => worker(random, cast),
+    };
+    Fault::Crash {
+        node,
+        told: random.chance(700),
+        time: time(random, 3 * SECOND),
+    }
+}
+
+fn leave(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Leave {
+        node: match random.between(0, 9) {
+            0..=4 => Target::Leading,
+            5..=6 => leader(random, cast),
+            _ => worker(random, cast),
+        },
+    }
+}
+
+fn pause(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Pause {
+        node: node(random, cast),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn stall(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Stall {
+        node: node(random, cast),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn next(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Next {
+        node: node(random, cast),
+        what: [Mishap::Lost, Mishap::Doubled, Mishap::Late][random.index(3)],
+        time: time(random, SECOND),
+    }
+}
+
+fn cut(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Cut {
+        node: node(random, cast),
+        told: random.chance(700),
+        time: time(random, 2 * SECOND),
+    }
+}
+
+fn broker(random: &mut Random, _: Cast) -> Fault {
+    Fault::BrokerAway {
+        time: time(random, 8 * SECOND),
+        lost: if random.chance(600) {
+            random.index(40) as u32
+        } else {
+            0
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trouble_is_over_in_time_and_none_means_none() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let troubles = Troubles::draw(&mut random);
+            let cast = Cast {
+                leaders: 3,
+                workers: 2,
+                clients: 4,
+            };
+            let faults = schedule(&mut random, troubles, cast, 8 * SECOND);
+            let over = |strike: &Strike| strike.at + strike.fault.time() < 8 * SECOND;
+            assert!(faults.iter().all(over));
+            assert!(faults.is_sorted_by_key(|strike| strike.at));
+            let mut met = Troubles::of(&faults);
+            let kinds = [troubles.weather, troubles.partitions, troubles.crashes];
+            assert!(!met.weather || kinds[0]);
+            assert!(!met.partitions || kinds[1]);
+            assert!(!met.crashes || kinds[2]);
+            met = Troubles::of(&[]);
+            assert!(met.none() && (!troubles.none() || faults.is_empty()));
+        }
+    }
+}

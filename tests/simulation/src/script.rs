@@ -1,0 +1,102 @@
+//! Scripts: scenes as text, to be read, changed and played again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::Violation;
+use crate::flaw::Flaw;
+use crate::scene::Scene;
+
+/// The format's number; another is refused.
+const FORMAT: u32 = 1;
+
+/// A scene as a file has it. The README has an example and all words.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Script {
+    format: u32,
+    /// What the run broke when the script was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaks: Option<String>,
+    /// The flaw that some nodes have: only scripts that show that a check can fail have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flaw: Option<Flaw>,
+    /// All else.
+    pub scene: Scene,
+}
+
+/// A text that is no script.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScriptError {
+    /// It cannot be read.
+    #[error("{0}")]
+    Text(String),
+    /// It is of another format.
+    #[error("the script's format is {0}; this program knows format {FORMAT}")]
+    Format(u32),
+    /// It cannot be played.
+    #[error("{0}")]
+    Senseless(&'static str),
+}
+
+impl Script {
+    /// The script of a scene, and what it broke.
+    #[must_use]
+    pub fn new(scene: Scene, flaw: Option<Flaw>, broken: Option<&Violation>) -> Self {
+        Self {
+            format: FORMAT,
+            breaks: broken.map(|broken| broken.invariant.to_owned()),
+            flaw,
+            scene,
+        }
+    }
+
+    /// Reads a script.
+    ///
+    /// # Errors
+    /// Where the text is none, or what it says cannot be played.
+    pub fn read(text: &str) -> Result<Self, ScriptError> {
+        let script: Self =
+            toml::from_str(text).map_err(|error| ScriptError::Text(error.to_string()))?;
+        if script.format != FORMAT {
+            return Err(ScriptError::Format(script.format));
+        }
+        script.scene.sense().map_err(ScriptError::Senseless)?;
+        Ok(script)
+    }
+
+    /// The script as text; [`Script::read`] gives the same script again.
+    ///
+    /// # Errors
+    /// Where a number is beyond what the format holds: seeds from 2^63 on.
+    pub fn text(&self) -> Result<String, ScriptError> {
+        toml::to_string(self).map_err(|error| ScriptError::Text(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scene_reads_back_as_it_was() {
+        for seed in 1..=40 {
+            let script = Script::new(Scene::draw(seed, None), Some(Flaw::RunsTwice), None);
+            let text = script.text().unwrap();
+            assert_eq!(Script::read(&text).unwrap(), script, "{text}");
+        }
+    }
+
+    #[test]
+    fn senseless_scripts_are_refused() {
+        let text = Script::new(Scene::draw(1, None), None, None)
+            .text()
+            .unwrap();
+        let other = text.replacen("format = 1", "format = 2", 1);
+        assert_eq!(Script::read(&other), Err(ScriptError::Format(2)));
+        let mut empty = Script::new(Scene::draw(1, None), None, None);
+        empty.scene.leaders.clear();
+        let refused = Script::read(&empty.text().unwrap()).unwrap_err();
+        assert!(refused.to_string().contains("leader"), "{refused}");
+        assert!(Script::read(&text.replacen("[scene]", "[scene]\nspeed = 1", 1)).is_err());
+    }
+}
