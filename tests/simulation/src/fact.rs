@@ -15,8 +15,15 @@ pub(crate) enum Fact {
         /// Its device.
         gpu: GpuId,
     },
+    /// A client asks for a session.
+    Asked {
+        /// By this number.
+        nonce: u64,
+    },
     /// A client got a session.
     Opened {
+        /// The number it asked by.
+        nonce: u64,
         /// Whose.
         tenant: Tenant,
         /// What.
@@ -32,6 +39,13 @@ pub(crate) enum Fact {
         op: OpNumber,
         /// Fingerprint of the op and its payload.
         print: u64,
+        /// Whether the client waits for its answer.
+        answered: bool,
+    },
+    /// A client closes a session.
+    Closing {
+        /// The session.
+        session: SessionId,
     },
     /// A device began a slice.
     Started {

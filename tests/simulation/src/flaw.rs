@@ -200,4 +200,8 @@ impl Node for Flawed {
         }
         io.effects = bent;
     }
+
+    fn state(&self) -> &'static str {
+        self.inner.state()
+    }
 }

@@ -9,12 +9,16 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod campaign;
 mod check;
 mod cluster;
+pub mod coverage;
 mod device;
+mod every;
 mod fact;
 mod faults;
 mod flaw;
+mod moments;
 mod network;
 mod node;
 mod nodes;
@@ -24,14 +28,17 @@ mod record;
 mod run;
 mod scene;
 mod script;
+mod shrink;
 mod store;
 mod trace;
 mod wire;
 mod words;
 
+pub use campaign::{Campaign, Failed, Outcome, Totals, campaign};
 pub use check::Violation;
 pub use faults::Troubles;
 pub use flaw::Flaw;
 pub use run::{Failure, Options, Report, Tracing, play, run};
 pub use scene::Scene;
 pub use script::{Script, ScriptError};
+pub use shrink::{Shrunk, shrink};

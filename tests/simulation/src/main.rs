@@ -1,69 +1,60 @@
-//! Plays seeds: `cargo run -p simulation -- --seeds 1000`, or one of them, traced.
+//! Plays one seed or script, traced: `cargo run -p simulation -- --seed 42 --trace`. Many of them
+//! are `warploom sim faults`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::{Context, Result};
 use clap::Parser;
-use simulation::{Options, Tracing, Troubles};
+use simulation::{Options, Scene, Script, Tracing, Troubles, play};
 
-/// Plays the whole cluster in one thread, seeded, with faults.
+/// Plays the whole cluster in one thread, with faults.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Play this seed only.
-    #[arg(long)]
+    /// The seed.
+    #[arg(long, required_unless_present = "script")]
     seed: Option<u64>,
-    /// Play so many seeds.
-    #[arg(long, default_value_t = 200, env = "WARPLOOM_SEEDS")]
-    seeds: u64,
-    /// The first of them.
-    #[arg(long, default_value_t = 1)]
-    from: u64,
-    /// Print everything that happens (one seed).
+    /// A script instead.
+    #[arg(long, conflicts_with_all = ["seed", "calm"])]
+    script: Option<PathBuf>,
+    /// Print everything that happens.
     #[arg(long)]
     trace: bool,
     /// Play without any trouble.
     #[arg(long)]
     calm: bool,
-    /// Go on after a failing seed.
-    #[arg(long)]
-    keep_going: bool,
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
-    let options = Options {
-        troubles: arguments.calm.then_some(Troubles::NONE),
-        tracing: if arguments.trace {
-            Tracing::Print
-        } else {
-            Tracing::Failure
-        },
-        ..Options::default()
-    };
-    let seeds = match arguments.seed {
-        Some(seed) => seed..=seed,
-        None => arguments.from..=arguments.from + arguments.seeds.max(1) - 1,
-    };
-    let mut failed = 0;
-    for seed in seeds {
-        match simulation::run(seed, &options) {
-            Ok(report) if arguments.seed.is_some() => println!("{report:#?}"),
-            Ok(_) => {}
-            Err(failure) => {
-                failed += 1;
-                if !arguments.keep_going {
-                    failure.tail.iter().for_each(|line| eprintln!("{line}"));
-                }
-                eprintln!("{failure}");
-                if !arguments.keep_going {
-                    break;
-                }
-            }
+    let troubles = arguments.calm.then_some(Troubles::NONE);
+    let (scene, flaw) = match &arguments.script {
+        Some(path) => {
+            let name = || path.display().to_string();
+            let text = std::fs::read_to_string(path).with_context(name)?;
+            let script = Script::read(&text).with_context(name)?;
+            (script.scene, script.flaw)
         }
-    }
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        eprintln!("{failed} seeds failed");
-        ExitCode::FAILURE
-    }
+        None => (Scene::draw(arguments.seed.unwrap_or(1), troubles), None),
+    };
+    let tracing = match arguments.trace {
+        true => Tracing::Print,
+        false => Tracing::Failure,
+    };
+    let options = Options {
+        troubles,
+        tracing,
+        flaw,
+    };
+    Ok(match play(&scene, &options) {
+        Ok(report) => {
+            println!("{report:#?}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            failure.tail.iter().for_each(|line| eprintln!("{line}"));
+            eprintln!("{failure}");
+            ExitCode::FAILURE
+        }
+    })
 }

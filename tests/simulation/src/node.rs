@@ -34,6 +34,9 @@ pub(crate) enum Input {
 pub(crate) trait Node {
     /// Takes one input. All it wants done goes through `io`.
     fn handle(&mut self, io: &mut Io, input: Input);
+
+    /// The state that it is in, by its name in [`crate::coverage`]; of a client, a name of its own.
+    fn state(&self) -> &'static str;
 }
 
 /// What a node wants done.

@@ -178,14 +178,31 @@ impl Observer {
                 self.positions.began(incarnation, gpu);
                 Ok(())
             }
+            Fact::Asked { nonce } => {
+                self.sessions.asked(from, nonce);
+                Ok(())
+            }
             Fact::Opened {
+                nonce,
                 tenant,
                 opened,
                 doomed,
-            } => self
-                .sessions
-                .opened(from, tenant, opened.session, opened.incarnation, doomed),
-            Fact::Submitted { session, op, print } => self.sessions.submitted(session, op, print),
+            } => {
+                let (session, incarnation) = (opened.session, opened.incarnation);
+                let client = (from, nonce);
+                self.sessions
+                    .opened(client, tenant, session, incarnation, doomed)
+            }
+            Fact::Submitted {
+                session,
+                op,
+                print,
+                answered,
+            } => self.sessions.submitted(session, op, print, answered),
+            Fact::Closing { session } => {
+                self.sessions.closing(session);
+                Ok(())
+            }
             Fact::Started {
                 incarnation,
                 position,
@@ -209,9 +226,13 @@ impl Observer {
             Fact::Settled {
                 incarnation,
                 position,
+                session,
                 outcome,
                 ..
-            } => self.positions.settled(incarnation, position, outcome),
+            } => {
+                self.sessions.settled(session, outcome);
+                self.positions.settled(incarnation, position, outcome)
+            }
             Fact::Answered { session, op, right } => self.sessions.answered(session, op, right),
             Fact::Failed {
                 session,
@@ -226,6 +247,12 @@ impl Observer {
                 Ok(())
             }
         }
+    }
+
+    /// The incarnation of a worker's node.
+    #[must_use]
+    pub(crate) fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
+        self.workers.get(&node).copied()
     }
 
     /// A node died.

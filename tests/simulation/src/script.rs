@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Violation;
 use crate::flaw::Flaw;
 use crate::scene::Scene;
 
@@ -41,10 +40,10 @@ pub enum ScriptError {
 impl Script {
     /// The script of a scene, and what it broke.
     #[must_use]
-    pub fn new(scene: Scene, flaw: Option<Flaw>, broken: Option<&Violation>) -> Self {
+    pub fn new(scene: Scene, flaw: Option<Flaw>, broken: Option<&str>) -> Self {
         Self {
             format: FORMAT,
-            breaks: broken.map(|broken| broken.invariant.to_owned()),
+            breaks: broken.map(str::to_owned),
             flaw,
             scene,
         }

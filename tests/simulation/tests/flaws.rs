@@ -1,6 +1,10 @@
-//! The checkers can fail: each flaw in a node is seen, and as what it is.
+//! The checkers can fail: each flaw in a node is seen, and as what it is; and what shows it is made
+//! small.
 
-use simulation::{Flaw, Options, Tracing, Troubles, run};
+use simulation::{Flaw, Options, Scene, Script, Tracing, Troubles, play, shrink};
+
+/// Plays that a test spends on making a scene small.
+const PLAYS: u64 = 400;
 
 fn shown(flaw: Flaw, troubles: Option<Troubles>, as_what: &str) {
     let options = Options {
@@ -9,13 +13,30 @@ fn shown(flaw: Flaw, troubles: Option<Troubles>, as_what: &str) {
         flaw: Some(flaw),
     };
     // Not every seed gives every flaw a chance.
-    let failures = (20_001..20_200).filter_map(|seed| run(seed, &options).err());
     let mut seen = Vec::new();
-    let shown = failures.map(|failure| failure.invariant).any(|invariant| {
-        seen.push(invariant);
-        invariant == as_what
+    let shown = (20_001..20_200).find(|seed| {
+        let failure = play(&Scene::draw(*seed, troubles), &options).err();
+        seen.extend(failure.iter().map(|failure| failure.invariant));
+        failure.is_some_and(|failure| failure.invariant == as_what)
     });
-    assert!(shown, "{flaw:?} was seen as {seen:?}");
+    let Some(seed) = shown else {
+        panic!("{flaw:?} was seen as {seen:?}");
+    };
+    let scene = Scene::draw(seed, troubles);
+    let small = shrink(&scene, options.flaw, as_what, PLAYS).scene;
+    let failure = play(&small, &options).expect_err("the small scene breaks the same");
+    assert_eq!(failure.invariant, as_what);
+    let text = |scene| Script::new(scene, options.flaw, None).text().unwrap();
+    let (was, is) = (text(scene), text(small));
+    // The format itself takes some thirty lines.
+    let lines = is.lines().count();
+    assert!(
+        lines <= 120,
+        "{lines} lines of {}:\n{is}",
+        was.lines().count()
+    );
+    let again = Script::read(&is).unwrap();
+    assert_eq!(play(&again.scene, &options), Err(failure), "the same again");
 }
 
 const CALM: Option<Troubles> = Some(Troubles::NONE);

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{Code, Failure, Grant, GrantKind, Incarnation, OpNumber, SessionId, Tenant};
+use bus_schemas::{
+    Code, Failure, Grant, GrantKind, Incarnation, OpNumber, Outcome, SessionId, Tenant,
+};
 
 use super::{Verdict, Violation};
 use crate::network::NodeId;
@@ -17,8 +19,29 @@ struct Log {
     prints: Vec<u64>,
     granted: OpNumber,
     answered: OpNumber,
+    // The last op whose answer is awaited.
+    awaited: OpNumber,
+    doubted: bool,
+    closing: bool,
     failure: Option<Failure>,
     ended: bool,
+}
+
+impl Log {
+    /// Its state, by its name in [`crate::coverage`], with so many ops run; none once it is over.
+    fn state(&self, ran: OpNumber) -> Option<&'static str> {
+        let submitted = self.prints.len() as u64;
+        Some(match () {
+            () if self.ended => return None,
+            () if self.failure.is_some() => "failed",
+            () if self.closing => "closing",
+            () if self.doubted => "doubted",
+            () if self.granted < submitted => "queued",
+            () if ran < submitted => "granted",
+            () if self.answered < self.awaited => "waits for an answer",
+            () => "idle",
+        })
+    }
 }
 
 /// All sessions' histories.
@@ -27,6 +50,7 @@ pub(crate) struct Sessions {
     logs: BTreeMap<SessionId, Log>,
     // What ran, also of sessions whose client never learned of them.
     ran: BTreeMap<SessionId, (Incarnation, OpNumber)>,
+    asking: BTreeSet<(NodeId, u64)>,
     on_device: BTreeSet<(Incarnation, SessionId)>,
     were_on_device: BTreeSet<SessionId>,
     /// Honest sessions may fail: something happened that can be a cause.
@@ -38,10 +62,48 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
+    /// A client asks for a session.
+    pub(crate) fn asked(&mut self, client: NodeId, nonce: u64) {
+        self.asking.insert((client, nonce));
+    }
+
+    /// A client closes a session.
+    pub(crate) fn closing(&mut self, session: SessionId) {
+        if let Some(log) = self.logs.get_mut(&session) {
+            log.closing = true;
+        }
+    }
+
+    /// A position of a session ended, in vain or not.
+    pub(crate) fn settled(&mut self, session: SessionId, outcome: Outcome) {
+        if let Some(log) = self.logs.get_mut(&session) {
+            log.doubted = outcome == Outcome::Void;
+        }
+    }
+
+    /// States of the sessions that a client has, or a worker, or everybody.
+    pub(crate) fn states(
+        &self,
+        client: Option<NodeId>,
+        worker: Option<Incarnation>,
+    ) -> impl Iterator<Item = &'static str> {
+        let asking = self.asking.iter().filter(move |(node, _)| {
+            worker.is_none() && client.is_none_or(|client| client == *node)
+        });
+        let logs = self.logs.iter().filter(move |(_, log)| {
+            client.is_none_or(|client| client == log.client)
+                && worker.is_none_or(|worker| worker == log.incarnation)
+        });
+        let states = logs.filter_map(|(session, log)| {
+            log.state(self.ran.get(session).map_or(0, |(_, last)| *last))
+        });
+        asking.map(|_| "opening").chain(states)
+    }
+
     /// A client got a session.
     pub(crate) fn opened(
         &mut self,
-        client: NodeId,
+        (client, nonce): (NodeId, u64),
         tenant: Tenant,
         session: SessionId,
         incarnation: Incarnation,
@@ -55,9 +117,13 @@ impl Sessions {
             prints: Vec::new(),
             granted: 0,
             answered: 0,
+            awaited: 0,
+            doubted: false,
+            closing: false,
             failure: None,
             ended: false,
         };
+        self.asking.remove(&(client, nonce));
         match self.logs.insert(session, log) {
             None => Ok(()),
             Some(_) => Err(Violation::new(
@@ -68,8 +134,17 @@ impl Sessions {
     }
 
     /// A client pushed an op.
-    pub(crate) fn submitted(&mut self, session: SessionId, op: OpNumber, print: u64) -> Verdict {
+    pub(crate) fn submitted(
+        &mut self,
+        session: SessionId,
+        op: OpNumber,
+        print: u64,
+        answered: bool,
+    ) -> Verdict {
         let log = self.log(session)?;
+        if answered {
+            log.awaited = op;
+        }
         log.prints.push(print);
         if log.prints.len() as u64 == op {
             return Ok(());

@@ -1,6 +1,7 @@
 //! What can happen to a node, its connection and the broker.
 
 use super::*;
+use crate::coverage::Part;
 
 impl Cluster {
     /// From now on the next message, or answer of the store, to a node has a mishap.
@@ -20,12 +21,38 @@ impl Cluster {
         slot.storeless = slot.storeless.max(until);
     }
 
+    /// A fault meets a node, or all: what state they, and their sessions, are in.
+    pub(crate) fn met(&mut self, id: Option<NodeId>, fault: &'static str) {
+        for (place, slot) in self.slots.iter().enumerate() {
+            let met = id.is_none_or(|id| id.0 == place);
+            let Some(node) = slot.node.as_ref().filter(|_| met) else {
+                continue;
+            };
+            let part = match slot.role {
+                Role::Leader => Part::Leader,
+                Role::Worker => Part::Worker,
+                Role::Client => continue,
+            };
+            self.coverage.met(part, node.state(), fault);
+        }
+        let role = id.map(|id| self.slots[id.0].role);
+        let client = id.filter(|_| role == Some(Role::Client));
+        let worker = id.and_then(|id| self.observer.incarnation(id));
+        if role == Some(Role::Worker) && worker.is_none() {
+            return;
+        }
+        for state in self.observer.sessions.states(client, worker) {
+            self.coverage.met(Part::Session, state, fault);
+        }
+    }
+
     /// A message has come over the link.
     pub(super) fn deliver(&mut self, to: NodeId, connection: u32, packet: Packet) {
         if let Some((mishap, late)) = self.slots[to.0].mishap.take() {
             self.trace.note(self.now, || {
                 format!("{to:?}: the next message is {mishap:?}")
             });
+            self.met(Some(to), mishap.name());
             if mishap != Mishap::Lost {
                 let packet = packet.clone();
                 let event = Event::Deliver {
@@ -47,6 +74,7 @@ impl Cluster {
     pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: Input) {
         let marred = matches!(input, Input::Store(..) | Input::Lease(_) | Input::Closed(_));
         if marred && let Some((mishap, mut late)) = self.slots[node.0].mishap.take() {
+            self.met(Some(node), mishap.name());
             if mishap == Mishap::Lost {
                 let Input::Store(token, _) = input else {
                     return;

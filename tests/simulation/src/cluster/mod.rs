@@ -1,12 +1,15 @@
 //! The cluster: nodes, network and store on one agenda.
 
 mod mishaps;
+mod ways;
 
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use crate::coverage::Coverage;
 use crate::device::{fingerprint, mix};
 use crate::faults::Mishap;
+use crate::moments::Moments;
 use crate::network::{Network, NodeId, Packet};
 use crate::node::{Effect, Input, Io, Node};
 use crate::observer::Observer;
@@ -21,7 +24,7 @@ pub(crate) const LEASE: &str = "leader";
 pub(crate) const LEASE_TTL: Nanos = 2 * SECOND;
 
 /// What a node is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Role {
     /// A leader candidate.
     Leader,
@@ -106,6 +109,10 @@ pub(crate) struct Cluster {
     pub(crate) observer: Observer,
     pub(crate) trace: Trace,
     pub(crate) steps: u64,
+    /// Which faults met which states.
+    pub(crate) coverage: Coverage,
+    /// Moments at which something happened to a node, if they are noted.
+    pub(crate) moments: Option<Moments>,
     /// Fingerprint of the event handled last.
     pub(crate) digest: u64,
     seed: u64,
@@ -131,6 +138,8 @@ impl Cluster {
             observer,
             trace,
             steps: 0,
+            coverage: Coverage::default(),
+            moments: None,
             digest: 0,
             seed,
             factory,
@@ -220,6 +229,9 @@ impl Cluster {
         let Some(node) = slot.node.as_mut() else {
             return;
         };
+        if let Some(moments) = &mut self.moments {
+            moments.note(self.now, (slot.role, slot.number), node.state(), &input);
+        }
         let mut io = Io::new(self.now, slot.wake);
         node.handle(&mut io, input);
         if let Some(name) = io.name {
@@ -312,74 +324,6 @@ impl Cluster {
                     self.agenda.enter(at, Event::Undo(Undo::Start(id)));
                 }
             }
-        }
-    }
-
-    fn publish(&mut self, id: NodeId, packet: Packet) {
-        if !self.network.connected(id) {
-            let slot = &mut self.slots[id.0];
-            let kept = slot.random.chance(500);
-            if slot.buffer.len() < 256 {
-                slot.buffer.push((packet, kept));
-            }
-            return;
-        }
-        for delivery in self.network.route(self.now, id, &packet.subject).deliveries {
-            let event = Event::Deliver {
-                to: delivery.to,
-                connection: delivery.connection,
-                packet: packet.clone(),
-            };
-            self.agenda.enter(delivery.at, event);
-        }
-    }
-
-    fn ask_store(&mut self, id: NodeId, life: u32, token: u64, request: StoreRequest) {
-        let storeless = self.now < self.slots[id.0].storeless;
-        let reachable = self.store_up && self.network.connected(id) && !storeless;
-        let reply = if reachable {
-            self.trace
-                .note(self.now, || format!("{id:?} asks the store {request:?}"));
-            let lease = matches!(request, StoreRequest::Swap { key: LEASE, .. });
-            let reply = self.store.handle(self.now, request);
-            if lease && matches!(reply, StoreReply::Written(_)) {
-                self.agenda.enter(self.now + LEASE_TTL, Event::LeaseChanged);
-                self.tell_lease();
-            }
-            reply
-        } else {
-            StoreReply::Away
-        };
-        let wait = match reply {
-            StoreReply::Away => SECOND,
-            _ => self.slots[id.0].random.between(60 * MICRO, 500 * MICRO),
-        };
-        let input = Input::Store(token, reply);
-        let event = Event::Tell {
-            node: id,
-            life,
-            input,
-        };
-        self.agenda.enter(self.now + wait, event);
-    }
-
-    /// Tells every leader candidate what the lease is now, as a watch on its bucket does.
-    pub(crate) fn tell_lease(&mut self) {
-        let reply = self.store.read(self.now, LEASE);
-        for place in 0..self.slots.len() {
-            let id = NodeId(place);
-            let slot = &mut self.slots[place];
-            let hears = slot.role == Role::Leader && self.now >= slot.storeless;
-            if !hears || !self.network.connected(id) {
-                continue;
-            }
-            let event = Event::Tell {
-                node: id,
-                life: slot.life,
-                input: Input::Lease(reply.clone()),
-            };
-            let delay = slot.random.between(60 * MICRO, 800 * MICRO);
-            self.agenda.enter(self.now + delay, event);
         }
     }
 

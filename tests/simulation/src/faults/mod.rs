@@ -115,6 +115,18 @@ pub(crate) enum Mishap {
     Late,
 }
 
+impl Mishap {
+    /// What it is called.
+    #[must_use]
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Doubled => "doubled",
+            Self::Late => "late",
+        }
+    }
+}
+
 /// One trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -257,6 +269,27 @@ impl Fault {
             | Self::StoreForgets { .. }
             | Self::LeaseDeleted
             | Self::Leave { .. } => 0,
+        }
+    }
+
+    /// What it is called where states that faults met are counted, and whether it meets everybody.
+    /// None for what is counted message by message.
+    #[must_use]
+    pub(crate) fn names(&self) -> (&'static [&'static str], bool) {
+        match self {
+            Self::Weather(_) | Self::Next { .. } => (&[], false),
+            Self::Block { .. } | Self::Isolate { .. } => (&["partition"], false),
+            Self::Usurp { .. } => (&["usurped"], true),
+            Self::Crash { .. } => (&["crash"], false),
+            Self::Pause { .. } => (&["pause"], false),
+            Self::Stall { .. } => (&["stall"], false),
+            Self::Cut { .. } => (&["cut"], false),
+            Self::Leave { .. } => (&["leave"], false),
+            Self::BrokerAway { lost: 0, .. } => (&["broker"], true),
+            Self::BrokerAway { .. } => (&["broker", "tail lost"], true),
+            Self::StoreAway { .. } => (&["store"], true),
+            Self::StoreForgets { .. } => (&["tail lost"], true),
+            Self::LeaseDeleted => (&["lease"], true),
         }
     }
 

@@ -1,6 +1,6 @@
 //! A leader candidate: the real leader with its queues, and the thin shell around it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
@@ -36,6 +36,12 @@ pub(crate) struct LeaderProcess {
     appends: VecDeque<(Epoch, u64, Vec<u8>)>,
     asked: u64,
     appending: Option<u64>,
+    connected: bool,
+    campaigning: bool,
+    deposed: bool,
+    leaving: bool,
+    // Where the answers of seals go that were not answered.
+    sealing: BTreeSet<String>,
 }
 
 impl LeaderProcess {
@@ -62,6 +68,11 @@ impl LeaderProcess {
             appends: VecDeque::new(),
             asked: 0,
             appending: None,
+            connected: true,
+            campaigning: false,
+            deposed: false,
+            leaving: false,
+            sealing: BTreeSet::new(),
         }
     }
 
@@ -101,11 +112,15 @@ impl LeaderProcess {
                 reply,
                 bytes,
             } => match reply {
-                Some(reply) => io.request(subject.to_string(), reply.to_string(), bytes),
+                Some(reply) => {
+                    self.sealing.insert(reply.to_string());
+                    io.request(subject.to_string(), reply.to_string(), bytes);
+                }
                 None => io.publish(subject.to_string(), bytes),
             },
             Action::ReadLease => io.store(READ_LEASE, StoreRequest::Get { key: LEASE }),
             Action::WriteLease { lease, expected } => {
+                self.campaigning = true;
                 let request = StoreRequest::Swap {
                     key: LEASE,
                     expected,
@@ -139,6 +154,8 @@ impl LeaderProcess {
                 io.store(WRITE_STATE, request);
             }
             Action::ReignEnded { .. } => {
+                self.deposed = true;
+                self.sealing.clear();
                 self.appends.clear();
                 self.appending = None;
             }
@@ -171,11 +188,16 @@ impl LeaderProcess {
     fn stored(&mut self, io: &mut Io, token: u64, reply: StoreReply) {
         match token {
             READ_LEASE => self.lease(io, reply),
-            WRITE_LEASE => match reply {
-                StoreReply::Written(revision) => self.event(io, Event::LeaseWritten { revision }),
-                StoreReply::Conflict => self.event(io, Event::LeaseConflict),
-                _ => self.event(io, Event::LeaseUnavailable),
-            },
+            WRITE_LEASE => {
+                self.campaigning = false;
+                match reply {
+                    StoreReply::Written(revision) => {
+                        self.event(io, Event::LeaseWritten { revision });
+                    }
+                    StoreReply::Conflict => self.event(io, Event::LeaseConflict),
+                    _ => self.event(io, Event::LeaseUnavailable),
+                }
+            }
             READ_PLACEMENT => {
                 if let StoreReply::Entry { value, .. } = reply {
                     self.state.placement = wire::unpack_or_default(value.as_deref());
@@ -226,6 +248,7 @@ impl Node for LeaderProcess {
         match input {
             Input::Started => self.start(io),
             Input::Message(packet) => {
+                self.sealing.remove(&*packet.subject);
                 let mut actions = Vec::new();
                 let reply = packet.reply.as_deref();
                 self.core
@@ -235,12 +258,33 @@ impl Node for LeaderProcess {
             Input::Wake => self.event(io, Event::Timer),
             Input::Later(POLL) => self.poll(io),
             Input::Later(_) => self.append(io),
-            Input::Connection(true) => self.event(io, Event::Connected),
-            Input::Connection(false) => self.event(io, Event::Disconnected),
+            Input::Connection(true) => {
+                self.connected = true;
+                self.event(io, Event::Connected);
+            }
+            Input::Connection(false) => {
+                self.connected = false;
+                self.event(io, Event::Disconnected);
+            }
             Input::Closed(name) => self.event(io, Event::ConnectionClosed(&name)),
             Input::Store(token, reply) => self.stored(io, token, reply),
             Input::Lease(reply) => self.lease(io, reply),
-            Input::Terminate => self.event(io, Event::Leave),
+            Input::Terminate => {
+                self.leaving = true;
+                self.event(io, Event::Leave);
+            }
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.core.leader().epoch() {
+            _ if self.leaving => "leaving",
+            Some(_) if !self.connected => "cut off",
+            Some(_) if !self.sealing.is_empty() => "sealing",
+            Some(_) => "reigning",
+            None if self.campaigning => "campaigning",
+            None if self.deposed => "deposed",
+            None => "candidate",
         }
     }
 }

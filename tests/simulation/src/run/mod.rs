@@ -3,14 +3,17 @@
 mod strike;
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bus_schemas::{Incarnation, LeaderId, Tenant};
 
 use crate::check::Violation;
 use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
+use crate::coverage::Coverage;
 use crate::device::mix;
 use crate::faults::{Fault, Target, Troubles};
 use crate::flaw::{Flaw, Flawed};
+use crate::moments::Moments;
 use crate::network::NodeId;
 use crate::node::{Input, Node};
 use crate::nodes::{ClientNode, LeaderProcess, WorkerNode};
@@ -73,14 +76,13 @@ pub struct Report {
     pub adopted: u64,
     /// Comparisons of two tenants' shares.
     pub compared: u64,
+    /// Which faults met which states.
+    pub coverage: Coverage,
 }
 
 /// A run in which something did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "seed {seed}, step {step}, {time_ms} ms: {invariant}: {what}\n\
-     replay with: cargo run -p simulation -- --seed {seed} --trace"
-)]
+#[error("seed {seed}, step {step}, {time_ms} ms: {invariant}: {what}")]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
@@ -116,11 +118,11 @@ pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
         Tracing::Print => Trace::Print,
         Tracing::Failure | Tracing::Off => Trace::Off,
     };
-    let (result, _) = Play::new(scene, options, trace).play();
+    let result = caught(scene, options, trace).0;
     match result {
         Err(_) if options.tracing == Tracing::Failure => {
             let trace = Trace::Tail(TAIL, VecDeque::new());
-            let (again, tail) = Play::new(scene, options, trace).play();
+            let (again, tail) = caught(scene, options, trace);
             again.map_err(|mut failure| {
                 failure.tail = tail;
                 failure
@@ -128,6 +130,42 @@ pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
         }
         result => result,
     }
+}
+
+/// Plays a scene; a panic is a failure as every other.
+fn caught(
+    scene: &Scene,
+    options: &Options,
+    trace: Trace,
+) -> (Result<Report, Box<Failure>>, Vec<String>) {
+    // Whatever a panic tears is dropped with the play.
+    let played = catch_unwind(AssertUnwindSafe(|| Play::new(scene, options, trace).play()));
+    played.unwrap_or_else(|why| {
+        let text = why.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| why.downcast_ref::<&str>().copied());
+        let failure = Failure {
+            seed: scene.seed,
+            step: 0,
+            time_ms: 0,
+            invariant: "panic",
+            what: text.unwrap_or("a panic without words").to_owned(),
+            tail: Vec::new(),
+        };
+        (Err(Box::new(failure)), Vec::new())
+    })
+}
+
+/// Plays a scene and notes what happened to which node in which state; what does not hold ends it.
+pub(crate) fn moments(scene: &Scene) -> Moments {
+    let options = Options {
+        tracing: Tracing::Off,
+        ..Options::default()
+    };
+    let mut play = Play::new(scene, &options, Trace::Off);
+    play.cluster.moments = Some(Moments::default());
+    // What it breaks is for those who play it without noting.
+    let _ = play.unfold();
+    play.cluster.moments.unwrap_or_default()
 }
 
 struct Play {
@@ -214,6 +252,7 @@ impl Play {
             replayed: replay.positions,
             adopted: replay.adopted,
             compared: observer.windows.compared,
+            coverage: self.cluster.coverage.clone(),
         }
     }
 

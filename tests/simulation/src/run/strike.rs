@@ -12,6 +12,7 @@ impl Play {
                     .trace
                     .note(self.cluster.now, || format!("fault {fault:?}"));
                 self.faults += 1;
+                self.meet(fault);
                 self.strike(fault);
             }
             Event::Undo(undo) => {
@@ -37,6 +38,22 @@ impl Play {
         let mut slots = self.cluster.slots.iter();
         let place = slots.position(|slot| (slot.role, slot.number) == wanted);
         place.map(NodeId)
+    }
+
+    /// Counts the states that a fault meets.
+    fn meet(&mut self, fault: Fault) {
+        let (names, everybody) = fault.names();
+        for name in names {
+            if everybody {
+                self.cluster.met(None, name);
+                continue;
+            }
+            for target in fault.targets() {
+                if let Some(id) = self.target(target) {
+                    self.cluster.met(Some(id), name);
+                }
+            }
+        }
     }
 
     pub(super) fn strike(&mut self, fault: Fault) {

@@ -170,6 +170,13 @@ impl Node for ClientNode {
             | Input::Terminate => {}
         }
     }
+
+    /// That of its session that is least far.
+    fn state(&self) -> &'static str {
+        let states = ["opening", "working", "waiting", "closing", "over"];
+        let stages = self.runners.iter().map(Runner::stage);
+        stages.min().map_or("over", |stage| states[stage])
+    }
 }
 
 impl Runner {
@@ -194,6 +201,17 @@ impl Runner {
         }
     }
 
+    /// How far it is.
+    fn stage(&self) -> usize {
+        match &self.phase {
+            Phase::Asking(_) => 0,
+            Phase::Running(running) if running.failed => 4,
+            Phase::Running(running) if running.closing => 3,
+            Phase::Running(running) => 1 + usize::from(!running.awaited.is_empty()),
+            Phase::Over => 4,
+        }
+    }
+
     fn session(&self) -> Option<SessionId> {
         match &self.phase {
             Phase::Running(running) => Some(running.opened.session),
@@ -210,6 +228,7 @@ impl Runner {
                 io.subscribe(subjects.session_hears(tenant, opened.session));
                 let settings = OutboxSettings::new(opened.session, opened.epoch, opened.leader);
                 io.fact(Fact::Opened {
+                    nonce: self.nonce,
                     tenant: tenant.clone(),
                     opened: Box::new(opened.clone()),
                     doomed: self.conduct != Conduct::Honest,
@@ -305,6 +324,7 @@ impl Runner {
                 let reply = format!("{inbox}.{:016x}", self.nonce);
                 io.request(subject, reply, encode(&request));
                 *at = io.now + REQUEST_AGAIN;
+                io.fact(Fact::Asked { nonce: self.nonce });
             }
             return Some(*at);
         }

@@ -50,6 +50,8 @@ impl Running {
             Step::Close => {
                 program.pop_front();
                 self.closing = true;
+                let session = self.opened.session;
+                io.fact(Fact::Closing { session });
                 return Progress::Close;
             }
             Step::Alloc(bytes) => self.alloc(io, bytes),
@@ -169,6 +171,7 @@ impl Running {
             session: self.opened.session,
             op: number,
             print,
+            answered: op.has_result(),
         });
         match op {
             Op::Sync => self.awaited.push_back((number, self.memory, None)),

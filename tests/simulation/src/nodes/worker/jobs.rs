@@ -20,6 +20,11 @@ impl Pending {
     pub(super) fn new(job: Job) -> Self {
         Self { job, begun: None }
     }
+
+    /// Whether it has begun and something more urgent runs.
+    pub(super) fn is_parked(&self) -> bool {
+        self.begun.is_some()
+    }
 }
 
 impl Job {

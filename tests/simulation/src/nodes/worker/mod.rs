@@ -58,6 +58,7 @@ pub(crate) struct WorkerNode {
     preemptive: bool,
     measured: BTreeMap<KernelKey, (u64, u64)>,
     answers: Vec<Answer>,
+    draining: bool,
 }
 
 impl WorkerNode {
@@ -87,6 +88,7 @@ impl WorkerNode {
             running: None,
             measured: BTreeMap::new(),
             answers: Vec::new(),
+            draining: false,
         }
     }
 
@@ -283,9 +285,24 @@ impl Node for WorkerNode {
             Input::Wake => self.event(io, None, Event::Tick),
             Input::Later(MEASURED) => self.report_measured(io),
             Input::Later(_) => self.finished(io),
-            Input::Terminate => self.event(io, None, Event::Drain),
+            Input::Terminate => {
+                self.draining = true;
+                self.event(io, None, Event::Drain);
+            }
             // A worker learns nothing from its connection: it runs on with what it accepted.
             Input::Connection(_) | Input::Closed(_) | Input::Store(..) | Input::Lease(_) => {}
+        }
+    }
+
+    fn state(&self) -> &'static str {
+        match self.core.load() {
+            _ if self.draining => "draining",
+            _ if self.core.sealed().0 == 0 => "unsealed",
+            _ if self.jobs.iter().any(Pending::is_parked) => "one parked",
+            (0, false) => "idle",
+            (0, true) => "waiting for a batch",
+            (_, false) => "running",
+            (_, true) => "running, more waits",
         }
     }
 }

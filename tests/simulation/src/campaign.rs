@@ -1,0 +1,186 @@
+//! Many runs on all cores, added up; what fails is made small.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::coverage::Coverage;
+use crate::every::{classes, trials};
+use crate::run::{Failure, Options, Report, play};
+use crate::scene::Scene;
+use crate::script::Script;
+use crate::shrink::shrink;
+use virtual_time::Nanos;
+
+/// What to play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Campaign {
+    /// The first seed.
+    pub from: u64,
+    /// How many.
+    pub seeds: u64,
+    /// How to play them.
+    pub options: Options,
+    /// Not the seeds' scenes as they are, but each kind of fault at so many events of each class
+    /// that their scenes have.
+    pub every_step: Option<u64>,
+    /// Threads.
+    pub threads: usize,
+    /// Plays spent on making a failing scene small; 0 leaves it as it is.
+    pub shrink: u64,
+    /// Failing scenes after which no more are played.
+    pub most_failures: usize,
+}
+
+/// What all runs did together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Runs in which everything held.
+    pub runs: u64,
+    /// Events handled.
+    pub steps: u64,
+    /// Virtual nanoseconds.
+    pub time: Nanos,
+    /// Ops that ran.
+    pub ops: u64,
+    /// Positions that ended void.
+    pub voids: u64,
+    /// Sessions that ended in good order.
+    pub ended: u64,
+    /// Sessions that failed, for good reason.
+    pub failed: u64,
+    /// Runs with more than one leader.
+    pub failovers: u64,
+    /// Reigns.
+    pub epochs: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Positions in the replays of the records.
+    pub replayed: u64,
+    /// Of these, taken from seals' tails.
+    pub adopted: u64,
+    /// Comparisons of two tenants' shares.
+    pub compared: u64,
+}
+
+impl Totals {
+    fn add(&mut self, report: &Report) {
+        self.runs += 1;
+        self.steps += report.steps;
+        self.time += report.time;
+        self.ops += report.ops;
+        self.voids += report.voids;
+        self.ended += report.ended;
+        self.failed += report.failed;
+        self.failovers += u64::from(report.epochs > 1);
+        self.epochs += report.epochs;
+        self.faults += report.faults;
+        self.replayed += report.replayed;
+        self.adopted += report.adopted;
+        self.compared += report.compared;
+    }
+}
+
+/// A run that failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    /// How.
+    pub failure: Box<Failure>,
+    /// The scene that breaks the same, made small.
+    pub script: Script,
+}
+
+/// What a campaign found.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Outcome {
+    /// Of the runs in which everything held.
+    pub totals: Totals,
+    /// Of these, too.
+    pub coverage: Coverage,
+    /// Classes of events at which faults were tried.
+    pub classes: u64,
+    /// Those in which something did not, in order.
+    pub failed: Vec<Failed>,
+}
+
+/// Plays a campaign. `tell` hears how many runs there are, after each how many are done.
+pub fn campaign(plan: &Campaign, tell: &(dyn Fn(usize, usize) + Sync)) -> Outcome {
+    let seeds: Vec<u64> = (plan.from..).take(plan.seeds as usize).collect();
+    let mut outcome = Outcome::default();
+    let Some(each) = plan.every_step else {
+        let scene = |index: usize| Scene::draw(seeds[index], plan.options.troubles);
+        play_all(plan, seeds.len(), &scene, &mut outcome, tell);
+        return outcome;
+    };
+    let found = Mutex::new(Vec::new());
+    spread(plan.threads, seeds.len(), &|index| {
+        let classes = classes(seeds[index]);
+        let mut found = found.lock().unwrap_or_else(|torn| torn.into_inner());
+        found.push((seeds[index], classes));
+        true
+    });
+    let mut found = found.into_inner().unwrap_or_else(|torn| torn.into_inner());
+    found.sort_by_key(|(seed, _)| *seed);
+    let (classes, trials) = trials(&found, each);
+    outcome.classes = classes;
+    let scene = |index: usize| trials[index].scene();
+    play_all(plan, trials.len(), &scene, &mut outcome, tell);
+    outcome
+}
+
+fn play_all(
+    plan: &Campaign,
+    count: usize,
+    scene: &(dyn Fn(usize) -> Scene + Sync),
+    outcome: &mut Outcome,
+    tell: &(dyn Fn(usize, usize) + Sync),
+) {
+    let sums = Mutex::new((Totals::default(), Coverage::default(), 0, Vec::new()));
+    tell(count, 0);
+    spread(plan.threads, count, &|index| {
+        let scene = scene(index);
+        let result = play(&scene, &plan.options);
+        let mut sums = sums.lock().unwrap_or_else(|torn| torn.into_inner());
+        let (totals, coverage, done, failed) = &mut *sums;
+        *done += 1;
+        tell(count, *done);
+        match result {
+            Ok(report) => {
+                totals.add(&report);
+                coverage.add(&report.coverage);
+            }
+            Err(failure) => failed.push((index, scene, failure)),
+        }
+        failed.len() < plan.most_failures
+    });
+    let sums = sums.into_inner().unwrap_or_else(|torn| torn.into_inner());
+    let (totals, coverage, _, mut failed) = sums;
+    (outcome.totals, outcome.coverage) = (totals, coverage);
+    failed.sort_by_key(|(index, ..)| *index);
+    let small = |(_, scene, failure): (usize, Scene, Box<Failure>)| {
+        let (flaw, invariant) = (plan.options.flaw, failure.invariant);
+        let shrunk = shrink(&scene, flaw, invariant, plan.shrink);
+        let script = Script::new(shrunk.scene, flaw, Some(invariant));
+        Failed { failure, script }
+    };
+    outcome.failed = failed.into_iter().map(small).collect();
+}
+
+/// Does `count` things on several threads, until one says that it was enough.
+fn spread(threads: usize, count: usize, thing: &(dyn Fn(usize) -> bool + Sync)) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, count.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    if index >= count {
+                        return;
+                    }
+                    if !thing(index) {
+                        next.store(count, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,77 @@
+//! The ways to other nodes and to the store.
+
+use super::*;
+
+impl Cluster {
+    pub(super) fn publish(&mut self, id: NodeId, packet: Packet) {
+        if !self.network.connected(id) {
+            let slot = &mut self.slots[id.0];
+            let kept = slot.random.chance(500);
+            if slot.buffer.len() < 256 {
+                slot.buffer.push((packet, kept));
+            }
+            return;
+        }
+        let route = self.network.route(self.now, id, &packet.subject);
+        for (to, mishap) in route.mishaps {
+            self.met(Some(to), mishap.name());
+        }
+        for delivery in route.deliveries {
+            let event = Event::Deliver {
+                to: delivery.to,
+                connection: delivery.connection,
+                packet: packet.clone(),
+            };
+            self.agenda.enter(delivery.at, event);
+        }
+    }
+
+    pub(super) fn ask_store(&mut self, id: NodeId, life: u32, token: u64, request: StoreRequest) {
+        let storeless = self.now < self.slots[id.0].storeless;
+        let reachable = self.store_up && self.network.connected(id) && !storeless;
+        let reply = if reachable {
+            self.trace
+                .note(self.now, || format!("{id:?} asks the store {request:?}"));
+            let lease = matches!(request, StoreRequest::Swap { key: LEASE, .. });
+            let reply = self.store.handle(self.now, request);
+            if lease && matches!(reply, StoreReply::Written(_)) {
+                self.agenda.enter(self.now + LEASE_TTL, Event::LeaseChanged);
+                self.tell_lease();
+            }
+            reply
+        } else {
+            StoreReply::Away
+        };
+        let wait = match reply {
+            StoreReply::Away => SECOND,
+            _ => self.slots[id.0].random.between(60 * MICRO, 500 * MICRO),
+        };
+        let input = Input::Store(token, reply);
+        let event = Event::Tell {
+            node: id,
+            life,
+            input,
+        };
+        self.agenda.enter(self.now + wait, event);
+    }
+
+    /// Tells every leader candidate what the lease is now, as a watch on its bucket does.
+    pub(crate) fn tell_lease(&mut self) {
+        let reply = self.store.read(self.now, LEASE);
+        for place in 0..self.slots.len() {
+            let id = NodeId(place);
+            let slot = &mut self.slots[place];
+            let hears = slot.role == Role::Leader && self.now >= slot.storeless;
+            if !hears || !self.network.connected(id) {
+                continue;
+            }
+            let event = Event::Tell {
+                node: id,
+                life: slot.life,
+                input: Input::Lease(reply.clone()),
+            };
+            let delay = slot.random.between(60 * MICRO, 800 * MICRO);
+            self.agenda.enter(self.now + delay, event);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Which faults met which states.
+
+use std::collections::BTreeMap;
+
+/// Whose states a table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Leader candidates.
+    Leader,
+    /// Workers.
+    Worker,
+    /// Sessions, whichever of their nodes a fault met.
+    Session,
+}
+
+/// What a table's columns count.
+pub const FAULTS: [&str; 14] = [
+    "lost",
+    "doubled",
+    "late",
+    "partition",
+    "usurped",
+    "crash",
+    "leave",
+    "pause",
+    "stall",
+    "cut",
+    "broker",
+    "tail lost",
+    "store",
+    "lease",
+];
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Leader, Self::Worker, Self::Session];
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Worker => "worker",
+            Self::Session => "session",
+        }
+    }
+
+    /// The states that it can be in.
+    #[must_use]
+    pub fn states(self) -> &'static [&'static str] {
+        match self {
+            Self::Leader => &[
+                "candidate",
+                "campaigning",
+                "sealing",
+                "reigning",
+                "cut off",
+                "deposed",
+                "leaving",
+            ],
+            Self::Worker => &[
+                "unsealed",
+                "idle",
+                "running",
+                "waiting for a batch",
+                "running, more waits",
+                "one parked",
+                "draining",
+            ],
+            Self::Session => &[
+                "opening",
+                "idle",
+                "queued",
+                "granted",
+                "waits for an answer",
+                "doubted",
+                "closing",
+                "failed",
+            ],
+        }
+    }
+}
+
+/// How often which fault met which state.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coverage {
+    cells: BTreeMap<(Part, &'static str, &'static str), u64>,
+}
+
+impl Coverage {
+    /// A fault met a state.
+    pub(crate) fn met(&mut self, part: Part, state: &'static str, fault: &'static str) {
+        *self.cells.entry((part, state, fault)).or_default() += 1;
+    }
+
+    /// Adds what another run met.
+    pub fn add(&mut self, other: &Self) {
+        for (cell, count) in &other.cells {
+            *self.cells.entry(*cell).or_default() += count;
+        }
+    }
+
+    /// How often a fault met a state.
+    #[must_use]
+    pub fn count(&self, part: Part, state: &'static str, fault: &'static str) -> u64 {
+        let cell = (part, state, fault);
+        self.cells.get(&cell).copied().unwrap_or_default()
+    }
+
+    /// Faults and states that have not met.
+    #[must_use]
+    pub fn missing(&self) -> Vec<(Part, &'static str, &'static str)> {
+        let mut missing = Vec::new();
+        for part in Part::ALL {
+            for state in part.states() {
+                for fault in FAULTS {
+                    if self.count(part, state, fault) == 0 {
+                        missing.push((part, *state, fault));
+                    }
+                }
+            }
+        }
+        missing
+    }
+}
