@@ -63,7 +63,7 @@ fn shares_and_priorities_hold_exactly_where_nothing_goes_wrong() {
         troubles: Some(Troubles::NONE),
         ..Options::default()
     };
-    let reports = play(10_001..=10_040, options);
+    let reports = play(10_001..=10_100, options);
     assert!(reports.iter().all(|r| r.epochs == 1 && r.adopted == 0));
     let compared = total(&reports, |r| r.compared);
     assert!(compared > 500, "{compared} comparisons");
