@@ -13,6 +13,7 @@ use crate::id::{
 use crate::owned::{list, rows, text};
 use crate::properties::DeviceProperties;
 use crate::settings::TenantSettings;
+use crate::target::Attainment;
 
 /// Client to leader, a request: open a session. Who asks is read from the subject.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -280,6 +281,9 @@ pub struct TenantStatus {
     pub queued: u64,
     /// Ops granted in this epoch.
     pub granted: u64,
+    /// How its requests did, once any was done under this leader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attainment: Option<Attainment>,
 }
 
 /// The leader's answer to a status request.

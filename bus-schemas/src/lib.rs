@@ -27,6 +27,7 @@ mod properties;
 mod seal;
 mod settings;
 pub mod subject;
+mod target;
 
 pub use address::Window;
 pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
@@ -55,3 +56,4 @@ pub use parcel::{Parcel, Spares};
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};
+pub use target::Attainment;

@@ -133,6 +133,7 @@ fn a_status_from_before_caps_and_targets_names_none() {
     for tenant in &mut status.tenants {
         tenant.settings.cap = 0;
         tenant.settings.slo_ns = 0;
+        tenant.attainment = None;
     }
     assert_eq!(decode(&earlier("status")), Ok(status));
 }

@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   warploom demo                     three tenants share two devices, the leader is killed half-way
   warploom up                       a whole cluster on this host, until Ctrl-C
-  warploom tenant create chat --priority 0
+  warploom tenant create chat --priority 0 --slo 20ms
   warploom submit --tenant chat saxpy.ptx saxpy --grid 4 --block 256 \\
       --arg u32:1024 --arg f32:2.0 --arg f32*1024:x.f32 --arg f32*1024=1 --out 3
   warploom run -- python train.py   an unmodified CUDA program, on a worker's device
@@ -279,6 +279,10 @@ pub struct TenantSetArgs {
     /// Percent of each device's time the tenant may use at most; 0 is no cap
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub cap: Option<u8>,
+    /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it
+    /// away. Lower priorities make room for it (docs/slo.md)
+    #[arg(long, value_name = "TARGET")]
+    pub slo: Option<String>,
 }
 
 /// `warploom status`.

@@ -12,4 +12,5 @@ pub mod exit;
 pub mod local;
 pub mod output;
 pub mod settings;
+pub mod target;
 pub mod virtual_device;

@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use bus_schemas::{GpuId, Incarnation};
+use bus_schemas::{GpuId, Incarnation, Tenant};
 use scheduler_leader_core::Leader as Core;
 
-use crate::telemetry::Telemetry;
+use crate::telemetry::{TargetReading, Telemetry};
 
 /// Brings the meters up to date.
 #[derive(Default)]
 pub(super) struct Metering {
     /// Grants and voids already counted, of this reign.
     counted: HashMap<Incarnation, (GpuId, u64, u64)>,
+    /// Requests already counted of each tenant, and such as were within its target.
+    requests: HashMap<Tenant, (u64, u64)>,
     /// The reign's first grant was seen.
     first_grant: bool,
 }
@@ -23,6 +25,7 @@ impl Metering {
         for (gpu, _, _) in self.counted.values() {
             telemetry.meters().gpu(*gpu).window(0, 0);
         }
+        telemetry.meters().no_targets();
         *self = Self::default();
         let epoch = core.epoch().unwrap_or(0);
         telemetry.meters().leader().epoch(epoch);
@@ -70,6 +73,29 @@ impl Metering {
             gpu.granted(worker.grants.saturating_sub(*grants));
             gpu.voided(worker.voids.saturating_sub(*voids));
             (*grants, *voids) = (worker.grants, worker.voids);
+        }
+        self.count_targets(telemetry, core);
+    }
+
+    fn count_targets(&mut self, telemetry: &Telemetry, core: &Core) {
+        for (tenant, settings, attainment) in core.attainments() {
+            if settings.slo_ns == 0 {
+                continue;
+            }
+            let (requests, within) = (attainment.total_requests, attainment.total_within);
+            let counted = self.requests.entry(tenant.clone()).or_default();
+            // Under another target both begin anew.
+            if requests < counted.0 {
+                *counted = (0, 0);
+            }
+            let news = TargetReading {
+                target_ns: settings.slo_ns,
+                p99_ns: attainment.p99_ns,
+                requests: requests - counted.0,
+                within: within.saturating_sub(counted.1),
+            };
+            *counted = (requests, within);
+            telemetry.meters().target(&tenant, news);
         }
     }
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Weak};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
-use super::meters::{GpuUsage, Meters, Totals, gpu_attribute};
+use bus_schemas::Tenant;
+
+use super::meters::{GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
 use super::settings::Role;
 
 /// The times that are recorded one by one.
@@ -39,7 +41,10 @@ pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
         ),
     });
     match role {
-        Role::Leader => leader(meter, meters),
+        Role::Leader => {
+            leader(meter, meters);
+            targets(meter, meters);
+        }
         Role::Worker => worker(meter, meters),
         Role::Client => {}
     }
@@ -123,6 +128,68 @@ fn leader(meter: &Meter, meters: &Arc<Meters>) {
                 }
             });
         gauge.build();
+    }
+}
+
+/// Targets of tenants and how they are met.
+fn targets(meter: &Meter, meters: &Arc<Meters>) {
+    let attribute =
+        |tenant: &Tenant| [KeyValue::new("warploom.tenant", tenant.as_str().to_owned())];
+    type Time = fn(&TargetReading) -> u64;
+    let gauges: [(_, _, Time); 2] = [
+        (
+            "warploom.slo.target",
+            "target for the 99th percentile of requests",
+            |reading| reading.target_ns,
+        ),
+        (
+            "warploom.slo.p99",
+            "99th percentile of the last minute's requests",
+            |reading| reading.p99_ns,
+        ),
+    ];
+    for (name, description, time) in gauges {
+        let weak = Arc::downgrade(meters);
+        let gauge = meter.f64_observable_gauge(name).with_unit("s");
+        let gauge = gauge
+            .with_description(description)
+            .with_callback(move |observer| {
+                if let Some(meters) = weak.upgrade() {
+                    meters.each_target(|tenant, reading| {
+                        if reading.target_ns > 0 {
+                            observer.observe(time(reading) as f64 / 1e9, &attribute(tenant));
+                        }
+                    });
+                }
+            });
+        gauge.build();
+    }
+    type Count = fn(&TargetReading) -> u64;
+    let counters: [(_, _, Count); 2] = [
+        (
+            "warploom.slo.requests",
+            "requests of tenants with a target",
+            |reading| reading.requests,
+        ),
+        (
+            "warploom.slo.attained",
+            "requests that took no longer than the target",
+            |reading| reading.within,
+        ),
+    ];
+    for (name, description, count) in counters {
+        let weak = Arc::downgrade(meters);
+        let counter = meter.u64_observable_counter(name).with_unit("{request}");
+        let counter = counter
+            .with_description(description)
+            .with_callback(move |observer| {
+                if let Some(meters) = weak.upgrade() {
+                    meters.each_target(|tenant, reading| {
+                        observer.observe(count(reading), &attribute(tenant));
+                    });
+                }
+            });
+        counter.build();
     }
 }
 

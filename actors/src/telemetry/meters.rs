@@ -65,8 +65,22 @@ pub struct Meters {
     tenants: Mutex<BTreeMap<Tenant, Arc<TenantMeters>>>,
     gpus: Mutex<BTreeMap<GpuId, Arc<GpuMeters>>>,
     usage: Mutex<BTreeMap<Incarnation, GpuUsage>>,
+    targets: Mutex<BTreeMap<Tenant, TargetReading>>,
     leader: LeaderMeters,
     durations: Arc<OnceLock<Durations>>,
+}
+
+/// A tenant's target and how it is met, as its leader counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TargetReading {
+    /// The target, nanoseconds; 0 where this process does not lead, or there is none.
+    pub target_ns: u64,
+    /// The 99th percentile of the last minute's requests, nanoseconds.
+    pub p99_ns: u64,
+    /// Requests counted by this process.
+    pub requests: u64,
+    /// Of those, such as took no longer than the target.
+    pub within: u64,
 }
 
 /// Durations of one kind: kept here, and exported where there is an exporter.
@@ -276,6 +290,31 @@ impl Meters {
     #[must_use]
     pub fn gpu(&self, gpu: GpuId) -> Arc<GpuMeters> {
         lock(&self.gpus).entry(gpu).or_default().clone()
+    }
+
+    /// A tenant's target is met like this, as of now. Requests are added to those counted before.
+    pub fn target(&self, tenant: &Tenant, news: TargetReading) {
+        let mut targets = lock(&self.targets);
+        let reading = targets.entry(tenant.clone()).or_default();
+        *reading = TargetReading {
+            requests: reading.requests.saturating_add(news.requests),
+            within: reading.within.saturating_add(news.within),
+            ..news
+        };
+    }
+
+    /// This process does not lead any more: targets are another's to count.
+    pub fn no_targets(&self) {
+        for reading in lock(&self.targets).values_mut() {
+            (reading.target_ns, reading.p99_ns) = (0, 0);
+        }
+    }
+
+    pub(super) fn each_target(&self, mut see: impl FnMut(&Tenant, &TargetReading)) {
+        let targets = lock(&self.targets);
+        targets
+            .iter()
+            .for_each(|(tenant, reading)| see(tenant, reading));
     }
 
     /// What only a leader knows.

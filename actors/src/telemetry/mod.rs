@@ -23,7 +23,9 @@ use std::time::{Duration, Instant};
 pub use context::{SpanId, TRACEPARENT, TraceContext, TraceId};
 pub use histogram::Histogram;
 pub use logs::{LogFormat, start_logs};
-pub use meters::{GpuMeters, LeaderMeters, Meters, TenantMeters, TenantSnapshot, Totals};
+pub use meters::{
+    GpuMeters, LeaderMeters, Meters, TargetReading, TenantMeters, TenantSnapshot, Totals,
+};
 pub use settings::{Role, TelemetrySettings};
 pub use span::{Span, SpanName};
 pub use trail::{Mark, Trail};

@@ -168,6 +168,14 @@ pub(crate) fn status() -> Status {
         sessions: 1,
         queued: 2,
         granted: 10,
+        attainment: Some(Attainment {
+            counted_ns: 90_000_000_000,
+            total_requests: 400,
+            total_within: 398,
+            requests: 300,
+            within: 299,
+            p99_ns: 18_500_000,
+        }),
     };
     Status {
         v: V,

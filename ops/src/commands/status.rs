@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bus_schemas::Status;
+use bus_schemas::{Status, TenantStatus};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
@@ -12,6 +12,7 @@ use crate::cli::StatusArgs;
 use crate::commands::credentials;
 use crate::output;
 use crate::settings::Settings;
+use crate::target::duration;
 
 /// Prints the leader's view of the cluster.
 ///
@@ -64,14 +65,15 @@ fn tables(status: &Status) -> String {
     }
     let mut tenants = Table::new();
     tenants.load_style(UTF8_FULL_CONDENSED).set_header([
-        "tenant", "priority", "weight", "quota", "sessions", "queued", "granted",
+        "tenant", "priority", "weight", "quota", "sessions", "queued", "granted", "target", "p99",
+        "attained", "requests",
     ]);
     for tenant in &status.tenants {
         let quota = match tenant.settings.quota {
             0 => "the device".to_owned(),
             bytes => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
         };
-        tenants.add_row([
+        let row = [
             tenant.tenant.to_string(),
             tenant.settings.priority.to_string(),
             tenant.settings.weight.to_string(),
@@ -79,9 +81,57 @@ fn tables(status: &Status) -> String {
             tenant.sessions.to_string(),
             tenant.queued.to_string(),
             tenant.granted.to_string(),
-        ]);
+        ];
+        let attained = attainment(tenant);
+        tenants.add_row(row.into_iter().chain(attained));
     }
     format!("{head}\n{workers}\n{tenants}")
+}
+
+/// A tenant's target, and over the last minute its 99th percentile, the share of its requests
+/// within the target, and how many there were.
+fn attainment(tenant: &TenantStatus) -> [String; 4] {
+    let none = || "-".to_owned();
+    let target = match tenant.settings.slo_ns {
+        0 => "none".to_owned(),
+        target => duration(target),
+    };
+    let Some(counted) = &tenant.attainment else {
+        return [target, none(), none(), "0".to_owned()];
+    };
+    let share = attained(tenant).map_or_else(none, |share| format!("{:.2} %", share * 100.0));
+    let p99 = match counted.requests {
+        0 => none(),
+        _ => duration(counted.p99_ns),
+    };
+    let span = Duration::from_nanos(counted.counted_ns).as_secs().min(60);
+    [
+        target,
+        p99,
+        share,
+        format!("{} in {span} s", counted.requests),
+    ]
+}
+
+/// The share of the last minute's requests that took no longer than the target, if there are any.
+fn attained(tenant: &TenantStatus) -> Option<f64> {
+    let counted = tenant.attainment.as_ref()?;
+    let any = tenant.settings.slo_ns > 0 && counted.requests > 0;
+    any.then(|| counted.within as f64 / counted.requests as f64)
+}
+
+fn attainment_json(tenant: &TenantStatus) -> Option<serde_json::Value> {
+    let counted = tenant.attainment.as_ref()?;
+    Some(serde_json::json!({
+        "target_ns": tenant.settings.slo_ns,
+        "counted_s": counted.counted_ns as f64 / 1e9,
+        "p99_ns": counted.p99_ns,
+        "attained": attained(tenant),
+        "requests": counted.requests,
+        "within": counted.within,
+        "total_requests": counted.total_requests,
+        "total_within": counted.total_within,
+    }))
 }
 
 fn as_json(status: &Status) -> serde_json::Value {
@@ -112,6 +162,7 @@ fn as_json(status: &Status) -> serde_json::Value {
                 "sessions": tenant.sessions,
                 "queued": tenant.queued,
                 "granted": tenant.granted,
+                "attainment": attainment_json(tenant),
             })
         })
         .collect();

@@ -14,6 +14,7 @@ use crate::commands::{credentials, state_dir};
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
+use crate::target::{duration, parse_target};
 
 /// Runs a tenant command.
 ///
@@ -96,6 +97,9 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
         settings.outstanding_ns = ms.saturating_mul(1_000_000);
     }
     settings.cap = args.cap.unwrap_or(settings.cap);
+    if let Some(text) = &args.slo {
+        settings.slo_ns = parse_target(text)?;
+    }
     Ok(settings)
 }
 
@@ -105,8 +109,12 @@ fn print_one(args: &TenantSetArgs, settings: &TenantSettings, json: bool) -> Res
         return output::line(serde_json::json!({"tenant": tenant, "settings": settings}));
     }
     let (priority, weight) = (settings.priority, settings.weight);
+    let target = match settings.slo_ns {
+        0 => String::new(),
+        target => format!(", target {}", duration(target)),
+    };
     output::line(format_args!(
-        "tenant {tenant}: priority {priority}, weight {weight}"
+        "tenant {tenant}: priority {priority}, weight {weight}{target}"
     ))
 }
 
@@ -128,6 +136,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         "sessions",
         "outstanding",
         "cap",
+        "target",
     ]);
     for (tenant, settings) in tenants {
         table.add_row([
@@ -140,6 +149,10 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             match settings.cap {
                 0 => "none".into(),
                 cap => format!("{cap} %"),
+            },
+            match settings.slo_ns {
+                0 => "none".into(),
+                target => duration(target),
             },
         ]);
     }

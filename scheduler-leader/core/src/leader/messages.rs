@@ -1,5 +1,7 @@
 //! What a leader hears in its reign.
 
+use std::collections::BTreeSet;
+
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
     Alive, CloseRequest, Done, Failure, Hold, Incarnation, LeaderBeat, Measured, OpenAnswer,
@@ -164,8 +166,8 @@ impl Reign {
         let reports = link.new_reports(cx.now, done.first, &done.reports, cx.config);
         self.clients.accepted(worker, link, &self.voice, cx);
         if !reports.is_empty() {
-            self.moved
-                .extend(reports.iter().map(|report| report.session));
+            let sessions: BTreeSet<_> = reports.iter().map(|report| report.session).collect();
+            self.moved.extend(&sessions);
             self.feed(
                 Input::Done {
                     incarnation: worker,
@@ -173,6 +175,7 @@ impl Reign {
                 },
                 cx,
             );
+            self.attain(&sessions, cx.now);
         }
         self.received(worker, &done, cx);
         self.faults(worker, &done, cx);
@@ -248,6 +251,7 @@ impl Reign {
         let tenant = |view: crate::order::TenantView| {
             let settings = view.settings?;
             Some(TenantStatus {
+                attainment: self.attainments.of(cx.now, &view.tenant),
                 tenant: view.tenant,
                 settings,
                 sessions: view.sessions,

@@ -1,5 +1,6 @@
 //! The leader's protocol: a state machine over bus, lease, record and time.
 
+mod attainment;
 mod clients;
 mod config;
 mod election;
@@ -11,6 +12,7 @@ mod members;
 mod messages;
 mod record;
 mod reign;
+mod tenants;
 mod voice;
 
 pub use config::{Config, Nanos};
@@ -20,8 +22,8 @@ pub(crate) use record::Block;
 
 use bus_schemas::subject::{ConnectionName, LeaderSubject, Subjects};
 use bus_schemas::{
-    Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, Tenant, TenantSettings,
-    WorkerBeat, decode,
+    Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, Tenant,
+    TenantSettings, WorkerBeat, decode,
 };
 
 use crate::input::Input;
@@ -282,8 +284,12 @@ impl Leader {
             }
         }
         self.reign_with(now, actions, |reign, cx| {
-            if let Input::Settings(settings) = &input {
-                reign.learning = settings.learn;
+            match &input {
+                Input::Settings(settings) => reign.learning = settings.learn,
+                Input::TenantSet { tenant, settings } => {
+                    reign.tenant_set(tenant, settings.as_ref(), cx.now);
+                }
+                _ => {}
             }
             reign.feed(input, cx);
             None
@@ -373,6 +379,13 @@ impl Leader {
     #[must_use]
     pub fn recorded(&self) -> Option<InputNumber> {
         self.reign.as_ref().map(|reign| reign.recorder.recorded())
+    }
+
+    /// How the requests of each tenant did that has had any, while it leads.
+    #[must_use]
+    pub fn attainments(&self) -> Vec<(Tenant, TenantSettings, Attainment)> {
+        let reign = self.reign.as_ref();
+        reign.map_or_else(Vec::new, |reign| reign.attainments(self.last))
     }
 
     /// The order, while it leads.

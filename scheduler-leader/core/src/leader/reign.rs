@@ -8,6 +8,7 @@ use bus_schemas::{
     subject::Subjects,
 };
 
+use super::attainment::Attainments;
 use super::clients::Clients;
 use super::config::{Config, Nanos};
 use super::event::{Action, Placement, ReignEnd, StateSnapshot};
@@ -47,6 +48,7 @@ pub(super) struct Reign {
     pub(super) recorder: Recorder,
     pub(super) learner: Learner,
     pub(super) learning: bool,
+    pub(super) attainments: Attainments,
     pub(super) placement: Placement,
     placement_changed: bool,
     /// Sessions whose granted or done changed.
@@ -84,6 +86,7 @@ impl Reign {
             recorder: Recorder::new(epoch, leader),
             learner: Learner::new(&state.profile, cx.now),
             learning: state.settings.learn,
+            attainments: Attainments::new(cx.now),
             placement: Placement {
                 epoch,
                 ..state.placement.clone()
@@ -167,6 +170,7 @@ impl Reign {
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
                 self.moved.remove(&session);
+                self.attainments.ended(session);
                 self.clients.ended(session, cause, &self.voice, cx);
             }
         }
@@ -263,6 +267,9 @@ impl Reign {
         cx: &mut Context<'_>,
     ) {
         self.clients.active(session, cx);
+        if self.order.session(session).is_some() {
+            self.attainments.intent(cx.now, session, first, &runs);
+        }
         self.feed(
             Input::Intent {
                 session,

@@ -135,6 +135,13 @@ impl Order {
         indices.map(view).collect()
     }
 
+    /// A tenant's target, nanoseconds; 0 without one.
+    #[must_use]
+    pub fn target(&self, tenant: &Tenant) -> u64 {
+        let index = self.tenant_index.get(tenant);
+        index.map_or(0, |index| self.tenants[*index as usize].settings.slo_ns)
+    }
+
     /// The highest ordinal of each tenant, by name.
     #[must_use]
     pub fn ordinals(&self) -> Vec<(Tenant, u64)> {
