@@ -7,16 +7,23 @@ use async_nats::jetstream;
 use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
-    CloseReason, CloseRequest, ClusterSettings, Failure, Hold, LeaderNotice, SessionId, Status,
-    StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
+    CloseReason, CloseRequest, ClusterSettings, Failure, Hold, KernelKey, LeaderNotice, SessionId,
+    Status, StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
 use futures_util::TryStreamExt;
+use serde::Deserialize;
 
 use crate::exit::{Unreachable, Usage};
 
 /// How long one question to the leader may take; it is asked again until the caller's patience
 /// ends.
 const ASK: Duration = Duration::from_millis(500);
+
+/// What the stored placement says of holding.
+#[derive(Deserialize)]
+struct Held {
+    held: bool,
+}
 
 /// A connection with the cluster's login.
 pub struct Administrator {
@@ -119,18 +126,34 @@ impl Administrator {
         }
     }
 
-    /// Holds back all grants, or lets them go.
+    /// Holds back all grants, or lets them go. Returns when a leader that takes over from now on
+    /// would do the same.
     ///
     /// # Errors
-    /// [`Unreachable`] when no leader answers within 5 s.
+    /// [`Unreachable`] when no leader answers within 5 s, or what it did is not stored within 5 s
+    /// more.
     pub async fn hold(&self, held: bool) -> Result<()> {
+        let patience = Duration::from_secs(5);
         let request = encode(&Hold {
             v: WIRE_VERSION,
             held,
         });
-        self.ask(Admin::Hold, request, Duration::from_secs(5))
-            .await
-            .map(drop)
+        self.ask(Admin::Hold, request, patience).await?;
+        let (store, asked) = (self.bucket().await?, Instant::now());
+        loop {
+            let placement = store.get("placement").await?;
+            let stored = placement.and_then(|entry| serde_json::from_slice(&entry).ok());
+            if stored.is_some_and(|placement: Held| placement.held == held) {
+                return Ok(());
+            }
+            if asked.elapsed() > patience {
+                bail!(Unreachable(format!(
+                    "the leader did as asked, but has not stored it after {patience:?}: its \
+                     successor would not know"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Ends a session of any tenant.
@@ -270,6 +293,18 @@ impl Administrator {
             .await
             .context("writing the settings")?;
         Ok(())
+    }
+
+    /// Writes what kernels are estimated to cost; what was known before is forgotten.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn set_profile(&self, entries: &[(KernelKey, u64)]) -> Result<()> {
+        let value = serde_json::json!({ "version": 1, "entries": entries });
+        let value = serde_json::to_vec(&value)?;
+        let store = self.bucket().await?;
+        let written = store.put("profile", value.into()).await;
+        written.map(drop).context("writing the profile")
     }
 
     /// The cluster's order settings, as they apply.

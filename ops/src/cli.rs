@@ -26,6 +26,7 @@ Examples:
   warploom run -- python train.py   an unmodified CUDA program, on a worker's device
   warploom status                   tenants, workers, queues
   warploom replay                   recompute the launch order from the record, compare digests
+  warploom order show --live        positions of the launch order as they end
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable. Errors are listed in docs/errors.md.";
 
@@ -73,9 +74,9 @@ pub enum Command {
     Status(StatusArgs),
     /// Recomputes the launch order from the record and compares digests
     Replay(ReplayArgs),
-    /// Works on launch orders
+    /// Shows, exports, verifies, compares and draws launch orders; holds grants back
     #[command(subcommand)]
-    Order(OrderCommand),
+    Order(crate::commands::order::OrderCommand),
     /// Measures; `warploom bench` lists the benchmarks
     Bench(BenchArgs),
     /// Three tenants share two devices; the leader is killed half-way; everything is verified
@@ -304,24 +305,22 @@ pub struct StatusArgs {
 Examples:
   warploom replay
   warploom replay --order order.jsonl
-  warploom replay --expect 2dd05749…   fails if the record says otherwise")]
+  warploom replay --expect 2dd05749…   fails if the record says otherwise
+  warploom replay --record run.record --until 1:4200   the order behind gpu 1's position 4200")]
 pub struct ReplayArgs {
+    /// Replays a file that `order export` wrote instead of the cluster's record
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Stops behind this position and prints queues, virtual times, windows and budgets:
+    /// GLOBAL, EPOCH/GLOBAL, GPU:POSITION or INCARNATION:POSITION
+    #[arg(long, value_name = "POSITION", conflicts_with_all = ["order", "expect"])]
+    pub until: Option<scheduler_leader_core::replay::Stop>,
     /// Writes every position of the order to this file, one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub order: Option<PathBuf>,
     /// Fails unless the replay arrives at this digest
     #[arg(long, value_name = "HEX")]
     pub expect: Option<String>,
-}
-
-/// `warploom order`.
-#[derive(Debug, Subcommand)]
-pub enum OrderCommand {
-    /// Checks a demo's evidence: nothing lost, run twice or out of order
-    Verify {
-        /// Directory that `warploom demo --evidence` wrote
-        dir: PathBuf,
-    },
 }
 
 /// `warploom bench`.

@@ -11,6 +11,8 @@ pub mod evidence;
 pub mod exit;
 pub mod local;
 pub mod output;
+pub mod record;
 pub mod settings;
 pub mod target;
+pub mod timeline;
 pub mod virtual_device;

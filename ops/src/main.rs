@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use warploom::cli::{Cli, Command, Global, OrderCommand};
+use warploom::cli::{Cli, Command, Global};
 use warploom::settings::Settings;
 use warploom::{bench, commands, demo, exit, output};
 
@@ -47,9 +47,6 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     let json = cli.global.json;
     match &cli.command {
         Command::Config => return done(commands::config::config(&settings, json)),
-        Command::Order(OrderCommand::Verify { dir }) => {
-            return done(commands::order::verify(dir, json));
-        }
         Command::Sim(command) => return done(commands::sim::sim(command, json)),
         Command::DemoTenant(args) => return done(demo::run_tenant(args, &settings)),
         Command::Submit(args) => return done(commands::submit::submit(args, &settings, json)),
@@ -70,6 +67,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             Command::Tenant(command) => commands::tenant::tenant(command, &settings, json).await,
             Command::Status(args) => commands::status::status(args, &settings, json).await,
             Command::Replay(args) => commands::replay::replay(args, &settings, json).await,
+            Command::Order(command) => commands::order::order(command, &settings, json).await,
             Command::Bench(args) => bench::bench(args, &settings, json).await,
             Command::Demo(args) => demo::demo(args, &settings, json).await,
             _ => unreachable!("handled above"),

@@ -31,7 +31,9 @@ fn exit_codes_tell_what_kind_of_error_it_was() {
             3,
             "127.0.0.1:1",
         ),
-        (&["order", "verify", "nowhere"], 1, "E-EVIDENCE-FILE"),
+        (&["order", "verify", "nowhere"], 1, "E-RECORD-FILE"),
+        (&["order", "hold"], 3, "warploom up"),
+        (&["replay", "--until", "x"], 2, "GPU:POSITION"),
         (&["demo", "--tenants", "nowhere.toml"], 1, "E-DEMO-TENANTS"),
     ] {
         let output = warploom(&dir, arguments);

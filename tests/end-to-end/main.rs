@@ -11,6 +11,7 @@ mod failover;
 mod faults;
 mod guest;
 mod manners;
+mod order;
 mod partition;
 mod preemption;
 mod run;

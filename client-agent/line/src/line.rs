@@ -275,6 +275,18 @@ impl Line {
         self.lock().outbox.last()
     }
 
+    /// Every op through this one has reached the worker, as far as it has said.
+    #[must_use]
+    pub fn received(&self) -> OpNumber {
+        self.lock().outbox.received()
+    }
+
+    /// Every op through this one has been announced to the leader, as far as it has said.
+    #[must_use]
+    pub fn queued(&self) -> OpNumber {
+        self.lock().outbox.queued()
+    }
+
     /// Every op through this one is done, as far as the worker has said.
     #[must_use]
     pub fn done(&self) -> OpNumber {

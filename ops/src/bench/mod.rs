@@ -1,5 +1,5 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
-//! the same broker, `client` the drop-in library, `order` the leader's order core alone, `ptx` the CPU device's engine beside
+//! the same broker, `client` the drop-in library, `order` the leader's order, `ptx` the CPU device's engine beside
 //! PoCL and native loops. docs/benchmarks.md describes them.
 
 pub mod allocation;
@@ -72,7 +72,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
         "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
         "client" => client::client(args.reps.max(1), settings, wanted, tell).await?,
         "order" => {
-            order::order(args.reps.max(1), wanted, &mut tell);
+            order::order(args.reps.max(1), settings, &wanted, &mut tell).await?;
             chat::chat(args.reps.max(1), settings, wanted, &mut tell).await?;
         }
         "ptx" => {
@@ -105,7 +105,7 @@ fn list() -> Table {
     for spec in client::METRICS {
         table.add_row(["client", spec.name, spec.unit, spec.what]);
     }
-    for (spec, _) in order::METRICS {
+    for spec in order::metrics() {
         table.add_row(["order", spec.name, spec.unit, spec.what]);
     }
     for spec in chat::METRICS {
@@ -127,7 +127,7 @@ mod tests {
     fn metrics_have_one_name_each() {
         let names = bus::METRICS.iter().map(|spec| spec.name);
         let names: Vec<_> = names
-            .chain(order::METRICS.iter().map(|(spec, _)| spec.name))
+            .chain(order::metrics().map(|spec| spec.name))
             .chain(client::METRICS.iter().map(|spec| spec.name))
             .chain(chat::METRICS.iter().map(|spec| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))

@@ -11,6 +11,7 @@ use workloads::kernels::EMPTY;
 
 use super::allocation::{counted, start_counting};
 use super::bus::TENANT;
+use super::order::backlog;
 use super::throughput::BATCH;
 use super::{chat, preempt};
 use crate::cli::BenchArgs;
@@ -58,7 +59,7 @@ pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result
     roles::follow_parent()?;
     let tenant = match party {
         preempt::LONG_PARTY | chat::CHAT | chat::TRAIN => party,
-        _ => TENANT,
+        _ => party.strip_prefix(backlog::PARTY).unwrap_or(TENANT),
     };
     let client = Client::connect(client_settings(settings, tenant)?)?;
     match party {
@@ -71,6 +72,7 @@ pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result
         "launch" => say(&Program::start(&client)?.launch(args.reps)?),
         "load" => Program::start(&client)?.load(),
         "sessions" => sessions(&client, args.reps),
+        backlogged if backlogged.starts_with(backlog::PARTY) => backlog::play(&client),
         _ => bail!(Usage(format!("there is no party {party:?}"))),
     }
 }

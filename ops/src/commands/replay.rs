@@ -1,22 +1,21 @@
-//! `warploom replay`: recomputes the launch order from the record alone.
+//! `warploom replay`: recomputes the launch order from the record alone, whole or up to a position.
+
+mod stopped;
 
 use std::io::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use async_nats::jetstream;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use bus_schemas::{Epoch, GrantKind};
-use futures_util::StreamExt;
-use scheduler_leader_core::replay::{self, Position};
+use scheduler_leader_core::replay::{self, Position, Stop};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
 use crate::cli::ReplayArgs;
 use crate::commands::credentials;
 use crate::evidence::Ordered;
+use crate::exit::Usage;
 use crate::output;
+use crate::record::{Record, Source, kind_name, stream_blocks};
 use crate::settings::Settings;
 
 /// What a replay found, as `--json` prints it.
@@ -43,9 +42,11 @@ pub struct Replayed {
 /// # Errors
 /// When the record cannot be read, does not replay, or arrives at another digest than expected.
 pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
-    let blocks = read(&administrator).await?;
-    let order = replay::replay(&blocks, &[]).context("E-REPLAY: the record does not replay")?;
+    let record = record(args, settings).await?;
+    if let Some(stop) = args.until {
+        return until(&record, stop, json);
+    }
+    let order = record.replay()?;
     if let Some(path) = &args.order {
         write(path, &order.positions)?;
     }
@@ -86,43 +87,31 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
     }
 }
 
-/// All blocks of the record stream: epoch, number, bytes.
-async fn read(administrator: &Administrator) -> Result<Vec<(Epoch, u64, Vec<u8>)>> {
-    let jetstream = jetstream::new(administrator.client().clone());
-    let name = administrator.subjects().record_stream();
-    let mut stream = jetstream
-        .get_stream(&name)
-        .await
-        .with_context(|| format!("E-REPLAY: there is no record stream {name}"))?;
-    let total = stream.info().await?.state.messages;
-    let config = pull::OrderedConfig {
-        deliver_policy: DeliverPolicy::All,
-        ..Default::default()
-    };
-    let mut messages = stream.create_consumer(config).await?.messages().await?;
-    let mut blocks = Vec::new();
-    while (blocks.len() as u64) < total {
-        let next = tokio::time::timeout(Duration::from_secs(10), messages.next()).await;
-        let Some(message) = next.context("E-REPLAY: the record stream stalls")? else {
-            break;
+/// The record: a file's, or the cluster's.
+async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
+    if let Some(path) = &args.record {
+        return match Source::read(path)? {
+            Source::Record(record) => Ok(record),
+            Source::Listing(_) => bail!(Usage(format!(
+                "{} holds rows of an order, which lack the inputs",
+                path.display()
+            ))),
         };
-        let message = message?;
-        let id = message
-            .headers
-            .as_ref()
-            .and_then(|headers| headers.get("Nats-Msg-Id"));
-        let (epoch, number) = id
-            .and_then(|id| block_id(id.as_str()))
-            .context("E-REPLAY: a block has no message id <epoch>.<leader>.<number>")?;
-        blocks.push((epoch, number, message.payload.to_vec()));
     }
-    Ok(blocks)
+    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    Ok(Record {
+        blocks: stream_blocks(&administrator).await?,
+        ..Record::default()
+    })
 }
 
-fn block_id(id: &str) -> Option<(Epoch, u64)> {
-    let (epoch, rest) = id.split_once('.')?;
-    let (_leader, number) = rest.split_once('.')?;
-    Some((epoch.parse().ok()?, number.parse().ok()?))
+/// Stops at a position and looks at the order there.
+fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
+    let stopped = replay::replay_until(&record.blocks, stop).context("E-REPLAY")?;
+    match json {
+        true => output::line(stopped::json(&stopped)?),
+        false => output::line(stopped::tables(&stopped)),
+    }
 }
 
 fn write(path: &Path, positions: &[Position]) -> Result<()> {
@@ -138,11 +127,6 @@ fn write(path: &Path, positions: &[Position]) -> Result<()> {
 }
 
 fn ordered(position: &Position) -> Ordered {
-    let kind = match position.kind {
-        GrantKind::Run => "run",
-        GrantKind::Open => "open",
-        GrantKind::Close => "close",
-    };
     Ordered {
         gpu: position.gpu,
         incarnation: position.incarnation.to_string(),
@@ -152,7 +136,7 @@ fn ordered(position: &Position) -> Ordered {
         tenant: position.tenant.to_string(),
         ordinal: position.ordinal,
         session: position.session.to_string(),
-        kind: kind.into(),
+        kind: kind_name(position.kind).into(),
         first: position.first,
         last: position.last,
     }

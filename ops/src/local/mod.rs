@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use broker::{Broker, BrokerConfig, Lifetime, SyncInterval};
-use bus_schemas::{LeaderId, Tenant, TenantSettings};
+use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
 pub use process::Role;
 
@@ -30,6 +30,10 @@ pub struct LocalOptions {
     pub workers: usize,
     /// Tenants with their settings.
     pub tenants: Vec<(Tenant, TenantSettings)>,
+    /// How the leaders order, where that is not left to what the cluster was set to before.
+    pub order: Option<ClusterSettings>,
+    /// What kernels are estimated to cost, where that is known from the start.
+    pub profile: Vec<(KernelKey, u64)>,
     /// Settings handed to every role, as `key=value`.
     pub settings: Vec<(String, String)>,
     /// The nats-server binary, where it was set.
@@ -57,6 +61,8 @@ impl LocalOptions {
             leaders: 1,
             workers: 1,
             tenants: Vec::new(),
+            order: None,
+            profile: Vec::new(),
             settings: Vec::new(),
             server: None,
             port: None,
@@ -112,6 +118,12 @@ impl LocalCluster {
                 continue;
             }
             administrator.set_tenant(tenant, settings).await?;
+        }
+        if let Some(order) = &cluster.options.order {
+            administrator.set_cluster(order).await?;
+        }
+        if !cluster.options.profile.is_empty() {
+            administrator.set_profile(&cluster.options.profile).await?;
         }
         for _ in 0..cluster.options.leaders {
             cluster.start_leader()?;

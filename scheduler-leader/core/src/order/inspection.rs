@@ -73,6 +73,8 @@ pub struct FlowInspection {
     pub eligible: bool,
     /// Held back by its tenant's bound on outstanding work, or by its cap.
     pub blocked: bool,
+    /// Set aside: its next slice is too long for a target of a higher priority.
+    pub aside: bool,
     /// Virtual time at which its next slice starts.
     pub virtual_ns: u64,
     /// Nanoseconds its work took beyond what it was charged; below zero where it took less.
@@ -98,6 +100,8 @@ pub struct TenantInspection {
     pub cap: u8,
     /// Charged nanoseconds that may be granted and not done; 0 is no bound.
     pub bound_ns: u64,
+    /// The target of its requests' 99th percentile, nanoseconds; 0 is none.
+    pub slo_ns: u64,
     /// Charged nanoseconds granted and not done.
     pub outstanding_ns: u64,
     /// Open sessions.
@@ -208,6 +212,7 @@ impl Order {
             weight: tenant.settings.weight,
             eligible: inside,
             blocked: flow.blocked,
+            aside: flow.aside,
             virtual_ns: whole_ns(if inside { flow.tag } else { flow.tag.max(now) }),
             balance_ns: flow.balance.ns(),
             budget_ns: (tenant.settings.cap > 0).then(|| flow.budget.ns()),
@@ -228,6 +233,7 @@ impl Order {
                 weight: tenant.settings.weight,
                 cap: tenant.settings.cap,
                 bound_ns: tenant.settings.outstanding_ns,
+                slo_ns: tenant.settings.slo_ns,
                 outstanding_ns: tenant.outstanding,
                 sessions: tenant.sessions,
                 granted: tenant.granted,

@@ -216,6 +216,17 @@ impl Replay {
         Ok(())
     }
 
+    /// What was recomputed, also where it then disagreed: every position by gpu, incarnation and
+    /// position, where each chain ends, and the digest.
+    #[must_use]
+    pub fn recomputed(mut self) -> (Vec<Position>, Vec<Tail>, Chain) {
+        let mut chains = std::mem::take(&mut self.chains);
+        chains.finish_rest();
+        let tails = chains.tails();
+        let digest = digest(&tails);
+        (chains.into_positions(), tails, digest)
+    }
+
     /// What came of all that was applied; `finals` as for [`replay`].
     ///
     /// # Errors
@@ -226,12 +237,10 @@ impl Replay {
             chains.finish(*incarnation, tail)?;
         }
         chains.finish_rest();
-        let live = |tail: &&Tail| !tail.lost;
         let tails = chains.tails();
-        let digest: Vec<_> = tails.iter().filter(live).map(|tail| tail.tail).collect();
         let gaps = self.streams.values().filter(|stream| stream.gap).count();
         Ok(Replayed {
-            digest: bus_schemas::digest(&digest),
+            digest: digest(&tails),
             tails,
             adopted: chains.adopted,
             skipped: chains.skipped,
@@ -241,6 +250,12 @@ impl Replay {
             inputs: self.inputs,
         })
     }
+}
+
+/// The digest over the incarnations that are not lost.
+fn digest(tails: &[Tail]) -> Chain {
+    let live = tails.iter().filter(|tail| !tail.lost);
+    bus_schemas::digest(&live.map(|tail| tail.tail).collect::<Vec<_>>())
 }
 
 impl Reign {

@@ -1,10 +1,10 @@
-//! `warploom bench order`: the leader's order core alone, on one core.
+//! What a decision costs: the leader's order core alone, on one core.
 
 use std::time::{Duration, Instant};
 
 use scheduler_leader_core::bench::Load;
 
-use super::metric::{Goal, Metric, Spec};
+use crate::bench::metric::{Goal, Metric, Spec};
 
 /// One repetition at one size.
 const REPETITION: Duration = Duration::from_millis(500);
@@ -31,11 +31,14 @@ const fn spec(name: &'static str, goal: Goal) -> Spec {
 }
 
 /// Measures all sizes, one after the other in every repetition.
-pub(super) fn order(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
+pub(super) fn grants(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
     let sizes: Vec<_> = METRICS
         .iter()
         .filter(|(spec, _)| wanted(spec.name))
         .collect();
+    if sizes.is_empty() {
+        return;
+    }
     let mut loads: Vec<_> = sizes
         .iter()
         .map(|(_, sessions)| Load::new(*sessions))

@@ -1,0 +1,33 @@
+//! `warploom bench order`: the leader's order. One file a group of metrics.
+
+pub(super) mod backlog;
+mod digests;
+mod grants;
+
+use anyhow::Result;
+
+use super::metric::{Metric, Spec};
+use crate::settings::Settings;
+
+/// Everything that is measured.
+pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
+    let grants = grants::METRICS.iter().map(|(spec, _)| spec);
+    grants.chain([&digests::DIGESTS])
+}
+
+/// Measures everything that is wanted.
+///
+/// # Errors
+/// When a cluster to be measured does not start.
+pub(super) async fn order(
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    grants::grants(reps, &wanted, &mut tell);
+    if wanted(digests::DIGESTS.name) {
+        tell(digests::digests(reps, settings).await?);
+    }
+    Ok(())
+}

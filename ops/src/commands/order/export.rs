@@ -1,0 +1,62 @@
+//! `warploom order export`.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::{ExportArgs, Filter};
+use crate::exit::Usage;
+use crate::output;
+use crate::record::{Format, Source, write, write_listing};
+use crate::settings::Settings;
+
+/// Writes the order to a file.
+pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -> Result<()> {
+    let format = args.format.unwrap_or_else(|| format_of(&args.out));
+    let Filter {
+        tenant,
+        gpu,
+        from,
+        to,
+    } = &args.filter;
+    let whole = tenant.is_none() && gpu.is_none() && from.is_none() && to.is_none();
+    if format == Format::Record && !whole {
+        bail!(Usage(
+            "a record is exported whole: an order cannot be recomputed from a part of it".into()
+        ));
+    }
+    let source = Source::open(args.source.as_deref(), settings).await?;
+    let (positions, bytes) = match (source, format) {
+        (Source::Record(mut record), Format::Record) => {
+            let replayed = record.replay()?;
+            record.set_marks(&replayed.positions);
+            (replayed.positions.len(), write(&record)?)
+        }
+        (Source::Listing(_), Format::Record) => {
+            bail!(Usage("rows are no record: they lack the inputs".into()))
+        }
+        (source, format) => {
+            let mut rows = source.rows()?;
+            rows.retain(|row| args.filter.has(row));
+            let mut bytes = Vec::new();
+            write_listing(&rows, format, &mut bytes)?;
+            (rows.len(), bytes)
+        }
+    };
+    let shown = args.out.display();
+    std::fs::write(&args.out, &bytes)
+        .with_context(|| format!("E-RECORD-FILE: cannot write {shown}"))?;
+    let size = bytes.len();
+    match json {
+        true => output::line(serde_json::json!({ "positions": positions, "bytes": size })),
+        false => output::line(format_args!("{positions} positions, {size} bytes: {shown}")),
+    }
+}
+
+fn format_of(path: &Path) -> Format {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => Format::Csv,
+        Some("jsonl" | "json") => Format::Jsonl,
+        _ => Format::Record,
+    }
+}

@@ -1,0 +1,19 @@
+//! `warploom order hold` and `release`.
+
+use anyhow::Result;
+
+use crate::admin::Administrator;
+use crate::commands::credentials;
+use crate::output;
+use crate::settings::Settings;
+
+/// Holds all grants back, or lets them go: one recorded input.
+pub(super) async fn hold(held: bool, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    administrator.hold(held).await?;
+    match (json, held) {
+        (true, _) => output::line(serde_json::json!({ "held": held })),
+        (false, true) => output::line("grants are held; `warploom order release` lets them go"),
+        (false, false) => output::line("grants go"),
+    }
+}

@@ -1,0 +1,176 @@
+//! `warploom order show`.
+
+use std::collections::VecDeque;
+
+use anyhow::Result;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, Table};
+
+use super::ShowArgs;
+use crate::admin::Administrator;
+use crate::commands::credentials;
+use crate::output;
+use crate::record::{Row, Source, follow};
+use crate::settings::Settings;
+
+const HEADER: [&str; 12] = [
+    "gpu", "position", "epoch", "global", "tenant", "session", "prio", "ops", "kernels", "cost us",
+    "outcome", "took us",
+];
+/// Columns of text; the others are numbers and stand to the right.
+const TEXT: [usize; 2] = [4, 10];
+
+/// Lists positions.
+pub(super) async fn show(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
+    if args.live {
+        return live(args, settings, json).await;
+    }
+    let source = Source::open(args.source.as_deref(), settings).await?;
+    let mut rows = source.rows()?;
+    let whole = rows.len();
+    rows.retain(|row| args.filter.has(row));
+    let fit = rows.len();
+    if args.limit > 0 {
+        rows.drain(..fit.saturating_sub(args.limit));
+    }
+    if json {
+        return rows
+            .iter()
+            .try_for_each(|row| output::line(serde_json::to_string(row)?));
+    }
+    output::line(table(&rows))?;
+    let shown = rows.len();
+    if shown < fit {
+        output::line(format_args!(
+            "the last {shown} of {fit} positions; --limit 0 shows all"
+        ))
+    } else {
+        output::line(format_args!("{shown} of {whole} positions"))
+    }
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header(HEADER);
+    for row in rows {
+        table.add_row(cells(row));
+    }
+    for column in (0..HEADER.len()).filter(|column| !TEXT.contains(column)) {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn cells(row: &Row) -> [String; 12] {
+    let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    let ops = match row.kind.as_str() {
+        "run" => format!("{}..{}", row.first, row.last),
+        other => other.to_owned(),
+    };
+    let adopted = if row.adopted { ", adopted" } else { "" };
+    let outcome = row.outcome.as_deref().unwrap_or("-");
+    [
+        row.gpu.to_string(),
+        row.position.to_string(),
+        row.epoch.to_string(),
+        row.global.to_string(),
+        row.tenant.clone(),
+        row.ordinal.to_string(),
+        row.priority.to_string(),
+        ops,
+        row.kernels
+            .map_or("-".to_owned(), |kernels| kernels.to_string()),
+        us(row.cost_ns),
+        format!("{outcome}{adopted}"),
+        row.measured_ns.map_or("-".to_owned(), us),
+    ]
+}
+
+/// What ended lately, and from then on whatever ends.
+async fn live(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let mut before: VecDeque<Row> = VecDeque::new();
+    let mut begun = json;
+    let print = |row: &Row| match json {
+        true => output::line(serde_json::to_string(row)?),
+        false => output::line(line(&cells(row))),
+    };
+    let followed = follow(&administrator, |position, news| {
+        let row = Row::from(&position);
+        if !args.filter.has(&row) {
+            return Ok(());
+        }
+        before.push_back(row);
+        if !news {
+            if before.len() > args.limit.max(1) {
+                before.pop_front();
+            }
+            return Ok(());
+        }
+        if !begun {
+            begun = true;
+            output::line(line(&HEADER.map(str::to_owned)))?;
+        }
+        before.drain(..).try_for_each(|row| print(&row))
+    });
+    tokio::select! {
+        ended = followed => ended,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+/// Cells at fixed places: what comes later is not known yet.
+fn line(cells: &[String; 12]) -> String {
+    const WIDTHS: [usize; 12] = [3, 9, 5, 9, 12, 7, 4, 15, 7, 10, 7, 10];
+    let mut line = String::new();
+    for (at, (cell, width)) in cells.iter().zip(WIDTHS).enumerate() {
+        let cell = match TEXT.contains(&at) {
+            true => format!("{cell:<width$}"),
+            false => format!("{cell:>width$}"),
+        };
+        line += &cell;
+        line += "  ";
+    }
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row() -> Row {
+        Row {
+            position: 12,
+            tenant: "chat".into(),
+            kind: "run".into(),
+            first: 7,
+            last: 90,
+            kernels: Some(80),
+            cost_ns: 1_234_567,
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_row_says_what_is_known_and_a_dash_what_is_not() {
+        let mut open = row();
+        (open.kind, open.outcome) = ("open".into(), Some("ran".into()));
+        (open.measured_ns, open.adopted) = (Some(500), true);
+        let text = table(&[row(), open]).to_string();
+        for part in ["7..90", "1234.6", " 80 ", "open", "ran, adopted", "0.5"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.lines().nth(3).unwrap().contains("- "), "{text}");
+    }
+
+    #[test]
+    fn lines_stand_below_their_header() {
+        let header = line(&HEADER.map(str::to_owned));
+        let row = line(&cells(&row()));
+        assert_eq!(header.find("tenant"), row.find("chat"));
+        let end = |text: &str, of: &str| text.find(of).map(|at| at + of.len());
+        assert_eq!(end(&header, "kernels"), end(&row, " 80"));
+    }
+}

@@ -1,0 +1,27 @@
+//! `warploom order timeline`.
+
+use anyhow::{Context, Result};
+
+use super::TimelineArgs;
+use crate::output;
+use crate::record::Source;
+use crate::settings::Settings;
+use crate::timeline::Timeline;
+
+/// Draws an interval of the order.
+pub(super) async fn timeline(args: &TimelineArgs, settings: &Settings, json: bool) -> Result<()> {
+    let source = Source::open(args.source.as_deref(), settings).await?;
+    let mut rows = source.rows()?;
+    rows.retain(|row| args.filter.has(row));
+    let timeline = Timeline::new(&rows);
+    let shown = args.out.display();
+    std::fs::write(&args.out, timeline.svg())
+        .with_context(|| format!("E-RECORD-FILE: cannot write {shown}"))?;
+    let (positions, bars) = (timeline.positions(), timeline.bars());
+    match json {
+        true => output::line(serde_json::json!({ "positions": positions, "bars": bars })),
+        false => output::line(format_args!(
+            "{positions} positions as {bars} bars: {shown}"
+        )),
+    }
+}

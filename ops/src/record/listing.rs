@@ -1,0 +1,179 @@
+//! Rows as files: CSV, or one JSON object a line.
+
+use std::io::Write;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use super::Row;
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Comma-separated values, with a line of names.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+    /// A record from which the order can be recomputed.
+    Record,
+}
+
+/// The names of the columns: the fields of a row.
+const NAMES: [&str; 19] = [
+    "gpu",
+    "incarnation",
+    "position",
+    "global",
+    "epoch",
+    "tenant",
+    "ordinal",
+    "session",
+    "kind",
+    "first",
+    "last",
+    "input",
+    "priority",
+    "kernels",
+    "cost_ns",
+    "outcome",
+    "measured_ns",
+    "adopted",
+    "chain",
+];
+
+/// Writes rows.
+///
+/// # Errors
+/// When they cannot be written.
+pub fn write_listing(rows: &[Row], format: Format, out: &mut impl Write) -> Result<()> {
+    if format == Format::Jsonl {
+        for row in rows {
+            serde_json::to_writer(&mut *out, row)?;
+            out.write_all(b"\n")?;
+        }
+        return Ok(());
+    }
+    writeln!(out, "{}", NAMES.join(","))?;
+    for row in rows {
+        let Value::Object(fields) = serde_json::to_value(row)? else {
+            continue;
+        };
+        let cells = NAMES.iter().map(|name| match &fields[*name] {
+            Value::Null => String::new(),
+            // Names of tenants and ids hold neither commas nor quotes.
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join(","))?;
+    }
+    Ok(())
+}
+
+/// Reads rows of either kind.
+///
+/// # Errors
+/// When they are neither.
+pub fn read_listing(bytes: &[u8]) -> Result<Vec<Row>> {
+    let text = std::str::from_utf8(bytes).context("neither a record nor text")?;
+    let mut lines = text.lines().enumerate();
+    if text.starts_with('{') {
+        return lines
+            .map(|(at, line)| {
+                serde_json::from_str(line).with_context(|| format!("line {}", at + 1))
+            })
+            .collect();
+    }
+    let Some((_, header)) = lines
+        .next()
+        .filter(|(_, header)| header.starts_with("gpu,"))
+    else {
+        bail!("neither a record nor rows of an order");
+    };
+    let columns: Vec<&str> = header.split(',').collect();
+    lines
+        .map(|(at, line)| cells(&columns, line).with_context(|| format!("line {}: {line}", at + 1)))
+        .collect()
+}
+
+/// A line of values as a row.
+fn cells(columns: &[&str], line: &str) -> Result<Row> {
+    let cells: Vec<&str> = line.split(',').collect();
+    if cells.len() != columns.len() {
+        bail!("{} values for {} columns", cells.len(), columns.len());
+    }
+    let texts = [
+        "incarnation",
+        "tenant",
+        "session",
+        "kind",
+        "outcome",
+        "chain",
+    ];
+    let fields = columns.iter().zip(cells).map(|(name, cell)| {
+        let value = match cell {
+            "" => Value::Null,
+            text if texts.contains(name) => Value::from(text),
+            other => serde_json::from_str(other).unwrap_or_else(|_| Value::from(other)),
+        };
+        ((*name).to_owned(), value)
+    });
+    let fields: Map<String, Value> = fields.collect();
+    serde_json::from_value(Value::Object(fields)).context("not a row of an order")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let row = Row {
+            gpu: 1,
+            incarnation: "00000000000000e1".into(),
+            position: 3,
+            tenant: "chat".into(),
+            session: "0000000001000002".into(),
+            kind: "run".into(),
+            first: 7,
+            last: 9,
+            kernels: Some(2),
+            outcome: Some("ran".into()),
+            measured_ns: Some(1_234),
+            chain: Some("00e1".repeat(16)),
+            ..Row::default()
+        };
+        let mut other = row.clone();
+        (other.position, other.kernels, other.outcome) = (4, None, None);
+        (other.measured_ns, other.adopted) = (None, true);
+        vec![row, other]
+    }
+
+    #[test]
+    fn rows_come_back_from_either_kind_of_file() {
+        for format in [Format::Csv, Format::Jsonl] {
+            let mut bytes = Vec::new();
+            write_listing(&rows(), format, &mut bytes).unwrap();
+            assert_eq!(read_listing(&bytes).unwrap(), rows(), "{format:?}");
+        }
+        // Every field of a row has its column.
+        let row = serde_json::to_value(Row::default()).unwrap();
+        assert_eq!(row.as_object().unwrap().len(), NAMES.len());
+    }
+
+    #[test]
+    fn what_is_no_listing_is_refused_with_its_line() {
+        let mut bytes = Vec::new();
+        write_listing(&rows(), Format::Csv, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let short = text.replace(",true,", ",");
+        let wrong = text.replace("chat,", ",");
+        for (text, says) in [
+            (short.as_str(), "line 3"),
+            (&wrong, "line 2"),
+            ("{\"gpu\":1}", "line 1"),
+            ("what,ever\n", "neither"),
+        ] {
+            let error = read_listing(text.as_bytes()).unwrap_err();
+            assert!(format!("{error:#}").contains(says), "{error:#}");
+        }
+    }
+}

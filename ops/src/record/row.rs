@@ -1,0 +1,136 @@
+//! A position of the launch order as people and programs read it.
+
+use bus_schemas::{Chain, ChainEntry, GrantKind, Outcome, Tenant};
+use scheduler_leader_core::replay::{Position, Replayed};
+use serde::{Deserialize, Serialize};
+
+/// One position. The first eleven fields are those of a line of `order.jsonl` of the evidence,
+/// which can be read as rows too; the others may be missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Row {
+    /// The device.
+    pub gpu: u32,
+    /// The worker.
+    pub incarnation: String,
+    /// The gpu position.
+    pub position: u64,
+    /// The position in the cluster's order, within the epoch.
+    pub global: u64,
+    /// The epoch that granted it.
+    pub epoch: u64,
+    /// The session's tenant.
+    pub tenant: String,
+    /// It is the tenant's how manyth session.
+    pub ordinal: u64,
+    /// The session.
+    pub session: String,
+    /// `run`, `open` or `close`.
+    pub kind: String,
+    /// First op.
+    pub first: u64,
+    /// Last op.
+    pub last: u64,
+    /// The last input of the epoch before it was decided.
+    #[serde(default)]
+    pub input: u64,
+    /// The priority that it runs at.
+    #[serde(default)]
+    pub priority: u8,
+    /// Kernels among the ops.
+    #[serde(default)]
+    pub kernels: Option<u64>,
+    /// Charged device nanoseconds.
+    #[serde(default)]
+    pub cost_ns: u64,
+    /// `ran`, `void` or `gone`; none where no end is recorded.
+    #[serde(default)]
+    pub outcome: Option<String>,
+    /// Measured device nanoseconds.
+    #[serde(default)]
+    pub measured_ns: Option<u64>,
+    /// Not recomputed, but taken from what a worker handed over.
+    #[serde(default)]
+    pub adopted: bool,
+    /// The worker's chain behind it.
+    #[serde(default)]
+    pub chain: Option<String>,
+}
+
+impl From<&Position> for Row {
+    fn from(position: &Position) -> Self {
+        let outcome = position.end.map(|end| match end.outcome {
+            Outcome::Ran => "ran",
+            Outcome::Void => "void",
+            Outcome::Gone => "gone",
+        });
+        Self {
+            gpu: position.gpu,
+            incarnation: position.incarnation.to_string(),
+            position: position.position,
+            global: position.global,
+            epoch: position.epoch,
+            tenant: position.tenant.to_string(),
+            ordinal: position.ordinal,
+            session: position.session.to_string(),
+            kind: kind_name(position.kind).into(),
+            first: position.first,
+            last: position.last,
+            input: position.input,
+            priority: position.priority,
+            kernels: position.launches,
+            cost_ns: position.cost,
+            outcome: outcome.map(Into::into),
+            measured_ns: position.end.map(|end| end.measured),
+            adopted: position.adopted,
+            chain: position.chain.map(|chain| chain.to_string()),
+        }
+    }
+}
+
+impl Row {
+    /// What the chain is made of, beside the position: the same in every run of the same order.
+    pub(super) fn essence(&self) -> (&str, u64, &str, u64, u64) {
+        (
+            &self.tenant,
+            self.ordinal,
+            &self.kind,
+            self.first,
+            self.last,
+        )
+    }
+
+    /// The chain behind this row, given the one before; `None` where the row says nothing that
+    /// could be granted.
+    pub(super) fn chain_from(&self, before: Chain) -> Option<Chain> {
+        let tenant: Tenant = self.tenant.parse().ok()?;
+        let kinds = [GrantKind::Run, GrantKind::Open, GrantKind::Close];
+        let kind = kinds
+            .into_iter()
+            .find(|kind| kind_name(*kind) == self.kind)?;
+        Some(before.then(&ChainEntry {
+            position: self.position,
+            tenant: &tenant,
+            ordinal: self.ordinal,
+            kind,
+            first: self.first,
+            last: self.last,
+        }))
+    }
+}
+
+/// The name of what a grant does.
+pub(crate) fn kind_name(kind: GrantKind) -> &'static str {
+    match kind {
+        GrantKind::Run => "run",
+        GrantKind::Open => "open",
+        GrantKind::Close => "close",
+    }
+}
+
+/// The rows of a replay, in the order of the cluster.
+#[must_use]
+pub fn rows(replayed: &Replayed) -> Vec<Row> {
+    let mut rows: Vec<Row> = replayed.positions.iter().map(Row::from).collect();
+    rows.sort_by_key(|row| (row.epoch, row.global));
+    rows
+}

@@ -1,0 +1,138 @@
+//! The record as the cluster's stream has it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use bus_schemas::{Epoch, GpuTail, Status};
+use futures_util::StreamExt;
+use scheduler_leader_core::replay::{Position, Replay};
+
+use super::{Block, Record};
+use crate::admin::Administrator;
+
+/// How long a leader may take to answer, and to record what it has decided.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the stream may take to hand out what it has.
+const STALL: Duration = Duration::from_secs(10);
+
+/// The cluster's record so far, with where the workers say that their chains are. What they had
+/// accepted when they were asked is recorded, unless the leader changed meanwhile.
+///
+/// # Errors
+/// When there is no stream, or it stalls.
+pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
+    let asked = Instant::now();
+    let mut status = administrator.status(Duration::from_secs(1)).await.ok();
+    let mut ends = ends(status.as_ref());
+    let first = status.clone();
+    while let (Some(first), Some(now)) = (&first, &status) {
+        if now.epoch == first.epoch && now.recorded >= first.input {
+            break;
+        }
+        if now.epoch != first.epoch || asked.elapsed() > PATIENCE {
+            ends.clear();
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        status = administrator.status(PATIENCE).await.ok();
+    }
+    Ok(Record {
+        cluster: administrator.subjects().cluster().to_string(),
+        blocks: stream_blocks(administrator).await?,
+        ends,
+        marks: Vec::new(),
+    })
+}
+
+/// Where the workers' chains are, as the leader heard.
+fn ends(status: Option<&Status>) -> Vec<(bus_schemas::Incarnation, GpuTail)> {
+    let workers = status.into_iter().flat_map(|status| &status.workers);
+    let live = workers.filter(|worker| !worker.lost && worker.accepted > 0);
+    live.map(|worker| {
+        let tail = GpuTail {
+            gpu: worker.gpu,
+            position: worker.accepted,
+            chain: worker.chain,
+        };
+        (worker.incarnation, tail)
+    })
+    .collect()
+}
+
+/// All blocks of the record stream.
+///
+/// # Errors
+/// When there is no stream, it stalls, or a message in it is no block.
+pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> {
+    let (total, mut messages) = open(administrator).await?;
+    let mut blocks = Vec::new();
+    while (blocks.len() as u64) < total {
+        let next = tokio::time::timeout(STALL, messages.next()).await;
+        let Some(message) = next.context("E-REPLAY: the record stream stalls")? else {
+            break;
+        };
+        blocks.push(block(&message?)?);
+    }
+    Ok(blocks)
+}
+
+/// Replays the record as it grows, until the stream ends or `tell` fails. `tell` hears of each
+/// position whose end is recorded, and whether that is news: it was not there when we came.
+///
+/// # Errors
+/// When there is no stream, the record does not replay, or `tell` fails.
+pub async fn follow(
+    administrator: &Administrator,
+    mut tell: impl FnMut(Position, bool) -> Result<()>,
+) -> Result<()> {
+    let (total, mut messages) = open(administrator).await?;
+    let (mut replay, mut seen) = (Replay::default(), 0);
+    while let Some(message) = messages.next().await {
+        let (epoch, number, bytes) = block(&message?)?;
+        seen += 1;
+        let replayed = replay.add(epoch, number, &bytes);
+        let mut ended = Vec::new();
+        replayed
+            .and_then(|()| replay.advance(|position| ended.push(position)))
+            .context("E-REPLAY: the record does not replay")?;
+        let told = ended
+            .into_iter()
+            .map(|position| tell(position, seen > total));
+        told.collect::<Result<()>>()?;
+    }
+    Ok(())
+}
+
+/// The stream's messages from the first on, and how many there are now.
+async fn open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
+    let jetstream = jetstream::new(administrator.client().clone());
+    let name = administrator.subjects().record_stream();
+    let mut stream = jetstream
+        .get_stream(&name)
+        .await
+        .with_context(|| format!("E-REPLAY: there is no record stream {name}"))?;
+    let total = stream.info().await?.state.messages;
+    let config = pull::OrderedConfig {
+        deliver_policy: DeliverPolicy::All,
+        ..Default::default()
+    };
+    let messages = stream.create_consumer(config).await?.messages().await?;
+    Ok((total, messages))
+}
+
+fn block(message: &jetstream::Message) -> Result<Block> {
+    let headers = message.headers.as_ref();
+    let id = headers.and_then(|headers| headers.get("Nats-Msg-Id"));
+    let (epoch, number) = id
+        .and_then(|id| block_id(id.as_str()))
+        .context("E-REPLAY: a block has no message id <epoch>.<leader>.<number>")?;
+    Ok((epoch, number, message.payload.to_vec()))
+}
+
+fn block_id(id: &str) -> Option<(Epoch, u64)> {
+    let (epoch, rest) = id.split_once('.')?;
+    let (_leader, number) = rest.split_once('.')?;
+    Some((epoch.parse().ok()?, number.parse().ok()?))
+}

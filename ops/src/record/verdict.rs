@@ -1,0 +1,271 @@
+//! Whether a record is replayed to what its workers accepted, and an exported order to its chains.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Chain, GpuTail, Incarnation};
+use scheduler_leader_core::replay::{Position, Replay, ReplayError};
+use serde::Serialize;
+
+use super::{Record, Row};
+
+/// What a verification found.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct OrderVerdict {
+    /// The launch order's digest, as it was recomputed; empty where rows do not tell it.
+    pub digest: String,
+    /// Positions recomputed or adopted.
+    pub positions: u64,
+    /// Positions that were compared: with a worker's chain, or with what was recomputed before.
+    pub compared: u64,
+    /// Each worker's chain.
+    pub gpus: Vec<GpuVerdict>,
+    /// The first position that differs, if one does.
+    pub first: Option<First>,
+}
+
+/// One worker's chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuVerdict {
+    /// The device.
+    pub gpu: u32,
+    /// The worker.
+    pub incarnation: String,
+    /// Its last position.
+    pub position: u64,
+    /// The chain there.
+    pub chain: String,
+    /// The position at which the worker said what its chain is.
+    pub heard: Option<u64>,
+}
+
+/// Where it goes wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct First {
+    /// The device.
+    pub gpu: u32,
+    /// The worker; none where only the device is known.
+    pub incarnation: Option<String>,
+    /// The position: it differs, or is the first at which a difference shows.
+    pub position: u64,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl OrderVerdict {
+    /// Judges a record that was replayed, as far as it could be.
+    pub(super) fn new(record: &Record, replay: Replay, failed: Option<ReplayError>) -> Self {
+        let failed = failed.map(|error| match error {
+            ReplayError::Disagrees {
+                gpu,
+                position,
+                ref why,
+            } => First {
+                gpu,
+                incarnation: None,
+                position,
+                why: why.clone(),
+            },
+            other => First {
+                gpu: 0,
+                incarnation: None,
+                position: 0,
+                why: other.to_string(),
+            },
+        });
+        let (positions, tails, digest) = replay.recomputed();
+        let mut verdict = Self {
+            digest: digest.to_string(),
+            positions: positions.len() as u64,
+            ..Self::default()
+        };
+        let mut by_worker: BTreeMap<Incarnation, Vec<&Position>> = BTreeMap::new();
+        for position in &positions {
+            by_worker
+                .entry(position.incarnation)
+                .or_default()
+                .push(position);
+        }
+        let none = Vec::new();
+        let rows = |of: Incarnation| by_worker.get(&of).unwrap_or(&none);
+        let marks = record.marks.iter();
+        let mut firsts: Vec<First> = marks
+            .filter_map(|(worker, marks)| verdict.compare_marks(*worker, marks, rows(*worker)))
+            .collect();
+        for (worker, tail) in &record.ends {
+            firsts.extend(verdict.compare_end(*worker, tail, rows(*worker)));
+        }
+        for tail in &tails {
+            let mut ends = record.ends.iter();
+            let heard = ends.find(|(worker, _)| *worker == tail.incarnation);
+            verdict.gpus.push(GpuVerdict {
+                gpu: tail.tail.gpu,
+                incarnation: tail.incarnation.to_string(),
+                position: tail.tail.position,
+                chain: tail.tail.chain.to_string(),
+                heard: heard.map(|(_, tail)| tail.position),
+            });
+        }
+        // Marks tell the very position, chains of workers only one behind it.
+        let epoch = |first: &First| {
+            let at = positions.iter().find(|row| {
+                row.position == first.position
+                    && first.incarnation.as_deref() == Some(row.incarnation.to_string().as_str())
+            });
+            at.map_or((u64::MAX, u64::MAX), |row| (row.epoch, row.global))
+        };
+        verdict.first = firsts.into_iter().min_by_key(epoch).or(failed);
+        verdict
+    }
+
+    /// Compares what is recomputed now with what was, when the record was written.
+    fn compare_marks(
+        &mut self,
+        worker: Incarnation,
+        marks: &[u64],
+        rows: &[&Position],
+    ) -> Option<First> {
+        let mut known: BTreeMap<u64, &Position> = BTreeMap::new();
+        known.extend(rows.iter().map(|row| (row.position, *row)));
+        for (position, expected) in (1..).zip(marks) {
+            let row = known.get(&position);
+            let why = match row.and_then(|row| row.chain) {
+                Some(chain) if mark(&chain) == *expected => {
+                    self.compared += 1;
+                    continue;
+                }
+                // Nobody recorded what lies in a recorded gap.
+                None if *expected == 0 => continue,
+                Some(_) => "another grant is recomputed here than when the record was written",
+                None => "the record does not lead here any more",
+            };
+            let gpu = rows.first().map_or(0, |row| row.gpu);
+            return Some(First {
+                gpu,
+                incarnation: Some(worker.to_string()),
+                position,
+                why: why.into(),
+            });
+        }
+        None
+    }
+
+    /// Compares with the chain that the worker said it has.
+    fn compare_end(
+        &mut self,
+        worker: Incarnation,
+        tail: &GpuTail,
+        rows: &[&Position],
+    ) -> Option<First> {
+        let row = rows.iter().find(|row| row.position == tail.position);
+        let why = match row.and_then(|row| row.chain) {
+            Some(chain) if chain == tail.chain => {
+                self.compared += 1;
+                return None;
+            }
+            Some(_) => "the recomputed chain is not the worker's",
+            None => "the worker accepted this position, the record does not lead there",
+        };
+        let last = rows.last().map_or(0, |row| row.position);
+        Some(First {
+            gpu: tail.gpu,
+            incarnation: Some(worker.to_string()),
+            position: tail.position.min(last + 1),
+            why: why.into(),
+        })
+    }
+
+    /// Judges exported rows by their own chains.
+    #[must_use]
+    pub fn of_rows(rows: &[Row]) -> Self {
+        let mut workers: BTreeMap<(u32, &str), Vec<&Row>> = BTreeMap::new();
+        for row in rows {
+            workers
+                .entry((row.gpu, &row.incarnation))
+                .or_default()
+                .push(row);
+        }
+        let mut verdict = Self {
+            positions: rows.len() as u64,
+            ..Self::default()
+        };
+        let mut tails = Vec::new();
+        let mut firsts = Vec::new();
+        for ((gpu, incarnation), mut rows) in workers {
+            rows.sort_by_key(|row| row.position);
+            let mut at = (0, Chain::default());
+            for row in rows {
+                let next = row.chain_from(at.1);
+                let why = match (next, &row.chain) {
+                    _ if row.position != at.0 + 1 => Some("the position before it is missing"),
+                    (None, _) => Some("this is nothing that could be granted"),
+                    (Some(_), None) => Some("no chain was exported"),
+                    (Some(next), Some(chain)) => {
+                        let same = next.to_string() == *chain;
+                        (!same).then_some("the chain does not follow from the rows")
+                    }
+                };
+                if let Some(why) = why {
+                    firsts.push(((row.epoch, row.global), first(row, why)));
+                    break;
+                }
+                verdict.compared += 1;
+                at = (row.position, next.unwrap_or_default());
+            }
+            let (position, chain) = at;
+            tails.push(GpuTail {
+                gpu,
+                position,
+                chain,
+            });
+            verdict.gpus.push(GpuVerdict {
+                gpu,
+                incarnation: incarnation.into(),
+                position,
+                chain: chain.to_string(),
+                heard: None,
+            });
+        }
+        let earliest = firsts.into_iter().min_by_key(|(at, _)| *at);
+        verdict.first = earliest.map(|(_, first)| first);
+        // Of a device's several workers some are lost, and rows do not say which.
+        let mut devices: Vec<u32> = tails.iter().map(|tail| tail.gpu).collect();
+        devices.dedup();
+        if devices.len() == tails.len() {
+            verdict.digest = bus_schemas::digest(&tails).to_string();
+        }
+        verdict
+    }
+}
+
+fn first(row: &Row, why: &str) -> First {
+    First {
+        gpu: row.gpu,
+        incarnation: Some(row.incarnation.clone()),
+        position: row.position,
+        why: why.into(),
+    }
+}
+
+/// What is kept of a chain behind each position.
+fn mark(chain: &Chain) -> u64 {
+    let first = chain.0.first_chunk().copied().unwrap_or_default();
+    // 0 stands for a position that nobody knows.
+    u64::from_le_bytes(first).max(1)
+}
+
+impl Record {
+    /// Notes what the record is replayed to now, so that it can be told later from where on it is
+    /// replayed to something else.
+    pub fn set_marks(&mut self, positions: &[Position]) {
+        let mut marks: BTreeMap<Incarnation, Vec<u64>> = BTreeMap::new();
+        for row in positions {
+            let marks = marks.entry(row.incarnation).or_default();
+            let at = usize::try_from(row.position).unwrap_or(usize::MAX);
+            if at > marks.len() {
+                marks.resize(at, 0);
+            }
+            marks[at - 1] = row.chain.as_ref().map_or(0, mark);
+        }
+        self.marks = marks.into_iter().collect();
+    }
+}

@@ -1,0 +1,186 @@
+//! `warploom order` and `warploom replay` on a cluster whose leader was killed: what they export
+//! can be verified, compared, replayed and drawn without it, and changing it is noticed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::stage::{Scene, plan};
+
+/// The binary under test, told where the cluster is.
+struct Tool {
+    credentials: PathBuf,
+    dir: PathBuf,
+}
+
+impl Tool {
+    /// Exit code and everything it said.
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let credentials = format!("broker.credentials={}", self.credentials.display());
+        let output = Command::new(env!("CARGO_BIN_EXE_warploom"))
+            .args(arguments)
+            .args(["--set", &credentials, "--set", "cluster.name=test"])
+            .current_dir(&self.dir)
+            .output()
+            .expect("the binary runs");
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    }
+
+    /// What it says when all is well.
+    fn well(&self, arguments: &[&str]) -> String {
+        let (code, said) = self.run(arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {said}");
+        said
+    }
+
+    /// What it says when what is checked does not hold.
+    fn fails(&self, arguments: &[&str], says: &str) {
+        let (code, said) = self.run(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(says), "{arguments:?}: {said}");
+    }
+
+    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        let said = self.well(&[arguments, &["--json"]].concat());
+        let lines = said.lines();
+        lines
+            .map(|line| serde_json::from_str(line).expect("a JSON object"))
+            .collect()
+    }
+}
+
+/// A cluster at work: grants held back and let go, its leader killed, its tenants stopped.
+async fn eventful() -> Scene {
+    let plans = [plan("chat", "chat", 0), plan("train", "train", 4)];
+    let mut scene = Scene::start(2, 2, &plans).await;
+    let patience = Duration::from_secs(30);
+    scene.stage.requests(0, 20, patience).await.expect("work");
+    let administrator = &scene.stage.administrator;
+    administrator.hold(true).await.expect("held");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let status = administrator.status(patience).await.expect("a status");
+    assert!(status.held);
+    administrator.hold(false).await.expect("released");
+    let leader = scene.stage.cluster.leader(status.leader).expect("ours");
+    leader.signal(Signal::KILL).expect("killed");
+    scene.stage.requests(0, 20, patience).await.expect("work");
+    scene.stage.requests(1, 5, patience).await.expect("work");
+    scene.stage.stop().expect("stopped");
+    scene
+}
+
+#[tokio::test]
+async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
+    let scene = eventful().await;
+    let tool = Tool {
+        credentials: scene.stage.cluster.credentials(),
+        dir: scene.stage.cluster.options().state_dir.clone(),
+    };
+    let live = tool.json(&["order", "verify"]).remove(0);
+    assert!(live["first"].is_null(), "{live}");
+    assert!(
+        live["gpus"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|gpu| !gpu["heard"].is_null())
+    );
+    for file in ["run.record", "run.csv", "run.jsonl"] {
+        tool.well(&["order", "export", "--out", file]);
+    }
+    drop(scene.stage);
+    let digest = live["digest"].as_str().unwrap();
+    let whole = tool
+        .json(&["order", "verify", "run.record", "--expect", digest])
+        .remove(0);
+    let positions = whole["positions"].as_u64().unwrap();
+    assert!(positions > 100, "{whole}");
+    assert_eq!(whole["compared"].as_u64(), Some(positions + 2), "{whole}");
+    tool.well(&["replay", "--record", "run.record", "--expect", digest]);
+    for (left, right) in [("run.record", "run.csv"), ("run.csv", "run.jsonl")] {
+        tool.well(&["order", "verify", right]);
+        tool.well(&["order", "diff", left, right]);
+    }
+    let chats = tool.json(&["order", "show", "run.record", "--tenant=chat", "--limit=7"]);
+    assert_eq!(chats.len(), 7);
+    assert!(
+        chats
+            .iter()
+            .all(|row| row["tenant"] == "chat" && row["outcome"] == "ran")
+    );
+    assert!(
+        tool.well(&["order", "show", "run.csv"])
+            .contains("the last 100 of")
+    );
+    looks(&tool, &chats[3]);
+    tampering_is_noticed(&tool);
+}
+
+/// A replay that stops, and a picture.
+fn looks(tool: &Tool, row: &Value) {
+    let at = format!("{}/{}", row["epoch"], row["global"]);
+    let stopped = tool
+        .json(&["replay", "--record", "run.record", "--until", &at])
+        .remove(0);
+    assert_eq!(stopped["at"]["position"], row["position"], "{stopped}");
+    let order = &stopped["order"];
+    assert_eq!(order["global"], row["global"]);
+    for key in ["workers", "tenants", "sessions"] {
+        assert!(!order[key].as_array().unwrap().is_empty(), "{key}: {order}");
+    }
+    let text = tool.well(&["replay", "--record", "run.record", "--until", &at]);
+    assert!(text.contains("outstanding ms, priority 0 to 4"), "{text}");
+    tool.fails(
+        &["replay", "--record", "run.record", "--until", "7:1"],
+        "no position 7:1",
+    );
+    tool.well(&["order", "timeline", "run.record", "--out", "run.svg"]);
+    let picture = std::fs::read_to_string(tool.dir.join("run.svg")).unwrap();
+    for part in ["gpu 0", "gpu 1", ">chat<", ">train<", "priority 4"] {
+        assert!(picture.contains(part), "{part}");
+    }
+}
+
+/// Rows changed, left out or swapped are named; so is a record that was touched.
+fn tampering_is_noticed(tool: &Tool) {
+    let file = |name: &str| tool.dir.join(name);
+    let lines = std::fs::read_to_string(file("run.jsonl")).unwrap();
+    let lines: Vec<&str> = lines.lines().collect();
+    let at = lines.len() / 2;
+    let row: Value = serde_json::from_str(lines[at]).unwrap();
+    let place = format!("gpu {}", row["gpu"]);
+    let (position, last) = (&row["position"], &row["last"]);
+    let other = lines[at].replace(&format!("\"last\":{last}"), "\"last\":999999");
+    let mut changed = lines.clone();
+    changed[at] = &other;
+    write(&file("changed.jsonl"), &changed);
+    let mut short = lines.clone();
+    short.remove(at);
+    write(&file("short.jsonl"), &short);
+    let worker = row["incarnation"].as_str().unwrap();
+    let says = format!("{place} worker {worker} position {position}");
+    tool.fails(&["order", "verify", "changed.jsonl"], &says);
+    tool.fails(
+        &["order", "verify", "short.jsonl"],
+        "the position before it is missing",
+    );
+    let says = format!("{place} position {position}");
+    tool.fails(&["order", "diff", "run.record", "changed.jsonl"], &says);
+    tool.fails(&["order", "diff", "run.record", "short.jsonl"], &says);
+    let mut record = std::fs::read(file("run.record")).unwrap();
+    let middle = record.len() / 2;
+    record[middle] ^= 4;
+    std::fs::write(file("touched.record"), record).unwrap();
+    tool.fails(&["order", "verify", "touched.record"], "E-RECORD-FILE");
+}
+
+fn write(path: &Path, lines: &[&str]) {
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+}
