@@ -11,8 +11,9 @@ use crate::id::{
     SessionId, Tenant,
 };
 use crate::owned::{list, rows, text};
+use crate::profile::ProfileHash;
 use crate::properties::DeviceProperties;
-use crate::settings::TenantSettings;
+use crate::settings::{ClusterSettings, TenantSettings};
 use crate::target::Attainment;
 
 /// Client to leader, a request: open a session. Who asks is read from the subject.
@@ -309,6 +310,25 @@ pub struct Status {
     /// The tenants.
     #[serde(with = "list")]
     pub tenants: Vec<TenantStatus>,
+    /// The settings that it orders by; earlier leaders do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<ClusterSettings>,
+    /// The profile that it orders by; earlier leaders do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileStatus>,
+}
+
+/// The profile in a status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileStatus {
+    /// Its version.
+    pub version: u64,
+    /// The hash of all its estimates.
+    pub hash: ProfileHash,
+    /// Kernel keys in it.
+    pub kernels: u64,
+    /// Nothing that is measured changes it.
+    pub pinned: bool,
 }
 
 impl Message for Status {

@@ -23,6 +23,7 @@ pub mod limits;
 mod ops;
 mod owned;
 mod parcel;
+mod profile;
 mod properties;
 mod seal;
 mod settings;
@@ -35,7 +36,8 @@ pub use codec::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into
 pub use column::{Column, Row};
 pub use control::{
     Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, OpenAnswer,
-    OpenRequest, Opened, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat, WorkerStatus,
+    OpenRequest, Opened, ProfileStatus, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat,
+    WorkerStatus,
 };
 pub use data::{
     ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
@@ -53,6 +55,7 @@ pub use ops::{
     DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
 };
 pub use parcel::{Parcel, Spares};
+pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};

@@ -33,6 +33,9 @@ pub const MODULES: u32 = 4_096;
 pub const ORDER_GRANTS: usize = 512;
 /// Reports in one done message at most.
 pub const DONE_REPORTS: usize = 1_024;
+/// Values of each entry of the state bucket that are kept, the latest among them: the profile's
+/// versions can be looked at and pinned. As many as a bucket can keep.
+pub const STATE_HISTORY: i64 = 64;
 /// Bytes of one record block at most.
 pub const RECORD_BLOCK_BYTES: usize = 64 << 10;
 /// Largest payload any message of ours has; the broker must allow it.

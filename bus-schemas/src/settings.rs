@@ -43,8 +43,10 @@ impl Default for TenantSettings {
     }
 }
 
-/// How the leader orders, as administrators set it.
+/// How the leader orders, as administrators set it. What is not named has its default: an entry of
+/// the state bucket holds what was set, and nothing else.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ClusterSettings {
     /// Charged work granted to a GPU and not done, per priority and above, nanoseconds.
     pub window_ns: u64,
@@ -58,27 +60,12 @@ pub struct ClusterSettings {
     /// Percent of a GPU's granted work that lower priorities are left, by priority; 0 is none.
     pub floors: [u8; 5],
     /// Whether work that took more than a quantum longer than it was charged is charged the rest.
-    #[serde(default = "yes")]
     pub settle: bool,
     /// The window of priorities below that of a tenant with a target, while that tenant is active;
     /// 0 is the window that all have.
-    #[serde(default = "slo_window")]
     pub slo_window_ns: u64,
     /// Ticks (10 ms) that a slice too long for an active tenant's target is set aside at most.
-    #[serde(default = "slo_wait")]
     pub slo_wait_ticks: u32,
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn slo_window() -> u64 {
-    500_000
-}
-
-fn slo_wait() -> u32 {
-    20
 }
 
 impl Default for ClusterSettings {
@@ -90,8 +77,8 @@ impl Default for ClusterSettings {
             learn: true,
             floors: [0; 5],
             settle: true,
-            slo_window_ns: slo_window(),
-            slo_wait_ticks: slo_wait(),
+            slo_window_ns: 500_000,
+            slo_wait_ticks: 20,
         }
     }
 }

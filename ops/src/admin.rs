@@ -8,7 +8,7 @@ use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
     CloseReason, CloseRequest, ClusterSettings, Failure, Hold, KernelKey, LeaderNotice, SessionId,
-    Status, StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
+    Status, StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode, limits,
 };
 use futures_util::TryStreamExt;
 use serde::Deserialize;
@@ -177,7 +177,7 @@ impl Administrator {
         Ok(())
     }
 
-    async fn bucket(&self) -> Result<jetstream::kv::Store> {
+    pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
         let jetstream = jetstream::new(self.client.clone());
         let bucket = self.subjects.state_bucket();
         if let Ok(store) = jetstream.get_key_value(&bucket).await {
@@ -185,7 +185,7 @@ impl Administrator {
         }
         let config = jetstream::kv::Config {
             bucket,
-            history: 1,
+            history: limits::STATE_HISTORY,
             ..Default::default()
         };
         jetstream.create_key_value(config).await.map_err(|error| {
@@ -281,17 +281,15 @@ impl Administrator {
         Ok(tenants)
     }
 
-    /// Writes the cluster's order settings.
+    /// Writes all of the cluster's settings.
     ///
     /// # Errors
     /// [`Unreachable`] without a broker.
     pub async fn set_cluster(&self, settings: &ClusterSettings) -> Result<()> {
         let value = serde_json::to_vec(settings)?;
-        self.bucket()
-            .await?
-            .put("settings", value.into())
-            .await
-            .context("writing the settings")?;
+        let store = self.bucket().await?;
+        let written = store.put("settings", value.into()).await;
+        written.context("writing the settings")?;
         Ok(())
     }
 
@@ -305,16 +303,5 @@ impl Administrator {
         let store = self.bucket().await?;
         let written = store.put("profile", value.into()).await;
         written.map(drop).context("writing the profile")
-    }
-
-    /// The cluster's order settings, as they apply.
-    ///
-    /// # Errors
-    /// [`Unreachable`] without a broker.
-    pub async fn cluster(&self) -> Result<ClusterSettings> {
-        match self.bucket().await?.get("settings").await? {
-            Some(value) => serde_json::from_slice(&value).context("the settings' entry"),
-            None => Ok(ClusterSettings::default()),
-        }
     }
 }

@@ -70,6 +70,12 @@ pub enum Command {
     /// Creates, lists and changes tenants
     #[command(subcommand)]
     Tenant(TenantCommand),
+    /// Shows and changes how the cluster orders: window, quantum, floors and the like
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+    /// Shows and pins what kernels are estimated to cost
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Shows leader, workers and tenants
     Status(StatusArgs),
     /// Recomputes the launch order from the record and compares digests
@@ -284,6 +290,51 @@ pub struct TenantSetArgs {
     /// away. Lower priorities make room for it (docs/slo.md)
     #[arg(long, value_name = "TARGET")]
     pub slo: Option<String>,
+}
+
+/// `warploom cluster`.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Shows each setting, whence it came and what it does
+    Show,
+    /// Changes settings, all of them together or none
+    #[command(after_help = "\
+Examples:
+  warploom cluster set window=4ms quantum=1ms
+  warploom cluster set floors=0,0,0,0,10     priority 4 is left a tenth of each GPU
+  warploom cluster set learn=off
+  warploom cluster set window=default")]
+    Set {
+        /// SETTING=VALUE, or SETTING=default; `warploom cluster show` lists the settings
+        #[arg(required = true, value_name = "SETTING=VALUE")]
+        changes: Vec<String>,
+    },
+}
+
+/// `warploom profile`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  warploom profile list
+  warploom profile show 12
+  warploom profile pin            the newest version, until unpin: the order depends on nothing measured")]
+pub enum ProfileCommand {
+    /// Lists the versions that are kept, the last 64
+    List,
+    /// Shows a version's kernels
+    Show {
+        /// Its number or the beginning of its hash (default: the one in force)
+        #[arg(value_name = "VERSION")]
+        name: Option<String>,
+    },
+    /// Orders by a version from now on, whatever is measured
+    Pin {
+        /// Its number or the beginning of its hash (default: the newest)
+        #[arg(value_name = "VERSION")]
+        name: Option<String>,
+    },
+    /// Learns from what is measured again
+    Unpin,
 }
 
 /// `warploom status`.

@@ -2,7 +2,9 @@
 
 pub mod admin;
 pub mod bench;
+pub mod calendar;
 pub mod cli;
+pub mod cluster_settings;
 pub mod commands;
 pub mod demo;
 pub mod display;
@@ -11,6 +13,7 @@ pub mod evidence;
 pub mod exit;
 pub mod local;
 pub mod output;
+pub mod profiles;
 pub mod record;
 pub mod settings;
 pub mod target;

@@ -65,6 +65,8 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         done(match &cli.command {
             Command::Up(args) => commands::up::up(args, &settings, json).await,
             Command::Tenant(command) => commands::tenant::tenant(command, &settings, json).await,
+            Command::Cluster(command) => commands::cluster::cluster(command, &settings, json).await,
+            Command::Profile(command) => commands::profile::profile(command, &settings, json).await,
             Command::Status(args) => commands::status::status(args, &settings, json).await,
             Command::Replay(args) => commands::replay::replay(args, &settings, json).await,
             Command::Order(command) => commands::order::order(command, &settings, json).await,

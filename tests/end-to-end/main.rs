@@ -2,6 +2,7 @@
 //! roles that get killed, paused and cut off, users who get it wrong.
 
 mod bad_input;
+mod cluster;
 mod commands;
 mod cudarc_program;
 mod demo;

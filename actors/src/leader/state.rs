@@ -1,4 +1,4 @@
-//! The state bucket: settings, tenants, profile, placement; watched by every candidate, written
+//! The state bucket: settings, tenants, profile, pin, placement; watched by every candidate, written
 //! to by the leader.
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use actix::Recipient;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::kv::{self, Entry, Operation, Store};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Epoch, KernelKey, Tenant, TenantSettings};
+use bus_schemas::{Epoch, KernelKey, ProfileHash, Tenant, TenantSettings, limits};
 use scheduler_leader_core::{Placement, Profile, StateSnapshot};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -21,14 +21,23 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long the watch waits for the rest of what changed together.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Entry `profile`. An administrator's has no epoch.
+/// Entries `profile`, a leader's, and `pin`, an administrator's copy of one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct ProfileEntry {
     #[serde(default)]
     epoch: Epoch,
     #[serde(default)]
     version: u64,
+    /// For those who look at the entry: what is read is hashed anew.
+    #[serde(default)]
+    hash: ProfileHash,
     entries: Vec<(KernelKey, u64)>,
+}
+
+impl ProfileEntry {
+    fn profile(self) -> Profile {
+        Profile::of(self.version, self.entries)
+    }
 }
 
 async fn open(jetstream: &Context, bucket: &str) -> Result<Store, String> {
@@ -37,7 +46,7 @@ async fn open(jetstream: &Context, bucket: &str) -> Result<Store, String> {
     }
     let config = kv::Config {
         bucket: bucket.to_owned(),
-        history: 1,
+        history: limits::STATE_HISTORY,
         ..kv::Config::default()
     };
     let created = jetstream.create_key_value(config).await;
@@ -111,10 +120,17 @@ fn take(state: &mut StateSnapshot, entry: &Entry) {
         "profile" => {
             let mut profile = ProfileEntry::default();
             let read = set(&mut profile, entry);
-            state.profile = Profile {
-                version: profile.version,
-                entries: profile.entries,
-            };
+            if read.is_ok() {
+                state.profile = profile.profile();
+            }
+            read
+        }
+        "pin" => {
+            let mut pin = ProfileEntry::default();
+            let read = set(&mut pin, entry);
+            if read.is_ok() {
+                state.pinned = put.then(|| pin.profile());
+            }
             read
         }
         _ => match key.strip_prefix("tenant.").map(str::parse::<Tenant>) {
@@ -182,6 +198,7 @@ impl Writer {
         let entry = ProfileEntry {
             epoch,
             version: profile.version,
+            hash: profile.hash,
             entries: profile.entries,
         };
         if let Ok(value) = serde_json::to_vec(&entry) {

@@ -304,7 +304,7 @@ impl Subjects {
         format!("wl-{}-lease", self.cluster)
     }
 
-    /// Name of the KV bucket that holds tenants (`tenant.<name>`), `settings`, `profile` and
+    /// Name of the KV bucket that holds tenants (`tenant.<name>`), `settings`, `profile`, `pin` and
     /// `placement`.
     #[must_use]
     pub fn state_bucket(&self) -> String {

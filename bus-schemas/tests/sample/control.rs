@@ -187,5 +187,7 @@ pub(crate) fn status() -> Status {
         held: false,
         workers: vec![worker],
         tenants: vec![tenant],
+        settings: None,
+        profile: None,
     }
 }

@@ -1,7 +1,9 @@
 //! One module a command.
 
+pub mod cluster;
 pub mod config;
 pub mod order;
+pub mod profile;
 pub mod replay;
 pub mod roles;
 pub mod run;

@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition, Incarnation,
-    KernelKey, LeaderId, OpNumber, Row, SealAnswer, SessionId, Tenant, TenantSettings,
+    KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SessionId, Tenant, TenantSettings,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -11,8 +11,31 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Profile {
     /// Counts up with every change.
     pub version: u64,
-    /// Estimated nanoseconds of one launch, by key, in key order.
+    /// The hash of all estimates there are once this is taken in; records of before there were
+    /// hashes have none.
+    #[serde(default)]
+    pub hash: ProfileHash,
+    /// These are all estimates there are: others are forgotten.
+    #[serde(default)]
+    pub whole: bool,
+    /// Estimated nanoseconds of one launch, by key, in key order; 0 forgets the key.
     pub entries: Vec<(KernelKey, u64)>,
+}
+
+impl Profile {
+    /// A profile of these estimates and no others, in any order.
+    #[must_use]
+    pub fn of(version: u64, mut entries: Vec<(KernelKey, u64)>) -> Self {
+        entries.retain(|(_, ns)| *ns > 0);
+        entries.sort_unstable();
+        entries.dedup_by_key(|(key, _)| *key);
+        Self {
+            version,
+            hash: ProfileHash::of(entries.iter().copied()),
+            whole: true,
+            entries,
+        }
+    }
 }
 
 /// All a new leader's order starts from, beside the workers' seal answers.
@@ -123,7 +146,7 @@ pub enum Input {
         /// What it is now.
         settings: Option<TenantSettings>,
     },
-    /// Estimates that changed; the others stay.
+    /// Estimates that changed, the others stay; or, if it is whole, all there are.
     Profile(Profile),
     /// Grants are held back from now on, or go again.
     Hold {

@@ -36,6 +36,7 @@ impl LeaderShell {
                 },
                 tenants: tenants.zip(scenario.tenants.iter().map(settings)).collect(),
                 profile: Profile::default(),
+                pinned: None,
                 placement: Placement::default(),
             },
             lease: None,

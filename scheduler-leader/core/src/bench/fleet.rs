@@ -98,10 +98,7 @@ impl Fleet {
             tenants: tenants
                 .map(|index| (tenant(index), TenantSettings::default()))
                 .collect(),
-            profile: Profile {
-                version: 1,
-                entries: entries.collect(),
-            },
+            profile: Profile::of(1, entries.collect()),
             ..StateSnapshot::default()
         };
         self.handle(Event::State(&state));

@@ -185,10 +185,7 @@ fn takeover(sessions: usize, settings: ClusterSettings) -> Input {
         tenants: tenants
             .map(|index| (tenant(index), tenant_settings(index)))
             .collect(),
-        profile: Profile {
-            version: 1,
-            entries: entries.collect(),
-        },
+        profile: Profile::of(1, entries.collect()),
         ordinals: Vec::new(),
         held: false,
     }))

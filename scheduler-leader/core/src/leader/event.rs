@@ -40,10 +40,31 @@ pub struct StateSnapshot {
     pub settings: ClusterSettings,
     /// Entries `tenant.<name>`.
     pub tenants: Vec<(Tenant, TenantSettings)>,
-    /// Entry `profile`.
+    /// Entry `profile`: the newest that was learned.
     pub profile: Profile,
+    /// Entry `pin`: the profile to order by, whatever is measured.
+    pub pinned: Option<Profile>,
     /// Entry `placement`.
     pub placement: Placement,
+}
+
+impl StateSnapshot {
+    /// The profile to order by.
+    #[must_use]
+    pub fn profile_in_force(&self) -> &Profile {
+        self.pinned.as_ref().unwrap_or(&self.profile)
+    }
+
+    /// The settings to order by: with a pinned profile, nothing that is measured counts.
+    #[must_use]
+    pub fn settings_in_force(&self) -> ClusterSettings {
+        let learn = self.settings.learn && self.pinned.is_none();
+        ClusterSettings {
+            learn,
+            settle: self.settings.settle && learn,
+            ..self.settings.clone()
+        }
+    }
 }
 
 /// What the leader is told.

@@ -2,15 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Incarnation, KernelKey, Measured};
+use bus_schemas::{Incarnation, KernelKey, Measured, ProfileHash};
 
 use super::config::{Config, Nanos};
 use crate::input::Profile;
 
-/// Kernel keys kept of one worker, and in the profile, at most.
+/// Kernel keys in the profile at most.
 const KEYS: usize = 1 << 15;
-/// An estimate is off when it differs from the measured mean by more than one part in this.
+/// Keys forgotten at once where there is no room: those measured longest ago.
+const FORGOTTEN: usize = KEYS / 4;
+/// Totals of workers kept at most.
+const HEARD: usize = 4 * KEYS;
+/// An estimate is off when it differs from what is known by more than one part in this.
 const TOLERANCE: u64 = 5;
+/// Launches that an estimate remembers.
+const MEMORY: u64 = 256;
+/// Launches that an estimate of another reign counts as; from fewer, an estimate is a first guess.
+const KNOWN: u64 = 8;
+/// A report of fewer launches than an estimate remembers counts as at most so many times more or
+/// less than it.
+const LEAP: u64 = 8;
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Total {
@@ -18,47 +29,124 @@ struct Total {
     ns: u64,
 }
 
-/// Measurements not in the profile yet.
+/// What is known of one key.
+#[derive(Debug, Clone, Copy)]
+struct Estimate {
+    /// What the profile says.
+    published: u64,
+    /// Mean nanoseconds of the launches remembered.
+    mean: u64,
+    /// Launches remembered.
+    weight: u64,
+    /// The version that was made when it was last measured.
+    measured: u64,
+}
+
+impl Estimate {
+    fn new(published: u64, weight: u64, measured: u64) -> Self {
+        Self {
+            published,
+            mean: published,
+            weight,
+            measured,
+        }
+    }
+
+    /// Takes in that `fresh.count` more launches took `fresh.ns`.
+    fn learn(&mut self, fresh: Total) {
+        let mean = (fresh.ns / fresh.count.max(1)).max(1);
+        let (low, high) = ((self.mean / LEAP).max(1), self.mean.saturating_mul(LEAP));
+        let (outweighs, leaps) = (fresh.count >= self.weight, !(low..=high).contains(&mean));
+        if outweighs && leaps && self.weight < KNOWN {
+            // Such as a first launch that loaded its code.
+            (self.mean, self.weight) = (mean, fresh.count.min(MEMORY));
+            return;
+        }
+        let mean = if outweighs {
+            mean
+        } else {
+            mean.clamp(low, high)
+        };
+        let (old, new) = (u128::from(self.weight), u128::from(fresh.count));
+        let sum = u128::from(self.mean) * old + u128::from(mean) * new;
+        // A mean of two numbers is as small as they are.
+        self.mean = u64::try_from(sum / (old + new).max(1)).unwrap_or(u64::MAX);
+        self.weight = self.weight.saturating_add(fresh.count).min(MEMORY);
+    }
+
+    fn is_off(&self) -> bool {
+        self.mean.abs_diff(self.published) > self.published / TOLERANCE
+    }
+}
+
+/// The profile as it is learned, and measurements not in it yet.
 #[derive(Debug)]
 pub(super) struct Learner {
-    profile: BTreeMap<KernelKey, u64>,
+    estimates: BTreeMap<KernelKey, Estimate>,
+    /// Of the newest version there is.
     version: u64,
     /// Totals last heard.
     heard: BTreeMap<(Incarnation, KernelKey), Total>,
-    /// What came since a key's estimate was last made.
+    /// What came since a key was last learned.
     fresh: BTreeMap<KernelKey, Total>,
     next_at: Nanos,
 }
 
 impl Learner {
-    pub(super) fn new(profile: &Profile, now: Nanos) -> Self {
-        Self {
-            profile: profile.entries.iter().copied().collect(),
-            version: profile.version,
+    /// Goes on from `profile`; new versions are numbered above `newest` and it.
+    pub(super) fn new(profile: &Profile, newest: u64, now: Nanos) -> Self {
+        let mut learner = Self {
+            estimates: BTreeMap::new(),
+            version: newest,
             heard: BTreeMap::new(),
             fresh: BTreeMap::new(),
             next_at: now,
-        }
+        };
+        learner.adopt(profile);
+        learner
     }
 
-    pub(super) fn measured(&mut self, worker: Incarnation, measured: &Measured) {
+    /// Takes a profile in place of what was learned.
+    pub(super) fn adopt(&mut self, profile: &Profile) {
+        self.version = self.version.max(profile.version);
+        let entries = profile.entries.iter().filter(|(_, ns)| *ns > 0);
+        let known = |(key, ns): &(KernelKey, u64)| (*key, Estimate::new(*ns, KNOWN, self.version));
+        self.estimates = entries.map(known).collect();
+        self.fresh.clear();
+    }
+
+    /// Takes in what a worker measured, and learns from it if `learns`.
+    pub(super) fn measured(&mut self, worker: Incarnation, measured: &Measured, learns: bool) {
         for kernel in &measured.kernels {
             let before = self.heard.get(&(worker, kernel.key)).copied();
-            if before.is_none() && self.heard.len() >= KEYS {
-                continue;
+            if before.is_none() && self.heard.len() >= HEARD {
+                self.heard.clear();
             }
-            let before = before.unwrap_or_default();
-            if kernel.count <= before.count || kernel.total_ns < before.ns {
-                continue;
-            }
-            let fresh = self.fresh.entry(kernel.key).or_default();
-            fresh.count = fresh.count.saturating_add(kernel.count - before.count);
-            fresh.ns = fresh.ns.saturating_add(kernel.total_ns - before.ns);
             let total = Total {
                 count: kernel.count,
                 ns: kernel.total_ns,
             };
+            let last = before.unwrap_or_default();
+            if total.count <= last.count || total.ns < last.ns {
+                continue;
+            }
             self.heard.insert((worker, kernel.key), total);
+            if !learns {
+                continue;
+            }
+            let mut fresh = Total {
+                count: total.count - last.count,
+                ns: total.ns - last.ns,
+            };
+            if before.is_none() && self.estimates.contains_key(&kernel.key) {
+                // Of all its life, most of which may be long ago and is known already.
+                let mean = fresh.ns / fresh.count;
+                fresh.count = fresh.count.min(KNOWN);
+                fresh.ns = mean.saturating_mul(fresh.count);
+            }
+            let sum = self.fresh.entry(kernel.key).or_default();
+            sum.count = sum.count.saturating_add(fresh.count);
+            sum.ns = sum.ns.saturating_add(fresh.ns);
         }
     }
 
@@ -67,38 +155,65 @@ impl Learner {
         self.heard.retain(|(heard, _), _| *heard != worker);
     }
 
-    /// The estimates that are to change, if it is time and there are any.
+    /// The estimates that are to change, if it is time and there are any. Every key measured until
+    /// now is in them, or in the profile and not off.
     pub(super) fn next(&mut self, now: Nanos, config: &Config) -> Option<Profile> {
         if self.fresh.is_empty() || now < self.next_at {
             return None;
         }
         self.next_at = now.saturating_add(config.learn);
-        let mut entries = Vec::new();
-        for (key, total) in std::mem::take(&mut self.fresh) {
-            let mean = (total.ns / total.count.max(1)).max(1);
-            let known = self.profile.get(&key).copied();
-            let off = known.is_none_or(|known| mean.abs_diff(known) > known / TOLERANCE);
-            if off && (known.is_some() || self.profile.len() < KEYS) {
-                self.profile.insert(key, mean);
-                entries.push((key, mean));
+        let version = self.version + 1;
+        let mut changed = BTreeMap::new();
+        for (key, fresh) in std::mem::take(&mut self.fresh) {
+            if let Some(estimate) = self.estimates.get_mut(&key) {
+                estimate.learn(fresh);
+                estimate.measured = version;
+                if estimate.is_off() {
+                    estimate.published = estimate.mean;
+                    changed.insert(key, estimate.mean);
+                }
+                continue;
             }
+            if self.estimates.len() >= KEYS {
+                changed.extend(self.forget().into_iter().map(|key| (key, 0)));
+            }
+            let mean = (fresh.ns / fresh.count.max(1)).max(1);
+            let estimate = Estimate::new(mean, fresh.count.min(MEMORY), version);
+            self.estimates.insert(key, estimate);
+            changed.insert(key, mean);
         }
-        if entries.is_empty() {
+        if changed.is_empty() {
             return None;
         }
-        self.version += 1;
+        self.version = version;
         Some(Profile {
-            version: self.version,
-            entries,
+            version,
+            hash: ProfileHash::of(self.entries()),
+            whole: false,
+            entries: changed.into_iter().collect(),
         })
+    }
+
+    /// Makes room: forgets the keys that were measured longest ago.
+    fn forget(&mut self) -> Vec<KernelKey> {
+        let estimates = self.estimates.iter();
+        let mut oldest: Vec<_> = estimates.map(|(key, it)| (it.measured, *key)).collect();
+        oldest.sort_unstable();
+        oldest.truncate(FORGOTTEN);
+        for (_, key) in &oldest {
+            self.estimates.remove(key);
+        }
+        oldest.into_iter().map(|(_, key)| key).collect()
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (KernelKey, u64)> + '_ {
+        let estimates = self.estimates.iter();
+        estimates.map(|(key, estimate)| (*key, estimate.published))
     }
 
     /// The whole profile.
     pub(super) fn profile(&self) -> Profile {
-        Profile {
-            version: self.version,
-            entries: self.profile.iter().map(|(key, ns)| (*key, *ns)).collect(),
-        }
+        Profile::of(self.version, self.entries().collect())
     }
 
     pub(super) fn deadline(&self) -> Option<Nanos> {
@@ -107,49 +222,4 @@ impl Learner {
 }
 
 #[cfg(test)]
-mod tests {
-    use bus_schemas::{MeasuredKernel, WIRE_VERSION};
-
-    use super::*;
-
-    fn measured(key: u64, count: u64, total_ns: u64) -> Measured {
-        Measured {
-            v: WIRE_VERSION,
-            kernels: vec![MeasuredKernel {
-                key: KernelKey(key),
-                count,
-                total_ns,
-            }],
-        }
-    }
-
-    #[test]
-    fn estimates_follow_what_was_measured_since() {
-        let config = Config::new("lab".parse().unwrap());
-        let profile = Profile {
-            version: 4,
-            entries: vec![(KernelKey(1), 1_000), (KernelKey(2), 1_000)],
-        };
-        let worker = Incarnation(1);
-        let mut learner = Learner::new(&profile, 0);
-        assert_eq!(learner.next(0, &config), None);
-        // Within a fifth: it stays. Totals are absolute: repeating one adds nothing.
-        learner.measured(worker, &measured(1, 10, 11_000));
-        learner.measured(worker, &measured(1, 10, 11_000));
-        assert_eq!(learner.next(1, &config), None);
-        // Off, and one that nobody knew.
-        learner.measured(worker, &measured(2, 10, 30_000));
-        learner.measured(worker, &measured(3, 1, 77));
-        assert_eq!(learner.next(2, &config), None, "at most once in a while");
-        let changed = learner.next(2 + config.learn, &config).unwrap();
-        assert_eq!(changed.version, 5);
-        assert_eq!(changed.entries, [(KernelKey(2), 3_000), (KernelKey(3), 77)]);
-        // It became faster: only what is new counts.
-        learner.measured(worker, &measured(2, 20, 40_000));
-        let changed = learner.next(3 + 2 * config.learn, &config).unwrap();
-        assert_eq!(changed.entries, [(KernelKey(2), 1_000)]);
-        let whole = learner.profile();
-        assert_eq!(whole.entries.len(), 3);
-        assert_eq!(whole.version, 6);
-    }
-}
+mod tests;

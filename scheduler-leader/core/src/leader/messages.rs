@@ -40,9 +40,7 @@ impl Reign {
             }
             LeaderSubject::Measured(worker) => {
                 let measured: Measured = decode(bytes).ok()?;
-                if self.learning {
-                    self.learner.measured(*worker, &measured);
-                }
+                self.learner.measured(*worker, &measured, self.learning);
             }
             LeaderSubject::LeaderBeat => {
                 let beat: LeaderBeat = decode(bytes).ok()?;
@@ -274,6 +272,8 @@ impl Reign {
                 .into_iter()
                 .filter_map(tenant)
                 .collect(),
+            settings: Some(self.order.settings().clone()),
+            profile: Some(self.order.profile(!self.learning)),
         }
     }
 }

@@ -180,7 +180,9 @@ impl Leader {
             // What the store may not have yet, should we lead again.
             state.placement = reign.placement.clone();
             state.placement.ordinals = reign.order.ordinals();
-            state.profile = reign.learner.profile();
+            if state.pinned.is_none() {
+                state.profile = reign.learner.profile();
+            }
         }
         actions.push(Action::ReignEnded { epoch, why });
         if self.leaving {
@@ -254,9 +256,17 @@ impl Leader {
         if self.reign.is_none() {
             return;
         }
-        // The leader itself owns profile and placement; settings and tenants may have changed.
+        // The leader itself owns profile and placement; the rest may have changed.
         let before = before.unwrap_or_default();
-        if before.settings != state.settings {
+        if let Some(profile) = &state.pinned
+            && before.pinned != state.pinned
+        {
+            self.reign_with(now, actions, |reign, cx| {
+                reign.adopt(profile, cx);
+                None
+            });
+        }
+        if before.settings_in_force() != state.settings_in_force() {
             self.change(now, Input::Settings(state.settings.clone()), actions);
         }
         for (tenant, settings) in &state.tenants {
@@ -275,10 +285,13 @@ impl Leader {
     }
 
     /// An administrator's change: kept for the next takeover, and an input if we lead.
-    fn change(&mut self, now: Nanos, input: Input, actions: &mut Vec<Action>) {
+    fn change(&mut self, now: Nanos, mut input: Input, actions: &mut Vec<Action>) {
         if let Some(state) = &mut self.state {
-            match &input {
-                Input::Settings(settings) => state.settings = settings.clone(),
+            match &mut input {
+                Input::Settings(settings) => {
+                    state.settings = settings.clone();
+                    *settings = state.settings_in_force();
+                }
                 Input::TenantSet { tenant, settings } => keep(state, tenant, settings.as_ref()),
                 _ => {}
             }

@@ -19,7 +19,7 @@ use super::members::Members;
 use super::record::Recorder;
 use super::voice::Voice;
 use crate::effect::Effect;
-use crate::input::{Input, Rows, Takeover};
+use crate::input::{Input, Profile, Rows, Takeover};
 use crate::order::Order;
 use crate::policy::{ORDER_VERSION, TICK_NS};
 
@@ -84,8 +84,8 @@ impl Reign {
             links: Links::default(),
             clients: Clients::default(),
             recorder: Recorder::new(epoch, leader),
-            learner: Learner::new(&state.profile, cx.now),
-            learning: state.settings.learn,
+            learner: Learner::new(state.profile_in_force(), state.profile.version, cx.now),
+            learning: state.settings_in_force().learn,
             attainments: Attainments::new(cx.now),
             placement: Placement {
                 epoch,
@@ -106,9 +106,9 @@ impl Reign {
             order_version: ORDER_VERSION,
             epoch,
             leader,
-            settings: state.settings.clone(),
+            settings: state.settings_in_force(),
             tenants: state.tenants.clone(),
-            profile: state.profile.clone(),
+            profile: state.profile_in_force().clone(),
             ordinals: state.placement.ordinals.clone(),
             held: state.placement.held,
         };
@@ -419,6 +419,12 @@ impl Reign {
             self.placement_changed = true;
             self.feed(Input::Hold { held }, cx);
         }
+    }
+
+    /// Orders by this profile from now on.
+    pub(super) fn adopt(&mut self, profile: &Profile, cx: &mut Context<'_>) {
+        self.learner.adopt(profile);
+        self.feed(Input::Profile(profile.clone()), cx);
     }
 
     /// Begins to hand over.

@@ -110,7 +110,7 @@ impl Order {
             Input::Fault { session, .. } => self.fault(*session, effects),
             Input::Settings(settings) => self.set_settings(settings),
             Input::TenantSet { tenant, settings } => self.set_tenant(tenant, settings.as_ref()),
-            Input::Profile(profile) => self.costs.merge(&profile.entries),
+            Input::Profile(profile) => self.costs.take(profile),
             Input::Hold { held } => self.hold(*held),
         }
         self.serve(effects);
@@ -155,7 +155,7 @@ impl Order {
         // ids still must not come again.
         self.opened = takeover.leader.0 & (IDS / 2 - 1);
         self.held = takeover.held;
-        self.costs.merge(&takeover.profile.entries);
+        self.costs.take(&takeover.profile);
         self.set_settings(&takeover.settings);
         for (tenant, ordinal) in &takeover.ordinals {
             let index = self.tenant(tenant);

@@ -1,6 +1,8 @@
 //! What others may see of the order.
 
-use bus_schemas::{GpuId, GpuPosition, Incarnation, OpNumber, SessionId, Tenant, TenantSettings};
+use bus_schemas::{
+    GpuId, GpuPosition, Incarnation, OpNumber, ProfileStatus, SessionId, Tenant, TenantSettings,
+};
 
 use super::Order;
 use super::state::{Life, WorkerState};
@@ -140,6 +142,25 @@ impl Order {
     pub fn target(&self, tenant: &Tenant) -> u64 {
         let index = self.tenant_index.get(tenant);
         index.map_or(0, |index| self.tenants[*index as usize].settings.slo_ns)
+    }
+
+    /// The profile it orders by; `pinned` is the caller's knowledge.
+    #[must_use]
+    pub fn profile(&self, pinned: bool) -> ProfileStatus {
+        let (version, hash, kernels) = self.costs.profile();
+        ProfileStatus {
+            version,
+            hash,
+            kernels,
+            pinned,
+        }
+    }
+
+    /// Whether its estimates are those that the last profile input named by their hash.
+    #[must_use]
+    pub fn profile_is_as_named(&self) -> bool {
+        let (_, named, _) = self.costs.profile();
+        named.is_unknown() || named == self.costs.hash()
     }
 
     /// The highest ordinal of each tenant, by name.

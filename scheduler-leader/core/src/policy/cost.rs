@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{CostClass, CostRun, KernelKey};
+use bus_schemas::{CostClass, CostRun, KernelKey, ProfileHash};
+
+use crate::input::Profile;
 
 /// Nanoseconds charged for an op beside what it moves or runs.
 const LIGHT_NS: u64 = 500;
@@ -18,13 +20,34 @@ const FRACTION: u32 = 20;
 pub(crate) struct Costs {
     /// Cost of a kernel that is not in the profile.
     pub(crate) unknown_ns: u64,
+    version: u64,
+    named: ProfileHash,
     entries: BTreeMap<KernelKey, u64>,
 }
 
 impl Costs {
-    /// Takes estimates in; those of other keys stay.
-    pub(crate) fn merge(&mut self, entries: &[(KernelKey, u64)]) {
-        self.entries.extend(entries.iter().copied());
+    /// Takes estimates in; those of other keys stay, unless these are all.
+    pub(crate) fn take(&mut self, profile: &Profile) {
+        if profile.whole {
+            self.entries.clear();
+        }
+        for (key, ns) in &profile.entries {
+            match ns {
+                0 => self.entries.remove(key),
+                _ => self.entries.insert(*key, *ns),
+            };
+        }
+        (self.version, self.named) = (profile.version, profile.hash);
+    }
+
+    /// The profile's version, the hash that its leader named, and kernel keys in it.
+    pub(crate) fn profile(&self) -> (u64, ProfileHash, u64) {
+        (self.version, self.named, self.entries.len() as u64)
+    }
+
+    /// The hash of what it is.
+    pub(crate) fn hash(&self) -> ProfileHash {
+        ProfileHash::of(self.entries.iter().map(|(key, ns)| (*key, *ns)))
     }
 
     /// Estimated nanoseconds of each op of a run, at least 1.

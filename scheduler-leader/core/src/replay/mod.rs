@@ -126,6 +126,14 @@ pub enum ReplayError {
         /// What is wrong.
         why: String,
     },
+    /// The estimates recorded are not those that their leader named.
+    #[error("epoch {epoch}, input {input}: the profile is not the one its hash names")]
+    Profile {
+        /// The epoch.
+        epoch: Epoch,
+        /// The input.
+        input: u64,
+    },
     /// What was recomputed is not what a worker accepted.
     #[error("gpu {gpu} position {position}: {why}")]
     Disagrees {
@@ -259,6 +267,16 @@ fn digest(tails: &[Tail]) -> Chain {
 }
 
 impl Reign {
+    /// Whether the estimates after this input are those that its leader named.
+    fn check_profile(&self, input: &Input) -> Result<(), ReplayError> {
+        let names = matches!(input, Input::Takeover(_) | Input::Profile(_));
+        if names && !self.order.profile_is_as_named() {
+            let (epoch, input) = (self.of.0, self.order.input());
+            return Err(ReplayError::Profile { epoch, input });
+        }
+        Ok(())
+    }
+
     /// Applies inputs to the order, and what it decides to the chains.
     fn recompute(
         &mut self,
@@ -307,6 +325,7 @@ impl Reign {
                 _ => {}
             }
             self.order.apply(input, &mut effects);
+            self.check_profile(input)?;
             for effect in effects.drain(..) {
                 if let Effect::Grant {
                     incarnation,

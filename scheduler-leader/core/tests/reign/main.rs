@@ -1,6 +1,7 @@
 //! Whole reigns: nodes, workers and a client exchange real messages; leaders die; the record is
 //! replayed and must arrive at the workers' chains.
 
+mod profiles;
 mod stopping;
 mod worker;
 mod world;

@@ -10,7 +10,9 @@ use bus_schemas::{
     decode, encode,
 };
 use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
-use scheduler_leader_core::{Action, Config, Event, LeaderNode, Lease, ReignEnd, StateSnapshot};
+use scheduler_leader_core::{
+    Action, Config, Event, LeaderNode, Lease, Profile, ReignEnd, StateSnapshot,
+};
 
 use crate::worker::Worker;
 
@@ -32,6 +34,8 @@ pub(crate) struct World {
     pub(crate) submitted: u64,
     pub(crate) reigns: Vec<(u64, ReignEnd)>,
     pub(crate) ended: Option<LeaderNotice>,
+    /// Profiles that leaders had kept.
+    pub(crate) written: Vec<Profile>,
 }
 
 pub(crate) fn tenant() -> Tenant {
@@ -92,6 +96,7 @@ impl World {
             submitted: 0,
             reigns: Vec::new(),
             ended: None,
+            written: Vec::new(),
         };
         for id in leaders {
             let mut config = Config::new(cluster.clone());
@@ -149,6 +154,7 @@ impl World {
                     }
                 }
                 Action::ReignEnded { epoch, why } => self.reigns.push((epoch, why)),
+                Action::WriteProfile { profile, .. } => self.written.push(profile),
                 _ => {}
             }
         }

@@ -61,6 +61,7 @@ impl LeaderProcess {
                 settings,
                 tenants,
                 profile: Profile::default(),
+                pinned: None,
                 placement: Placement::default(),
             },
             placement_read: false,

@@ -63,12 +63,12 @@ pub(crate) fn takeover(
         tenants: tenants
             .map(|(index, settings)| (tenant(index), settings.clone()))
             .collect(),
-        profile: Profile {
-            version: 1,
-            entries: entries
+        profile: Profile::of(
+            1,
+            entries
                 .map(|(key, cost)| (KernelKey(key as u64), *cost))
                 .collect(),
-        },
+        ),
         ordinals,
         held: false,
     }))

@@ -1,0 +1,362 @@
+//! How the cluster orders, as administrators set it: a name, a range and a sentence for each
+//! setting, and the entry of the state bucket that holds those that were set.
+
+use anyhow::{Context, Result, anyhow, bail};
+use async_nats::jetstream::kv::Operation;
+use bus_schemas::ClusterSettings;
+use scheduler_leader_core::TICK_NS;
+use serde_json::{Map, Value};
+
+use crate::admin::Administrator;
+use crate::exit::Usage;
+
+/// A setting of the cluster.
+#[derive(Debug)]
+pub struct ClusterSetting {
+    /// Its name on the command line.
+    pub key: &'static str,
+    /// Its field in the entry.
+    pub field: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Nanoseconds, at least and at most.
+    Time(u64, u64),
+    /// Ticks, at most; a time of whole ticks to people.
+    Ticks(u64),
+    Switch,
+    /// Percent by priority.
+    Floors,
+}
+
+const US: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+
+const fn time(
+    key: &'static str,
+    field: &'static str,
+    (least, most): (u64, u64),
+    help: &'static str,
+) -> ClusterSetting {
+    let kind = Kind::Time(least, most);
+    ClusterSetting {
+        key,
+        field,
+        help,
+        kind,
+    }
+}
+
+const fn switch(key: &'static str, help: &'static str) -> ClusterSetting {
+    let kind = Kind::Switch;
+    ClusterSetting {
+        key,
+        field: key,
+        help,
+        kind,
+    }
+}
+
+/// Every setting of the cluster there is.
+pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
+    time(
+        "window",
+        "window_ns",
+        (10 * US, 10 * SECOND),
+        "estimated work granted to a GPU and not done, of a priority and those above: what an arrival can wait behind",
+    ),
+    time(
+        "quantum",
+        "quantum_ns",
+        (US, 10 * SECOND),
+        "estimated work of one slice: the unit in which tenants take turns",
+    ),
+    time(
+        "unknown",
+        "unknown_ns",
+        (US, 10 * SECOND),
+        "what a kernel counts as that no profile knows yet",
+    ),
+    switch(
+        "learn",
+        "whether what is measured makes new profile versions; off, the order depends on nothing measured",
+    ),
+    switch(
+        "settle",
+        "whether work that took longer than estimated is charged the rest; needs learn",
+    ),
+    time(
+        "slo-window",
+        "slo_window_ns",
+        (0, 10 * SECOND),
+        "the window of priorities below that of a tenant with a target while that tenant is active; 0ns is the window that all have",
+    ),
+    ClusterSetting {
+        key: "slo-wait",
+        field: "slo_wait_ticks",
+        help: "how long a slice too long for an active tenant's target is set aside at most",
+        kind: Kind::Ticks(1_000),
+    },
+    ClusterSetting {
+        key: "floors",
+        field: "floors",
+        help: "percent of a GPU's work that priorities 0 to 4 are left although a higher one has work",
+        kind: Kind::Floors,
+    },
+];
+
+impl ClusterSetting {
+    /// The setting of this name.
+    ///
+    /// # Errors
+    /// [`Usage`] where there is none.
+    pub fn named(key: &str) -> Result<&'static Self> {
+        let found = CLUSTER_SETTINGS.iter().find(|setting| setting.key == key);
+        found.ok_or_else(|| {
+            let keys: Vec<_> = CLUSTER_SETTINGS.iter().map(|known| known.key).collect();
+            let keys = keys.join(", ");
+            let why = format!("the cluster has no setting {key:?}; it has {keys}");
+            anyhow!(Usage(why))
+        })
+    }
+
+    /// Reads a value as people write it.
+    ///
+    /// # Errors
+    /// [`Usage`] where it is none, or out of range: says what is.
+    pub fn parse(&self, text: &str) -> Result<Value> {
+        let key = self.key;
+        let refuse = |wanted: String| anyhow!(Usage(format!("{key}={text} is not {wanted}")));
+        match self.kind {
+            Kind::Time(least, most) => {
+                let range = || {
+                    let (least, most) = (show_time(least), show_time(most));
+                    refuse(format!(
+                        "a time from {least} to {most}, such as 500us or 2ms"
+                    ))
+                };
+                let ns = parse_time(text).ok_or_else(range)?;
+                if !(least..=most).contains(&ns) {
+                    return Err(range());
+                }
+                Ok(ns.into())
+            }
+            Kind::Ticks(most) => {
+                let (tick, most) = (show_time(TICK_NS), most * TICK_NS);
+                let ns = parse_time(text).filter(|ns| *ns <= most && ns.is_multiple_of(TICK_NS));
+                let ns = ns.ok_or_else(|| {
+                    let most = show_time(most);
+                    refuse(format!(
+                        "a time of whole ticks of {tick} up to {most}, such as 200ms"
+                    ))
+                })?;
+                Ok((ns / TICK_NS).into())
+            }
+            Kind::Switch => match text {
+                "on" | "true" | "yes" => Ok(true.into()),
+                "off" | "false" | "no" => Ok(false.into()),
+                _ => Err(refuse("on or off".into())),
+            },
+            Kind::Floors => {
+                let wanted = "five percentages, of priorities 0 to 4, of 100 together at most, such \
+                              as 0,0,0,0,10, or none";
+                let refuse = || refuse(wanted.into());
+                if text == "none" {
+                    return Ok(vec![0; 5].into());
+                }
+                let parts = text.split(',').map(|part| part.trim().parse::<u8>());
+                let parts: Vec<u8> = parts.collect::<Result<_, _>>().map_err(|_| refuse())?;
+                let sum: u64 = parts.iter().map(|part| u64::from(*part)).sum();
+                if parts.len() != 5 || sum > 100 {
+                    return Err(refuse());
+                }
+                Ok(parts.into())
+            }
+        }
+    }
+
+    /// A value as people write it.
+    #[must_use]
+    pub fn show(&self, value: &Value) -> String {
+        match (&self.kind, value) {
+            (Kind::Time(..), Value::Number(ns)) => show_time(ns.as_u64().unwrap_or(0)),
+            (Kind::Ticks(_), Value::Number(ticks)) => {
+                show_time(ticks.as_u64().unwrap_or(0) * TICK_NS)
+            }
+            (Kind::Switch, Value::Bool(on)) => if *on { "on" } else { "off" }.to_owned(),
+            (Kind::Floors, Value::Array(floors)) => {
+                if floors.iter().all(|floor| floor == 0) {
+                    return "none".into();
+                }
+                let floors: Vec<_> = floors.iter().map(ToString::to_string).collect();
+                floors.join(",")
+            }
+            (_, other) => other.to_string(),
+        }
+    }
+}
+
+/// Whole nanoseconds in the largest unit that keeps them whole.
+#[must_use]
+pub fn show_time(ns: u64) -> String {
+    let units = [(SECOND, "s"), (1_000_000, "ms"), (US, "us")];
+    let whole = |(size, _): &&(u64, &str)| ns > 0 && ns.is_multiple_of(*size);
+    match units.iter().find(whole) {
+        Some((size, unit)) => format!("{}{unit}", ns / size),
+        None => format!("{ns}ns"),
+    }
+}
+
+fn parse_time(text: &str) -> Option<u64> {
+    let units = [("ns", 1), ("us", US), ("ms", 1_000_000), ("s", SECOND)];
+    let (digits, scale) = units
+        .iter()
+        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
+    digits.trim().parse::<u64>().ok()?.checked_mul(scale)
+}
+
+/// What the settings mean together.
+fn check(settings: &ClusterSettings) -> Result<()> {
+    let (quantum, window) = (settings.quantum_ns, settings.window_ns);
+    if quantum > window {
+        let (quantum, window) = (show_time(quantum), show_time(window));
+        bail!(Usage(format!(
+            "a quantum of {quantum} does not fit in a window of {window}: set a larger window or a \
+             smaller quantum, both in one command if both are to change"
+        )));
+    }
+    Ok(())
+}
+
+/// The entry that holds what was set.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// What was set, by field.
+    pub values: Map<String, Value>,
+    /// The entry's revision; 0 where there is none.
+    pub revision: u64,
+    /// When it was written, milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+impl Chosen {
+    /// The settings, with the defaults of what was not set.
+    ///
+    /// # Errors
+    /// Where the entry is none of ours.
+    pub fn settings(&self) -> Result<ClusterSettings> {
+        serde_json::from_value(Value::Object(self.values.clone()))
+            .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")
+    }
+}
+
+impl Administrator {
+    /// What was set of the cluster's settings.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker.
+    pub async fn chosen(&self) -> Result<Chosen> {
+        let entry = self.bucket().await?.entry("settings").await?;
+        let Some(entry) = entry else {
+            return Ok(Chosen::default());
+        };
+        let values = match entry.operation {
+            Operation::Put => serde_json::from_slice(&entry.value)
+                .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")?,
+            Operation::Delete | Operation::Purge => Map::new(),
+        };
+        Ok(Chosen {
+            values,
+            revision: entry.revision,
+            at_ms: u64::try_from(entry.created.unix_timestamp_nanos() / 1_000_000).unwrap_or(0),
+        })
+    }
+
+    /// Changes settings of the cluster, together: each with its new value, or to its default. Who
+    /// changes others at the same time loses nothing.
+    ///
+    /// # Errors
+    /// [`Usage`] where the result makes no sense, [`crate::exit::Unreachable`] without a broker.
+    pub async fn change_cluster(
+        &self,
+        changes: &[(&ClusterSetting, Option<Value>)],
+    ) -> Result<ClusterSettings> {
+        for _ in 0..ATTEMPTS {
+            let mut chosen = self.chosen().await?;
+            for (setting, value) in changes {
+                match value {
+                    Some(value) => chosen.values.insert(setting.field.into(), value.clone()),
+                    None => chosen.values.remove(setting.field),
+                };
+            }
+            let settings = chosen.settings()?;
+            check(&settings)?;
+            let value = serde_json::to_vec(&chosen.values)?;
+            let store = self.bucket().await?;
+            let written = store.update("settings", value.into(), chosen.revision);
+            if written.await.is_ok() {
+                return Ok(settings);
+            }
+        }
+        bail!("E-CLUSTER-SETTINGS: others change the settings at the same time; try again")
+    }
+}
+
+/// How often a change is tried that others' changes get in the way of.
+const ATTEMPTS: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_has_a_setting_and_its_default_is_one_that_may_be_set() {
+        let defaults = serde_json::to_value(ClusterSettings::default()).unwrap();
+        for (field, value) in defaults.as_object().unwrap() {
+            let setting = CLUSTER_SETTINGS.iter().find(|it| it.field == field);
+            let setting = setting.unwrap_or_else(|| panic!("{field} cannot be set"));
+            let text = setting.show(value);
+            assert_eq!(setting.parse(&text).unwrap(), *value, "{field}={text}");
+        }
+        check(&ClusterSettings::default()).unwrap();
+    }
+
+    #[test]
+    fn what_is_refused_says_what_is_not() {
+        for (key, text, says) in [
+            ("window", "2", "such as"),
+            ("window", "1us", "10us"),
+            ("quantum", "20s", "10s"),
+            ("learn", "maybe", "on or off"),
+            ("slo-wait", "15ms", "10ms"),
+            ("floors", "10", "five"),
+            ("floors", "0,0,50,50,50", "100"),
+            ("floors", "0,0,0,0,300", "five"),
+        ] {
+            let error = ClusterSetting::named(key).unwrap().parse(text).unwrap_err();
+            assert!(error.is::<Usage>(), "{key}={text}");
+            assert!(error.to_string().contains(says), "{error}");
+        }
+        let error = ClusterSetting::named("windows").unwrap_err().to_string();
+        assert!(error.contains("window, quantum"), "{error}");
+        let wide = ClusterSettings {
+            quantum_ns: 3_000_000,
+            ..ClusterSettings::default()
+        };
+        let error = check(&wide).unwrap_err().to_string();
+        assert!(error.contains("3ms") && error.contains("2ms"), "{error}");
+    }
+
+    #[test]
+    fn times_are_shown_as_they_are_written() {
+        for text in ["2ms", "500us", "1s", "1500us", "7ns"] {
+            assert_eq!(show_time(parse_time(text).unwrap()), text);
+        }
+        assert_eq!(parse_time("20"), None);
+        assert_eq!(show_time(0), "0ns");
+    }
+}

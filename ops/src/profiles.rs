@@ -1,0 +1,134 @@
+//! The profile's versions in the state bucket, and the one that an administrator pins.
+
+use anyhow::{Context, Result, bail};
+use async_nats::jetstream::kv::{Entry, Operation};
+use bus_schemas::{Epoch, KernelKey, ProfileHash};
+use futures_util::TryStreamExt;
+use serde::{Deserialize, Serialize};
+
+use crate::admin::Administrator;
+use crate::exit::Usage;
+
+/// A version as its leader published it, or as it was pinned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileVersion {
+    /// The epoch whose leader learned it.
+    #[serde(default)]
+    pub epoch: Epoch,
+    /// Its number.
+    #[serde(default)]
+    pub version: u64,
+    /// The hash of its estimates.
+    #[serde(default)]
+    pub hash: ProfileHash,
+    /// Estimated nanoseconds of one launch, by key.
+    pub entries: Vec<(KernelKey, u64)>,
+    /// When it was published, milliseconds since 1970.
+    #[serde(skip)]
+    pub at_ms: u64,
+}
+
+impl ProfileVersion {
+    fn read(entry: &Entry) -> Result<Option<Self>> {
+        if entry.operation != Operation::Put {
+            return Ok(None);
+        }
+        let mut version: Self = serde_json::from_slice(&entry.value)
+            .with_context(|| format!("E-PROFILE: entry {} of the state bucket", entry.key))?;
+        version.at_ms =
+            u64::try_from(entry.created.unix_timestamp_nanos() / 1_000_000).unwrap_or(0);
+        Ok(Some(version))
+    }
+
+    /// Whether people mean this one by `name`: its number, or the beginning of its hash.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        let number = name.parse() == Ok(self.version);
+        number || (name.len() >= 8 && self.hash.to_string().starts_with(name))
+    }
+}
+
+impl Administrator {
+    /// The versions that are kept, the oldest first.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker.
+    pub async fn profile_versions(&self) -> Result<Vec<ProfileVersion>> {
+        let store = self.bucket().await?;
+        let entries: Vec<Entry> = store.history("profile").await?.try_collect().await?;
+        let versions = entries.iter().map(ProfileVersion::read);
+        let versions: Vec<_> = versions.collect::<Result<_>>()?;
+        Ok(versions.into_iter().flatten().collect())
+    }
+
+    /// The profile that is pinned.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker.
+    pub async fn pinned(&self) -> Result<Option<ProfileVersion>> {
+        let entry = self.bucket().await?.entry("pin").await?;
+        entry.as_ref().map_or(Ok(None), ProfileVersion::read)
+    }
+
+    /// A version that is kept, or the pinned one: by number or the beginning of its hash; without
+    /// a name the newest.
+    ///
+    /// # Errors
+    /// [`Usage`] where there is none of that name.
+    pub async fn profile_version(&self, name: Option<&str>) -> Result<ProfileVersion> {
+        let mut versions = self.profile_versions().await?;
+        versions.extend(self.pinned().await?.filter(|_| name.is_some()));
+        let called = |version: &&ProfileVersion| name.is_none_or(|name| version.is_called(name));
+        match (versions.iter().rev().find(called), name) {
+            (Some(version), _) => Ok(version.clone()),
+            (None, None) => bail!(Usage(
+                "nothing was measured yet: there is no profile version".into()
+            )),
+            (None, Some(name)) => bail!(Usage(format!(
+                "no profile version {name} is kept; `warploom profile list` shows which are"
+            ))),
+        }
+    }
+
+    /// Has leaders order by this version, whatever is measured.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker.
+    pub async fn pin(&self, version: &ProfileVersion) -> Result<()> {
+        let value = serde_json::to_vec(version)?;
+        let store = self.bucket().await?;
+        let written = store.put("pin", value.into()).await;
+        written.context("writing the pin")?;
+        Ok(())
+    }
+
+    /// Lets leaders learn again.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker.
+    pub async fn unpin(&self) -> Result<()> {
+        let store = self.bucket().await?;
+        store.delete("pin").await.context("removing the pin")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_called_by_number_or_hash() {
+        let entries = vec![(KernelKey(1), 5)];
+        let version = ProfileVersion {
+            epoch: 1,
+            version: 12,
+            hash: ProfileHash::of(entries.iter().copied()),
+            entries,
+            at_ms: 0,
+        };
+        let hash = version.hash.to_string();
+        assert!(version.is_called("12") && version.is_called(&hash[..8]));
+        assert!(!version.is_called("1") && !version.is_called(&hash[..7]));
+        assert!(!version.is_called("0123456789"));
+    }
+}

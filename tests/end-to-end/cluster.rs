@@ -1,0 +1,259 @@
+//! `warploom cluster` and `warploom profile`: what administrators set is what is ordered by.
+
+use std::process::Output;
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use bus_schemas::Tenant;
+use client_agent::{Client, Settings};
+use serde_json::Value;
+use warploom::evidence::Started;
+
+use crate::run::{text, warploom};
+use crate::stage::{Scene, plan};
+
+const SOON: Duration = Duration::from_secs(30);
+/// Launches of a tenant of which there is more, and less.
+const MANY: u64 = 500;
+const FEW: u64 = 100;
+const KERNEL: &str = include_str!("../../ops/src/bench/long.ptx");
+
+/// Runs a command of an administrator of a scene's cluster.
+pub(crate) fn administrator(scene: &Scene, arguments: &[&str]) -> Output {
+    let cluster = &scene.stage.cluster;
+    warploom(&cluster.options().state_dir)
+        .env("WARPLOOM_BROKER_CREDENTIALS", cluster.credentials())
+        .env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster)
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+/// Runs a command that must succeed; gives what it prints.
+#[track_caller]
+pub(crate) fn done(scene: &Scene, arguments: &[&str]) -> String {
+    let output = administrator(scene, arguments);
+    let (out, err) = text(&output);
+    assert!(output.status.success(), "{arguments:?}: {out}{err}");
+    out
+}
+
+/// The JSON objects a command prints, one a line.
+#[track_caller]
+pub(crate) fn objects(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
+    let said = done(scene, arguments);
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{said}"));
+    said.lines().map(parse).collect()
+}
+
+/// How a client of a scene's tenant connects.
+pub(crate) fn login(scene: &Scene, tenant: &str) -> Settings {
+    let credentials = scene.stage.cluster.broker.credentials();
+    let login = &credentials.tenant(tenant).expect("a login").login;
+    let joined = Settings::new(&credentials.url, &credentials.cluster, tenant);
+    joined.with_login(&login.user, &login.password)
+}
+
+/// Opens a session and launches `launches` small kernels, all at once, when the others do; waits
+/// for their end. Gives the session's id.
+pub(crate) fn launch(settings: Settings, launches: u64, together: &Barrier) -> String {
+    let client = Client::connect(settings).expect("a broker");
+    let session = client.open().expect("a session");
+    let module = session.load(KERNEL.as_bytes()).expect("a module");
+    let kernel = module.function("long").expect("a kernel");
+    let data = session.alloc(128).expect("memory");
+    let mut params = data.to_le_bytes().to_vec();
+    params.extend(1_u32.to_le_bytes());
+    session.sync().expect("ready");
+    together.wait();
+    together.wait();
+    for _ in 0..launches {
+        let launched = session.launch(&kernel, [1, 1, 1], [32, 1, 1], 0, &params);
+        launched.expect("a launch");
+    }
+    session.sync().expect("they ran");
+    let id = session.id().to_string();
+    session.close().expect("closed");
+    id
+}
+
+/// Queues many launches of `high` and few of `low` while grants are held, then lets them go; gives
+/// the gpu positions at which each ran.
+async fn positions(scene: &Scene) -> (Vec<u64>, Vec<u64>) {
+    let administrator = &scene.stage.administrator;
+    let together = Arc::new(Barrier::new(3));
+    let guests: Vec<_> = [("high", MANY), ("low", FEW)]
+        .into_iter()
+        .map(|(tenant, launches)| {
+            let (settings, together) = (login(scene, tenant), together.clone());
+            tokio::task::spawn_blocking(move || launch(settings, launches, &together))
+        })
+        .collect();
+    let wait = |together: Arc<Barrier>| tokio::task::spawn_blocking(move || together.wait());
+    wait(together.clone()).await.expect("both are ready");
+    administrator.hold(true).await.expect("held");
+    wait(together).await.expect("both go on");
+    let queued = |name: &str, status: &bus_schemas::Status| {
+        let tenants = status.tenants.iter();
+        let own = tenants.filter(|tenant| tenant.tenant.as_str() == name);
+        own.map(|tenant| tenant.queued).sum::<u64>()
+    };
+    loop {
+        let status = administrator.status(SOON).await.expect("a leader");
+        // A sync behind the launches.
+        if queued("high", &status) > MANY && queued("low", &status) > FEW {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    administrator.hold(false).await.expect("released");
+    let mut sessions = Vec::new();
+    for guest in guests {
+        let ended = tokio::time::timeout(SOON, guest).await.expect("in time");
+        sessions.push(ended.expect("it is right"));
+    }
+    let logs = scene.stage.cluster.started_logs();
+    let log = std::fs::read_to_string(&logs[0]).expect("the worker's log");
+    let started: Vec<Started> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of it"))
+        .collect();
+    let of = |session: &String| {
+        // Behind the module, the allocation and the sync before the hold.
+        let own = started.iter().filter(|line| line.session == *session);
+        let ran = own.filter(|line| line.kind == "run" && line.outcome == "ran" && line.last > 3);
+        let mut positions: Vec<_> = ran.map(|line| line.position).collect();
+        positions.sort_unstable();
+        positions
+    };
+    (of(&sessions[0]), of(&sessions[1]))
+}
+
+#[tokio::test]
+async fn a_floor_that_is_set_is_kept() {
+    let plans = [plan("high", "search", 0), plan("low", "search", 4)];
+    let scene = Scene::idle(2, 1, &plans, &[("worker.device", "cpu")]).await;
+    done(&scene, &["cluster", "set", "learn=off"]);
+    let (high, low) = positions(&scene).await;
+    assert!(high.last() < low.first(), "{high:?} before {low:?}");
+    // Half of what is granted, while it has work: a fifth of the other's is enough for it.
+    done(&scene, &["cluster", "set", "floors=0,0,0,0,50"]);
+    let (high, low) = positions(&scene).await;
+    assert!(low.last() < high.last(), "{low:?} among {high:?}");
+    let ahead = high.iter().filter(|at| Some(*at) < low.last()).count();
+    assert!(ahead <= 2 * low.len() + 2, "{low:?} among {high:?}");
+}
+
+#[tokio::test]
+async fn settings_say_whence_they_came_and_bad_ones_change_nothing() {
+    let scene = Scene::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
+    let set = &["cluster", "set", "window=4ms", "quantum=1ms", "settle=off"];
+    done(&scene, set);
+    let find = |key: &str| {
+        let shown = objects(&scene, &["cluster", "show", "--json"]);
+        let found = shown.into_iter().find(|line| line["key"] == key);
+        let found = found.expect("every setting is shown");
+        let text = |field: &str| found[field].as_str().expect("text").to_owned();
+        (text("value"), text("source"))
+    };
+    assert_eq!(find("window").0, "4ms");
+    assert!(
+        find("window").1.starts_with("set, revision "),
+        "{:?}",
+        find("window")
+    );
+    assert_eq!(find("floors"), ("none".into(), "default".into()));
+    for (change, says) in [
+        (&["quantum=5ms"][..], "does not fit"),
+        (&["window=1h"], "such as"),
+        (&["floors=50"], "five"),
+        (&["unknown=30us", "windows=1ms"], "window, quantum"),
+        (&["window"], "SETTING=VALUE"),
+    ] {
+        let output = administrator(&scene, &[&["cluster", "set"], change].concat());
+        let (_, said) = text(&output);
+        assert_eq!(output.status.code(), Some(2), "{change:?}: {said}");
+        assert!(said.contains(says), "{change:?}: {said}");
+    }
+    assert_eq!(find("unknown"), ("20us".into(), "default".into()));
+    done(
+        &scene,
+        &["cluster", "set", "window=default", "quantum=default"],
+    );
+    assert_eq!(find("window"), ("2ms".into(), "default".into()));
+    assert_eq!(find("settle").0, "off");
+    let status = scene.stage.administrator.status(SOON).await;
+    let orders_by = status.expect("a leader").settings.expect("it says");
+    assert_eq!((orders_by.window_ns, orders_by.settle), (2_000_000, false));
+}
+
+/// The profile in force, as the leader says: version, hash, whether it is pinned.
+async fn profile(scene: &Scene) -> (u64, String, bool) {
+    let status = scene.stage.administrator.status(SOON).await;
+    let profile = status.expect("a leader").profile.expect("it says");
+    (profile.version, profile.hash.to_string(), profile.pinned)
+}
+
+async fn learned(scene: &Scene, above: u64) -> (u64, String, bool) {
+    for _ in 0..600 {
+        let profile = profile(scene).await;
+        if profile.0 > above {
+            return profile;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    scene.panic("no new profile version");
+}
+
+#[tokio::test]
+async fn a_profile_is_learned_kept_over_a_failover_and_pinned() {
+    let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
+    let first = learned(&scene, 0).await;
+    assert!(!first.2);
+    let versions = || objects(&scene, &["profile", "list", "--json"]);
+    let listed = |hash: &str| versions().into_iter().find(|line| line["hash"] == hash);
+    scene.progress(3, SOON).await;
+    let pinned = done(&scene, &["profile", "pin", "--json"]);
+    let pinned: Value = serde_json::from_str(&pinned).expect("an object");
+    let hash = pinned["hash"].as_str().expect("text").to_owned();
+    assert_eq!(profile(&scene).await.1, hash);
+    let line = listed(&hash).expect("it is kept");
+    assert_eq!(line["state"], serde_json::json!(["in force", "pinned"]));
+    let estimates = objects(&scene, &["profile", "show", "--json"]);
+    assert_eq!(line["kernels"], estimates.len());
+    assert!(
+        estimates
+            .iter()
+            .all(|line| line["estimate_ns"].as_u64() > Some(0))
+    );
+    // The next leader orders by the same.
+    let old = scene.epoch_above(0, SOON).await;
+    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    leader.kill().expect("it dies");
+    scene.epoch_above(old.epoch, SOON).await;
+    scene.progress(3, SOON).await;
+    let after = profile(&scene).await;
+    assert_eq!((&after.1, after.2), (&hash, true));
+    done(&scene, &["profile", "unpin"]);
+    let newest = profile(&scene).await;
+    assert!(!newest.2);
+    let guest: Tenant = "guest".parse().expect("a tenant");
+    scene
+        .stage
+        .cluster
+        .broker
+        .add_tenant("guest")
+        .expect("a login");
+    scene
+        .set_tenant(&guest, &bus_schemas::TenantSettings::default())
+        .await;
+    // A kernel that nobody knew makes a version with a number of its own.
+    let (settings, alone) = (login(&scene, "guest"), Barrier::new(1));
+    let guest = tokio::task::spawn_blocking(move || launch(settings, 10, &alone));
+    guest.await.expect("it ran");
+    let next = learned(&scene, newest.0).await;
+    assert_ne!(next.1, hash);
+    let status = administrator(&scene, &["profile", "show", "99999"]);
+    assert_eq!(status.status.code(), Some(2));
+    scene.settle().await;
+}
