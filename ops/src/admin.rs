@@ -7,8 +7,8 @@ use async_nats::jetstream;
 use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
-    CloseReason, CloseRequest, ClusterSettings, Failure, Hold, KernelKey, LeaderNotice, SessionId,
-    Status, StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode, limits,
+    CloseReason, CloseRequest, ClusterSettings, Failure, Hold, LeaderNotice, SessionId, Status,
+    StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode, limits,
 };
 use futures_util::TryStreamExt;
 use serde::Deserialize;
@@ -291,17 +291,5 @@ impl Administrator {
         let written = store.put("settings", value.into()).await;
         written.context("writing the settings")?;
         Ok(())
-    }
-
-    /// Writes what kernels are estimated to cost; what was known before is forgotten.
-    ///
-    /// # Errors
-    /// [`Unreachable`] without a broker.
-    pub async fn set_profile(&self, entries: &[(KernelKey, u64)]) -> Result<()> {
-        let value = serde_json::json!({ "version": 1, "entries": entries });
-        let value = serde_json::to_vec(&value)?;
-        let store = self.bucket().await?;
-        let written = store.put("profile", value.into()).await;
-        written.map(drop).context("writing the profile")
     }
 }

@@ -1,5 +1,7 @@
 //! The profile's versions in the state bucket, and the one that an administrator pins.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::kv::{Entry, Operation};
 use bus_schemas::{Epoch, KernelKey, ProfileHash};
@@ -29,6 +31,18 @@ pub struct ProfileVersion {
 }
 
 impl ProfileVersion {
+    /// A version that no leader learned, to be pinned.
+    #[must_use]
+    pub fn of(entries: Vec<(KernelKey, u64)>) -> Self {
+        Self {
+            epoch: 0,
+            version: 1,
+            hash: ProfileHash::of(entries.iter().copied().collect::<BTreeMap<_, _>>()),
+            entries,
+            at_ms: 0,
+        }
+    }
+
     fn read(entry: &Entry) -> Result<Option<Self>> {
         if entry.operation != Operation::Put {
             return Ok(None);

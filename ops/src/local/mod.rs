@@ -14,6 +14,7 @@ use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 pub use process::Role;
 
 use crate::admin::Administrator;
+use crate::profiles::ProfileVersion;
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -32,7 +33,7 @@ pub struct LocalOptions {
     pub tenants: Vec<(Tenant, TenantSettings)>,
     /// How the leaders order, where that is not left to what the cluster was set to before.
     pub order: Option<ClusterSettings>,
-    /// What kernels are estimated to cost, where that is known from the start.
+    /// What kernels are estimated to cost, pinned from the start; empty where nothing is pinned.
     pub profile: Vec<(KernelKey, u64)>,
     /// Settings handed to every role, as `key=value`.
     pub settings: Vec<(String, String)>,
@@ -123,7 +124,8 @@ impl LocalCluster {
             administrator.set_cluster(order).await?;
         }
         if !cluster.options.profile.is_empty() {
-            administrator.set_profile(&cluster.options.profile).await?;
+            let entries = cluster.options.profile.clone();
+            administrator.pin(&ProfileVersion::of(entries)).await?;
         }
         for _ in 0..cluster.options.leaders {
             cluster.start_leader()?;

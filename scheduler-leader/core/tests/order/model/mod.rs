@@ -123,6 +123,9 @@ pub(crate) struct Model {
     pub(crate) inputs: Vec<Input>,
     /// How long a slice takes.
     pub(crate) measure: Box<dyn Fn(&Grant) -> u64>,
+    /// Whether grants are held against the naive view of the rules, which knows of no changing
+    /// profiles and no workers that are lost.
+    pub(crate) judged: bool,
     /// Check that a slice does not cross a cut point: true while no leader changed.
     pub(crate) check_cuts: bool,
     /// What is known of tenants with a target.
@@ -147,6 +150,7 @@ impl Model {
             nonce: 0,
             inputs: Vec::new(),
             measure: Box::new(|grant| grant.cost),
+            judged: true,
             check_cuts: true,
             targets: targets::Targets::default(),
         };
@@ -253,7 +257,9 @@ impl Model {
         self.order.apply(&input, &mut effects);
         self.twin.apply(&again, &mut twins);
         assert_eq!(effects, twins, "same inputs, same effects");
-        self.observe(&input);
+        if self.judged {
+            self.observe(&input);
+        }
         self.inputs.push(input);
         for effect in &effects {
             self.take(effect);
@@ -291,8 +297,10 @@ impl Model {
                     }
                     self.sessions.insert(open.session, session);
                 }
-                self.check(*incarnation, *position, grant);
-                self.check_ahead(*incarnation, grant);
+                if self.judged {
+                    self.check(*incarnation, *position, grant);
+                    self.check_ahead(*incarnation, grant);
+                }
                 self.accept(*incarnation, *position, grant);
                 self.grants.push((*incarnation, *position, *grant));
             }
@@ -358,7 +366,12 @@ impl Model {
         if from >= to {
             return;
         }
-        let runs: Vec<_> = session.ops[from..to].to_vec();
+        let alike = session.ops[from..to].chunk_by(|op, next| op == next);
+        let runs = alike.map(|ops| CostRun {
+            count: ops.len() as u32,
+            ..ops[0]
+        });
+        let runs = runs.collect();
         session.announced = session.announced.max(to as u64);
         let first = view.queued + 1;
         self.apply(Input::Intent {

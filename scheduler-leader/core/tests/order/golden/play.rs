@@ -1,0 +1,283 @@
+//! Inputs of every kind from a small generator of numbers: tenants come and go, settings change,
+//! kernels take what they please, workers are lost, leaders die.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    Chain, CloseReason, ClusterSettings, Code, CostClass, CostRun, Incarnation, KernelKey,
+    SessionId, TenantSettings,
+};
+use scheduler_leader_core::{Input, Profile};
+
+use crate::model::{COSTS, Model, Worker, launches, sync, tenant};
+
+const TENANTS: usize = 6;
+const SESSIONS: usize = 20;
+/// Inputs between two takeovers.
+const REIGN: usize = 1_700;
+
+/// A generator of numbers (xorshift).
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+struct Play {
+    model: Model,
+    chance: Chance,
+    sessions: Vec<SessionId>,
+    /// The profile.
+    estimates: BTreeMap<KernelKey, u64>,
+    held: bool,
+    lost: u64,
+}
+
+/// So many inputs.
+pub(super) fn inputs(count: usize) -> Vec<Input> {
+    let mut chance = Chance(0x2545_f491_4f6c_dd1d);
+    let tenants = (0..TENANTS).map(|_| settings(&mut chance)).collect();
+    let mut model = Model::new(ClusterSettings::default(), tenants, 3);
+    model.judged = false;
+    // What a slice takes has little to do with what it was charged.
+    model.measure = Box::new(|grant| {
+        let mixed = grant.global.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let tenths = if mixed % 50 == 0 { 300 } else { 2 + mixed % 25 };
+        // Rounded, so that the file is small.
+        (grant.cost * tenths / 10) >> 14 << 14
+    });
+    let mut play = Play {
+        model,
+        chance,
+        sessions: Vec::new(),
+        estimates: estimates(),
+        held: false,
+        lost: 0,
+    };
+    let mut reigns = 1;
+    while play.model.inputs.len() < count {
+        if play.model.inputs.len() > reigns * REIGN {
+            reigns += 1;
+            (play.held, play.estimates) = (false, estimates());
+            play.model.take_over();
+        }
+        play.step();
+    }
+    play.model.inputs.truncate(count);
+    play.model.inputs
+}
+
+/// What a takeover's profile says.
+fn estimates() -> BTreeMap<KernelKey, u64> {
+    let costs = (0..).zip(COSTS);
+    costs.map(|(key, ns)| (KernelKey(key), ns)).collect()
+}
+
+/// What a tenant may be set to.
+fn settings(chance: &mut Chance) -> TenantSettings {
+    TenantSettings {
+        priority: chance.pick(&[0, 1, 2, 2, 2, 3, 4]),
+        weight: 1 + chance.below(5) as u32,
+        outstanding_ns: chance.pick(&[0, 0, 0, 1_500_000]),
+        cap: chance.pick(&[0, 0, 0, 40]),
+        slo_ns: chance.pick(&[0, 0, 0, 2_000_000]),
+        ..TenantSettings::default()
+    }
+}
+
+impl Play {
+    fn step(&mut self) {
+        match self.chance.below(1_000) {
+            0..240 => self.submit(),
+            240..370 => self.catch_up(),
+            370..450 => drop(self.model.apply(Input::Tick)),
+            450..480 => self.open(),
+            480..492 => self.close(),
+            492..510 => self.set(),
+            510..518 => self.hold(),
+            518..524 => self.drain(),
+            524..525 => self.lose(),
+            _ => {
+                let worker = self.worker();
+                let count = 1 + self.chance.below(4) as usize;
+                self.model.run(worker, count);
+            }
+        }
+        // Nobody holds grants back for long.
+        if self.held && self.chance.below(30) == 0 {
+            self.hold();
+        }
+    }
+
+    fn worker(&mut self) -> Incarnation {
+        let workers: Vec<_> = self.model.workers.keys().copied().collect();
+        self.chance.pick(&workers)
+    }
+
+    /// A session that is there, if one is.
+    fn session(&mut self) -> Option<SessionId> {
+        let order = &self.model.order;
+        self.sessions.retain(|id| order.session(*id).is_some());
+        (!self.sessions.is_empty()).then(|| self.chance.pick(&self.sessions))
+    }
+
+    fn submit(&mut self) {
+        let Some(id) = self.session() else {
+            return self.open();
+        };
+        let kernel = self.chance.below(7);
+        let copy = CostRun {
+            key: KernelKey(0),
+            bytes: self.chance.pick(&[1 << 10, 1 << 14, 1 << 20]),
+            count: 1 + self.chance.below(3) as u32,
+            class: CostClass::Copy,
+        };
+        let mut work = launches(0, 1 + self.chance.below(6) as u32);
+        // The last is one that the profile does not know.
+        work.key = KernelKey(if kernel == 6 { 99 } else { kernel });
+        let runs = [copy, work, sync()];
+        let (from, to) = self.chance.pick(&[(0, 3), (1, 2), (1, 2), (1, 3), (0, 2)]);
+        let sent = self.chance.below(40) > 0;
+        self.model.submit(id, &runs[from..to], sent);
+        let most = 1 + self.chance.below(400) as usize;
+        self.model.announce(id, most);
+    }
+
+    /// What a worker lacks of a session reaches it.
+    fn catch_up(&mut self) {
+        if let Some(id) = self.session() {
+            let session = self.model.sessions.get_mut(&id).unwrap();
+            session.received = session.ops.len() as u64;
+            self.model.tell_received(id);
+            self.model.announce(id, 1_000);
+        }
+    }
+
+    fn open(&mut self) {
+        self.session();
+        if self.sessions.len() < SESSIONS {
+            let tenant = self.chance.below(TENANTS as u64) as usize;
+            self.sessions.extend(self.model.open(tenant));
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(session) = self.session() else {
+            return;
+        };
+        let code = Code::BadAddress;
+        let input = match self.chance.below(4) {
+            0 => Input::Fault {
+                session,
+                op: 1,
+                code,
+            },
+            1 => close(session, 0, CloseReason::Killed),
+            _ => {
+                let after = self.model.sessions[&session].ops.len() as u64;
+                close(session, after, CloseReason::Asked)
+            }
+        };
+        self.model.apply(input);
+    }
+
+    fn set(&mut self) {
+        let chance = &mut self.chance;
+        match chance.below(3) {
+            0 => {
+                let index = chance.below(TENANTS as u64) as usize;
+                let settings = settings(chance);
+                self.model.tenants[index] = settings.clone();
+                let (tenant, settings) = (tenant(index), Some(settings));
+                self.model.apply(Input::TenantSet { tenant, settings });
+            }
+            1 => {
+                let settings = ClusterSettings {
+                    window_ns: 500_000 * (1 + chance.below(8)),
+                    quantum_ns: 100_000 * (1 + chance.below(8)),
+                    unknown_ns: 5_000 * (1 + chance.below(8)),
+                    floors: chance.pick(&[[0; 5], [0; 5], [0, 0, 0, 0, 10], [0, 0, 5, 5, 5]]),
+                    settle: chance.below(4) > 0,
+                    ..ClusterSettings::default()
+                };
+                self.model.settings = settings.clone();
+                self.model.apply(Input::Settings(settings));
+            }
+            _ => {
+                let key = KernelKey(chance.pick(&[0, 1, 2, 3, 4, 5, 99]));
+                let ns = 1_000 + chance.below(400_000);
+                let whole = chance.below(2) == 0;
+                self.estimates.insert(key, ns);
+                let all = self.estimates.iter().map(|(key, ns)| (*key, *ns));
+                let version = self.model.inputs.len() as u64;
+                let mut profile = Profile::of(version, all.collect());
+                if !whole {
+                    (profile.whole, profile.entries) = (false, vec![(key, ns)]);
+                }
+                self.model.apply(Input::Profile(profile));
+            }
+        }
+    }
+
+    fn hold(&mut self) {
+        self.held = !self.held;
+        self.model.apply(Input::Hold { held: self.held });
+    }
+
+    fn drain(&mut self) {
+        let (incarnation, draining) = (self.worker(), self.chance.below(3) == 0);
+        self.model.apply(Input::Draining {
+            incarnation,
+            draining,
+        });
+    }
+
+    /// A worker dies, and another comes for its device.
+    fn lose(&mut self) {
+        let incarnation = self.worker();
+        let Some(dead) = self.model.workers.remove(&incarnation) else {
+            return;
+        };
+        for session in self.model.sessions.values_mut() {
+            session.closed |= session.worker == incarnation;
+        }
+        self.model.apply(Input::WorkerLost {
+            incarnation,
+            left: false,
+            accepted: dead.position,
+        });
+        self.lost += 1;
+        let incarnation = Incarnation(1_000 + self.lost);
+        let fresh = Worker {
+            position: 0,
+            chain: Chain::default(),
+            global: 0,
+            queue: std::collections::VecDeque::new(),
+            reports: 0,
+            ..dead
+        };
+        self.model.workers.insert(incarnation, fresh);
+        let answer = Box::new(self.model.seal(incarnation));
+        self.model.apply(Input::WorkerSealed {
+            incarnation,
+            answer,
+        });
+    }
+}
+
+fn close(session: SessionId, after: u64, reason: CloseReason) -> Input {
+    Input::SessionClose {
+        session,
+        after,
+        reason,
+    }
+}
