@@ -60,10 +60,17 @@ pub struct Totals {
     pub adopted: u64,
     /// Comparisons of two tenants' shares.
     pub compared: u64,
+    /// Accesses to memory that were judged.
+    pub touched: u64,
+    /// Sessions that were refused memory.
+    pub denied: u64,
+    /// Reports of use that were compared with what was used.
+    pub metered: u64,
 }
 
 impl Totals {
-    fn add(&mut self, report: &Report) {
+    /// Adds a run.
+    pub fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.steps += report.steps;
         self.time += report.time;
@@ -77,6 +84,9 @@ impl Totals {
         self.replayed += report.replayed;
         self.adopted += report.adopted;
         self.compared += report.compared;
+        self.touched += report.touched;
+        self.denied += report.denied;
+        self.metered += report.metered;
     }
 }
 

@@ -64,6 +64,7 @@ impl Part {
                 "running",
                 "waiting for a batch",
                 "running, more waits",
+                "waiting for memory",
                 "one parked",
                 "draining",
             ],

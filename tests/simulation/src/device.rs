@@ -1,6 +1,4 @@
-//! A model device: it runs ops in virtual time and keeps, for each session, one number that says
-//! all that ever ran there and in which order. The client keeps the same number for what it
-//! submitted, so a copy to the host shows any op lost, doubled or out of order.
+//! A model device: it runs ops in virtual time, and what it ran can be told from what it answers.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +7,9 @@ use bus_schemas::{
     write_descriptor,
 };
 
-use virtual_time::Random;
+use gpu_worker_core::pager::GRANULE;
+
+use crate::memory::{Cells, Memory, clear, write};
 use virtual_time::{MICRO, Nanos};
 
 /// The function of a module whose launch fails on the device.
@@ -51,29 +51,6 @@ pub(crate) fn kernel_key(module: &ModuleHash, launch: &bus_schemas::Launch) -> K
         launch.block,
         launch.shared,
     )
-}
-
-/// The number that stands for a session's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Memory(u64);
-
-impl Memory {
-    /// After one more op.
-    pub(crate) fn run(&mut self, print: u64) {
-        self.0 = mix(self.0.rotate_left(1) ^ print);
-    }
-
-    /// What a copy to the host of `bytes` bytes gives now.
-    #[must_use]
-    pub(crate) fn read(&self, bytes: u64) -> Vec<u8> {
-        let mut random = Random::new(self.0);
-        let mut out = Vec::with_capacity(bytes as usize);
-        while (out.len() as u64) < bytes {
-            let left = bytes as usize - out.len();
-            out.extend_from_slice(&random.draw().to_le_bytes()[..left.min(8)]);
-        }
-        out
-    }
 }
 
 /// An op as a worker keeps it.
@@ -121,25 +98,57 @@ pub(crate) struct SliceRun {
     pub fault: Option<(OpNumber, Failure)>,
     /// Launches: key and nanoseconds.
     pub launches: Vec<(KernelKey, u64)>,
+    /// SM-nanoseconds of the launches.
+    pub sm_ns: u64,
+    /// The most the session held while it ran.
+    pub peak: u64,
+    /// Accesses: op, first address, bytes.
+    pub touched: Vec<(OpNumber, u64, u64)>,
 }
 
+/// What a slice finds on the device and in its worker.
+pub(crate) struct Around<'a> {
+    /// What its ops must cost.
+    pub declared: u64,
+    /// The bytes of a transfer.
+    pub staged: &'a dyn Fn(u64) -> Option<Vec<u8>>,
+    /// Whether a module is in the tenant's cache.
+    pub known: &'a dyn Fn(&ModuleHash) -> bool,
+    /// The device's memory, everybody's.
+    pub cells: &'a mut Cells,
+    /// The op that does not get its memory.
+    pub refused: Option<(OpNumber, Failure)>,
+    /// Addresses are not checked: a flaw.
+    pub unchecked: bool,
+}
+
+/// SMs of a model device.
+pub(crate) const SMS: u32 = 4;
+
 impl DeviceSession {
-    /// Runs ops from number `first` on. `staged` gives the bytes of a transfer, `known` whether a
-    /// module is in the tenant's cache.
+    /// Bytes it holds, each allocation rounded up.
+    #[must_use]
+    pub(crate) fn held(&self) -> u64 {
+        let bytes = self.allocations.values();
+        bytes.map(|bytes| bytes.next_multiple_of(GRANULE)).sum()
+    }
+
+    /// Runs ops from number `first` on.
     pub(crate) fn run(
         &mut self,
         first: OpNumber,
         ops: &[KeptOp],
-        declared: u64,
-        staged: &dyn Fn(u64) -> Option<Vec<u8>>,
-        known: &dyn Fn(&ModuleHash) -> bool,
+        around: &mut Around<'_>,
     ) -> SliceRun {
-        let mut run = SliceRun::default();
+        let mut run = SliceRun {
+            peak: self.held(),
+            ..SliceRun::default()
+        };
         if let Some((_, failure)) = &self.fault {
             run.fault = Some((first, failure.clone()));
             return run;
         }
-        if self.declared(ops) != declared {
+        if self.declared(ops) != around.declared {
             let failure = Failure::new(Code::Protocol, "the ops cost other than was declared");
             run.fault = Some((first, failure));
         }
@@ -147,7 +156,7 @@ impl DeviceSession {
             if run.fault.is_some() {
                 break;
             }
-            if let Err(failure) = self.op(number, kept, &mut run, staged, known) {
+            if let Err(failure) = self.op(number, kept, &mut run, around) {
                 run.fault = Some((number, failure));
             }
         }
@@ -170,26 +179,36 @@ impl DeviceSession {
         number: OpNumber,
         kept: &KeptOp,
         run: &mut SliceRun,
-        staged: &dyn Fn(u64) -> Option<Vec<u8>>,
-        known: &dyn Fn(&ModuleHash) -> bool,
+        around: &mut Around<'_>,
     ) -> Result<(), Failure> {
+        if let Some((_, failure)) = around.refused.take_if(|(op, _)| *op == number) {
+            return Err(failure);
+        }
+        for (address, bytes) in accesses(&kept.op) {
+            if !around.unchecked && !self.holds(address, bytes) {
+                let what = format!("{bytes} bytes at {address:#x} are not the session's");
+                return Err(Failure::new(Code::IllegalAddress, what));
+            }
+            run.touched.push((number, address, bytes));
+        }
         let mut content = kept.payload.clone();
         let key = key_of(&self.slots, &kept.op);
         match kept.op {
             Op::Alloc { address, bytes } => {
                 self.allocations.insert(address, bytes);
+                run.peak = run.peak.max(self.held());
             }
             Op::Free { address } => {
-                self.allocations
-                    .remove(&address)
-                    .ok_or_else(|| Failure::new(Code::BadAddress, "nothing was allocated there"))?;
+                let none = || Failure::new(Code::BadAddress, "nothing was allocated there");
+                let bytes = self.allocations.remove(&address).ok_or_else(none)?;
+                clear(around.cells, address, bytes);
             }
             Op::CopyIn { transfer, .. } if transfer != 0 => {
-                content = staged(transfer)
+                content = (around.staged)(transfer)
                     .ok_or_else(|| Failure::new(Code::Protocol, "no such transfer"))?;
             }
             Op::LoadModule { slot, hash } => {
-                if !known(&hash) {
+                if !(around.known)(&hash) {
                     return Err(Failure::new(Code::BadModule, "no such image"));
                 }
                 self.slots.insert(slot, hash);
@@ -211,15 +230,19 @@ impl DeviceSession {
         let time = duration(&kept.op, key);
         run.device_ns += time;
         self.unreported_ns += time;
-        if matches!(kept.op, Op::Launch(_)) {
+        if let Op::Launch(launch) = kept.op {
             run.launches.push((key, time));
+            run.sm_ns += time * u64::from(launch.grid[0].min(SMS));
         }
         let print = op_print(&kept.op, kept.stream, &content);
+        write(around.cells, &kept.op, print);
         run.ran.push((number, print));
         self.memory.run(print);
         if kept.op.has_result() {
             let bytes = match kept.op {
-                Op::CopyOut { bytes, .. } => Some(self.memory.read(bytes)),
+                Op::CopyOut { address, bytes } => {
+                    Some(self.memory.with(around.cells, address).read(bytes))
+                }
                 _ => None,
             };
             run.answers.push(Answer {
@@ -229,6 +252,30 @@ impl DeviceSession {
             });
         }
         Ok(())
+    }
+}
+
+impl DeviceSession {
+    fn holds(&self, address: u64, bytes: u64) -> bool {
+        let below = self.allocations.range(..=address).next_back();
+        below.is_some_and(|(start, length)| address - start + bytes <= *length)
+    }
+}
+
+/// The memory that an op reads or writes.
+fn accesses(op: &Op) -> Vec<(u64, u64)> {
+    match *op {
+        Op::CopyIn { address, bytes, .. } | Op::CopyOut { address, bytes } => {
+            vec![(address, bytes)]
+        }
+        Op::Set {
+            address,
+            count,
+            width,
+            ..
+        } => vec![(address, count * u64::from(width))],
+        Op::Copy { to, from, bytes } => vec![(from, bytes), (to, bytes)],
+        _ => Vec::new(),
     }
 }
 
@@ -267,36 +314,29 @@ mod tests {
     }
 
     #[test]
-    fn memory_shows_order_loss_and_repetition() {
-        let read = |prints: &[u64]| {
-            let mut memory = Memory::default();
-            prints.iter().for_each(|print| memory.run(*print));
-            memory.read(20)
-        };
-        let right = read(&[1, 2, 3]);
-        for wrong in [&[1, 2][..], &[1, 3, 2], &[1, 2, 2, 3], &[2, 3]] {
-            assert_ne!(read(wrong), right);
-        }
-    }
-
-    #[test]
     fn a_lie_and_a_fault_fail_the_session_for_good() {
         let sync = [kept(Op::Sync)];
-        let none = |_: u64| None;
-        let unknown = |_: &ModuleHash| false;
+        let run = |session: &mut DeviceSession, first, declared| {
+            let mut around = Around {
+                declared,
+                staged: &|_| None,
+                known: &|_| false,
+                cells: &mut Cells::new(),
+                refused: None,
+                unchecked: false,
+            };
+            session.run(first, &sync, &mut around)
+        };
         let truth = CostRun::of(&Op::Sync, KernelKey(0)).declared();
         let mut session = DeviceSession::default();
-        assert!(
-            session
-                .run(1, &sync, truth, &none, &unknown)
-                .fault
-                .is_none()
-        );
-        let lied = session.run(2, &sync, truth ^ 1, &none, &unknown);
+        let honest = run(&mut session, 1, truth);
+        assert!(honest.fault.is_none());
+        let lied = run(&mut session, 2, truth ^ 1);
         assert_eq!(
             lied.fault.map(|(op, failure)| (op, failure.code)),
             Some((2, Code::Protocol))
         );
-        assert!(session.run(3, &sync, truth, &none, &unknown).ran.is_empty());
+        let later = run(&mut session, 3, truth);
+        assert!(later.ran.is_empty());
     }
 }

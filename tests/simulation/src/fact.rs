@@ -41,6 +41,8 @@ pub(crate) enum Fact {
         print: u64,
         /// Whether the client waits for its answer.
         answered: bool,
+        /// What it allocates, or frees (no bytes): address and bytes.
+        memory: Option<(u64, u64)>,
     },
     /// A client closes a session.
     Closing {
@@ -79,6 +81,52 @@ pub(crate) enum Fact {
         session: SessionId,
         /// Begun, or ended.
         open: bool,
+    },
+    /// An op of a session touched memory.
+    Touched {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// The op's number.
+        op: OpNumber,
+        /// First address.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// A session holds so much memory from now on.
+    Held {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// Bytes that it may hold at most.
+        most: u64,
+        /// Bytes resident, as the device says once a slice has ended.
+        resident: Option<u64>,
+    },
+    /// A worker refused an op its memory.
+    Denied {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// The op's number.
+        op: OpNumber,
+    },
+    /// A slice has used the device.
+    Used {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// Launches.
+        launches: u64,
+        /// Device nanoseconds.
+        device_ns: u64,
+        /// SM-nanoseconds.
+        sm_ns: u64,
     },
     /// A worker's position ended.
     Settled {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Chain, Column, Done, Epoch, LeaderId, Order, SealReply, decode, encode};
+use bus_schemas::{Chain, Column, Done, Epoch, LeaderId, Order, SealReply, Usage, decode, encode};
 
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,12 @@ pub enum Flaw {
     IgnoresTargets,
     /// The record loses a block in the middle, unnoticed.
     LosesBlock,
+    /// A worker lets every allocation through.
+    IgnoresQuota,
+    /// A worker's device does not check addresses.
+    SkipsAddressCheck,
+    /// A worker's meter forgets a session's use.
+    ForgetsUse,
     /// The leader's grants name ops that nobody submitted.
     InventsOps,
 }
@@ -154,6 +160,14 @@ impl Flawed {
             && let Some(answer) = reply.sealed
         {
             self.sealed = Some((answer.epoch, answer.leader));
+        }
+        if flaw == Flaw::ForgetsUse
+            && subject.contains(".s.usage.")
+            && let Ok(mut usage) = decode::<Usage>(&bytes)
+            && usage.sessions.len() > 1
+        {
+            usage.sessions.remove(0);
+            return Some(encode(&usage));
         }
         if subject.contains(".l.done.") {
             if flaw == Flaw::NeverReports {

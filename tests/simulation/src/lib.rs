@@ -18,6 +18,7 @@ mod every;
 mod fact;
 mod faults;
 mod flaw;
+mod memory;
 mod moments;
 mod network;
 mod node;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader, WorkerSubject};
 use bus_schemas::{
     CloseRequest, ClusterSettings, Done, Epoch, Incarnation, LeaderBeat, Order, SealReply, Tenant,
-    TenantSettings, decode,
+    TenantSettings, Usage, decode,
 };
 
-use crate::check::{Positions, Sessions, Verdict, Violation, Windows};
+use crate::check::{Credits, Memory, Positions, Sessions, Verdict, Violation, Windows};
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
 use virtual_time::{Nanos, SECOND};
@@ -24,6 +24,10 @@ pub(crate) struct Observer {
     pub sessions: Sessions,
     /// The order's checkers.
     pub windows: Windows,
+    /// The devices' memory.
+    pub memory: Memory,
+    /// Their use.
+    pub credits: Credits,
     workers: BTreeMap<NodeId, Incarnation>,
     /// Client nodes with nothing left to do.
     pub finished: BTreeSet<NodeId>,
@@ -43,6 +47,7 @@ impl Observer {
         cluster: &Tenant,
         settings: ClusterSettings,
         tenants: &[(Tenant, TenantSettings)],
+        capacity: u64,
     ) -> Self {
         let subjects = Subjects::new(cluster);
         Self {
@@ -51,6 +56,8 @@ impl Observer {
             positions: Positions::default(),
             sessions: Sessions::default(),
             windows: Windows::new(settings, tenants),
+            memory: Memory::new(capacity),
+            credits: Credits::default(),
             workers: BTreeMap::new(),
             finished: BTreeSet::new(),
             leading: None,
@@ -83,10 +90,15 @@ impl Observer {
                 {
                     self.positions.sealed(incarnation, &answer)?;
                 }
-            } else if let Ok(done) = decode::<Done<'_>>(&packet.bytes)
-                && subject == self.subjects.done(incarnation)
+            } else if subject == self.subjects.done(incarnation) {
+                if let Ok(done) = decode::<Done<'_>>(&packet.bytes) {
+                    self.positions.done(incarnation, &done)?;
+                }
+            } else if subject == self.subjects.usage(incarnation)
+                && let Ok(usage) = decode::<Usage>(&packet.bytes)
             {
-                self.positions.done(incarnation, &done)?;
+                let tenant = |session| self.memory.tenant(session).cloned();
+                self.credits.said(now, &usage, &tenant)?;
             }
             return Ok(());
         }
@@ -95,6 +107,9 @@ impl Observer {
                 (target(subject), decode::<Order<'_>>(&packet.bytes))
             {
                 self.positions.ordered(incarnation, &order)?;
+                for open in &order.opens {
+                    self.memory.given(incarnation, open);
+                }
                 self.windows.ordered(now, from, incarnation, &order)?;
                 for grant in order.grants.iter() {
                     self.sessions.granted(&grant)?;
@@ -166,12 +181,12 @@ impl Observer {
     }
 
     /// A node tells something.
-    pub(crate) fn fact(&mut self, _now: Nanos, from: NodeId, fact: Fact) {
-        let verdict = self.take(from, fact);
+    pub(crate) fn fact(&mut self, now: Nanos, from: NodeId, fact: Fact) {
+        let verdict = self.take(now, from, fact);
         self.judge(verdict);
     }
 
-    fn take(&mut self, from: NodeId, fact: Fact) -> Verdict {
+    fn take(&mut self, now: Nanos, from: NodeId, fact: Fact) -> Verdict {
         match fact {
             Fact::WorkerStarted { incarnation, gpu } => {
                 self.workers.insert(from, incarnation);
@@ -198,7 +213,50 @@ impl Observer {
                 op,
                 print,
                 answered,
-            } => self.sessions.submitted(session, op, print, answered),
+                memory,
+            } => {
+                if let Some(change) = memory {
+                    self.memory.pushed(session, op, change);
+                }
+                self.sessions.submitted(session, op, print, answered)
+            }
+            Fact::Touched {
+                session,
+                op,
+                address,
+                bytes,
+                ..
+            } => self.memory.touched(session, op, (address, bytes)),
+            Fact::Held {
+                incarnation,
+                session,
+                most,
+                resident,
+            } => {
+                if let (Some(bytes), Some(tenant)) = (resident, self.memory.tenant(session)) {
+                    self.credits
+                        .resident(now, incarnation, (session, tenant), bytes);
+                }
+                self.memory.held(incarnation, session, most)
+            }
+            Fact::Denied {
+                incarnation,
+                session,
+                op,
+            } => self.memory.denied(incarnation, session, op),
+            Fact::Used {
+                incarnation,
+                session,
+                launches,
+                device_ns,
+                sm_ns,
+            } => {
+                if let Some(tenant) = self.memory.tenant(session) {
+                    let used = [launches, device_ns, sm_ns];
+                    self.credits.used(incarnation, tenant, used);
+                }
+                Ok(())
+            }
             Fact::Closing { session } => {
                 self.sessions.closing(session);
                 Ok(())
@@ -222,7 +280,10 @@ impl Observer {
                 incarnation,
                 session,
                 open,
-            } => self.sessions.device(incarnation, session, open),
+            } => {
+                self.memory.device(incarnation, session, open)?;
+                self.sessions.device(incarnation, session, open)
+            }
             Fact::Settled {
                 incarnation,
                 position,
@@ -238,7 +299,10 @@ impl Observer {
                 session,
                 op,
                 failure,
-            } => self.sessions.failed(session, op, &failure),
+            } => {
+                let denied = self.memory.denied.contains(&session);
+                self.sessions.failed(session, op, &failure, denied)
+            }
             Fact::Ended { session } => self.sessions.ended(session),
             Fact::Refused { failure } => Err(Violation::new("honest", failure.to_string())),
             Fact::Broken { why } => Err(Violation::new("shell", why)),
@@ -260,6 +324,8 @@ impl Observer {
         if let Some(incarnation) = self.workers.remove(&node) {
             self.positions.died(incarnation);
             self.sessions.worker_died(incarnation);
+            self.memory.worker_died(incarnation);
+            self.credits.worker_died(incarnation);
         }
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum Conduct {
     Liar(u64),
     /// From this op on it announces ops and never sends them.
     Mute(u64),
+    /// It reaches for memory that is not its own.
+    Trespasser,
 }
 
 /// One step of a session's program. Copies and sets go to its first allocation.
@@ -48,6 +50,9 @@ pub(crate) enum Step {
     Sync,
     /// Allocate so many bytes.
     Alloc(u64),
+    /// Write to, or read from, where another session's memory would begin: in the next window, or
+    /// the one before.
+    Trespass { write: bool, next: bool },
     /// Free the oldest allocation but one.
     Free,
     /// Copy that many bytes to the device, staged.
@@ -130,10 +135,11 @@ fn program(
         0 if unruly => Conduct::Faulty,
         1 if unruly => Conduct::Liar(random.between(3, 60)),
         2 if unruly => Conduct::Mute(random.between(3, 60)),
+        3 if unruly => Conduct::Trespasser,
         _ => Conduct::Honest,
     };
     let bytes = image(random);
-    let mut steps = vec![Step::Load { slot: 0, bytes }, Step::Alloc(4096)];
+    let mut steps = vec![Step::Load { slot: 0, bytes }, Step::Alloc(FIRST)];
     let bursts = 1 + random.index(12);
     let pause = length / bursts as u64;
     let dense = crowded || random.chance(250);
@@ -146,6 +152,11 @@ fn program(
     if conduct == Conduct::Faulty {
         let at = steps.len().saturating_sub(random.index(4) + 1).max(1);
         steps.insert(at, launch(random, FAULTY));
+    }
+    if conduct == Conduct::Trespasser {
+        let at = steps.len().saturating_sub(random.index(8) + 1).max(2);
+        let (write, next) = (random.chance(500), random.chance(500));
+        steps.insert(at, Step::Trespass { write, next });
     }
     steps.extend([Step::Sync, Step::Wait]);
     if random.chance(950) {
@@ -261,6 +272,8 @@ pub(crate) fn module(bytes: u32, salt: u64) -> (Bytes, ModuleHash) {
     (content.into(), hash)
 }
 
+/// Bytes of a session's first allocation, where its copies go.
+pub(crate) const FIRST: u64 = 640 << 10;
 /// How long a client waits before it repeats a request that got no answer.
 pub(crate) const REQUEST_AGAIN: Nanos = 400 * MILLI;
 /// How often a client says that its sessions live.

@@ -71,6 +71,8 @@ pub struct Scene {
     /// All faults are over by then.
     #[serde(with = "words::time")]
     pub(crate) quiet: Nanos,
+    /// Memory of each device, bytes.
+    pub(crate) capacity: u64,
     /// How the leaders order.
     pub(crate) settings: ClusterSettings,
     /// The tenants.
@@ -127,6 +129,10 @@ impl Scene {
             clients: clients.len(),
         };
         let faults = schedule(random, troubles, cast, quiet);
+        let capacity = match random.chance(200) {
+            true => random.between(2, 8) << 20,
+            false => 1 << 30,
+        };
         let mut members = |count: usize, late: u64| -> Vec<Member> {
             let member = |number| Member {
                 number,
@@ -137,6 +143,7 @@ impl Scene {
         Self {
             seed,
             quiet,
+            capacity,
             leaders: members(leaders, 20),
             workers: members(workers, 50),
             settings: settings(random, crowded),
@@ -216,6 +223,10 @@ fn tenants(random: &mut Random, crowded: bool) -> Vec<Account> {
                 },
                 slo_ns: match random.chance(300) {
                     true => random.between(50, 20_000) * MICRO,
+                    false => 0,
+                },
+                quota: match random.chance(250) {
+                    true => random.between(1, 4) << 20,
                     false => 0,
                 },
                 ..TenantSettings::default()

@@ -214,7 +214,12 @@ fn simple(step: Step) -> Option<Step> {
         Step::Staged(_) => Step::Staged(1),
         Step::Load { slot, .. } => Step::Load { slot, bytes: 1 },
         Step::Think(_) => Step::Think(MILLI),
-        Step::Sync | Step::Alloc(_) | Step::Free | Step::Wait | Step::Close => return None,
+        Step::Sync
+        | Step::Alloc(_)
+        | Step::Free
+        | Step::Trespass { .. }
+        | Step::Wait
+        | Step::Close => return None,
     };
     (plain != step).then_some(plain)
 }

@@ -105,6 +105,7 @@ impl From<Conduct> for String {
             Conduct::Faulty => "faulty".to_owned(),
             Conduct::Liar(from) => format!("lies from {from}"),
             Conduct::Mute(from) => format!("mute from {from}"),
+            Conduct::Trespasser => "trespasser".to_owned(),
         }
     }
 }
@@ -117,6 +118,7 @@ impl TryFrom<String> for Conduct {
         match (word, from.parse()) {
             ("honest", _) => Ok(Self::Honest),
             ("faulty", _) => Ok(Self::Faulty),
+            ("trespasser", _) => Ok(Self::Trespasser),
             ("lies", Ok(from)) => Ok(Self::Liar(from)),
             ("mute", Ok(from)) => Ok(Self::Mute(from)),
             _ => none(&text, "conduct"),
@@ -149,6 +151,11 @@ impl From<Step> for String {
             Step::Sync => "sync".to_owned(),
             Step::Alloc(bytes) => format!("alloc {bytes}"),
             Step::Free => "free".to_owned(),
+            Step::Trespass { write, next } => {
+                let what = if write { "write" } else { "read" };
+                let place = if next { "next" } else { "before" };
+                format!("trespass {what} {place}")
+            }
             Step::Staged(bytes) => format!("staged {bytes}"),
             Step::Load { slot, bytes } => format!("load {slot} {bytes}"),
             Step::Wait => "wait".to_owned(),
@@ -206,6 +213,20 @@ impl TryFrom<String> for Step {
             "sync" => Self::Sync,
             "alloc" => Self::Alloc(words.number()?),
             "free" => Self::Free,
+            "trespass" => {
+                let (what, place) = (words.left.next(), words.left.next());
+                let write = match what {
+                    Some("write") => true,
+                    Some("read") => false,
+                    _ => return none(&text, "step"),
+                };
+                let next = match place {
+                    Some("next") => true,
+                    Some("before") => false,
+                    _ => return none(&text, "step"),
+                };
+                Self::Trespass { write, next }
+            }
             "staged" => Self::Staged(words.number()?),
             "load" => Self::Load {
                 slot: words.number()?,

@@ -97,6 +97,21 @@ fn unequal_shares_are_seen() {
 }
 
 #[test]
+fn memory_beyond_the_quota_is_seen() {
+    shown(Flaw::IgnoresQuota, CALM, "I8");
+}
+
+#[test]
+fn memory_of_others_is_seen() {
+    shown(Flaw::SkipsAddressCheck, CALM, "I9");
+}
+
+#[test]
+fn forgotten_use_is_seen() {
+    shown(Flaw::ForgetsUse, CALM, "I10");
+}
+
+#[test]
 fn a_worker_that_never_reports_is_seen() {
     shown(Flaw::NeverReports, CALM, "liveness");
 }

@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::faults::FaultsArgs;
+
 /// `warploom sim`.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
     /// Runs pairs of programs under Warploom and six other schedulers, and compares what they get
     Compare(CompareArgs),
+    /// Plays the whole cluster with faults, seed after seed, and checks every invariant
+    Faults(FaultsArgs),
     /// Writes the models that `compare` runs to files, to look at or to change
     Workloads(WorkloadsArgs),
 }

@@ -1,6 +1,7 @@
-//! `warploom sim`: schedulers compared in virtual time.
+//! `warploom sim`: schedulers compared, and the cluster with faults, in virtual time.
 
 mod args;
+mod faults;
 mod metrics;
 mod plots;
 mod runs;
@@ -19,6 +20,7 @@ use simulator::compare::{Pair, Terms, alone, pairs, timeline};
 use simulator::{DeviceKind, Model, SHAPES, generate};
 
 pub use args::{CompareArgs, SimCommand, WorkloadsArgs};
+pub use faults::FaultsArgs;
 
 use crate::bench::table as metric_table;
 use crate::exit::Usage;
@@ -34,6 +36,7 @@ const PLOTS: &str = "sim-plots";
 pub fn sim(command: &SimCommand, json: bool) -> Result<()> {
     match command {
         SimCommand::Compare(args) => compare(args, json),
+        SimCommand::Faults(args) => faults::faults(args, json),
         SimCommand::Workloads(args) => workloads(args, json),
     }
 }

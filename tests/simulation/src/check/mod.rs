@@ -1,10 +1,14 @@
 //! The checkers: they watch the bus and the facts, and know nothing of the cores.
 
+mod credits;
+mod memory;
 mod positions;
 mod sessions;
 mod targets;
 mod window;
 
+pub(crate) use credits::Credits;
+pub(crate) use memory::Memory;
 pub(crate) use positions::Positions;
 pub(crate) use sessions::Sessions;
 pub(crate) use window::Windows;
@@ -12,7 +16,7 @@ pub(crate) use window::Windows;
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `I1` … `I7`, `liveness`, `honest` (an honest session failed without cause) or
+    /// Which: `I1` … `I10`, `liveness`, `honest` (an honest session failed without cause) or
     /// `shell` (a core asked for something impossible).
     pub invariant: &'static str,
     /// What was seen.

@@ -242,12 +242,14 @@ impl Sessions {
         session: SessionId,
         op: OpNumber,
         failure: &Failure,
+        denied: bool,
     ) -> Verdict {
         let troubled = self.troubled;
         let log = self.log(session)?;
         log.failure = Some(failure.clone());
         let expected = match failure.code {
             Code::DeviceLost | Code::Expired | Code::SessionGone => troubled,
+            Code::Quota | Code::OutOfMemory => denied,
             _ => false,
         };
         if log.doomed || expected {

@@ -1,11 +1,14 @@
 //! One run: a scene, played to its end, and judged.
 
+mod cast;
 mod strike;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bus_schemas::{Incarnation, LeaderId, Tenant};
+
+use gpu_worker_core::sequencer::Identity;
 
 use crate::check::Violation;
 use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
@@ -76,6 +79,12 @@ pub struct Report {
     pub adopted: u64,
     /// Comparisons of two tenants' shares.
     pub compared: u64,
+    /// Accesses to memory that were judged.
+    pub touched: u64,
+    /// Sessions that were refused memory.
+    pub denied: u64,
+    /// Reports of use that were compared with what was used.
+    pub metered: u64,
     /// Which faults met which states.
     pub coverage: Coverage,
 }
@@ -182,7 +191,12 @@ impl Play {
         let scene = scene.clone();
         trace.note(0, || format!("{scene:#?}"));
         let name: Tenant = CLUSTER.parse().expect("a valid name");
-        let mut observer = Observer::new(&name, scene.settings.clone(), &scene.accounts());
+        let mut observer = Observer::new(
+            &name,
+            scene.settings.clone(),
+            &scene.accounts(),
+            scene.capacity,
+        );
         let troubles = scene.troubles();
         let Troubles {
             weather,
@@ -194,7 +208,7 @@ impl Play {
         } = troubles;
         observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
         observer.windows.exact = troubles.none();
-        let factory = factory(&scene, &name, options.flaw);
+        let factory = cast::factory(&scene, &name, options.flaw);
         let mut cluster = Cluster::new(scene.seed, observer, trace, factory);
         // Entered before all else, they come first at their time.
         for (index, strike) in scene.faults.iter().enumerate() {
@@ -252,6 +266,9 @@ impl Play {
             replayed: replay.positions,
             adopted: replay.adopted,
             compared: observer.windows.compared,
+            touched: observer.memory.touched,
+            denied: observer.memory.denied.len() as u64,
+            metered: observer.credits.compared,
             coverage: self.cluster.coverage.clone(),
         }
     }
@@ -277,7 +294,7 @@ impl Play {
                 }
                 settled = true;
                 // A store that was away is asked again only after a second or two.
-                let away = self.troubles.broker || self.troubles.cuts;
+                let away = !self.troubles.none();
                 look = self.cluster.now + if away { 2500 } else { 400 } * MILLI;
             } else {
                 settled = false;
@@ -313,6 +330,7 @@ impl Play {
             return late(format!("worker {stray} does not obey epoch {epoch}"));
         }
         observer.positions.finish()?;
+        observer.credits.finish()?;
         observer.sessions.finish(&|node| self.alive(node))
     }
 
@@ -328,54 +346,4 @@ impl Play {
         }
         Ok(replay)
     }
-}
-
-/// Makes the processes of a scene.
-fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Factory {
-    let (name, settings) = (name.clone(), scene.settings.clone());
-    let (tenants, clients) = (scene.accounts(), scene.clients.clone());
-    Box::new(move |role, number, life, mut random| {
-        let flawed = |node: Box<dyn Node>, has: bool| match flaw {
-            Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
-            _ => node,
-        };
-        match role {
-            Role::Leader => {
-                let id = LeaderId(random.draw());
-                let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
-                match flaw {
-                    Some(Flaw::WideWindow) => settings.window_ns *= 100,
-                    Some(Flaw::IgnoresTargets) => {
-                        tenants.iter_mut().for_each(|(_, tenant)| tenant.slo_ns = 0);
-                    }
-                    Some(Flaw::EqualWeights) => {
-                        tenants.iter_mut().for_each(|(_, tenant)| tenant.weight = 1);
-                    }
-                    _ => {}
-                }
-                let node = LeaderProcess::new(&name, id, settings, tenants);
-                flawed(Box::new(node), flaw.is_some_and(Flaw::of_leader))
-            }
-            Role::Worker => {
-                let subjects = bus_schemas::subject::Subjects::new(&name);
-                let incarnation = Incarnation(random.draw());
-                let node = WorkerNode::new(subjects, incarnation, number);
-                flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
-            }
-            Role::Client => {
-                let own = clients.iter().find(|client| client.number == number);
-                let (tenant, mut plan) = own.map_or_else(
-                    || (name.clone(), Plan::default()),
-                    |own| {
-                        let (programs, dies) = (own.programs.clone(), own.dies);
-                        (own.tenant.clone(), Plan { programs, dies })
-                    },
-                );
-                if life > 1 {
-                    plan.programs.clear();
-                }
-                Box::new(ClientNode::new(&name, tenant, plan, random))
-            }
-        }
-    })
 }

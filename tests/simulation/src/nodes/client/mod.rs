@@ -15,8 +15,9 @@ use bus_schemas::{
 use client_agent_core::{Action, Addresses, Event, Outbox, OutboxSettings, PushError};
 
 use self::session::{Progress, Running};
-use crate::device::{Memory, kernel_key, op_print};
+use crate::device::{kernel_key, op_print};
 use crate::fact::Fact;
+use crate::memory::{Cells, Memory, clear, write};
 use crate::network::Packet;
 use crate::node::{Input, Io, Node};
 use crate::program::{
@@ -239,6 +240,7 @@ impl Runner {
                     allocated: VecDeque::new(),
                     modules: vec![None; SLOTS as usize],
                     memory: Memory::default(),
+                    cells: Cells::new(),
                     awaited: VecDeque::new(),
                     arrived: BTreeMap::new(),
                     not_before: 0,

@@ -9,6 +9,7 @@ pub(super) struct Running {
     pub(super) allocated: VecDeque<u64>,
     pub(super) modules: Vec<Option<ModuleHash>>,
     pub(super) memory: Memory,
+    pub(super) cells: Cells,
     // Answers awaited: op, the memory then, bytes of a copy to the host.
     pub(super) awaited: VecDeque<(OpNumber, Memory, Option<u64>)>,
     /// What came of copies that are not answered.
@@ -143,6 +144,25 @@ impl Running {
                 (op, stream, vec![])
             }
             Step::Read(bytes) => (Op::CopyOut { address, bytes }, 0, vec![]),
+            Step::Trespass { write, next } => {
+                let size = self.opened.window.size;
+                let address = match next {
+                    true => address.wrapping_add(size),
+                    false => address.wrapping_sub(size),
+                };
+                let bytes = 8;
+                let read = Op::CopyOut { address, bytes };
+                let transfer = 0;
+                let op = Op::CopyIn {
+                    address,
+                    bytes,
+                    transfer,
+                };
+                match write {
+                    true => (op, 0, vec![0xee; 8]),
+                    false => (read, 0, vec![]),
+                }
+            }
             // The others are no single op, and carried out where they are met.
             _ => (Op::Sync, 0, vec![]),
         }
@@ -167,16 +187,23 @@ impl Running {
         let number = self.outbox.push(&op, stream, payload, key)?;
         let print = op_print(&op, stream, content.unwrap_or(payload));
         self.memory.run(print);
+        write(&mut self.cells, &op, print);
         io.fact(Fact::Submitted {
             session: self.opened.session,
             op: number,
             print,
             answered: op.has_result(),
+            memory: match op {
+                Op::Alloc { address, bytes } => Some((address, bytes)),
+                Op::Free { address } => Some((address, 0)),
+                _ => None,
+            },
         });
         match op {
             Op::Sync => self.awaited.push_back((number, self.memory, None)),
-            Op::CopyOut { bytes, .. } => {
-                self.awaited.push_back((number, self.memory, Some(bytes)));
+            Op::CopyOut { address, bytes } => {
+                let seen = self.memory.with(&self.cells, address);
+                self.awaited.push_back((number, seen, Some(bytes)));
             }
             _ => {}
         }
@@ -205,10 +232,11 @@ impl Running {
         let Some(address) = self.allocated.remove(1) else {
             return Ok(());
         };
-        if self.addresses.free(address).is_err() {
-            io.fact(Fact::Broken {
+        match self.addresses.free(address) {
+            Ok(bytes) => clear(&mut self.cells, address, bytes),
+            Err(_) => io.fact(Fact::Broken {
                 why: "an allocation that was given out cannot be freed".into(),
-            });
+            }),
         }
         self.push(io, Op::Free { address }, 0, &[], None)
     }

@@ -16,6 +16,10 @@ impl WorkerNode {
         match action {
             Action::Open(open) => {
                 self.place(open.session, &open.tenant);
+                self.pager
+                    .open(io.now, open.session, &open.tenant, open.quota);
+                self.meter.open(open.session, &open.tenant);
+                self.windows.insert(open.session, open.window);
                 self.jobs.push_back(Pending::new(Job::Open(open)));
             }
             Action::Start(start) => {
@@ -120,13 +124,16 @@ impl WorkerNode {
                     epoch: beat.epoch,
                     leader: beat.leader,
                     device: "model".into(),
-                    capacity: CAPACITY,
+                    capacity: self.identity.capacity,
                     draining: beat.draining,
                     properties: None,
                 };
                 io.publish(self.subjects.worker_beat(incarnation), encode(&message));
             }
-            Action::Exit(_) => io.exit(),
+            Action::Exit(_) => {
+                self.report(io);
+                io.exit();
+            }
             _ => {}
         }
     }

@@ -5,7 +5,9 @@ use super::*;
 
 /// A job that has not ended.
 pub(super) struct Pending {
-    job: Job,
+    pub(super) job: Job,
+    /// How it stands with the pager.
+    pub(super) claim: Claim,
     /// What came of it, once it has begun, and how long it still runs.
     begun: Option<(SliceRun, Nanos)>,
 }
@@ -18,7 +20,15 @@ pub(super) struct Running {
 
 impl Pending {
     pub(super) fn new(job: Job) -> Self {
-        Self { job, begun: None }
+        let claim = match &job {
+            Job::Start(start, ops) => Claim::of(start.first, ops),
+            Job::Open(_) | Job::Close(_) => Claim::Settled(None),
+        };
+        Self {
+            job,
+            claim,
+            begun: None,
+        }
     }
 
     /// Whether it has begun and something more urgent runs.
@@ -50,23 +60,33 @@ impl WorkerNode {
     /// The index of the next job, and how urgent it is: as the most urgent of its session's, for
     /// those run in order.
     fn next_job(&self) -> Option<(usize, u8)> {
-        if !self.preemptive {
-            return (!self.jobs.is_empty()).then_some((0, 0));
-        }
-        let mut sessions: Vec<(SessionId, usize, u8)> = Vec::new();
-        for (index, Pending { job, .. }) in self.jobs.iter().enumerate() {
-            let (session, priority) = (job.session(), job.priority());
+        // Of each session: its first job, whether that may begin, how urgent they are together.
+        let mut sessions: Vec<(SessionId, usize, bool, u8)> = Vec::new();
+        for (index, Pending { job, claim, .. }) in self.jobs.iter().enumerate() {
+            let priority = if self.preemptive { job.priority() } else { 0 };
+            let session = job.session();
             match sessions.iter_mut().find(|(other, ..)| *other == session) {
-                Some((_, _, urgency)) => *urgency = priority.min(*urgency),
-                None => sessions.push((session, index, priority)),
+                Some((.., urgency)) => *urgency = priority.min(*urgency),
+                None => {
+                    let ready = matches!(claim, Claim::Settled(_));
+                    sessions.push((session, index, ready, priority));
+                }
             }
         }
-        let urgent = sessions.iter().min_by_key(|(_, _, urgency)| *urgency);
-        urgent.map(|(_, index, urgency)| (*index, *urgency))
+        let ready = sessions.iter().filter(|(_, _, ready, _)| *ready);
+        let urgent = ready.min_by_key(|(.., urgency)| *urgency);
+        urgent.map(|(_, index, _, urgency)| (*index, *urgency))
     }
 
     /// Lets the device begin its next job, or go on with one.
     pub(super) fn work(&mut self, io: &mut Io) {
+        self.claim(io);
+        self.begin_next(io);
+        let waits = self.running.is_some() && !self.jobs.is_empty();
+        self.meter.waiting(io.now, waits);
+    }
+
+    fn begin_next(&mut self, io: &mut Io) {
         if let Some(running) = self.running.take() {
             let urgency = |job: &Job| {
                 let own = self.jobs.iter().map(|pending| &pending.job);
@@ -94,7 +114,12 @@ impl WorkerNode {
         let left = match &pending.begun {
             Some((_, left)) => *left,
             None => {
-                let run = self.begin(io, &pending.job);
+                let claim = std::mem::replace(&mut pending.claim, Claim::Settled(None));
+                let refused = match claim {
+                    Claim::Settled(refused) => refused,
+                    Claim::Needs(_) => None,
+                };
+                let run = self.begin(io, &pending.job, refused);
                 let time = run.device_ns;
                 pending.begun = Some((run, time));
                 time
@@ -105,7 +130,7 @@ impl WorkerNode {
         self.running = Some(Running { pending, ends });
     }
 
-    fn begin(&mut self, io: &mut Io, job: &Job) -> SliceRun {
+    fn begin(&mut self, io: &mut Io, job: &Job, refused: Option<(OpNumber, Failure)>) -> SliceRun {
         let incarnation = self.identity.incarnation;
         let mut run = SliceRun {
             device_ns: 20 * MICRO,
@@ -128,12 +153,18 @@ impl WorkerNode {
                     open: false,
                 });
             }
-            Job::Start(start, ops) => run = self.run(io, start, ops),
+            Job::Start(start, ops) => run = self.run(io, start, ops, refused),
         }
         run
     }
 
-    pub(super) fn run(&mut self, io: &mut Io, start: &StartAction, ops: &[KeptOp]) -> SliceRun {
+    fn run(
+        &mut self,
+        io: &mut Io,
+        start: &StartAction,
+        ops: &[KeptOp],
+        refused: Option<(OpNumber, Failure)>,
+    ) -> SliceRun {
         let session = start.session;
         let (Some(place), Some(device)) =
             (self.sessions.get(&session), self.device.get_mut(&session))
@@ -143,20 +174,39 @@ impl WorkerNode {
         };
         let staged = |transfer: u64| place.transfers.get(&transfer).cloned();
         let known = |hash: &ModuleHash| self.images.contains(&(place.tenant.clone(), *hash));
-        let run = device.run(start.first, ops, start.declared, &staged, &known);
-        for (op, print) in &run.ran {
-            io.fact(Fact::Ran {
-                incarnation: self.identity.incarnation,
+        let mut around = Around {
+            declared: start.declared,
+            staged: &staged,
+            known: &known,
+            cells: &mut self.cells,
+            refused,
+            unchecked: self.flaw == Some(Flaw::SkipsAddressCheck),
+        };
+        let run = device.run(start.first, ops, &mut around);
+        let incarnation = self.identity.incarnation;
+        for (op, address, bytes) in run.touched.iter().copied() {
+            io.fact(Fact::Touched {
+                incarnation,
                 session,
-                op: *op,
-                print: *print,
+                op,
+                address,
+                bytes,
             });
         }
-        for (key, time) in &run.launches {
-            let total = self.measured.entry(*key).or_default();
-            total.0 += 1;
-            total.1 += time;
+        for (op, print) in run.ran.iter().copied() {
+            io.fact(Fact::Ran {
+                incarnation,
+                session,
+                op,
+                print,
+            });
         }
+        io.fact(Fact::Held {
+            incarnation,
+            session,
+            most: run.peak,
+            resident: None,
+        });
         run
     }
 
@@ -181,8 +231,12 @@ impl WorkerNode {
                 };
                 self.event(io, None, event);
             }
-            Job::Close(session) => self.event(io, None, Event::Closed { session }),
+            Job::Close(session) => {
+                self.vacate(io, session);
+                self.event(io, None, Event::Closed { session });
+            }
             Job::Start(start, _) => {
+                self.account(io, &start, &run);
                 let results: Vec<u64> = run
                     .answers
                     .iter()
@@ -201,26 +255,5 @@ impl WorkerNode {
             }
         }
         self.work(io);
-    }
-
-    pub(super) fn report_measured(&mut self, io: &mut Io) {
-        let kernels: Vec<MeasuredKernel> = self
-            .measured
-            .iter()
-            .map(|(key, (count, total_ns))| MeasuredKernel {
-                key: *key,
-                count: *count,
-                total_ns: *total_ns,
-            })
-            .collect();
-        if !kernels.is_empty() {
-            let message = Measured {
-                v: WIRE_VERSION,
-                kernels,
-            };
-            let subject = self.subjects.measured(self.identity.incarnation);
-            io.publish(subject, encode(&message));
-        }
-        io.later(io.now + MEASURED_EVERY, MEASURED);
     }
 }

@@ -2,34 +2,37 @@
 
 mod actions;
 mod jobs;
+mod memory;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, GpuId, Incarnation, KernelKey, Lost, Measured,
-    MeasuredKernel, ModuleHash, OpNumber, Order, Rejected, ResultKind, Seal, SessionId, Tenant,
-    WIRE_VERSION, WorkerBeat, decode, encode, limits,
+    Batch, Code, DataChunk, DeviceResult, Failure, KernelKey, Lost, ModuleHash, Op, OpNumber,
+    Order, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode,
+    encode, limits,
 };
-use gpu_worker_core::Sequencer;
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
     OpenAction, StartAction,
 };
 
-use jobs::{Pending, Running};
+use gpu_worker_core::{Meter, Pager, Sequencer};
 
-use crate::device::{Answer, DeviceSession, KeptOp, SliceRun};
+use jobs::{Pending, Running};
+use memory::Claim;
+
+use crate::device::{Answer, Around, DeviceSession, KeptOp, SMS, SliceRun};
 use crate::fact::Fact;
+use crate::flaw::Flaw;
+use crate::memory::{Cells, clear};
 use crate::network::Packet;
 use crate::node::{Input, Io, Node};
 use virtual_time::{MICRO, MILLI, Nanos};
 
-/// Memory of a model device, bytes.
-pub(crate) const CAPACITY: u64 = 1 << 30;
 const TELL: u64 = 0;
-const MEASURED: u64 = 1;
-const MEASURED_EVERY: Nanos = 500 * MILLI;
+const REPORT: u64 = 1;
+const REPORT_EVERY: Nanos = 250 * MILLI;
 
 enum Job {
     Open(OpenAction),
@@ -56,7 +59,11 @@ pub(crate) struct WorkerNode {
     jobs: VecDeque<Pending>,
     running: Option<Running>,
     preemptive: bool,
-    measured: BTreeMap<KernelKey, (u64, u64)>,
+    pager: Pager,
+    meter: Meter,
+    windows: BTreeMap<SessionId, Window>,
+    cells: Cells,
+    flaw: Option<Flaw>,
     answers: Vec<Answer>,
     draining: bool,
 }
@@ -64,12 +71,8 @@ pub(crate) struct WorkerNode {
 impl WorkerNode {
     /// A worker about to start.
     #[must_use]
-    pub(crate) fn new(subjects: Subjects, incarnation: Incarnation, gpu: GpuId) -> Self {
-        let identity = Identity {
-            incarnation,
-            gpu,
-            capacity: CAPACITY,
-        };
+    pub(crate) fn new(subjects: Subjects, identity: Identity, flaw: Option<Flaw>) -> Self {
+        let incarnation = identity.incarnation;
         // Both kinds of device, whatever the seed.
         let preemptive = incarnation.0.is_multiple_of(2);
         let config = Config {
@@ -86,7 +89,11 @@ impl WorkerNode {
             device: BTreeMap::new(),
             jobs: VecDeque::new(),
             running: None,
-            measured: BTreeMap::new(),
+            pager: Pager::new(identity.capacity),
+            meter: Meter::new(0, incarnation, SMS, true),
+            windows: BTreeMap::new(),
+            cells: Cells::new(),
+            flaw,
             answers: Vec::new(),
             draining: false,
         }
@@ -94,6 +101,7 @@ impl WorkerNode {
 
     fn start(&mut self, io: &mut Io) {
         let incarnation = self.identity.incarnation;
+        self.meter = Meter::new(io.now, incarnation, SMS, true);
         for pattern in self.subjects.worker_hears(incarnation) {
             io.subscribe(pattern);
         }
@@ -102,7 +110,7 @@ impl WorkerNode {
             incarnation,
             gpu: self.identity.gpu,
         });
-        io.later(io.now + MEASURED_EVERY, MEASURED);
+        io.later(io.now + REPORT_EVERY, REPORT);
         self.event(io, None, Event::Tick);
     }
 
@@ -283,7 +291,10 @@ impl Node for WorkerNode {
             Input::Started => self.start(io),
             Input::Message(packet) => self.message(io, &packet),
             Input::Wake => self.event(io, None, Event::Tick),
-            Input::Later(MEASURED) => self.report_measured(io),
+            Input::Later(REPORT) => {
+                self.report(io);
+                io.later(io.now + REPORT_EVERY, REPORT);
+            }
             Input::Later(_) => self.finished(io),
             Input::Terminate => {
                 self.draining = true;
@@ -299,6 +310,13 @@ impl Node for WorkerNode {
             _ if self.draining => "draining",
             _ if self.core.sealed().0 == 0 => "unsealed",
             _ if self.jobs.iter().any(Pending::is_parked) => "one parked",
+            _ if self
+                .jobs
+                .iter()
+                .any(|job| matches!(job.claim, Claim::Needs(_))) =>
+            {
+                "waiting for memory"
+            }
             (0, false) => "idle",
             (0, true) => "waiting for a batch",
             (_, false) => "running",

@@ -1,0 +1,235 @@
+//! I8 and I9: what sessions hold and touch, by the windows and quotas that leaders gave them and by
+//! what their clients allocated.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Incarnation, OpNumber, OpenGrant, SessionId, Tenant, Window};
+
+use super::{Verdict, Violation};
+
+/// Allocations are charged in multiples of this.
+const GRAIN: u64 = 256;
+
+/// What a leader gave a session, and what its client allocated.
+#[derive(Debug)]
+struct Home {
+    incarnation: Incarnation,
+    /// It was on its device and is not any more.
+    left: bool,
+    tenant: Tenant,
+    window: Window,
+    quota: u64,
+    /// Allocations and frees (no bytes), in op order.
+    steps: Vec<(OpNumber, u64, u64)>,
+    /// Those that were taken into account, and what is allocated behind them.
+    taken: usize,
+    live: BTreeMap<u64, u64>,
+}
+
+/// All sessions' memory.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    /// What each device has to give, bytes.
+    capacity: u64,
+    homes: BTreeMap<SessionId, Home>,
+    /// Sessions on each device and the most each may hold.
+    held: BTreeMap<Incarnation, BTreeMap<SessionId, u64>>,
+    /// Sessions that were refused memory.
+    pub denied: BTreeSet<SessionId>,
+    /// Accesses that were judged.
+    pub touched: u64,
+}
+
+impl Memory {
+    /// Devices of this capacity with nothing on them.
+    #[must_use]
+    pub(crate) fn new(capacity: u64) -> Self {
+        Self {
+            capacity,
+            homes: BTreeMap::new(),
+            held: BTreeMap::new(),
+            denied: BTreeSet::new(),
+            touched: 0,
+        }
+    }
+
+    /// A leader published an open grant.
+    pub(crate) fn given(&mut self, incarnation: Incarnation, open: &OpenGrant) {
+        self.homes.entry(open.session).or_insert_with(|| Home {
+            incarnation,
+            left: false,
+            tenant: open.tenant.clone(),
+            window: open.window,
+            quota: open.quota,
+            steps: Vec::new(),
+            taken: 0,
+            live: BTreeMap::new(),
+        });
+    }
+
+    /// The tenant of a session.
+    #[must_use]
+    pub(crate) fn tenant(&self, session: SessionId) -> Option<&Tenant> {
+        self.homes.get(&session).map(|home| &home.tenant)
+    }
+
+    /// A client pushed an allocation, or a free (no bytes).
+    pub(crate) fn pushed(
+        &mut self,
+        session: SessionId,
+        op: OpNumber,
+        (address, bytes): (u64, u64),
+    ) {
+        if let Some(home) = self.homes.get_mut(&session) {
+            home.steps.push((op, address, bytes));
+        }
+    }
+
+    /// A device began or ended a session.
+    pub(crate) fn device(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        open: bool,
+    ) -> Verdict {
+        let on = self.held.entry(incarnation).or_default();
+        if !open {
+            on.remove(&session);
+            if let Some(home) = self.homes.get_mut(&session) {
+                home.left = true;
+            }
+            return Ok(());
+        }
+        let window = |session: &SessionId| self.homes.get(session).map(|home| home.window);
+        let Some(own) = window(&session) else {
+            let what = format!("{incarnation} opened {session}, which no leader opened");
+            return Err(Violation::new("I9", what));
+        };
+        let others = on.keys().filter_map(|other| Some((other, window(other)?)));
+        let overlap = |window: &Window| own.base < window.end() && window.base < own.end();
+        let met = others.into_iter().find(|(_, window)| overlap(window));
+        if let Some((other, _)) = met {
+            let what = format!("{incarnation}: the windows of {session} and {other} overlap");
+            return Err(Violation::new("I9", what));
+        }
+        on.insert(session, 0);
+        Ok(())
+    }
+
+    /// A session holds at most so much from now on.
+    pub(crate) fn held(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        most: u64,
+    ) -> Verdict {
+        let Some(on) = self.held.get_mut(&incarnation) else {
+            return Ok(());
+        };
+        let Some(bytes) = on.get_mut(&session) else {
+            // It is closed, and holds nothing.
+            return Ok(());
+        };
+        *bytes = most;
+        let device: u64 = on.values().sum();
+        if device > self.capacity {
+            let capacity = self.capacity;
+            let what = format!("{incarnation} holds {device} bytes of {capacity}");
+            return Err(Violation::new("I8", what));
+        }
+        let Some(home) = self.homes.get(&session) else {
+            return Ok(());
+        };
+        let tenant_of = |session| self.homes.get(session).map(|home| &home.tenant);
+        let own = on
+            .iter()
+            .filter(|(other, _)| tenant_of(other) == Some(&home.tenant));
+        let tenant: u64 = own.map(|(_, bytes)| bytes).sum();
+        if tenant > home.quota {
+            let (name, quota) = (&home.tenant, home.quota);
+            let what =
+                format!("{name} holds {tenant} bytes on {incarnation}, its quota is {quota}");
+            return Err(Violation::new("I8", what));
+        }
+        Ok(())
+    }
+
+    /// A worker refused an op its memory: only where it may not have fitted, whatever of what was
+    /// allocated before has been freed meanwhile.
+    pub(crate) fn denied(
+        &mut self,
+        incarnation: Incarnation,
+        session: SessionId,
+        op: OpNumber,
+    ) -> Verdict {
+        self.denied.insert(session);
+        let Some(home) = self.homes.get(&session) else {
+            return Ok(());
+        };
+        // Memory is promised before a session is on its device, as the slices before it run.
+        let here = |other: &&Home| other.incarnation == incarnation && !other.left;
+        let (mut device, mut tenant) = (0, 0);
+        for other in self.homes.values().filter(here) {
+            device += other.most();
+            tenant += match other.tenant == home.tenant {
+                true => other.most(),
+                false => 0,
+            };
+        }
+        if device <= self.capacity && tenant <= home.quota {
+            let what = format!("{incarnation} refused op {op} of {session} memory that was free");
+            return Err(Violation::new("I8", what));
+        }
+        Ok(())
+    }
+
+    /// An op touched memory.
+    pub(crate) fn touched(
+        &mut self,
+        session: SessionId,
+        op: OpNumber,
+        (address, bytes): (u64, u64),
+    ) -> Verdict {
+        self.touched += 1;
+        let Some(home) = self.homes.get_mut(&session) else {
+            return Ok(());
+        };
+        home.take_through(op);
+        let end = address.saturating_add(bytes);
+        let within = address >= home.window.base && end <= home.window.end();
+        let below = home.live.range(..=address).next_back();
+        let own = below.is_some_and(|(start, length)| end <= start + length);
+        if within && own {
+            return Ok(());
+        }
+        let what = format!("op {op} of session {session} touched {bytes} bytes at {address:#x}");
+        Err(Violation::new("I9", what))
+    }
+
+    /// A worker died, and all it held.
+    pub(crate) fn worker_died(&mut self, incarnation: Incarnation) {
+        self.held.remove(&incarnation);
+    }
+}
+
+impl Home {
+    /// Takes allocations and frees through an op into account.
+    fn take_through(&mut self, op: OpNumber) {
+        while let Some((at, address, bytes)) = self.steps.get(self.taken).copied()
+            && at <= op
+        {
+            self.taken += 1;
+            if bytes == 0 {
+                self.live.remove(&address);
+            } else {
+                self.live.insert(address, bytes);
+            }
+        }
+    }
+
+    /// The most it can hold: all it ever allocated.
+    fn most(&self) -> u64 {
+        let bytes = self.steps.iter().map(|(.., bytes)| bytes);
+        bytes.map(|bytes| bytes.next_multiple_of(GRAIN)).sum()
+    }
+}

@@ -1,0 +1,123 @@
+//! The real pager and meter at work: slices wait for memory, or are refused it, and are metered.
+
+use gpu_worker_core::meter::SliceUse;
+use gpu_worker_core::pager::{Need, Verdict};
+
+use super::jobs::Pending;
+use super::*;
+
+/// How a started slice stands with the pager.
+#[derive(Debug)]
+pub(super) enum Claim {
+    /// It needs this, which it was not promised.
+    Needs(Vec<Need>),
+    /// It may run, up to the op that does not get what it needs.
+    Settled(Option<(OpNumber, Failure)>),
+}
+
+impl Claim {
+    /// What a slice needs.
+    pub(super) fn of(first: OpNumber, ops: &[KeptOp]) -> Self {
+        let need = |(op, kept): (OpNumber, &KeptOp)| match kept.op {
+            Op::Alloc { address, bytes } => Some(Need::Alloc { op, address, bytes }),
+            Op::Free { address } => Some(Need::Free { address }),
+            _ => None,
+        };
+        let needs: Vec<Need> = (first..).zip(ops).filter_map(need).collect();
+        match needs.is_empty() {
+            true => Self::Settled(None),
+            false => Self::Needs(needs),
+        }
+    }
+}
+
+impl WorkerNode {
+    /// Asks the pager about started slices, in the order of their starts, up to one that waits.
+    pub(super) fn claim(&mut self, io: &mut Io) {
+        for Pending { job, claim, .. } in &mut self.jobs {
+            let (Job::Start(start, _), Claim::Needs(needs)) = (job, &*claim) else {
+                continue;
+            };
+            let (position, session) = (start.position, start.session);
+            let verdict = self.pager.admit(position, session, needs);
+            let refused = match verdict {
+                _ if self.flaw == Some(Flaw::IgnoresQuota) => None,
+                Verdict::Wait => return,
+                Verdict::Fits => None,
+                Verdict::Refused(op, failure) => {
+                    io.fact(Fact::Denied {
+                        incarnation: self.identity.incarnation,
+                        session,
+                        op,
+                    });
+                    Some((op, failure))
+                }
+            };
+            *claim = Claim::Settled(refused);
+        }
+    }
+
+    /// A slice has ended: what it used, and what its session holds now.
+    pub(super) fn account(&mut self, io: &mut Io, start: &StartAction, run: &SliceRun) {
+        let (session, incarnation) = (start.session, self.identity.incarnation);
+        let resident = self.device.get(&session).map_or(0, DeviceSession::held);
+        let faulted = run.fault.is_some();
+        self.pager
+            .completed(io.now, start.position, session, resident, faulted);
+        let mut kernels: BTreeMap<KernelKey, (u64, u64)> = BTreeMap::new();
+        for (key, time) in &run.launches {
+            let total = kernels.entry(*key).or_default();
+            *total = (total.0 + 1, total.1 + time);
+        }
+        let kernels: Vec<_> = kernels
+            .iter()
+            .map(|(key, sum)| (*key, sum.0, sum.1))
+            .collect();
+        let used = SliceUse {
+            session,
+            device_ns: run.device_ns,
+            launches: run.launches.len() as u64,
+            sm_ns: run.sm_ns,
+            kernels: &kernels,
+        };
+        self.meter.completed(io.now, &used);
+        io.fact(Fact::Used {
+            incarnation,
+            session,
+            launches: used.launches,
+            device_ns: used.device_ns,
+            sm_ns: used.sm_ns,
+        });
+        io.fact(Fact::Held {
+            incarnation,
+            session,
+            most: resident,
+            resident: Some(resident),
+        });
+    }
+
+    /// A session has left the device.
+    pub(super) fn vacate(&mut self, io: &mut Io, session: SessionId) {
+        let byte_ms = self.pager.close(io.now, session);
+        self.meter.close(session, byte_ms);
+        if let Some(window) = self.windows.remove(&session) {
+            clear(&mut self.cells, window.base, window.size);
+        }
+        io.fact(Fact::Held {
+            incarnation: self.identity.incarnation,
+            session,
+            most: 0,
+            resident: Some(0),
+        });
+    }
+
+    /// Publishes what was measured and what was used.
+    pub(super) fn report(&mut self, io: &mut Io) {
+        let incarnation = self.identity.incarnation;
+        if let Some(measured) = self.meter.measured() {
+            io.publish(self.subjects.measured(incarnation), encode(&measured));
+        }
+        let usage = self.meter.usage(io.now, &self.pager);
+        io.publish(self.subjects.usage(incarnation), encode(&usage));
+    }
+}

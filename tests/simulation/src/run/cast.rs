@@ -1,0 +1,58 @@
+//! The processes of a scene.
+
+use super::*;
+
+/// Makes the processes of a scene.
+pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Factory {
+    let (name, settings) = (name.clone(), scene.settings.clone());
+    let (tenants, clients) = (scene.accounts(), scene.clients.clone());
+    let capacity = scene.capacity;
+    Box::new(move |role, number, life, mut random| {
+        let flawed = |node: Box<dyn Node>, has: bool| match flaw {
+            Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
+            _ => node,
+        };
+        match role {
+            Role::Leader => {
+                let id = LeaderId(random.draw());
+                let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
+                match flaw {
+                    Some(Flaw::WideWindow) => settings.window_ns *= 100,
+                    Some(Flaw::IgnoresTargets) => {
+                        tenants.iter_mut().for_each(|(_, tenant)| tenant.slo_ns = 0);
+                    }
+                    Some(Flaw::EqualWeights) => {
+                        tenants.iter_mut().for_each(|(_, tenant)| tenant.weight = 1);
+                    }
+                    _ => {}
+                }
+                let node = LeaderProcess::new(&name, id, settings, tenants);
+                flawed(Box::new(node), flaw.is_some_and(Flaw::of_leader))
+            }
+            Role::Worker => {
+                let subjects = bus_schemas::subject::Subjects::new(&name);
+                let identity = Identity {
+                    incarnation: Incarnation(random.draw()),
+                    gpu: number,
+                    capacity,
+                };
+                let node = WorkerNode::new(subjects, identity, flaw);
+                flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
+            }
+            Role::Client => {
+                let own = clients.iter().find(|client| client.number == number);
+                let (tenant, mut plan) = own.map_or_else(
+                    || (name.clone(), Plan::default()),
+                    |own| {
+                        let (programs, dies) = (own.programs.clone(), own.dies);
+                        (own.tenant.clone(), Plan { programs, dies })
+                    },
+                );
+                if life > 1 {
+                    plan.programs.clear();
+                }
+                Box::new(ClientNode::new(&name, tenant, plan, random))
+            }
+        }
+    })
+}
