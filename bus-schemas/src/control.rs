@@ -284,7 +284,7 @@ pub struct TenantStatus {
     pub granted: u64,
     /// How its requests did, once any was done under this leader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attainment: Option<Attainment>,
+    pub attainment: Option<Box<Attainment>>,
 }
 
 /// The leader's answer to a status request.

@@ -59,4 +59,4 @@ pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};
-pub use target::Attainment;
+pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};

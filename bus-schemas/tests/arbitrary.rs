@@ -75,6 +75,8 @@ macro_rules! plain {
 }
 
 plain!(
+    AdmissionAnswer,
+    AdmissionRequest,
     Alive,
     ClientState,
     CloseRequest,

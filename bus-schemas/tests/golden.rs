@@ -139,6 +139,18 @@ fn a_status_from_before_caps_and_targets_names_none() {
 }
 
 #[test]
+fn a_status_of_a_thousand_quiet_tenants_is_read() {
+    let mut status = sample::status();
+    let quiet = TenantStatus {
+        settings: TenantSettings::default(),
+        attainment: None,
+        ..status.tenants[0].clone()
+    };
+    status.tenants = vec![quiet; 1_000];
+    assert_eq!(decode(&encode(&status)), Ok(status));
+}
+
+#[test]
 fn a_property_that_is_not_named_keeps_its_default() {
     // {v: 1, opened: {.., properties: {sms: 2}}} is what a worker of few words makes of it.
     let answer = sample::open_answer();

@@ -7,8 +7,9 @@ use async_nats::jetstream;
 use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
-    CloseReason, CloseRequest, ClusterSettings, Failure, Hold, LeaderNotice, SessionId, Status,
-    StatusRequest, Tenant, TenantSettings, WIRE_VERSION, decode, encode, limits,
+    Admission, AdmissionAnswer, AdmissionRequest, CloseReason, CloseRequest, ClusterSettings,
+    Failure, Hold, LeaderNotice, SessionId, Status, StatusRequest, Tenant, TenantSettings,
+    WIRE_VERSION, decode, encode, limits,
 };
 use futures_util::TryStreamExt;
 use serde::Deserialize;
@@ -102,6 +103,27 @@ impl Administrator {
         let request = encode(&StatusRequest { v: WIRE_VERSION });
         let answer = self.ask(Admin::Status, request, patience).await?;
         decode(&answer).map_err(|error| anyhow!(Failure::from(error)))
+    }
+
+    /// What the leader would say of all targets if a tenant were set like this.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within `patience`.
+    pub async fn admission(
+        &self,
+        tenant: &Tenant,
+        settings: &TenantSettings,
+        patience: Duration,
+    ) -> Result<Vec<Admission>> {
+        let request = encode(&AdmissionRequest {
+            v: WIRE_VERSION,
+            tenant: tenant.clone(),
+            settings: settings.clone(),
+        });
+        let answer = self.ask(Admin::Admission, request, patience).await?;
+        let answer: AdmissionAnswer =
+            decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+        Ok(answer.targets)
     }
 
     /// Waits until a leader answers and sees this many live workers.

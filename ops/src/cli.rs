@@ -290,6 +290,10 @@ pub struct TenantSetArgs {
     /// away. Lower priorities make room for it (docs/slo.md)
     #[arg(long, value_name = "TARGET")]
     pub slo: Option<String>,
+    /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it, that
+    /// is a warning
+    #[arg(long)]
+    pub strict: bool,
 }
 
 /// `warploom cluster`.

@@ -65,13 +65,16 @@ pub enum Admin {
     Hold,
     /// [`crate::CloseRequest`] of any tenant's session.
     Kill,
+    /// [`crate::AdmissionRequest`].
+    Admission,
 }
 
 impl Admin {
-    const ALL: [(Self, &'static str); 3] = [
+    const ALL: [(Self, &'static str); 4] = [
         (Self::Status, "status"),
         (Self::Hold, "hold"),
         (Self::Kill, "kill"),
+        (Self::Admission, "admission"),
     ];
 
     fn token(self) -> &'static str {

@@ -134,6 +134,31 @@ pub(crate) fn hold() -> Hold {
     Hold { v: V, held: true }
 }
 
+pub(crate) fn admission_request() -> AdmissionRequest {
+    AdmissionRequest {
+        v: V,
+        tenant: tenant(),
+        settings: settings(),
+    }
+}
+
+pub(crate) fn admission_answer() -> AdmissionAnswer {
+    let judged = Admission {
+        tenant: tenant(),
+        target_ns: 20_000_000,
+        verdict: Verdict::Crowded,
+        gpu: Some(1),
+        request_ns: 12_000_000,
+        before_ns: 5_000_000,
+        ahead_ns: 4_000_000,
+        load_permille: 310,
+    };
+    AdmissionAnswer {
+        v: V,
+        targets: vec![judged],
+    }
+}
+
 pub(crate) fn status_request() -> StatusRequest {
     StatusRequest { v: V }
 }
@@ -168,14 +193,14 @@ pub(crate) fn status() -> Status {
         sessions: 1,
         queued: 2,
         granted: 10,
-        attainment: Some(Attainment {
+        attainment: Some(Box::new(Attainment {
             counted_ns: 90_000_000_000,
             total_requests: 400,
             total_within: 398,
             requests: 300,
             within: 299,
             p99_ns: 18_500_000,
-        }),
+        })),
     };
     Status {
         v: V,

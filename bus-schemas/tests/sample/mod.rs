@@ -49,6 +49,16 @@ macro_rules! for_every_message {
                 &mut String::new()
             )
         );
+        $call!(
+            admission_request,
+            AdmissionRequest,
+            $crate::sample::admission_request()
+        );
+        $call!(
+            admission_answer,
+            AdmissionAnswer,
+            $crate::sample::admission_answer()
+        );
         $call!(hold, Hold, $crate::sample::hold());
         $call!(intent, Intent<'_>, $crate::sample::intent(&mut Vec::new()));
         $call!(leader_beat, LeaderBeat, $crate::sample::leader_beat());

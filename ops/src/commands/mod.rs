@@ -1,5 +1,6 @@
 //! One module a command.
 
+pub(crate) mod admission;
 pub mod cluster;
 pub mod config;
 pub mod order;

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use broker::Broker;
-use bus_schemas::TenantSettings;
+use bus_schemas::{Admission, TenantSettings};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::Administrator;
 use crate::cli::{TenantCommand, TenantSetArgs};
-use crate::commands::{credentials, state_dir};
+use crate::commands::{admission, credentials, state_dir};
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
@@ -31,11 +31,15 @@ pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) ->
                     args.tenant
                 )));
             };
-            let changed = changed(current, args)?;
+            let changed = changed(current.clone(), args)?;
+            let targets = admission::ask(&administrator, &args.tenant, &changed).await;
+            if args.strict {
+                let before = admission::ask(&administrator, &args.tenant, &current).await;
+                admission::refuse(&before.unwrap_or_default(), targets.as_deref())?;
+            }
             administrator.set_tenant(&args.tenant, &changed).await?;
             applied(args, &changed, &administrator).await?;
-            print_one(args, &changed, json)?;
-            Ok(())
+            print_one(args, &changed, targets.as_deref(), json)
         }
         TenantCommand::List => list(&administrator, json).await,
     }
@@ -54,6 +58,10 @@ async fn create(
         )));
     }
     let made = changed(TenantSettings::default(), args)?;
+    let targets = admission::ask(administrator, &args.tenant, &made).await;
+    if args.strict {
+        admission::refuse(&[], targets.as_deref())?;
+    }
     administrator.set_tenant(&args.tenant, &made).await?;
     // A login is ours to give only where the broker is ours.
     let ours = settings.given("broker.url").is_none();
@@ -65,8 +73,7 @@ async fn create(
             .context("giving the tenant a login")?;
     }
     applied(args, &made, administrator).await?;
-    print_one(args, &made, json)?;
-    Ok(())
+    print_one(args, &made, targets.as_deref(), json)
 }
 
 /// What comes after this command finds the tenant as it was set; without a leader, the next one
@@ -103,10 +110,20 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
     Ok(settings)
 }
 
-fn print_one(args: &TenantSetArgs, settings: &TenantSettings, json: bool) -> Result<()> {
+/// Says how a tenant is set now, and what the leader says of targets; without a leader, nothing.
+fn print_one(
+    args: &TenantSetArgs,
+    settings: &TenantSettings,
+    targets: Option<&[Admission]>,
+    json: bool,
+) -> Result<()> {
     let tenant = args.tenant.as_str();
     if json {
-        return output::line(serde_json::json!({"tenant": tenant, "settings": settings}));
+        let mut said = serde_json::json!({"tenant": tenant, "settings": settings});
+        if let Some(targets) = targets {
+            said["admission"] = admission::as_json(targets);
+        }
+        return output::line(said);
     }
     let (priority, weight) = (settings.priority, settings.weight);
     let target = match settings.slo_ns {
@@ -115,7 +132,8 @@ fn print_one(args: &TenantSetArgs, settings: &TenantSettings, json: bool) -> Res
     };
     output::line(format_args!(
         "tenant {tenant}: priority {priority}, weight {weight}{target}"
-    ))
+    ))?;
+    admission::tell(&args.tenant, targets.unwrap_or_default())
 }
 
 async fn list(administrator: &Administrator, json: bool) -> Result<()> {

@@ -23,7 +23,7 @@ pub use input::{Input, Profile, Rows, Takeover};
 pub use leader::{Action, Config, Event, Leader, Lease, Nanos, Placement, ReignEnd, StateSnapshot};
 pub use node::LeaderNode;
 pub use order::{
-    FlowInspection, Inspection, Order, SessionInspection, SessionView, TenantInspection,
+    FlowInspection, FlowView, Inspection, Order, SessionInspection, SessionView, TenantInspection,
     TenantView, WorkerInspection, WorkerView,
 };
 pub use policy::{ORDER_VERSION, TICK_NS};

@@ -147,9 +147,9 @@ impl Attainments {
     }
 
     /// How a tenant's requests did, if any were done.
-    pub(super) fn of(&self, now: Nanos, tenant: &Tenant) -> Option<Attainment> {
+    pub(super) fn of(&self, now: Nanos, tenant: &Tenant) -> Option<Box<Attainment>> {
         let record = self.tenants.get(tenant)?;
-        (record.requests > 0).then(|| record.read(now))
+        (record.requests > 0).then(|| Box::new(record.read(now)))
     }
 }
 

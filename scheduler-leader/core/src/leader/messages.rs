@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
-    Alive, CloseRequest, Done, Failure, Hold, Incarnation, LeaderBeat, Measured, OpenAnswer,
-    OpenRequest, Refusal, SessionId, Status, StatusRequest, Tenant, TenantStatus, WIRE_VERSION,
-    WorkerBeat, WorkerStatus, decode, encode,
+    AdmissionRequest, Alive, CloseRequest, Done, Failure, Hold, Incarnation, LeaderBeat, Measured,
+    OpenAnswer, OpenRequest, Refusal, SessionId, Status, StatusRequest, Tenant, TenantStatus,
+    WIRE_VERSION, WorkerBeat, WorkerStatus, decode, encode,
 };
 
 use super::event::ReignEnd;
@@ -217,6 +217,13 @@ impl Reign {
                 match decode::<CloseRequest>(bytes) {
                     Ok(request) => self.close(None, &request, reply, cx),
                     Err(error) => self.refuse_close(reply, error.into(), cx),
+                }
+                return;
+            }
+            Admin::Admission => {
+                if let (Ok(request), Some(reply)) = (decode::<AdmissionRequest>(bytes), reply) {
+                    let answer = encode(&self.admission(request, cx.now));
+                    self.voice.publish(reply.into(), answer, cx.actions);
                 }
                 return;
             }

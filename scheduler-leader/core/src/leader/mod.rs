@@ -1,5 +1,6 @@
 //! The leader's protocol: a state machine over bus, lease, record and time.
 
+mod admission;
 mod attainment;
 mod clients;
 mod config;

@@ -8,6 +8,7 @@ use bus_schemas::{
     subject::Subjects,
 };
 
+use super::admission::Loads;
 use super::attainment::Attainments;
 use super::clients::Clients;
 use super::config::{Config, Nanos};
@@ -49,6 +50,7 @@ pub(super) struct Reign {
     pub(super) learner: Learner,
     pub(super) learning: bool,
     pub(super) attainments: Attainments,
+    pub(super) loads: Loads,
     pub(super) placement: Placement,
     placement_changed: bool,
     /// Sessions whose granted or done changed.
@@ -87,6 +89,7 @@ impl Reign {
             learner: Learner::new(state.profile_in_force(), state.profile.version, cx.now),
             learning: state.settings_in_force().learn,
             attainments: Attainments::new(cx.now),
+            loads: Loads::default(),
             placement: Placement {
                 epoch,
                 ..state.placement.clone()
@@ -368,6 +371,7 @@ impl Reign {
             }
         }
         self.clients.refuse_waiting(&self.voice, self.began, cx);
+        self.loads.sample(cx.now, || self.order.flows());
         if std::mem::take(&mut self.placement_changed) {
             self.placement.ordinals = self.order.ordinals();
             cx.actions

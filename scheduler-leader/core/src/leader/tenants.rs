@@ -1,9 +1,13 @@
-//! What a reign keeps of tenants beside the order: how their requests do.
+//! What a reign keeps of tenants beside the order: how their requests do, and whether their targets
+//! can be met.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{Attainment, SessionId, Tenant, TenantSettings};
+use bus_schemas::{
+    AdmissionAnswer, AdmissionRequest, Attainment, SessionId, Tenant, TenantSettings, WIRE_VERSION,
+};
 
+use super::admission;
 use super::config::Nanos;
 use super::reign::Reign;
 
@@ -34,11 +38,24 @@ impl Reign {
         }
     }
 
+    /// Whether all targets could be met if a tenant were set as asked.
+    pub(super) fn admission(&self, request: AdmissionRequest, now: Nanos) -> AdmissionAnswer {
+        let tenants = self.order.tenants().into_iter();
+        let known = tenants.filter_map(|view| Some((view.tenant, view.settings?)));
+        let mut tenants: BTreeMap<_, _> = known.collect();
+        tenants.insert(request.tenant, request.settings);
+        let (cluster, flows) = (self.order.settings(), self.order.flows());
+        AdmissionAnswer {
+            v: WIRE_VERSION,
+            targets: admission::judge(now, cluster, &tenants, &flows, &self.loads),
+        }
+    }
+
     /// How the requests of each tenant did that has had any.
     pub(super) fn attainments(&self, now: Nanos) -> Vec<(Tenant, TenantSettings, Attainment)> {
         let tenants = self.order.tenants().into_iter();
         let attained = tenants.filter_map(|view| {
-            let attainment = self.attainments.of(now, &view.tenant)?;
+            let attainment = *self.attainments.of(now, &view.tenant)?;
             Some((view.tenant, view.settings?, attainment))
         });
         attained.collect()

@@ -12,7 +12,7 @@ mod workers;
 pub use inspection::{
     FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,
 };
-pub use view::{SessionView, TenantView, WorkerView};
+pub use view::{FlowView, SessionView, TenantView, WorkerView};
 
 use std::collections::BTreeMap;
 
@@ -237,6 +237,7 @@ impl Order {
         }
         flow.waited = 0;
         flow.slice.note(cost);
+        flow.granted_ns = flow.granted_ns.saturating_add(cost);
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
         let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));

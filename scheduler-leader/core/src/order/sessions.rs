@@ -166,6 +166,7 @@ impl Order {
             presence: Presence::default(),
             request: Peak::default(),
             slice: Peak::default(),
+            granted_ns: 0,
             aside: false,
             waited: 0,
         });

@@ -54,6 +54,8 @@ pub(super) struct Flow {
     pub(super) request: Peak,
     /// What its slices cost at most.
     pub(super) slice: Peak,
+    /// Charges of its slices, in this epoch.
+    pub(super) granted_ns: u64,
     /// Set aside: its next slice is too long for a target of a higher priority.
     pub(super) aside: bool,
     /// Ticks it was set aside since its last grant.

@@ -70,7 +70,42 @@ pub struct TenantView {
     pub outstanding_ns: u64,
 }
 
+/// A tenant on one worker, as the order sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowView {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device.
+    pub gpu: GpuId,
+    /// What a request of the tenant is estimated to cost there, nanoseconds; 0 before the first.
+    pub request_ns: u64,
+    /// What its slices cost at most there, lately, nanoseconds.
+    pub slice_ns: u64,
+    /// Charged nanoseconds granted there in this epoch.
+    pub granted_ns: u64,
+}
+
 impl Order {
+    /// Every tenant on every worker that is not lost.
+    #[must_use]
+    pub fn flows(&self) -> Vec<FlowView> {
+        let flows = self.flows.iter().filter_map(|flow| {
+            let worker = &self.workers[flow.worker as usize];
+            let view = || FlowView {
+                tenant: self.tenants[flow.tenant as usize].name.clone(),
+                incarnation: worker.incarnation,
+                gpu: worker.gpu,
+                request_ns: flow.request.get(),
+                slice_ns: flow.slice.get(),
+                granted_ns: flow.granted_ns,
+            };
+            (!worker.lost).then(view)
+        });
+        flows.collect()
+    }
+
     /// One session.
     #[must_use]
     pub fn session(&self, session: SessionId) -> Option<SessionView> {
