@@ -17,3 +17,4 @@ mod partition;
 mod preemption;
 mod run;
 mod stage;
+mod targets;
