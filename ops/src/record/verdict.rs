@@ -54,6 +54,9 @@ pub struct First {
 impl OrderVerdict {
     /// Judges a record that was replayed, as far as it could be.
     pub(super) fn new(record: &Record, replay: Replay, failed: Option<ReplayError>) -> Self {
+        let unreadable = failed
+            .as_ref()
+            .is_some_and(|error| !matches!(error, ReplayError::Disagrees { .. }));
         let failed = failed.map(|error| match error {
             ReplayError::Disagrees {
                 gpu,
@@ -113,7 +116,11 @@ impl OrderVerdict {
             });
             at.map_or((u64::MAX, u64::MAX), |row| (row.epoch, row.global))
         };
-        verdict.first = firsts.into_iter().min_by_key(epoch).or(failed);
+        let first = firsts.into_iter().min_by_key(epoch);
+        verdict.first = match unreadable {
+            true => failed,
+            false => first.or(failed),
+        };
         verdict
     }
 
@@ -267,5 +274,87 @@ impl Record {
             marks[at - 1] = row.chain.as_ref().map_or(0, mark);
         }
         self.marks = marks.into_iter().collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first(record: &Record) -> First {
+        record.verify().first.expect("it does not hold")
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_rather_than_what_follows_from_it() {
+        let record = Record {
+            blocks: vec![(1, 1, vec![0xc1])],
+            marks: vec![(Incarnation(5), vec![7, 8])],
+            ..Record::default()
+        };
+        let first = first(&record);
+        assert!(first.why.starts_with("block 1 of epoch 1"), "{first:?}");
+    }
+
+    #[test]
+    fn a_record_that_does_not_lead_where_its_workers_are_is_noticed_at_the_first_position() {
+        let worker = Incarnation(5);
+        let marked = Record {
+            marks: vec![(worker, vec![0, 8])],
+            ..Record::default()
+        };
+        assert_eq!(first(&marked).position, 2, "nobody knew the first before");
+        let tail = GpuTail {
+            gpu: 3,
+            position: 9,
+            chain: Chain::default(),
+        };
+        let ended = Record {
+            ends: vec![(worker, tail)],
+            ..Record::default()
+        };
+        let first = first(&ended);
+        assert_eq!((first.gpu, first.position), (3, 1));
+        assert_eq!(first.incarnation, Some(worker.to_string()));
+        assert!(Record::default().verify().first.is_none());
+    }
+
+    #[test]
+    fn rows_that_do_not_follow_from_each_other_are_named() {
+        let mut chain = Chain::default();
+        let mut rows: Vec<Row> = (1..=4)
+            .map(|position| Row {
+                incarnation: "e1".into(),
+                position,
+                global: position,
+                tenant: "chat".into(),
+                ordinal: 1,
+                kind: "run".into(),
+                first: position,
+                last: position,
+                ..Row::default()
+            })
+            .collect();
+        for row in &mut rows {
+            chain = row.chain_from(chain).expect("a grant");
+            row.chain = Some(chain.to_string());
+        }
+        let whole = OrderVerdict::of_rows(&rows);
+        assert_eq!((whole.first, whole.compared), (None, 4));
+        assert_eq!(whole.digest.len(), 64);
+        for at in 0..4 {
+            let mut changed = rows.clone();
+            changed[at].last += 1;
+            let first = OrderVerdict::of_rows(&changed).first.expect("noticed");
+            assert_eq!(first.position, at as u64 + 1);
+        }
+        rows[2].tenant = "No Tenant".into();
+        assert_eq!(
+            OrderVerdict::of_rows(&rows)
+                .first
+                .expect("noticed")
+                .position,
+            3
+        );
     }
 }

@@ -52,8 +52,20 @@ impl Timeline {
              <rect class=\"ground\" width=\"100%\" height=\"100%\"/>"
         );
         self.head(&mut svg);
-        self.axis(&mut svg, TOP + field);
         let mut y = TOP;
+        for device in &self.devices {
+            y += NAME;
+            for _ in &device.lanes {
+                let _ = writeln!(
+                    svg,
+                    "<rect class=\"lane\" x=\"{LEFT}\" y=\"{y}\" width=\"{SPAN}\" height=\"{THICK}\"/>"
+                );
+                y += LANE;
+            }
+        }
+        // In front of the lanes, behind the bars.
+        self.axis(&mut svg, TOP + field);
+        y = TOP;
         for device in &self.devices {
             text(
                 &mut svg,
@@ -64,11 +76,9 @@ impl Timeline {
             y += NAME;
             for lane in &device.lanes {
                 text(&mut svg, (30.0, y + 12.0), "", &lane.tenant);
-                let _ = writeln!(
-                    svg,
-                    "<rect class=\"lane\" x=\"{LEFT}\" y=\"{y}\" width=\"{SPAN}\" height=\"{THICK}\"/>"
-                );
-                for bar in &lane.bars {
+                // What is void takes no time: in front of what does, to be seen.
+                let (void, ran): (Vec<_>, Vec<_>) = lane.bars.iter().partition(|bar| bar.void);
+                for bar in ran.into_iter().chain(void) {
                     self.bar(&mut svg, bar, &lane.tenant, y);
                 }
                 y += LANE;
@@ -82,7 +92,7 @@ impl Timeline {
     fn head(&self, svg: &mut String) {
         let (from, to) = self.interval;
         let title = format!(
-            "Launch order, global positions {from} to {to}: {} slices and marks",
+            "Launch order, global positions {from} to {to}: {} positions",
             self.positions
         );
         text(svg, (16.0, 26.0), "font-size=\"16\"", &title);
