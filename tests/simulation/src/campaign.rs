@@ -58,6 +58,10 @@ pub struct Totals {
     pub replayed: u64,
     /// Of these, taken from seals' tails.
     pub adopted: u64,
+    /// Runs in which two leaders led at the same time.
+    pub rivals: u64,
+    /// Epochs that a store gave out twice, to two nodes.
+    pub epochs_twice: u64,
     /// Comparisons of two tenants' shares.
     pub compared: u64,
     /// Accesses to memory that were judged.
@@ -83,6 +87,8 @@ impl Totals {
         self.faults += report.faults;
         self.replayed += report.replayed;
         self.adopted += report.adopted;
+        self.rivals += u64::from(report.rivals > 0);
+        self.epochs_twice += report.epochs_twice;
         self.compared += report.compared;
         self.touched += report.touched;
         self.denied += report.denied;

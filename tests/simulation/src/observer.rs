@@ -13,6 +13,9 @@ use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
 use virtual_time::{Nanos, SECOND};
 
+/// Two beats of one leader that are no further apart belong to one reign without a break.
+const RIVAL: Nanos = SECOND / 10;
+
 /// All checkers, and a few facts about the cluster that the simulation steers by.
 #[derive(Debug)]
 pub(crate) struct Observer {
@@ -36,6 +39,10 @@ pub(crate) struct Observer {
     beat_at: Nanos,
     /// Reigns seen.
     pub reigns: BTreeSet<(Epoch, NodeId)>,
+    /// When each node beat as a leader.
+    beats: BTreeMap<NodeId, Nanos>,
+    /// Beats of one leader between two of another: both took themselves for the only one.
+    pub rivals: u64,
     /// The first thing that was not as it should be.
     pub violation: Option<Violation>,
 }
@@ -63,6 +70,8 @@ impl Observer {
             leading: None,
             beat_at: 0,
             reigns: BTreeSet::new(),
+            beats: BTreeMap::new(),
+            rivals: 0,
             violation: None,
         }
     }
@@ -119,6 +128,12 @@ impl Observer {
             && let Ok(beat) = decode::<LeaderBeat>(&packet.bytes)
         {
             self.reigns.insert((beat.epoch, from));
+            if let Some(before) = self.beats.insert(from, now)
+                && now - before < RIVAL
+            {
+                let mut others = self.beats.iter().filter(|(node, _)| **node != from);
+                self.rivals += u64::from(others.any(|(_, at)| *at > before));
+            }
             // After a silence, a cluster that forgot everything may begin again from below.
             let silent = now.saturating_sub(self.beat_at) > 2 * SECOND;
             if silent || self.leading.is_none_or(|(epoch, _)| epoch <= beat.epoch) {

@@ -3,7 +3,7 @@
 mod cast;
 mod strike;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bus_schemas::{Incarnation, LeaderId, Tenant};
@@ -77,6 +77,10 @@ pub struct Report {
     pub replayed: u64,
     /// Of these, taken from seals' tails.
     pub adopted: u64,
+    /// Epochs in which two nodes led.
+    pub epochs_twice: u64,
+    /// Beats of a leader while another led.
+    pub rivals: u64,
     /// Comparisons of two tenants' shares.
     pub compared: u64,
     /// Accesses to memory that were judged.
@@ -265,6 +269,11 @@ impl Play {
             faults: self.faults,
             replayed: replay.positions,
             adopted: replay.adopted,
+            epochs_twice: {
+                let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();
+                (observer.reigns.len() - epochs.len()) as u64
+            },
+            rivals: observer.rivals,
             compared: observer.windows.compared,
             touched: observer.memory.touched,
             denied: observer.memory.denied.len() as u64,
