@@ -71,7 +71,8 @@ pub struct FlowInspection {
     pub weight: u32,
     /// Whether it has something that could be granted.
     pub eligible: bool,
-    /// Held back by its tenant's bound on outstanding work, or by its cap.
+    /// Held back by its tenant's bound on outstanding work, by its cap, or for the target of a tenant
+    /// of higher priority.
     pub blocked: bool,
     /// Set aside: its next slice is too long for a target of a higher priority.
     pub aside: bool,
@@ -211,7 +212,7 @@ impl Order {
             priority: flow.priority,
             weight: tenant.settings.weight,
             eligible: inside,
-            blocked: flow.blocked,
+            blocked: flow.blocked || flow.aside,
             aside: flow.aside,
             virtual_ns: whole_ns(if inside { flow.tag } else { flow.tag.max(now) }),
             balance_ns: flow.balance.ns(),
