@@ -8,6 +8,7 @@
 //! Decoding never panics on any input. It allocates nothing for the hot four but an order's opens
 //! and a done's faults, and else no more than a small multiple of the message's own size.
 
+mod account;
 mod address;
 mod chain;
 mod codec;
@@ -30,6 +31,9 @@ mod settings;
 pub mod subject;
 mod target;
 
+pub use account::{
+    Accounts, KernelName, KernelUse, MemoryUse, UsageBlock, UseTotals, WorkerAccount,
+};
 pub use address::Window;
 pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
 pub use codec::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};

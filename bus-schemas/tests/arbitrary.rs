@@ -96,6 +96,7 @@ plain!(
     Status,
     StatusRequest,
     Usage,
+    UsageBlock,
     WorkerBeat
 );
 

@@ -39,6 +39,8 @@ pub struct WorkerSettings {
     pub capacity: Option<u64>,
     /// Memory kept free, bytes; by default 2 GiB on a GPU and none on a CPU.
     pub reserve: Option<u64>,
+    /// Between two blocks of the accounts.
+    pub metering: Duration,
     /// Threads of the CPU device; 0 is one per core.
     pub threads: usize,
     /// A kernel that runs longer on the CPU device is ended.
@@ -67,6 +69,7 @@ impl WorkerSettings {
             ordinal: 0,
             capacity: None,
             reserve: None,
+            metering: Duration::from_secs(1),
             threads: 1,
             watchdog: Duration::from_secs(30),
             engine: EngineChoice::Native,
@@ -97,6 +100,7 @@ pub async fn run_in_system(
     let mut options = WorkerOptions::new(settings.cluster.clone(), settings.gpu);
     options.incarnation = settings.incarnation;
     options.evidence = settings.evidence.clone();
+    options.metering = settings.metering;
     options.telemetry = settings.telemetry.clone();
     let bus = BusSettings {
         url: settings.url.clone(),

@@ -76,6 +76,8 @@ pub enum Command {
     /// Shows and pins what kernels are estimated to cost
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Shows who used what: launches, device time, core and VRAM credits
+    Usage(UsageArgs),
     /// Shows leader, workers and tenants
     Status(StatusArgs),
     /// Recomputes the launch order from the record and compares digests
@@ -339,6 +341,35 @@ pub enum ProfileCommand {
     },
     /// Learns from what is measured again
     Unpin,
+}
+
+/// `warploom usage`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom usage
+  warploom usage --by tenant,day --since 7d --csv > week.csv
+  warploom usage --by kernel --tenant train --since 2026-11-21T08:00Z
+  warploom usage --json | jq .core_credits
+
+A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
+(docs/metering.md). Times are UTC.")]
+pub struct UsageArgs {
+    /// What rows are told apart by: several with commas between them
+    #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
+    pub by: Vec<crate::accounts::By>,
+    /// From then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Until then, likewise (default: now)
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Of this tenant only
+    #[arg(long)]
+    pub tenant: Option<bus_schemas::Tenant>,
+    /// Prints CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 /// `warploom status`.

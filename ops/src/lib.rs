@@ -1,5 +1,6 @@
 //! Warploom: the command line, the local cluster, the demo and the benchmarks.
 
+pub mod accounts;
 pub mod admin;
 pub mod bench;
 pub mod calendar;

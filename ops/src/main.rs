@@ -67,6 +67,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             Command::Tenant(command) => commands::tenant::tenant(command, &settings, json).await,
             Command::Cluster(command) => commands::cluster::cluster(command, &settings, json).await,
             Command::Profile(command) => commands::profile::profile(command, &settings, json).await,
+            Command::Usage(args) => commands::usage::usage(args, &settings, json).await,
             Command::Status(args) => commands::status::status(args, &settings, json).await,
             Command::Replay(args) => commands::replay::replay(args, &settings, json).await,
             Command::Order(command) => commands::order::order(command, &settings, json).await,

@@ -51,6 +51,7 @@ known! {
     "worker.device" = "auto", "auto, cpu or cuda";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
+    "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
     "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";

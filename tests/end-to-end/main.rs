@@ -18,3 +18,4 @@ mod preemption;
 mod run;
 mod stage;
 mod targets;
+mod usage;

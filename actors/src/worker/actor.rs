@@ -12,8 +12,9 @@ use bus_schemas::{
     SessionId, Tenant, limits,
 };
 use bytes::Bytes;
-use device::{Completion, OpResult};
+use device::{Completion, KernelTime, OpResult};
 use gpu_worker_core::Sequencer;
+use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason};
 use tokio::sync::oneshot;
 
@@ -239,7 +240,11 @@ impl GpuWorker {
             device_ns: completion.device_ns,
             launches: completion.launches,
             sm_ns: completion.sm_ns,
-            kernels: kernels.map(|k| (k.key, k.count, k.total_ns)).collect(),
+            names: self
+                .modules
+                .names
+                .take(completion.kernels.iter().map(|k| k.key)),
+            kernels: kernels.map(ran).collect(),
         }
     }
 
@@ -318,6 +323,17 @@ impl GpuWorker {
             image: image_state(state.as_ref()),
         };
         self.tell(event, &mut Incoming::Nothing);
+    }
+}
+
+fn ran(kernel: &KernelTime) -> KernelRan {
+    KernelRan {
+        key: kernel.key,
+        launches: kernel.count,
+        device_ns: kernel.total_ns,
+        sm_ns: kernel.sm_ns,
+        least_ns: kernel.least_ns,
+        most_ns: kernel.most_ns,
     }
 }
 

@@ -4,6 +4,7 @@
 //! socket to the sequencer and back without changing threads; only the device has its own.
 
 mod actor;
+mod clerk;
 mod compiler;
 mod events;
 mod evidence;
@@ -38,6 +39,7 @@ use crate::telemetry::Telemetry;
 use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, Places};
 use bus::{BusError, BusSettings, Link, connect};
+use clerk::Clerk;
 use evidence::Evidence;
 use modules::Modules;
 use outgoing::Outgoing;
@@ -63,6 +65,8 @@ pub struct WorkerOptions {
     pub incarnation: Option<Incarnation>,
     /// Device memory that is given to nobody, bytes.
     pub reserve: u64,
+    /// Between two blocks of the accounts.
+    pub metering: Duration,
     /// Where a line is appended for every position that ended.
     pub evidence: Option<PathBuf>,
     /// Bounds and periods.
@@ -80,6 +84,7 @@ impl WorkerOptions {
             gpu,
             incarnation: None,
             reserve: 0,
+            metering: Duration::from_secs(1),
             evidence: None,
             sequencer: Config::default(),
             telemetry: Telemetry::off(),
@@ -184,6 +189,7 @@ pub async fn serve(
         sources,
         evidence,
         telemetry: options.telemetry,
+        metering: options.metering,
         exit,
     };
     let started = start(parts, identity, places, idle).map_err(io("starting a thread"))?;
@@ -205,6 +211,7 @@ struct Parts {
     sources: Vec<async_nats::Subscriber>,
     evidence: Option<Evidence>,
     telemetry: Telemetry,
+    metering: Duration,
     exit: oneshot::Sender<Result<ExitReason, Failure>>,
 }
 
@@ -218,7 +225,7 @@ fn start(
     let context = Context::<GpuWorker>::new();
     let address = context.address();
     let (sms, exclusive) = (idle.info.properties.sms, !idle.info.overlaps);
-    let meter = Meter::new(0, identity.incarnation, sms, exclusive);
+    let meter = Meter::new(0, identity.incarnation, identity.gpu, sms, exclusive);
     let pager = VramPager {
         pager: Pager::new(identity.capacity),
         meter,
@@ -229,6 +236,12 @@ fn start(
         worker: address.clone().recipient(),
         telemetry: parts.telemetry.clone(),
         gpu: identity.gpu,
+        clerk: Clerk::start(
+            parts.outgoing.clone(),
+            &places.subjects,
+            identity.incarnation,
+        ),
+        metering: parts.metering,
         waiting: None,
     }
     .start();

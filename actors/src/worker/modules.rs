@@ -1,9 +1,12 @@
 //! Module images that tenants gave this worker, as the device knows them.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use bus_schemas::{Failure, FunctionFingerprint, ModuleHash, Tenant};
+use bus_schemas::{
+    Failure, FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, Tenant,
+};
 use dashmap::{DashMap, DashSet};
 use device::ModuleInfo;
 use gpu_worker_core::sequencer::ImageState;
@@ -13,6 +16,60 @@ use gpu_worker_core::sequencer::ImageState;
 pub(super) struct Module {
     /// By function index: what kernel keys are made of.
     pub(super) fingerprints: Vec<FunctionFingerprint>,
+    /// Names by function index.
+    functions: Vec<String>,
+}
+
+impl Module {
+    /// What the key of a launch of this module stands for.
+    pub(super) fn name(&self, kernel: KernelKey, launch: &Launch) -> KernelName {
+        let function = self.functions.get(launch.function as usize);
+        let function = function.map_or("", |name| {
+            let end = (0..=name.len().min(NAME_BYTES)).rfind(|end| name.is_char_boundary(*end));
+            &name[..end.unwrap_or(0)]
+        });
+        KernelName {
+            kernel,
+            function: function.to_owned(),
+            grid_dim: launch.grid,
+            block_dim: launch.block,
+            shared_bytes: launch.shared,
+        }
+    }
+}
+
+/// Bytes of a function's name that the accounts keep.
+const NAME_BYTES: usize = 512;
+/// Kernel keys whose names were given on, at most: after so many they are given on again.
+const NAMED: usize = 1 << 16;
+
+/// What kernel keys stand for: each is given on once.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    known: RefCell<HashSet<KernelKey>>,
+    untold: RefCell<HashMap<KernelKey, KernelName>>,
+}
+
+impl Names {
+    /// Notes a key, if it is new.
+    pub(super) fn note(&self, key: KernelKey, name: impl FnOnce() -> KernelName) {
+        let mut known = self.known.borrow_mut();
+        if known.len() >= NAMED {
+            known.clear();
+        }
+        if known.insert(key) {
+            self.untold.borrow_mut().insert(key, name());
+        }
+    }
+
+    /// The names of these keys that were not given on yet.
+    pub(super) fn take(&self, keys: impl Iterator<Item = KernelKey>) -> Vec<KernelName> {
+        let mut untold = self.untold.borrow_mut();
+        if untold.is_empty() {
+            return Vec::new();
+        }
+        keys.filter_map(|key| untold.remove(&key)).collect()
+    }
 }
 
 /// What became of an image.
@@ -59,6 +116,7 @@ pub(super) struct Modules {
     uses: BTreeMap<ModuleHash, Use>,
     /// Ends of sessions so far.
     ends: u64,
+    pub(super) names: Names,
 }
 
 impl Modules {
@@ -89,6 +147,7 @@ impl Modules {
                     .iter()
                     .map(|function| FunctionFingerprint::new(&hash, &function.name))
                     .collect(),
+                functions: info.functions.into_iter().map(|it| it.name).collect(),
             })),
             Err(failure) => ModuleState::Refused(failure),
         };

@@ -1,20 +1,24 @@
 //! The VramPager actor: owns the memory of one device and the meter of its use.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
-use bus_schemas::{GpuId, GpuPosition, KernelKey, SessionId, Tenant, encode};
+use bus_schemas::{GpuId, GpuPosition, KernelName, SessionId, Tenant, encode};
+use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::meter::fold;
 use gpu_worker_core::pager::{Need, Verdict};
 use gpu_worker_core::{Meter, Pager};
 
+use super::clerk::Clerk;
 use super::outgoing::Outgoing;
 use crate::telemetry::Telemetry;
 use crate::timer::nanos;
 
 const USAGE: Duration = Duration::from_millis(250);
+/// A block of the accounts is not cut while so many wait to be recorded: the next one says it all.
+const WAITING: usize = 1;
 const MEASURED: Duration = Duration::from_millis(100);
 /// Rows of usage at most: the message must fit.
 const ROWS: usize = 5_000;
@@ -56,7 +60,9 @@ pub(super) struct Use {
     pub(super) device_ns: u64,
     pub(super) launches: u64,
     pub(super) sm_ns: u64,
-    pub(super) kernels: Vec<(KernelKey, u64, u64)>,
+    pub(super) kernels: Vec<KernelRan>,
+    /// What kernel keys among them stand for, said for the first time.
+    pub(super) names: Vec<KernelName>,
 }
 
 /// The pager's answer to [`Tell::Admit`].
@@ -80,6 +86,9 @@ pub(super) struct VramPager {
     pub(super) worker: Recipient<Answer>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
+    pub(super) clerk: Clerk,
+    /// Between two blocks of the accounts.
+    pub(super) metering: Duration,
     /// A slice that waits for memory: the only one, for slices run in order.
     pub(super) waiting: Option<(GpuPosition, SessionId, Vec<Need>)>,
 }
@@ -112,6 +121,26 @@ impl VramPager {
         self.outgoing.publish(self.usage.clone(), encode(&usage));
     }
 
+    /// Hands the next blocks of the accounts to the clerk.
+    fn cut(&mut self, last: bool) {
+        if self.clerk.waiting() >= WAITING && !last {
+            return;
+        }
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let at_ms = since.map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        });
+        let blocks = self
+            .meter
+            .cut(self.now(), &self.pager, &Cut { at_ms, last });
+        for block in blocks {
+            self.clerk.append(block.number, encode(&block));
+        }
+        if last {
+            self.clerk.leave();
+        }
+    }
+
     fn publish_measured(&mut self) {
         if let Some(measured) = self.meter.measured() {
             self.outgoing
@@ -129,6 +158,7 @@ impl Actor for VramPager {
             pager.publish_usage();
         });
         ctx.run_interval(MEASURED, |pager, _| pager.publish_measured());
+        ctx.run_interval(self.metering, |pager, _| pager.cut(false));
     }
 }
 
@@ -156,8 +186,9 @@ impl Handler<Tell> for VramPager {
                 session,
                 needs,
             } => self.admit(position, session, needs),
-            Tell::Completed(uses) => {
-                for used in &uses {
+            Tell::Completed(mut uses) => {
+                for used in &mut uses {
+                    self.meter.names(used.names.drain(..));
                     let (position, session) = (used.position, used.session);
                     self.pager
                         .completed(now, position, session, used.resident, used.faulted);
@@ -178,6 +209,7 @@ impl Handler<Tell> for VramPager {
             Tell::Leave => {
                 self.publish_measured();
                 self.publish_usage();
+                self.cut(true);
             }
         }
     }

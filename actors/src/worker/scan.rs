@@ -173,8 +173,9 @@ impl Scan<'_> {
             Some((_, module)) => module.as_ref(),
             None => self.slots.get(&launch.module),
         };
-        let fingerprint = module.and_then(|m| m.fingerprints.get(launch.function as usize));
-        let Some(fingerprint) = fingerprint else {
+        let fingerprint =
+            module.and_then(|m| Some((m, m.fingerprints.get(launch.function as usize)?)));
+        let Some((module, fingerprint)) = fingerprint else {
             let why = format!(
                 "module slot {} holds no function {}",
                 launch.module, launch.function
@@ -182,6 +183,8 @@ impl Scan<'_> {
             return Err(Stop::Fails(Failure::new(Code::UnknownFunction, why)));
         };
         let key = fingerprint.key(launch.grid, launch.block, launch.shared);
+        let names = &self.modules.names;
+        names.note(key, || module.name(key, &launch));
         let declared = CostRun::of(op, key).declared();
         self.last = Some((launch, declared));
         self.sum = self.sum.wrapping_add(declared);

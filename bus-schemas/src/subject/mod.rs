@@ -277,6 +277,24 @@ impl Subjects {
         format!("{}.s.usage.*", self.root)
     }
 
+    /// [`crate::UsageBlock`], of a worker's accounts.
+    #[must_use]
+    pub fn account(&self, worker: Incarnation) -> String {
+        format!("{}.s.account.{worker}", self.root)
+    }
+
+    /// Everything in the accounts' stream.
+    #[must_use]
+    pub fn account_all(&self) -> String {
+        format!("{}.s.account.*", self.root)
+    }
+
+    /// Name of the accounts' JetStream stream.
+    #[must_use]
+    pub fn account_stream(&self) -> String {
+        format!("wl-{}-account", self.cluster)
+    }
+
     /// An administrator's request.
     #[must_use]
     pub fn admin(&self, verb: Admin) -> String {

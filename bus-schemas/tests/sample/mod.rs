@@ -79,6 +79,7 @@ macro_rules! for_every_message {
             $crate::sample::status_request()
         );
         $call!(usage, Usage, $crate::sample::usage());
+        $call!(usage_block, UsageBlock, $crate::sample::usage_block());
         $call!(
             image_ack,
             WorkerAck<'_>,

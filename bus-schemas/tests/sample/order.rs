@@ -165,3 +165,47 @@ pub(crate) fn usage() -> Usage {
         sessions: vec![row],
     }
 }
+
+pub(crate) fn usage_block() -> UsageBlock {
+    let key = function().key([8, 1, 1], [128, 1, 1], 0);
+    let used = KernelUse {
+        tenant: tenant(),
+        key,
+        launches: 3,
+        device_ns: 60_000,
+        sm_ns: 120_000,
+        least_ns: 10_000,
+        most_ns: 30_000,
+    };
+    let name = KernelName {
+        kernel: key,
+        function: "saxpy".into(),
+        grid_dim: [8, 1, 1],
+        block_dim: [128, 1, 1],
+        shared_bytes: 0,
+    };
+    UsageBlock {
+        v: V,
+        incarnation: WORKER,
+        gpu: 1,
+        sms: 2,
+        number: 7,
+        at_ms: 1_795_304_402_000,
+        elapsed_ns: 1_000_000_000,
+        active_ns: 60_000,
+        starved_ns: 0,
+        last: false,
+        totals: UseTotals {
+            launches: 5,
+            device_ns: 90_000,
+            sm_ns: 180_000,
+            byte_ms: 4_096_000,
+        },
+        kernels: vec![used],
+        memory: vec![MemoryUse {
+            tenant: tenant(),
+            byte_ms: 4_096,
+        }],
+        names: vec![name],
+    }
+}

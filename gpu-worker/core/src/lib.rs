@@ -1,9 +1,10 @@
 //! The worker's decisions, pure: what starts when ([`sequencer`]), who may hold how much memory
-//! ([`pager`]), who used what ([`meter`]).
+//! ([`pager`]), who used what ([`meter`], and in blocks for the record [`ledger`]).
 //!
 //! Each is a state machine that is told what happened and answers with what to do. None reads a
 //! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
 
+pub mod ledger;
 pub mod meter;
 pub mod pager;
 pub mod sequencer;

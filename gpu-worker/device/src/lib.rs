@@ -64,6 +64,12 @@ pub struct KernelTime {
     pub count: u64,
     /// Their device nanoseconds, added up.
     pub total_ns: u64,
+    /// SMs that they could occupy times their nanoseconds, added up.
+    pub sm_ns: u64,
+    /// Nanoseconds of the shortest; of launches measured together, their mean.
+    pub least_ns: u64,
+    /// Nanoseconds of the longest, likewise.
+    pub most_ns: u64,
 }
 
 /// The answer to one op that has a result.
@@ -129,16 +135,23 @@ impl Completion {
     /// as `sms`.
     pub fn count_all(&mut self, key: KernelKey, launches: u64, ns: u64, sms: u64) {
         self.launches += launches;
-        self.sm_ns += ns.saturating_mul(sms);
+        let (sm_ns, each) = (ns.saturating_mul(sms), ns / launches.max(1));
+        self.sm_ns += sm_ns;
         match self.kernels.iter_mut().find(|kernel| kernel.key == key) {
             Some(kernel) => {
                 kernel.count += launches;
                 kernel.total_ns += ns;
+                kernel.sm_ns += sm_ns;
+                kernel.least_ns = kernel.least_ns.min(each);
+                kernel.most_ns = kernel.most_ns.max(each);
             }
             None => self.kernels.push(KernelTime {
                 key,
                 count: launches,
                 total_ns: ns,
+                sm_ns,
+                least_ns: each,
+                most_ns: each,
             }),
         }
     }

@@ -13,6 +13,7 @@ pub mod status;
 pub mod submit;
 pub mod tenant;
 pub mod up;
+pub mod usage;
 
 use std::path::PathBuf;
 

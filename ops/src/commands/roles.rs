@@ -4,7 +4,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use actors::telemetry::{LogFormat, Role, Telemetry, TelemetrySettings, start_logs};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use bus_schemas::Tenant;
 use gpu_worker::WorkerSettings;
 use scheduler_leader::{Config, LeaderSettings};
@@ -128,6 +128,12 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
         .map_err(|error| Usage(format!("worker.device: {error}")))?;
     worker.capacity = settings.bytes("worker.capacity")?;
     worker.reserve = settings.bytes("worker.reserve")?;
+    worker.metering = settings.duration("worker.metering")?;
+    if worker.metering.is_zero() {
+        bail!(Usage(
+            "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
+        ));
+    }
     worker.threads = settings.number("worker.threads")?;
     worker.watchdog = settings.duration("worker.watchdog")?;
     let engine = args.engine.as_deref();

@@ -96,8 +96,8 @@ pub(crate) struct SliceRun {
     pub answers: Vec<Answer>,
     /// The op that failed.
     pub fault: Option<(OpNumber, Failure)>,
-    /// Launches: key and nanoseconds.
-    pub launches: Vec<(KernelKey, u64)>,
+    /// Launches: key, nanoseconds and SM-nanoseconds.
+    pub launches: Vec<(KernelKey, u64, u64)>,
     /// SM-nanoseconds of the launches.
     pub sm_ns: u64,
     /// The most the session held while it ran.
@@ -231,8 +231,9 @@ impl DeviceSession {
         run.device_ns += time;
         self.unreported_ns += time;
         if let Op::Launch(launch) = kept.op {
-            run.launches.push((key, time));
-            run.sm_ns += time * u64::from(launch.grid[0].min(SMS));
+            let sm_ns = time * u64::from(launch.grid[0].min(SMS));
+            run.launches.push((key, time, sm_ns));
+            run.sm_ns += sm_ns;
         }
         let print = op_print(&kept.op, kept.stream, &content);
         write(around.cells, &kept.op, print);

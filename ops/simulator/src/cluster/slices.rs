@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{KernelKey, OpNumber};
 use device::Feed;
+use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::StartAction;
 
+use super::worker::SMS;
 use crate::device::{Device, Launch};
 use virtual_time::Nanos;
 
@@ -32,7 +34,7 @@ pub(super) struct Slice {
     /// Device time of its ops.
     pub device_ns: u64,
     /// Kernels run, with their device time.
-    pub measured: Vec<(KernelKey, u64, u64)>,
+    pub measured: Vec<KernelRan>,
 }
 
 impl Slice {
@@ -213,7 +215,14 @@ impl Slices {
         let slice = stream.slices.front_mut()?;
         slice.left -= 1;
         slice.device_ns += took;
-        slice.measured.push((key, 1, took));
+        slice.measured.push(KernelRan {
+            key,
+            launches: 1,
+            device_ns: took,
+            sm_ns: took * u64::from(SMS),
+            least_ns: took,
+            most_ns: took,
+        });
         self.take_done(client)
     }
 

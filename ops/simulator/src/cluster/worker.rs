@@ -25,7 +25,7 @@ use virtual_time::{MILLI, Nanos};
 /// What the pager tells the leader so often.
 const MEASURED_EVERY: Nanos = 100 * MILLI;
 pub(super) const CAPACITY: u64 = 1 << 36;
-const SMS: u32 = 80;
+pub(super) const SMS: u32 = 80;
 pub(super) const GPU: GpuId = 1;
 
 /// What a worker keeps of a session.
@@ -67,7 +67,7 @@ impl WorkerShell {
         };
         Self {
             core: Sequencer::new(config, identity),
-            meter: Meter::new(0, WORKER, SMS, false),
+            meter: Meter::new(0, WORKER, 0, SMS, false),
             sessions: BTreeMap::new(),
             slices: Slices::new(scenario.call),
             device: Device::new(scenario.device, scenario.gap, from, to),

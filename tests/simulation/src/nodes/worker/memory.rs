@@ -1,5 +1,6 @@
 //! The real pager and meter at work: slices wait for memory, or are refused it, and are metered.
 
+use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::pager::{Need, Verdict};
 
@@ -64,14 +65,16 @@ impl WorkerNode {
         let faulted = run.fault.is_some();
         self.pager
             .completed(io.now, start.position, session, resident, faulted);
-        let mut kernels: BTreeMap<KernelKey, (u64, u64)> = BTreeMap::new();
-        for (key, time) in &run.launches {
-            let total = kernels.entry(*key).or_default();
-            *total = (total.0 + 1, total.1 + time);
-        }
-        let kernels: Vec<_> = kernels
-            .iter()
-            .map(|(key, sum)| (*key, sum.0, sum.1))
+        let launches = run.launches.iter();
+        let kernels: Vec<_> = launches
+            .map(|(key, time, sm_ns)| KernelRan {
+                key: *key,
+                launches: 1,
+                device_ns: *time,
+                sm_ns: *sm_ns,
+                least_ns: *time,
+                most_ns: *time,
+            })
             .collect();
         let used = SliceUse {
             session,

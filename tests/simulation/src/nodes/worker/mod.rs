@@ -8,9 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, KernelKey, Lost, ModuleHash, Op, OpNumber,
-    Order, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode,
-    encode, limits,
+    Batch, Code, DataChunk, DeviceResult, Failure, Lost, ModuleHash, Op, OpNumber, Order, Rejected,
+    ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode, encode, limits,
 };
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
@@ -90,7 +89,7 @@ impl WorkerNode {
             jobs: VecDeque::new(),
             running: None,
             pager: Pager::new(identity.capacity),
-            meter: Meter::new(0, incarnation, SMS, true),
+            meter: Meter::new(0, incarnation, identity.gpu, SMS, true),
             windows: BTreeMap::new(),
             cells: Cells::new(),
             flaw,
@@ -101,7 +100,7 @@ impl WorkerNode {
 
     fn start(&mut self, io: &mut Io) {
         let incarnation = self.identity.incarnation;
-        self.meter = Meter::new(io.now, incarnation, SMS, true);
+        self.meter = Meter::new(io.now, incarnation, self.identity.gpu, SMS, true);
         for pattern in self.subjects.worker_hears(incarnation) {
             io.subscribe(pattern);
         }

@@ -1,0 +1,154 @@
+//! Blocks of the accounts on their way into their stream: one after the other, each appended again
+//! until it is acknowledged.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::{self, Context, stream};
+use async_nats::{Client, HeaderMap, Subject};
+use bus_schemas::Incarnation;
+use bus_schemas::subject::Subjects;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use tokio::sync::Notify;
+
+/// How long the stream may take to acknowledge.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Before a block is appended again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Appends blocks from handlers that may not wait.
+pub(super) struct Clerk {
+    client: Client,
+    desk: Rc<Desk>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+struct Desk {
+    jetstream: Context,
+    subjects: Subjects,
+    subject: Subject,
+    incarnation: Incarnation,
+    /// Not acknowledged, the oldest first.
+    blocks: RefCell<VecDeque<(u64, Bytes)>>,
+    more: Notify,
+}
+
+impl Clerk {
+    /// Begins; makes the stream if it is not there.
+    pub(super) fn start(client: Client, subjects: &Subjects, incarnation: Incarnation) -> Self {
+        let mut jetstream = jetstream::new(client.clone());
+        jetstream.set_timeout(PATIENCE);
+        let desk = Rc::new(Desk {
+            jetstream,
+            subject: subjects.account(incarnation).into(),
+            subjects: subjects.clone(),
+            incarnation,
+            blocks: RefCell::default(),
+            more: Notify::new(),
+        });
+        let task = actix::spawn(desk.clone().work());
+        Self { client, desk, task }
+    }
+
+    /// Blocks that are not acknowledged.
+    pub(super) fn waiting(&self) -> usize {
+        self.desk.blocks.borrow().len()
+    }
+
+    /// Appends a block, behind those before it.
+    pub(super) fn append(&self, number: u64, bytes: Vec<u8>) {
+        let mut blocks = self.desk.blocks.borrow_mut();
+        blocks.push_back((number, bytes.into()));
+        self.desk.more.notify_one();
+    }
+
+    /// Says what is left without waiting for an acknowledgement: nobody will be there to hear it.
+    pub(super) fn leave(&self) {
+        for (number, bytes) in self.desk.blocks.borrow().iter() {
+            let headers = self.desk.headers(*number);
+            let subject = self.desk.subject.clone();
+            let publish = self
+                .client
+                .publish_with_headers(subject, headers, bytes.clone());
+            let published = tokio::task::unconstrained(publish).now_or_never();
+            if !matches!(published, Some(Ok(()))) {
+                tracing::warn!(number, "the last of the accounts may be lost");
+            }
+        }
+    }
+}
+
+impl Drop for Clerk {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Desk {
+    async fn work(self: Rc<Self>) {
+        if let Err(error) = self.create().await {
+            tracing::debug!(error, "the accounts' stream is not there yet");
+        }
+        let mut told = false;
+        loop {
+            let next = self.blocks.borrow().front().cloned();
+            let Some((number, bytes)) = next else {
+                self.more.notified().await;
+                continue;
+            };
+            match self.try_append(number, bytes).await {
+                Ok(()) => {
+                    told = false;
+                    self.blocks.borrow_mut().pop_front();
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!(number, error, "the accounts are not recorded yet");
+                    }
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn headers(&self, number: u64) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(NATS_MESSAGE_ID, format!("{}.{number}", self.incarnation));
+        headers
+    }
+
+    async fn try_append(&self, number: u64, bytes: Bytes) -> Result<(), String> {
+        let headers = self.headers(number);
+        let sent = self
+            .jetstream
+            .publish_with_headers(self.subject.clone(), headers, bytes);
+        let acknowledged = match sent.await {
+            Ok(sent) => sent.await,
+            Err(error) => Err(error),
+        };
+        match acknowledged {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
+                self.create().await?;
+                Err("the stream was not there: made anew".into())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    async fn create(&self) -> Result<(), String> {
+        let config = stream::Config {
+            name: self.subjects.account_stream(),
+            subjects: vec![self.subjects.account_all()],
+            storage: stream::StorageType::File,
+            ..stream::Config::default()
+        };
+        let created = self.jetstream.get_or_create_stream(config).await;
+        created.map(drop).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,218 @@
+//! What tenants used, by kernel key, in numbered blocks: each has what was used since the one
+//! before, and the sums since the incarnation began.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    GpuId, Incarnation, KernelKey, KernelName, KernelUse, MemoryUse, Tenant, Usage, UsageBlock,
+    UseTotals, WIRE_VERSION, limits,
+};
+
+/// Bytes of a block beside its rows and names, at most.
+const HEAD_BYTES: usize = 1 << 10;
+/// Bytes of a row by kernel and tenant.
+const ROW_BYTES: usize = 80;
+/// Blocks that are passed over while there is nothing to say but who holds memory.
+const IDLE: u32 = 10;
+
+/// Launches of one kernel key in a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelRan {
+    /// The key.
+    pub key: KernelKey,
+    /// Launches.
+    pub launches: u64,
+    /// Their device nanoseconds, added up.
+    pub device_ns: u64,
+    /// SMs occupied times nanoseconds, added up.
+    pub sm_ns: u64,
+    /// The shortest of them, nanoseconds.
+    pub least_ns: u64,
+    /// The longest of them, nanoseconds.
+    pub most_ns: u64,
+}
+
+/// What the shell knows of a block.
+#[derive(Debug, Clone, Copy)]
+pub struct Cut {
+    /// Milliseconds since 1970.
+    pub at_ms: u64,
+    /// Nothing follows.
+    pub last: bool,
+}
+
+/// The accounts of one incarnation.
+#[derive(Debug)]
+pub struct Ledger {
+    incarnation: Incarnation,
+    gpu: GpuId,
+    sms: u32,
+    number: u64,
+    /// Used and in no block yet.
+    used: BTreeMap<(Tenant, KernelKey), KernelUse>,
+    /// Byte-milliseconds in blocks.
+    held: BTreeMap<Tenant, u64>,
+    names: Vec<KernelName>,
+    /// In blocks.
+    totals: UseTotals,
+    passed: u32,
+}
+
+impl Ledger {
+    /// The accounts of a device from the beginning.
+    #[must_use]
+    pub fn new(incarnation: Incarnation, gpu: GpuId, sms: u32) -> Self {
+        Self {
+            incarnation,
+            gpu,
+            sms,
+            number: 0,
+            used: BTreeMap::new(),
+            held: BTreeMap::new(),
+            names: Vec::new(),
+            totals: UseTotals::default(),
+            passed: 0,
+        }
+    }
+
+    /// A slice of a tenant ran for `device_ns`, of which its launches took their parts.
+    pub(crate) fn ran(&mut self, tenant: &Tenant, device_ns: u64, kernels: &[KernelRan]) {
+        let launched: u64 = kernels.iter().map(|kernel| kernel.device_ns).sum();
+        for kernel in kernels {
+            self.add(tenant, kernel);
+        }
+        if device_ns > launched {
+            let beside = KernelRan {
+                key: KernelKey(0),
+                launches: 0,
+                device_ns: device_ns - launched,
+                sm_ns: 0,
+                least_ns: 0,
+                most_ns: 0,
+            };
+            self.add(tenant, &beside);
+        }
+    }
+
+    fn add(&mut self, tenant: &Tenant, kernel: &KernelRan) {
+        let empty = || KernelUse {
+            tenant: tenant.clone(),
+            key: kernel.key,
+            launches: 0,
+            device_ns: 0,
+            sm_ns: 0,
+            least_ns: kernel.least_ns,
+            most_ns: kernel.most_ns,
+        };
+        let row = self.used.entry((tenant.clone(), kernel.key));
+        let row = row.or_insert_with(empty);
+        row.launches += kernel.launches;
+        row.device_ns += kernel.device_ns;
+        row.sm_ns += kernel.sm_ns;
+        row.least_ns = row.least_ns.min(kernel.least_ns);
+        row.most_ns = row.most_ns.max(kernel.most_ns);
+    }
+
+    /// What a kernel key stands for: said once for a key.
+    pub fn name(&mut self, name: KernelName) {
+        self.names.push(name);
+    }
+
+    /// The next blocks, if there is anything to say. `usage` is everything up to now.
+    pub(crate) fn cut(&mut self, usage: &Usage, cut: &Cut) -> Vec<UsageBlock> {
+        self.passed += 1;
+        if self.used.is_empty() && self.passed < IDLE && !cut.last {
+            return Vec::new();
+        }
+        let memory = self.memory(usage);
+        if self.used.is_empty() && memory.is_empty() && self.names.is_empty() && !cut.last {
+            return Vec::new();
+        }
+        self.passed = 0;
+        let mut blocks = Vec::new();
+        let mut block = self.block(usage, cut);
+        let mut room = limits::RECORD_BLOCK_BYTES - HEAD_BYTES;
+        for row in memory {
+            block = self.turn(block, &mut room, ROW_BYTES, usage, cut, &mut blocks);
+            block.memory.push(row);
+        }
+        for name in std::mem::take(&mut self.names) {
+            let bytes = name.function.len() + ROW_BYTES;
+            block = self.turn(block, &mut room, bytes, usage, cut, &mut blocks);
+            block.names.push(name);
+        }
+        for row in std::mem::take(&mut self.used).into_values() {
+            block = self.turn(block, &mut room, ROW_BYTES, usage, cut, &mut blocks);
+            block.kernels.push(row);
+        }
+        block.last = cut.last;
+        blocks.push(self.close(block));
+        blocks
+    }
+
+    /// The block that has room for so many more bytes: this one, or one after it.
+    fn turn(
+        &mut self,
+        block: UsageBlock,
+        room: &mut usize,
+        bytes: usize,
+        usage: &Usage,
+        cut: &Cut,
+        blocks: &mut Vec<UsageBlock>,
+    ) -> UsageBlock {
+        if let Some(left) = room.checked_sub(bytes) {
+            *room = left;
+            return block;
+        }
+        blocks.push(self.close(block));
+        *room = (limits::RECORD_BLOCK_BYTES - HEAD_BYTES).saturating_sub(bytes);
+        self.block(usage, cut)
+    }
+
+    fn block(&self, usage: &Usage, cut: &Cut) -> UsageBlock {
+        UsageBlock {
+            v: WIRE_VERSION,
+            incarnation: self.incarnation,
+            gpu: self.gpu,
+            sms: self.sms,
+            number: 0,
+            at_ms: cut.at_ms,
+            elapsed_ns: usage.elapsed_ns,
+            active_ns: usage.active_ns,
+            starved_ns: usage.starved_ns,
+            last: false,
+            totals: UseTotals::default(),
+            kernels: Vec::new(),
+            memory: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+
+    fn close(&mut self, mut block: UsageBlock) -> UsageBlock {
+        self.number += 1;
+        self.totals.add(&block.sum());
+        block.number = self.number;
+        block.totals = self.totals;
+        block
+    }
+
+    /// What tenants held since the last block.
+    fn memory(&mut self, usage: &Usage) -> Vec<MemoryUse> {
+        let mut held = BTreeMap::<&Tenant, u64>::new();
+        for row in &usage.sessions {
+            *held.entry(&row.tenant).or_default() += row.byte_ms;
+        }
+        let mut rows = Vec::new();
+        for (tenant, now) in held {
+            let before = self.held.entry(tenant.clone()).or_default();
+            if now > *before {
+                rows.push(MemoryUse {
+                    tenant: tenant.clone(),
+                    byte_ms: now - *before,
+                });
+                *before = now;
+            }
+        }
+        rows
+    }
+}

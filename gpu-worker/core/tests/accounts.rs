@@ -1,0 +1,255 @@
+//! I10: what blocks say adds up to what ran, by tenant and by kernel key, whatever happens to them
+//! on their way and to whoever hears of them.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    Accounts, Incarnation, KernelKey, SessionId, Tenant, UsageBlock, UseTotals, decode, encode,
+    limits,
+};
+use gpu_worker_core::ledger::{Cut, KernelRan};
+use gpu_worker_core::meter::SliceUse;
+use gpu_worker_core::{Meter, Pager};
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const SMS: u32 = 4;
+
+fn tenant(number: u64) -> Tenant {
+    format!("t{number}").parse().unwrap()
+}
+
+/// What happens to a worker and its blocks.
+#[derive(Debug, Clone)]
+enum Step {
+    /// A slice of a session: kernels with launches and nanoseconds of each, and what it took beside
+    /// them.
+    Ran(u64, Vec<(u64, u64, u64)>, u64),
+    /// A session ends; the next slice opens another.
+    Close(u64),
+    /// A block is cut; it arrives so often, at once or behind the next one.
+    Cut(usize, bool),
+    /// The worker dies without another word, and another begins.
+    Crash,
+    /// The worker leaves in order, and another begins.
+    Restart,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let kernels = prop::collection::vec((1..6_u64, 1..4_u64, 0..5_000_u64), 0..4);
+    let step = prop_oneof![
+        8 => (0..8_u64, kernels, 0..900_u64).prop_map(|(s, k, rest)| Step::Ran(s, k, rest)),
+        2 => (0..8_u64).prop_map(Step::Close),
+        5 => (1..4_usize, any::<bool>()).prop_map(|(times, late)| Step::Cut(times, late)),
+        1 => Just(Step::Crash),
+        1 => Just(Step::Restart),
+    ];
+    prop::collection::vec(step, 1..150)
+}
+
+/// One incarnation.
+struct Worker {
+    meter: Meter,
+    pager: Pager,
+    sessions: BTreeMap<u64, SessionId>,
+    /// Ran and in no block yet.
+    open: UseTotals,
+}
+
+/// A gpu whose worker comes and goes, and the stream of its blocks.
+struct World {
+    now: u64,
+    incarnation: u64,
+    next: u64,
+    worker: Worker,
+    stream: Vec<Vec<u8>>,
+    late: Vec<Vec<u8>>,
+    /// All that ran.
+    ran: UseTotals,
+    /// All that ran and died with a worker.
+    lost: UseTotals,
+    by_tenant: BTreeMap<Tenant, u64>,
+    by_kernel: BTreeMap<KernelKey, (u64, u64)>,
+}
+
+fn worker(incarnation: u64, now: u64) -> Worker {
+    Worker {
+        meter: Meter::new(now, Incarnation(incarnation), 3, SMS, true),
+        pager: Pager::new(1 << 30),
+        sessions: BTreeMap::new(),
+        open: UseTotals::default(),
+    }
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            now: 0,
+            incarnation: 1,
+            next: 0,
+            worker: worker(1, 0),
+            stream: Vec::new(),
+            late: Vec::new(),
+            ran: UseTotals::default(),
+            lost: UseTotals::default(),
+            by_tenant: BTreeMap::new(),
+            by_kernel: BTreeMap::new(),
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        self.now += MS;
+        match step {
+            Step::Ran(slot, kernels, beside) => self.ran(slot, &kernels, beside),
+            Step::Close(slot) => {
+                if let Some(session) = self.worker.sessions.remove(&slot) {
+                    let byte_ms = self.worker.pager.close(self.now, session);
+                    self.worker.meter.close(session, byte_ms);
+                }
+            }
+            Step::Cut(times, late) => self.cut(times, late, false),
+            Step::Crash => {
+                self.lost.add(&self.worker.open);
+                self.renew();
+            }
+            Step::Restart => {
+                self.cut(1, false, true);
+                assert!(self.worker.open.is_zero());
+                self.renew();
+            }
+        }
+    }
+
+    fn renew(&mut self) {
+        self.incarnation += 1;
+        self.worker = worker(self.incarnation, self.now);
+    }
+
+    fn ran(&mut self, slot: u64, kernels: &[(u64, u64, u64)], beside: u64) {
+        let worker = &mut self.worker;
+        let owner = tenant(slot % 3);
+        let next = &mut self.next;
+        let session = *worker.sessions.entry(slot).or_insert_with(|| {
+            *next += 1;
+            worker.meter.open(SessionId(*next), &owner);
+            worker.pager.open(self.now, SessionId(*next), &owner, 0);
+            SessionId(*next)
+        });
+        let rows: Vec<_> = kernels
+            .iter()
+            .map(|&(key, launches, each)| KernelRan {
+                key: KernelKey(key),
+                launches,
+                device_ns: launches * each,
+                sm_ns: launches * each * u64::from(SMS),
+                least_ns: each,
+                most_ns: each,
+            })
+            .collect();
+        let mut sum = UseTotals::default();
+        for row in &rows {
+            sum.launches += row.launches;
+            sum.device_ns += row.device_ns;
+            sum.sm_ns += row.sm_ns;
+            let kernel = self.by_kernel.entry(row.key).or_default();
+            *kernel = (kernel.0 + row.launches, kernel.1 + row.sm_ns);
+        }
+        sum.device_ns += beside;
+        let used = SliceUse {
+            session,
+            device_ns: sum.device_ns,
+            launches: sum.launches,
+            sm_ns: sum.sm_ns,
+            kernels: &rows,
+        };
+        worker.meter.completed(self.now, &used);
+        let resident = slot << 10;
+        worker
+            .pager
+            .completed(self.now, 0, session, resident, false);
+        worker.open.add(&sum);
+        self.ran.add(&sum);
+        *self.by_tenant.entry(owner).or_default() += sum.sm_ns;
+    }
+
+    fn cut(&mut self, times: usize, late: bool, last: bool) {
+        let worker = &mut self.worker;
+        let cut = Cut {
+            at_ms: self.now / MS,
+            last,
+        };
+        for block in worker.meter.cut(self.now, &worker.pager, &cut) {
+            let bytes = encode(&block);
+            assert!(bytes.len() <= limits::RECORD_BLOCK_BYTES, "{}", bytes.len());
+            for _ in 0..times {
+                match late {
+                    true => self.late.push(bytes.clone()),
+                    false => self.stream.push(bytes.clone()),
+                }
+            }
+            // Of memory, the block tells what nobody else counted.
+            let sum = UseTotals {
+                byte_ms: 0,
+                ..block.sum()
+            };
+            worker.open = worker.open.beyond(&sum).expect("no more than ran");
+        }
+        if !late {
+            self.stream.append(&mut self.late);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn blocks_add_up_to_what_ran(steps in steps()) {
+        let mut world = World::new();
+        steps.into_iter().for_each(|step| world.step(step));
+        world.step(Step::Restart);
+        world.stream.append(&mut world.late);
+        let mut accounts = Accounts::default();
+        let (mut sum, mut tenants) = (UseTotals::default(), BTreeMap::<Tenant, u64>::new());
+        let mut kernels = BTreeMap::<KernelKey, (u64, u64)>::new();
+        for bytes in &world.stream {
+            let block: UsageBlock = decode(bytes).unwrap();
+            if !accounts.take(&block) {
+                continue;
+            }
+            sum.add(&block.sum());
+            for row in &block.kernels {
+                *tenants.entry(row.tenant.clone()).or_default() += row.sm_ns;
+                let kernel = kernels.entry(row.key).or_default();
+                *kernel = (kernel.0 + row.launches, kernel.1 + row.sm_ns);
+                prop_assert!(row.least_ns <= row.most_ns);
+            }
+        }
+        // What each worker says it used in all is what its blocks add up to.
+        let mut totals = UseTotals::default();
+        for (_, worker) in accounts.workers() {
+            prop_assert_eq!(worker.missing(true), Ok(UseTotals::default()));
+            totals.add(&worker.totals());
+        }
+        prop_assert_eq!(totals, sum);
+        let counted = UseTotals { byte_ms: 0, ..sum };
+        prop_assert_eq!(world.ran.beyond(&counted), Some(world.lost));
+        if world.lost.is_zero() {
+            tenants.retain(|_, sm_ns| *sm_ns > 0);
+            world.by_tenant.retain(|_, sm_ns| *sm_ns > 0);
+            prop_assert_eq!(tenants, world.by_tenant);
+            kernels.remove(&KernelKey(0));
+            prop_assert_eq!(kernels, world.by_kernel);
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_one_block_is_in_several() {
+    let mut world = World::new();
+    for slot in 0..8 {
+        let kernels: Vec<_> = (1..600).map(|key| (1_000 * slot + key, 1, 7)).collect();
+        world.step(Step::Ran(slot, kernels, 1));
+    }
+    world.step(Step::Cut(1, false));
+    assert!(world.worker.open.is_zero());
+    assert!(world.stream.len() >= 6, "{} blocks", world.stream.len());
+}

@@ -1,0 +1,315 @@
+//! What tenants used, as the workers' accounts have it: read from the stream, grouped and summed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use async_nats::jetstream;
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use bus_schemas::{
+    Accounts, Failure, GpuId, Incarnation, KernelKey, KernelName, Tenant, UsageBlock, UseTotals,
+    decode,
+};
+use futures_util::StreamExt;
+
+use crate::admin::Administrator;
+use crate::calendar::DAY_MS;
+
+/// How long the stream may stall.
+const STALL: Duration = Duration::from_secs(10);
+/// How much later than it was cut a block may have come into the stream, milliseconds: a broker can be
+/// away, and clocks differ.
+const LATE_MS: u64 = 3_600_000;
+
+/// What rows are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// The tenant.
+    Tenant,
+    /// The day, in UTC.
+    Day,
+    /// The kernel key.
+    Kernel,
+    /// The device.
+    Gpu,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Label {
+    /// A tenant.
+    Tenant(Tenant),
+    /// A day: days since 1970.
+    Day(u64),
+    /// A kernel key; 0 is copies and memory.
+    Kernel(KernelKey),
+    /// A device.
+    Gpu(GpuId),
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// How rows are told apart.
+    pub by: Vec<By>,
+    /// Milliseconds since 1970: blocks cut before do not count.
+    pub since: Option<u64>,
+    /// Nor those cut then or later.
+    pub until: Option<u64>,
+    /// Rows of this tenant only.
+    pub tenant: Option<Tenant>,
+}
+
+/// What one row sums up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Launches, device time, SM time, memory.
+    pub totals: UseTotals,
+    /// Nanoseconds of the shortest launch; 0 where there was none.
+    pub least_ns: u64,
+    /// Nanoseconds of the longest launch.
+    pub most_ns: u64,
+}
+
+impl Used {
+    /// Core credits: SM-seconds.
+    #[must_use]
+    pub fn core_credits(&self) -> f64 {
+        self.totals.sm_ns as f64 / 1e9
+    }
+
+    /// VRAM credits: GiB-seconds.
+    #[must_use]
+    pub fn vram_credits(&self) -> f64 {
+        self.totals.byte_ms as f64 / 1e3 / f64::from(1 << 30)
+    }
+
+    /// Seconds of device time.
+    #[must_use]
+    pub fn device_seconds(&self) -> f64 {
+        self.totals.device_ns as f64 / 1e9
+    }
+}
+
+/// The answer.
+#[derive(Debug, Default)]
+pub struct Books {
+    query: Query,
+    /// By labels, in the query's order.
+    pub rows: BTreeMap<Vec<Label>, Used>,
+    /// All tenants together, of the interval.
+    pub all: UseTotals,
+    /// What kernel keys stand for.
+    pub names: BTreeMap<KernelKey, KernelName>,
+    /// The blocks.
+    pub accounts: Accounts,
+}
+
+impl Books {
+    /// Empty books for a query.
+    #[must_use]
+    pub fn new(query: Query) -> Self {
+        Self {
+            query,
+            ..Self::default()
+        }
+    }
+
+    /// Takes a block in; one that was taken before, or is not of the interval, changes nothing.
+    pub fn take(&mut self, block: &UsageBlock) {
+        for name in &block.names {
+            self.names.insert(name.kernel, name.clone());
+        }
+        let (since, until) = (self.query.since, self.query.until);
+        let before = since.is_some_and(|since| block.at_ms < since);
+        let behind = until.is_some_and(|until| block.at_ms >= until);
+        if before || behind || !self.accounts.take(block) {
+            return;
+        }
+        self.all.add(&block.sum());
+        for row in &block.kernels {
+            let mut totals = UseTotals::default();
+            totals.add_kernel(row);
+            if let Some(used) = self.row(block, &row.tenant, row.key) {
+                used.totals.add(&totals);
+                if row.launches > 0 {
+                    let first = used.least_ns == 0 && used.most_ns == 0;
+                    used.least_ns = if first {
+                        row.least_ns
+                    } else {
+                        used.least_ns.min(row.least_ns)
+                    };
+                    used.most_ns = used.most_ns.max(row.most_ns);
+                }
+            }
+        }
+        for row in &block.memory {
+            if let Some(used) = self.row(block, &row.tenant, KernelKey(0)) {
+                used.totals.byte_ms += row.byte_ms;
+            }
+        }
+    }
+
+    fn row(&mut self, block: &UsageBlock, tenant: &Tenant, key: KernelKey) -> Option<&mut Used> {
+        let wanted = self.query.tenant.as_ref();
+        if wanted.is_some_and(|wanted| wanted != tenant) {
+            return None;
+        }
+        let label = |by: &By| match by {
+            By::Tenant => Label::Tenant(tenant.clone()),
+            By::Day => Label::Day(block.at_ms / DAY_MS),
+            By::Kernel => Label::Kernel(key),
+            By::Gpu => Label::Gpu(block.gpu),
+        };
+        let labels = self.query.by.iter().map(label).collect();
+        Some(self.rows.entry(labels).or_default())
+    }
+
+    /// The sum of the rows.
+    #[must_use]
+    pub fn sum(&self) -> Used {
+        let mut sum = Used::default();
+        for used in self.rows.values() {
+            sum.totals.add(&used.totals);
+        }
+        sum
+    }
+
+    /// What the stream lacks although later blocks say that it was used.
+    ///
+    /// # Errors
+    /// Where a worker's rows do not add up to its totals: names the worker and the block.
+    pub fn missing(&self) -> Result<UseTotals> {
+        let whole = self.query.since.is_none();
+        let mut missing = UseTotals::default();
+        for (incarnation, worker) in self.accounts.workers() {
+            let gap = worker.missing(whole).map_err(|block| {
+                anyhow::anyhow!(
+                    "E-USAGE: block {block} of worker {incarnation} does not add up to its totals"
+                )
+            })?;
+            missing.add(&gap);
+        }
+        Ok(missing)
+    }
+}
+
+/// Use of a worker that ended without a last block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsaid {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Its device.
+    pub gpu: GpuId,
+    /// Device nanoseconds of positions that it reported done and no block has; none where the
+    /// record does not say.
+    pub device_ns: Option<u64>,
+}
+
+/// Device nanoseconds of all positions that each of these workers reported done.
+fn reported(
+    blocks: &[crate::record::Block],
+    workers: &[Incarnation],
+) -> Result<BTreeMap<Incarnation, u64>> {
+    let replayed = scheduler_leader_core::replay::replay(blocks, &[]);
+    let replayed = replayed.context("E-REPLAY: the record does not replay")?;
+    let mut reported = BTreeMap::new();
+    for position in &replayed.positions {
+        if let Some(end) = position.end
+            && workers.contains(&position.incarnation)
+        {
+            *reported.entry(position.incarnation).or_default() += end.measured;
+        }
+    }
+    Ok(reported)
+}
+
+impl Administrator {
+    /// Reads the accounts.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a broker; where a block cannot be read.
+    pub async fn books(&self, query: Query) -> Result<Books> {
+        let mut books = Books::new(query);
+        let jetstream = jetstream::new(self.client().clone());
+        let name = self.subjects().account_stream();
+        let Ok(mut stream) = jetstream.get_stream(&name).await else {
+            // No worker was ever there.
+            return Ok(books);
+        };
+        let info = stream.info().await?;
+        let created = u64::try_from(info.created.unix_timestamp_nanos() / 1_000_000).unwrap_or(0);
+        let since = books.query.since.unwrap_or(0).saturating_sub(LATE_MS);
+        let deliver_policy = match since.checked_sub(created) {
+            Some(later) if later > 0 => DeliverPolicy::ByStartTime {
+                start_time: info.created + Duration::from_millis(later),
+            },
+            _ => DeliverPolicy::All,
+        };
+        let config = pull::OrderedConfig {
+            deliver_policy,
+            ..Default::default()
+        };
+        let consumer = stream.create_consumer(config).await?;
+        let mut left = consumer.cached_info().num_pending;
+        let mut messages = consumer.messages().await?;
+        while left > 0 {
+            let next = tokio::time::timeout(STALL, messages.next()).await;
+            let Some(message) = next.context("E-USAGE: the accounts' stream stalls")? else {
+                break;
+            };
+            let message = message?;
+            left -= 1;
+            let block = decode::<UsageBlock>(&message.payload).map_err(|error| {
+                let failure = Failure::from(error);
+                anyhow::anyhow!("E-USAGE: {}: {failure}", message.subject)
+            })?;
+            books.take(&block);
+        }
+        Ok(books)
+    }
+
+    /// Workers that ended without a last block, and what of their use no block has.
+    ///
+    /// # Errors
+    /// [`crate::exit::Unreachable`] without a leader.
+    pub async fn unsaid(&self, books: &Books) -> Result<Vec<Unsaid>> {
+        let mut open = books
+            .accounts
+            .workers()
+            .filter(|(_, it)| !it.left)
+            .peekable();
+        if open.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        let status = self.status(Duration::from_secs(3)).await?;
+        let live: Vec<_> = status
+            .workers
+            .iter()
+            .filter(|worker| !worker.lost)
+            .collect();
+        let dead = open.filter(|(incarnation, _)| {
+            live.iter()
+                .all(|worker| worker.incarnation != **incarnation)
+        });
+        let dead: Vec<_> = dead.collect();
+        if dead.is_empty() {
+            return Ok(Vec::new());
+        }
+        let workers: Vec<_> = dead.iter().map(|(incarnation, _)| **incarnation).collect();
+        let blocks = crate::record::stream_blocks(self).await;
+        let reported = blocks.and_then(|blocks| reported(&blocks, &workers));
+        let unsaid = dead.into_iter().map(|(incarnation, worker)| Unsaid {
+            incarnation: *incarnation,
+            gpu: worker.gpu,
+            device_ns: reported.as_ref().ok().map(|reported| {
+                let reported = reported.get(incarnation).copied().unwrap_or(0);
+                reported.saturating_sub(worker.totals().device_ns)
+            }),
+        });
+        Ok(unsaid.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! `warploom usage`: the accounts add up, whoever was killed.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::{done, objects};
+use crate::stage::{Scene, plan};
+
+const SOON: Duration = Duration::from_secs(30);
+/// Often, so that there are many blocks.
+const SETTINGS: &[(&str, &str)] = &[("worker.metering", "100ms")];
+
+/// The rows of a table, and what is said below it.
+fn table(scene: &Scene, by: &str) -> (Vec<Value>, Value) {
+    let mut rows = objects(scene, &["usage", "--json", "--by", by]);
+    let below = rows.pop().expect("a last line");
+    (rows, below)
+}
+
+fn number(value: &Value, field: &str) -> f64 {
+    value[field]
+        .as_f64()
+        .unwrap_or_else(|| panic!("{field} of {value}"))
+}
+
+fn sum(rows: &[Value], field: &str) -> f64 {
+    rows.iter().map(|row| number(row, field)).sum()
+}
+
+/// Every way of telling rows apart gives the same sums, of which none are missing.
+fn adds_up(scene: &Scene) -> f64 {
+    let mut launches = Vec::new();
+    for by in ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"] {
+        let (rows, below) = table(scene, by);
+        for field in ["launches", "device_seconds", "core_credits", "vram_credits"] {
+            let (sum, total) = (sum(&rows, field), number(&below["total"], field));
+            let near = (sum - total).abs() <= 1e-6 * total.max(1.0);
+            assert!(near, "{field} by {by}: {sum} of {total}");
+            assert!(number(&below["missing"], field) == 0.0, "{below}");
+        }
+        launches.push(number(&below["total"], "launches"));
+    }
+    launches[0]
+}
+
+#[tokio::test]
+async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut scene = Scene::start_with(2, 1, &plans, SETTINGS).await;
+    scene.progress(3, SOON).await;
+    let old = scene.epoch_above(0, SOON).await;
+    let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
+    leader.kill().expect("it dies");
+    scene.epoch_above(old.epoch, SOON).await;
+    scene.progress(3, SOON).await;
+    scene.stage.stop().expect("they stop");
+    scene.stage.cluster.workers[0]
+        .stop(SOON)
+        .expect("it drains");
+    adds_up(&scene);
+    // The accounts have what the worker said last to whoever listened.
+    let (rows, below) = table(&scene, "tenant");
+    assert_eq!(below["ended_without_last_block"], serde_json::json!([]));
+    // What it said last may still be on its way to the observer.
+    let all = sum(&rows, "launches");
+    let heard = scene
+        .wait("the worker's last words", SOON, |scene| {
+            scene.stage.observer.see(|seen| {
+                let usage = seen.usage.values().next()?;
+                let launches: u64 = usage.sessions.iter().map(|row| row.launches).sum();
+                (launches as f64 >= all).then(|| usage.clone())
+            })
+        })
+        .await;
+    for row in &rows {
+        let own = heard
+            .sessions
+            .iter()
+            .filter(|it| row["tenant"] == it.tenant.as_str());
+        let (mut launches, mut sm_ns, mut device_ns) = (0, 0, 0);
+        for session in own {
+            launches += session.launches;
+            sm_ns += session.sm_ns;
+            device_ns += session.device_ns;
+        }
+        assert!(launches > 0, "{row}");
+        assert_eq!(number(row, "launches"), launches as f64, "{row}");
+        let near = |field: &str, ns: u64| (number(row, field) - ns as f64 / 1e9).abs() < 1e-6;
+        assert!(
+            near("core_credits", sm_ns) && near("device_seconds", device_ns),
+            "{row} {heard:?}"
+        );
+    }
+    assert_eq!(rows.len(), 2);
+    // Kernels have names, and the shortest launch is no longer than the longest.
+    let (kernels, _) = table(&scene, "kernel");
+    let named = kernels.iter().filter(|row| row["kernel"] != "-");
+    assert!(named.clone().count() > 2);
+    for row in named {
+        assert!(
+            row["what"].as_str().is_some_and(|what| what.contains('<')),
+            "{row}"
+        );
+        assert!(number(row, "least_ns") <= number(row, "most_ns"), "{row}");
+    }
+    let csv = done(&scene, &["usage", "--csv", "--by", "tenant,day"]);
+    let head = "tenant,day,launches,device_seconds,core_credits,vram_credits,share";
+    assert_eq!(csv.lines().next(), Some(head));
+    assert!(csv.lines().count() >= 3, "{csv}");
+    let of_b = done(&scene, &["usage", "--tenant", "b", "--since", "1h"]);
+    assert!(of_b.contains('b') && of_b.contains("total"), "{of_b}");
+}
+
+#[tokio::test]
+async fn what_died_with_a_worker_is_said() {
+    // Blocks so rare that nearly all is lost.
+    let settings = [("worker.metering", "2s")];
+    let scene = Scene::start_with(1, 2, &[plan("a", "search", 1)], &settings).await;
+    let mut scene = scene;
+    for _ in 0..200 {
+        if adds_up(&scene) > 0.0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scene.progress(20, SOON).await;
+    let status = scene.epoch_above(0, SOON).await;
+    let busy = status.workers.iter().find(|worker| worker.sessions > 0);
+    let busy = busy.expect("a worker with the session").clone();
+    let index = busy.gpu as usize;
+    scene.stage.cluster.workers[index].kill().expect("it dies");
+    let lost = |status: &bus_schemas::Status| {
+        let mut workers = status.workers.iter();
+        !workers.any(|worker| worker.incarnation == busy.incarnation && !worker.lost)
+    };
+    loop {
+        let status = scene.epoch_above(0, SOON).await;
+        if lost(&status) && status.recorded == status.input {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    adds_up(&scene);
+    let (_, below) = table(&scene, "tenant");
+    let unsaid = below["ended_without_last_block"]
+        .as_array()
+        .expect("a list");
+    let [unsaid] = &unsaid[..] else {
+        panic!("one worker died: {below}");
+    };
+    assert_eq!(unsaid["worker"], busy.incarnation.to_string());
+    assert!(unsaid["device_ns"].as_u64() > Some(0), "{unsaid}");
+    let said = done(&scene, &["usage"]);
+    assert!(said.contains("ended without its last block"), "{said}");
+}
