@@ -13,6 +13,13 @@ pub enum GrantKind {
     Open,
     /// Ends a session; its op range is 0 to 0. Its memory is freed here.
     Close,
+    /// Runs whatever its session sends from its first op on, until the worker closes it: at the
+    /// next position, at a seal, or when it drains. As granted its last op is 0; the position is
+    /// accepted, and enters the chain, when it is closed, with the last op that was started (one
+    /// before the first where none was).
+    Standing,
+    /// Does nothing but close the standing grant before it; its op range is 0 to 0.
+    Revoke,
 }
 
 impl GrantKind {
@@ -23,15 +30,34 @@ impl GrantKind {
             Self::Run => 0,
             Self::Open => 1,
             Self::Close => 2,
+            Self::Standing => 3,
+            Self::Revoke => 4,
         }
     }
 
     /// The kind of a number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        [Self::Run, Self::Open, Self::Close]
-            .into_iter()
-            .find(|kind| kind.number() == number)
+        const ALL: [GrantKind; 5] = [
+            GrantKind::Run,
+            GrantKind::Open,
+            GrantKind::Close,
+            GrantKind::Standing,
+            GrantKind::Revoke,
+        ];
+        ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// Its name in evidence and exports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Run => "run",
+            Self::Open => "open",
+            Self::Close => "close",
+            Self::Standing => "standing",
+            Self::Revoke => "revoke",
+        }
     }
 }
 

@@ -8,22 +8,29 @@ use crate::column::{Column, Fields, Row, put};
 use crate::error::{Code, Failure};
 use crate::id::{Epoch, GpuPosition, OpNumber, SessionId};
 
-/// How a position ended.
+/// How a position ended, or how a standing grant goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It ran (for open and close: it was carried out).
+    /// It ran (what runs no ops was carried out).
     Ran,
     /// Nothing ran; the ops are to be queued again from `first` on.
     Void,
     /// Nothing ran and never will: the session has failed or ended.
     Gone,
+    /// Not its end: ops of a standing grant ran, through `received`. The first such report says
+    /// that the grant stands; no op need have run by then.
+    Part,
+    /// Not its end: a standing grant was closed, its last op is `received`. What was started runs
+    /// to its end, and the position ends then.
+    Closed,
 }
 
 impl Outcome {
-    const ALL: [Self; 3] = [Self::Ran, Self::Void, Self::Gone];
+    const ALL: [Self; 5] = [Self::Ran, Self::Void, Self::Gone, Self::Part, Self::Closed];
 }
 
-/// The end of one position: a row of a done message, 40 bytes.
+/// The end of one position: a row of a done message, 40 bytes, `outcome` in its own 4 bytes before
+/// `declared`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoneReport {
     /// The position.
@@ -32,10 +39,20 @@ pub struct DoneReport {
     pub session: SessionId,
     /// Measured device nanoseconds.
     pub measured: u64,
-    /// The session's ops received without a gap when the position ended.
+    /// The session's ops received without a gap when the position ended; of a standing grant that
+    /// has not ended, the op that [`Outcome`] says.
     pub received: OpNumber,
     /// How it ended.
     pub outcome: Outcome,
+    /// Of a standing grant: [`fold`] of the sum of [`crate::CostRun::declared`] over its ops that
+    /// ran. Else 0.
+    pub declared: u32,
+}
+
+/// Half as many bits of a sum of declarations.
+#[must_use]
+pub fn fold(declared: u64) -> u32 {
+    (declared ^ (declared >> 32)) as u32
 }
 
 impl Row for DoneReport {
@@ -44,7 +61,8 @@ impl Row for DoneReport {
     fn write(&self, out: &mut Vec<u8>) {
         put(out, &[self.position, self.session.0]);
         put(out, &[self.measured, self.received]);
-        out.extend_from_slice(&[self.outcome as u8, 0, 0, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(&[self.outcome as u8, 0, 0, 0]);
+        out.extend_from_slice(&self.declared.to_le_bytes());
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -54,7 +72,11 @@ impl Row for DoneReport {
             session: SessionId(fields.u64()?),
             measured: fields.u64()?,
             received: fields.u64()?,
-            outcome: *Outcome::ALL.get(usize::from(fields.u8()?))?,
+            outcome: {
+                let [outcome, ..] = fields.array::<4>()?;
+                *Outcome::ALL.get(usize::from(outcome))?
+            },
+            declared: fields.u32()?,
         })
     }
 }

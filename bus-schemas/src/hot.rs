@@ -165,11 +165,12 @@ pub struct Grant {
     pub global: GlobalPosition,
     /// The session.
     pub session: SessionId,
-    /// First op; 0 for open and close.
+    /// First op; 0 for what runs none.
     pub first: OpNumber,
-    /// Last op; 0 for open and close.
+    /// Last op; 0 for what runs none, and of a standing grant until it is closed.
     pub last: OpNumber,
-    /// Charged device nanoseconds.
+    /// Charged device nanoseconds. Of a standing grant, those that its worker may have on the
+    /// device at a time; in a seal's answer, those that it has.
     pub cost: u64,
     /// Sum (wrapping) of [`CostRun::declared`] over the slice as its client declared it. A worker
     /// that finds another sum in the ops ends the session: the client lied.

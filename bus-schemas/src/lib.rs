@@ -47,7 +47,7 @@ pub use data::{
     ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
     Symbol, WorkerAck,
 };
-pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault};
+pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault, fold};
 pub use error::{Code, Failure};
 pub use head::Carrier;
 pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};

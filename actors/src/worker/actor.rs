@@ -210,11 +210,15 @@ impl GpuWorker {
         }
         self.spans.completed(&completion);
         let sizes: Vec<u64> = completion.results.iter().map(result_bytes).collect();
+        let held = self.held.get_mut(&completion.session);
+        let started = held.and_then(|held| held.started.pop_front());
+        let (first, declared) = started.unwrap_or_default();
         let event = CompletedEvent {
             position: completion.position,
             session: completion.session,
             device_ns: completion.device_ns,
             results: &sizes,
+            declared,
             fault: completion
                 .fault
                 .as_ref()
@@ -233,7 +237,7 @@ impl GpuWorker {
         }
         let kernels = completion.kernels.iter();
         Use {
-            position: completion.position,
+            first,
             session: completion.session,
             resident: completion.resident,
             faulted: completion.fault.is_some(),

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bus_schemas::{GpuId, GrantKind, Incarnation, Outcome};
+use bus_schemas::{GpuId, Incarnation, Outcome};
 use gpu_worker_core::sequencer::Settled;
 
 /// Lines are gathered this long: they are in the file soon after the fact.
@@ -78,16 +78,14 @@ fn write_line(
     gpu: GpuId,
     incarnation: Incarnation,
 ) -> std::io::Result<()> {
-    let kind = match settled.kind {
-        GrantKind::Run => "run",
-        GrantKind::Open => "open",
-        GrantKind::Close => "close",
-    };
+    let kind = settled.kind.name();
     let outcome = match settled.outcome {
         Outcome::Ran if settled.failed => "failed",
         Outcome::Ran => "ran",
         Outcome::Void => "void",
         Outcome::Gone => "gone",
+        // Not ends of positions.
+        Outcome::Part | Outcome::Closed => return Ok(()),
     };
     // Ids and tenant names have no character that JSON would escape.
     writeln!(

@@ -89,6 +89,7 @@ impl GpuWorker {
             match op.op {
                 Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
                 Op::Symbols { .. } => outs.push((number, SYMBOLS)),
+                Op::Sync => outs.push((number, 0)),
                 Op::CopyIn { transfer, .. } if transfer > 0 => staged.push((number, transfer)),
                 _ => {}
             }

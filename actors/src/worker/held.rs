@@ -118,6 +118,8 @@ pub(super) struct Held {
     timed: usize,
     /// Images that its client was told are here, and which it may load.
     pub(super) images: Vec<ModuleHash>,
+    /// First ops of the slices started and not completed, and what their ops declare.
+    pub(super) started: VecDeque<(OpNumber, u64)>,
     /// Modules in their slots, as of the ops started so far.
     pub(super) slots: HashMap<u32, Arc<Module>>,
 }
@@ -135,6 +137,7 @@ impl Held {
             events: EventTimes::default(),
             timed: 0,
             images: Vec::new(),
+            started: VecDeque::new(),
             slots: HashMap::new(),
         }
     }
@@ -188,6 +191,14 @@ impl Held {
             }
         }
         spans
+    }
+
+    /// The ops of the started slice from op `first` on declare this.
+    pub(super) fn declares(&mut self, first: OpNumber, declared: u64) {
+        let mut started = self.started.iter_mut();
+        if let Some(slice) = started.find(|slice| slice.0 == first) {
+            slice.1 = declared;
+        }
     }
 
     /// Forgets the ops through this number.

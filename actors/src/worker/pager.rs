@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
-use bus_schemas::{GpuId, GpuPosition, KernelName, SessionId, Tenant, encode};
+use bus_schemas::{GpuId, KernelName, OpNumber, SessionId, Tenant, encode};
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::meter::fold;
@@ -35,7 +35,7 @@ pub(super) enum Tell {
     Close { session: SessionId },
     /// A slice that needs memory is to run next; answered by an [`Answer`].
     Admit {
-        position: GpuPosition,
+        first: OpNumber,
         session: SessionId,
         needs: Vec<Need>,
     },
@@ -53,7 +53,7 @@ impl actix::Message for Tell {
 
 /// A completed slice.
 pub(super) struct Use {
-    pub(super) position: GpuPosition,
+    pub(super) first: OpNumber,
     pub(super) session: SessionId,
     pub(super) resident: u64,
     pub(super) faulted: bool,
@@ -67,7 +67,8 @@ pub(super) struct Use {
 
 /// The pager's answer to [`Tell::Admit`].
 pub(super) struct Answer {
-    pub(super) position: GpuPosition,
+    pub(super) session: SessionId,
+    pub(super) first: OpNumber,
     pub(super) verdict: Verdict,
 }
 
@@ -90,7 +91,7 @@ pub(super) struct VramPager {
     /// Between two blocks of the accounts.
     pub(super) metering: Duration,
     /// A slice that waits for memory: the only one, for slices run in order.
-    pub(super) waiting: Option<(GpuPosition, SessionId, Vec<Need>)>,
+    pub(super) waiting: Option<(OpNumber, SessionId, Vec<Need>)>,
 }
 
 impl VramPager {
@@ -98,19 +99,23 @@ impl VramPager {
         nanos(self.began)
     }
 
-    fn admit(&mut self, position: GpuPosition, session: SessionId, needs: Vec<Need>) {
-        match self.pager.admit(position, session, &needs) {
-            Verdict::Wait => self.waiting = Some((position, session, needs)),
+    fn admit(&mut self, first: OpNumber, session: SessionId, needs: Vec<Need>) {
+        match self.pager.admit(first, session, &needs) {
+            Verdict::Wait => self.waiting = Some((first, session, needs)),
             verdict => {
                 // One question at a time is open, so there is room for its answer.
-                self.worker.do_send(Answer { position, verdict });
+                self.worker.do_send(Answer {
+                    session,
+                    first,
+                    verdict,
+                });
             }
         }
     }
 
     fn admit_again(&mut self) {
-        if let Some((position, session, needs)) = self.waiting.take() {
-            self.admit(position, session, needs);
+        if let Some((first, session, needs)) = self.waiting.take() {
+            self.admit(first, session, needs);
         }
     }
 
@@ -182,16 +187,16 @@ impl Handler<Tell> for VramPager {
                 self.admit_again();
             }
             Tell::Admit {
-                position,
+                first,
                 session,
                 needs,
-            } => self.admit(position, session, needs),
+            } => self.admit(first, session, needs),
             Tell::Completed(mut uses) => {
                 for used in &mut uses {
                     self.meter.names(used.names.drain(..));
-                    let (position, session) = (used.position, used.session);
+                    let (first, session) = (used.first, used.session);
                     self.pager
-                        .completed(now, position, session, used.resident, used.faulted);
+                        .completed(now, first, session, used.resident, used.faulted);
                     self.meter.completed(
                         now,
                         &SliceUse {

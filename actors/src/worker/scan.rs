@@ -1,6 +1,6 @@
 //! Two looks at a slice's ops before the device gets them: at once, what memory they need; when
-//! its modules are ready, what they cost (which their client had to declare), and which modules
-//! and transfers they use.
+//! its modules are ready, what they cost (which their client had to declare, or will have to), and
+//! which modules and transfers they use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct NotReady;
 /// the first op that must fail, and why.
 pub(super) fn scan(
     slice: &mut Slice,
-    declared: u64,
+    declared: Option<u64>,
     held: &mut Held,
     modules: &Modules,
 ) -> Result<Option<(OpNumber, Failure)>, NotReady> {
@@ -63,11 +63,12 @@ pub(super) fn scan(
             }
         }
     }
-    let (changed, transfers) = (scan.changed, scan.transfers);
-    if fail_at.is_none() && scan.sum != declared {
+    let (changed, transfers, sum) = (scan.changed, scan.transfers, scan.sum);
+    if fail_at.is_none() && declared.is_some_and(|declared| sum != declared) {
         let why = "the ops are not the ones their client announced to the leader";
         fail_at = Some((slice.first, Failure::new(Code::Protocol, why)));
     }
+    held.declares(slice.first, sum);
     for (slot, module) in changed {
         match module {
             Some(module) => held.slots.insert(slot, module),

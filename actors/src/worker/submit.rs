@@ -23,7 +23,8 @@ use super::thread::Command;
 /// A started slice on its way to the device.
 pub(super) struct Submission {
     slice: Slice,
-    declared: u64,
+    /// What its ops must declare, where that is known.
+    declared: Option<u64>,
     cost: u64,
     memory: Memory,
 }
@@ -317,6 +318,7 @@ impl GpuWorker {
             true => Memory::Settled(None),
             false => Memory::Needs(needs),
         };
+        held.started.push_back((start.first, 0));
         self.submissions.push_back(Submission {
             slice,
             declared: start.declared,
@@ -359,7 +361,7 @@ impl GpuWorker {
             let needs = std::mem::take(needs);
             submission.memory = Memory::Asked;
             self.pager.do_send(Tell::Admit {
-                position: submission.slice.position,
+                first: submission.slice.first,
                 session: submission.slice.session,
                 needs,
             });
@@ -396,7 +398,10 @@ impl GpuWorker {
     /// The pager has decided about a slice.
     pub(super) fn on_answer(&mut self, answer: Answer) {
         let mut asked = self.submissions.iter_mut();
-        let asked = asked.find(|submission| submission.slice.position == answer.position);
+        let asked = asked.find(|submission| {
+            let slice = &submission.slice;
+            (slice.session, slice.first) == (answer.session, answer.first)
+        });
         if let Some(submission) = asked {
             submission.memory = Memory::Settled(match answer.verdict {
                 Verdict::Refused(op, failure) => Some((op, failure)),

@@ -72,6 +72,7 @@ pub(crate) fn done<'a>(rows: &'a mut [Vec<u8>; 3], details: &'a mut String) -> D
         measured: 21_000,
         received: 12,
         outcome: Outcome::Ran,
+        declared: 0,
     };
     let have = Received {
         session: SESSION,

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{Code, Failure, GpuPosition, OpNumber, SessionId, Tenant};
+use bus_schemas::{Code, Failure, OpNumber, SessionId, Tenant};
 
 use crate::Nanos;
 
@@ -54,8 +54,8 @@ struct Account {
     live: u64,
     /// The sum when the last completed slice had run.
     completed: u64,
-    /// Slices admitted and not completed: position, highest sum while it runs, sum behind it.
-    running: VecDeque<(GpuPosition, u64, u64)>,
+    /// Slices admitted and not completed: first op, highest sum while it runs, sum behind it.
+    running: VecDeque<(OpNumber, u64, u64)>,
     /// The most the session can hold now.
     charge: u64,
     usage: Residency,
@@ -145,8 +145,8 @@ impl Pager {
         self.tenants.entry(tenant.clone()).or_default();
     }
 
-    /// Admits the next slice of a session, whose ops need this, in op order.
-    pub fn admit(&mut self, position: GpuPosition, session: SessionId, needs: &[Need]) -> Verdict {
+    /// Admits the next slice of a session, from op `first` on, whose ops need this, in op order.
+    pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> Verdict {
         let Some(account) = self.accounts.get_mut(&session) else {
             return Verdict::Fits;
         };
@@ -186,7 +186,7 @@ impl Pager {
                 }
             }
         }
-        account.running.push_back((position, peak, account.live));
+        account.running.push_back((first, peak, account.live));
         let (old, new) = account.recharge();
         let waits =
             self.charge - old + new > self.capacity || tenant.charge - old + new > account.quota;
@@ -210,12 +210,12 @@ impl Pager {
         refused.map_or(Verdict::Fits, |(op, failure)| Verdict::Refused(op, failure))
     }
 
-    /// An admitted slice has completed, to its end or to a fault; the device says what its session
-    /// holds now.
+    /// The slice from op `first` on has completed, to its end or to a fault; the device says what its
+    /// session holds now.
     pub fn completed(
         &mut self,
         now: Nanos,
-        position: GpuPosition,
+        first: OpNumber,
         session: SessionId,
         resident: u64,
         faulted: bool,
@@ -223,7 +223,7 @@ impl Pager {
         let Some(account) = self.accounts.get_mut(&session) else {
             return;
         };
-        if let Some((_, peak, held)) = account.running.pop_front_if(|(at, _, _)| *at <= position) {
+        if let Some((_, peak, held)) = account.running.pop_front_if(|(at, _, _)| *at <= first) {
             // After a fault the slice's frees may not have run, and no later slice will.
             account.completed = if faulted {
                 account.charge.max(peak)

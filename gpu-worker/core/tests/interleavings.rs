@@ -34,7 +34,7 @@ proptest! {
 
 #[test]
 fn when_the_bus_calms_down_everything_submitted_runs() {
-    let mut voids = 0;
+    let (mut voids, mut parts) = (0, 0);
     for seed in 0..60 {
         let mut world = run(seed, 800, seed % 2 == 0, 2);
         world.calm();
@@ -46,6 +46,8 @@ fn when_the_bus_calms_down_everything_submitted_runs() {
             "seed {seed}: every position ends"
         );
         voids += world.voids;
+        parts += world.parts.len();
     }
+    assert!(parts > 100, "too few standing grants ran: {parts}");
     assert!(voids > 100, "the tests void too little: {voids}");
 }

@@ -82,7 +82,8 @@ impl Evidence {
         for line in self
             .started
             .iter()
-            .filter(|line| line.kind == "run" && matches!(&*line.outcome, "ran" | "failed"))
+            .filter(|line| matches!(&*line.kind, "run" | "standing"))
+            .filter(|line| matches!(&*line.outcome, "ran" | "failed"))
         {
             if let Some(op) = failed
                 .get(line.session.as_str())

@@ -108,6 +108,7 @@ proptest! {
             measured: u64::MAX,
             received: *received,
             outcome: Outcome::Void,
+            declared: 0,
         }).collect();
         let (mut packed, mut none) = (Vec::new(), Vec::new());
         let done = Done {

@@ -104,12 +104,14 @@ pub(crate) struct SliceRun {
     pub peak: u64,
     /// Accesses: op, first address, bytes.
     pub touched: Vec<(OpNumber, u64, u64)>,
+    /// What its ops declare.
+    pub declared: u64,
 }
 
 /// What a slice finds on the device and in its worker.
 pub(crate) struct Around<'a> {
-    /// What its ops must cost.
-    pub declared: u64,
+    /// What its ops must declare, where that is known.
+    pub declared: Option<u64>,
     /// The bytes of a transfer.
     pub staged: &'a dyn Fn(u64) -> Option<Vec<u8>>,
     /// Whether a module is in the tenant's cache.
@@ -141,6 +143,7 @@ impl DeviceSession {
         around: &mut Around<'_>,
     ) -> SliceRun {
         let mut run = SliceRun {
+            declared: self.declared(ops),
             peak: self.held(),
             ..SliceRun::default()
         };
@@ -148,7 +151,7 @@ impl DeviceSession {
             run.fault = Some((first, failure.clone()));
             return run;
         }
-        if self.declared(ops) != around.declared {
+        if around.declared.is_some_and(|declared| declared != run.declared) {
             let failure = Failure::new(Code::Protocol, "the ops cost other than was declared");
             run.fault = Some((first, failure));
         }
@@ -330,14 +333,14 @@ mod tests {
         };
         let truth = CostRun::of(&Op::Sync, KernelKey(0)).declared();
         let mut session = DeviceSession::default();
-        let honest = run(&mut session, 1, truth);
+        let honest = run(&mut session, 1, Some(truth));
         assert!(honest.fault.is_none());
-        let lied = run(&mut session, 2, truth ^ 1);
+        let lied = run(&mut session, 2, Some(truth ^ 1));
         assert_eq!(
             lied.fault.map(|(op, failure)| (op, failure.code)),
             Some((2, Code::Protocol))
         );
-        let later = run(&mut session, 3, truth);
+        let later = run(&mut session, 3, None);
         assert!(later.ran.is_empty());
     }
 }

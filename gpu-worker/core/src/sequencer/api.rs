@@ -105,7 +105,7 @@ pub struct BatchEvent<'a> {
     pub results: u64,
     /// Bytes the shell keeps if it keeps the batch.
     pub bytes: u64,
-    /// Ops among them whose results have bytes: op and the most there can be, in op order.
+    /// Ops among them that have a result: op and the most bytes it can have, in op order.
     pub outs: &'a [(OpNumber, u64)],
     /// Copies from staged transfers among the ops: op and transfer, in op order.
     pub staged: &'a [(OpNumber, u64)],
@@ -143,6 +143,9 @@ pub struct CompletedEvent<'a> {
     pub device_ns: u64,
     /// Bytes of each result, in op order.
     pub results: &'a [u64],
+    /// The sum of [`bus_schemas::CostRun::declared`] over its ops, where they were started without
+    /// one to hold it against.
+    pub declared: u64,
     /// The op that failed and why; nothing after it ran.
     pub fault: Option<(OpNumber, &'a Failure)>,
 }
@@ -152,8 +155,9 @@ pub struct CompletedEvent<'a> {
 pub enum Action {
     /// Begin a session on the device; answer with [`Event::Opened`].
     Open(OpenAction),
-    /// Run a slice on the device; answer with [`Event::Completed`]. All its ops were kept, all
-    /// its transfers are whole.
+    /// Run a slice, or the next part of a standing grant, on the device; answer with
+    /// [`Event::Completed`], in the order of a session's starts. All its ops were kept, all its
+    /// transfers are whole.
     Start(StartAction),
     /// End a session on the device (nothing of it is running); answer with [`Event::Closed`].
     Close {
@@ -287,9 +291,10 @@ pub struct StartAction {
     pub first: OpNumber,
     /// Last op.
     pub last: OpNumber,
-    /// The sum of [`bus_schemas::CostRun::declared`] that the ops must have.
-    pub declared: u64,
-    /// Charged device nanoseconds.
+    /// The sum of [`bus_schemas::CostRun::declared`] that the ops must have. `None` for a part of a
+    /// standing grant, which was declared to nobody: its completion says the sum.
+    pub declared: Option<u64>,
+    /// Charged device nanoseconds; of a part, estimated ones.
     pub cost: u64,
     /// The epoch that granted it.
     pub epoch: Epoch,

@@ -22,6 +22,8 @@ pub struct Config {
     pub depth_max: usize,
     /// Charged cost started and not completed below which up to `depth_max` slices are started.
     pub depth_ns: u64,
+    /// What an op of a standing grant is taken to cost before one was measured.
+    pub unknown_ns: u64,
     /// Grants kept aside above a gap.
     pub ahead: usize,
     /// Accepted grants kept for replay. Beyond it the oldest are forgotten (and counted).
@@ -81,6 +83,7 @@ impl Default for Config {
             depth: 4,
             depth_max: 64,
             depth_ns: MS,
+            unknown_ns: 20_000,
             ahead: 4_096,
             tail: 65_536,
             pending_ops: 16 << 10,

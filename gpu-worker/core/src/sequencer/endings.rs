@@ -15,10 +15,10 @@ const GONE: usize = 65_536;
 /// How a position ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending {
-    measured: u64,
-    last: OpNumber,
-    outcome: Outcome,
-    failed: bool,
+    pub(super) measured: u64,
+    pub(super) last: OpNumber,
+    pub(super) outcome: Outcome,
+    pub(super) failed: bool,
 }
 
 impl Ending {
@@ -42,20 +42,21 @@ impl Sequencer {
         ending: Ending,
         actions: &mut Vec<Action>,
     ) {
-        let Some(front) = self.standing.front().map(|standing| standing.position) else {
+        let Some(front) = self.pending.front().map(|accepted| accepted.position) else {
             return;
         };
         let index = position.checked_sub(front).map(|index| index as usize);
-        let Some(standing) = index.and_then(|index| self.standing.get_mut(index)) else {
+        let Some(accepted) = index.and_then(|index| self.pending.get_mut(index)) else {
             return;
         };
-        standing.ended = true;
-        let grant = standing.grant;
+        accepted.ended = true;
+        let grant = accepted.grant;
         while self
-            .standing
-            .pop_front_if(|standing| standing.ended)
+            .pending
+            .pop_front_if(|accepted| accepted.ended)
             .is_some()
         {}
+        self.standings.remove(&position);
         let session = self.sessions.get(&grant.session);
         self.reports.push(DoneReport {
             position,
@@ -63,6 +64,7 @@ impl Sequencer {
             measured: ending.measured,
             received: session.map_or(0, |session| session.received),
             outcome: ending.outcome,
+            declared: 0,
         });
         let gone = self.gone.get(&grant.session);
         actions.push(Action::Settled(Settled {
@@ -85,10 +87,25 @@ impl Sequencer {
     }
 
     fn running_grant(&self, position: GpuPosition) -> Option<Grant> {
-        let first = self.standing.front()?.position;
-        let standing = self.standing.get(position.checked_sub(first)? as usize)?;
-        let running = !standing.ended && position <= self.begun;
-        running.then_some(standing.grant)
+        let first = self.pending.front()?.position;
+        let accepted = self.pending.get(position.checked_sub(first)? as usize)?;
+        let running = !accepted.ended && position <= self.begun;
+        running.then_some(accepted.grant)
+    }
+
+    /// What has completed, as a grant of just that: a slice, or a part of a standing grant.
+    fn completed_grant(&mut self, completed: &CompletedEvent<'_>) -> Option<Grant> {
+        let grant = self
+            .running_grant(completed.position)
+            .filter(|grant| grant.session == completed.session)?;
+        match grant.kind {
+            GrantKind::Run => Some(grant),
+            GrantKind::Standing => {
+                let standing = self.standings.get_mut(&completed.position)?;
+                standing.take_part(&grant)
+            }
+            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => None,
+        }
     }
 
     pub(super) fn on_completed(
@@ -97,10 +114,7 @@ impl Sequencer {
         completed: &CompletedEvent<'_>,
         actions: &mut Vec<Action>,
     ) {
-        let grant = self
-            .running_grant(completed.position)
-            .filter(|grant| grant.kind == GrantKind::Run && grant.session == completed.session);
-        let Some(grant) = grant else {
+        let Some(grant) = self.completed_grant(completed) else {
             return;
         };
         let Some(session) = self.sessions.get_mut(&grant.session) else {
@@ -135,7 +149,10 @@ impl Sequencer {
             outcome,
             failed: completed.fault.is_some() && !skipped,
         };
-        self.settle(now, completed.position, ending, actions);
+        match grant.kind {
+            GrantKind::Standing => self.part_ended(now, completed, (&grant, ending), actions),
+            _ => self.settle(now, completed.position, ending, actions),
+        }
         if let (Some((op, failure)), false) = (completed.fault, skipped) {
             self.fail(now, grant.session, op, failure.clone(), actions);
         }
@@ -150,12 +167,12 @@ impl Sequencer {
         failure: Option<&Failure>,
         actions: &mut Vec<Action>,
     ) {
-        let standing = self.standing.iter().find(|standing| {
-            let open = standing.grant.kind == GrantKind::Open && !standing.ended;
-            open && standing.grant.session == session && standing.position <= self.begun
+        let accepted = self.pending.iter().find(|accepted| {
+            let open = accepted.grant.kind == GrantKind::Open && !accepted.ended;
+            open && accepted.grant.session == session && accepted.position <= self.begun
         });
         let (Some(position), Some(entry)) = (
-            standing.map(|standing| standing.position),
+            accepted.map(|accepted| accepted.position),
             self.sessions.get_mut(&session),
         ) else {
             return;

@@ -63,6 +63,7 @@ impl Sequencer {
         if self.reports.acknowledge(order.reports) {
             self.repeat_period = self.config.repeat_ns;
             self.repeat_at = None;
+            self.forget_closings();
         }
         self.forget_tail(order.recorded);
         if self.draining.is_some() {
@@ -72,7 +73,8 @@ impl Sequencer {
             let Some(position) = order.first.checked_add(index) else {
                 return;
             };
-            if position <= self.accepted {
+            let next = self.next_position();
+            if position < next {
                 // Sent again: the leader has not heard that it is accepted.
                 self.tell(now);
                 continue;
@@ -86,26 +88,26 @@ impl Sequencer {
                 .opens
                 .iter()
                 .find(|open| open.session == grant.session);
-            if position == self.accepted + 1 && self.ahead.is_empty() {
-                if !self.accept(now, grant, open) {
+            if position == next && self.ahead.is_empty() {
+                if !self.accept(now, grant, open, actions) {
                     return;
                 }
             } else {
                 self.ahead.insert(position, (grant, open.cloned()));
             }
         }
-        self.close_gap(now);
+        self.close_gap(now, actions);
     }
 
     /// Accepts what was kept aside above a gap that is filled.
-    fn close_gap(&mut self, now: Nanos) {
-        while let Some(entry) = self.ahead.first_entry() {
-            let next = self.accepted + 1;
-            if *entry.key() > next {
+    fn close_gap(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        while let Some((position, (grant, open))) = self.ahead.pop_first() {
+            let next = self.next_position();
+            if position > next {
+                self.ahead.insert(position, (grant, open));
                 return;
             }
-            let (position, (grant, open)) = entry.remove_entry();
-            if position == next && !self.accept(now, grant, open.as_ref()) {
+            if position == next && !self.accept(now, grant, open.as_ref(), actions) {
                 return;
             }
         }
@@ -117,8 +119,11 @@ impl Sequencer {
         }
         self.recorded = recorded;
         let epoch = self.epoch;
-        let known =
-            |entry: &SealedGrant| entry.grant.epoch == epoch && entry.grant.input <= recorded;
+        let unrecorded = self.unrecorded_closing();
+        let known = |entry: &SealedGrant| {
+            let grant = &entry.grant;
+            grant.epoch == epoch && grant.input <= recorded && entry.position < unrecorded
+        };
         // Inputs do not fall within an epoch and epochs do not fall: what lies before a recorded
         // grant is recorded, or was handed to the leader that recorded it.
         if let Some(last) = self.tail.iter().rposition(known) {
@@ -126,7 +131,7 @@ impl Sequencer {
         }
     }
 
-    pub(super) fn on_seal(&mut self, seal: &Seal, actions: &mut Vec<Action>) {
+    pub(super) fn on_seal(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
         let reply = match self.standpoint(seal.epoch, seal.leader) {
             Standpoint::Stale => SealReply {
                 v: WIRE_VERSION,
@@ -137,6 +142,8 @@ impl Sequencer {
                 let tail = (self.epoch, self.recorded);
                 let first = standpoint == Standpoint::Unsealed;
                 if first {
+                    self.close_standing(now, actions);
+                    self.closings.clear();
                     self.epoch = seal.epoch;
                     self.leader = seal.leader;
                     self.ahead.clear();
@@ -170,8 +177,8 @@ impl Sequencer {
     fn seal_answer(&self, (tail_epoch, tail_recorded): (u64, u64)) -> SealAnswer {
         let open = |phase: Phase| !matches!(phase, Phase::Closed(_));
         let sessions = self.sessions.values().filter(|entry| open(entry.phase));
-        let outstanding = self.standing.iter().filter(|standing| !standing.ended);
-        let taken = self.sessions.len() * SEALED_SESSION + self.standing.len() * SEALED_GRANT;
+        let outstanding = self.pending.iter().filter(|accepted| !accepted.ended);
+        let taken = self.sessions.len() * SEALED_SESSION + self.pending.len() * SEALED_GRANT;
         let fits = limits::MESSAGE_BYTES.saturating_sub(SEALED_REST + taken) / SEALED_GRANT;
         let fits = fits.min(self.tail.len());
         SealAnswer {
@@ -188,9 +195,9 @@ impl Sequencer {
                 .map(|entry| entry.sealed(self.accepted_ops(entry)))
                 .collect(),
             outstanding: outstanding
-                .map(|standing| SealedGrant {
-                    position: standing.position,
-                    grant: standing.grant,
+                .map(|accepted| SealedGrant {
+                    position: accepted.position,
+                    grant: self.sealed_grant(accepted),
                 })
                 .collect(),
             tail_epoch,
@@ -233,7 +240,7 @@ impl Sequencer {
         // A device that is idle after next to nothing is what a program looks like that waits for
         // each launch. No window waits for so little, and telling of each would cost it a tenth.
         let little = self.reports.are_little(self.config.little_ns);
-        let idle = self.standing.is_empty() && !little;
+        let idle = self.is_idle() && !little;
         let full = self.reports.unsent() >= self.config.report_count as u64;
         let due = self.tell_now || idle || full || now >= self.telling_due();
         let due = due && self.telling_since.is_some();
@@ -264,7 +271,7 @@ impl Sequencer {
     pub(super) fn telling_due(&self) -> Nanos {
         let since = match self.telling_since {
             Some(since) if self.reports.unsent() == 0 => since.max(self.told_at),
-            Some(since) if self.standing.is_empty() => return since + self.config.linger_little_ns,
+            Some(since) if self.is_idle() => return since + self.config.linger_little_ns,
             _ => self.told_at,
         };
         since + self.config.report_ns
@@ -324,7 +331,7 @@ impl Sequencer {
         let Some(since) = self.draining else {
             return;
         };
-        if !self.standing.is_empty() {
+        if !self.pending.is_empty() {
             // Its patience with silent peers begins when the work is done.
             self.draining = Some(now);
             return;

@@ -11,6 +11,11 @@
 //! - A seal drops the reports made so far: its answer counts them. A repeated seal drops none.
 //! - The tail keeps the grants of earlier epochs too, until a grant of the present one is known
 //!   to be recorded: only then is what the present leader was handed recorded as well.
+//! - A standing grant is held open behind what is accepted, and accepted when it is closed: by the
+//!   grant at the next position, a seal, or draining. Its ops start in parts as they come, while
+//!   their estimated time on the device is at most a quarter of its window each and a window
+//!   together; each part's time sets the estimate of the next. Leaders are told of every part, and
+//!   of the closing; the tail keeps a closed one until its leader acknowledges that report.
 //! - A draining worker accepts nothing more. It leaves when all it had accepted has ended and
 //!   reports and results are acknowledged, or [`Config::linger_ns`] later.
 //! - A closed session is remembered until its results are acknowledged, at most
@@ -27,6 +32,7 @@ mod positions;
 mod reports;
 mod session;
 mod staging;
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -44,9 +50,10 @@ pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::Nanos;
-use positions::Standing;
+use positions::Accepted;
 use reports::Reports;
 use session::Session;
+use standing::Standing;
 
 /// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
 fn lane(grant: &Grant) -> usize {
@@ -66,8 +73,14 @@ pub struct Sequencer {
     accepted: GpuPosition,
     chain: Chain,
     global: GlobalPosition,
-    /// Accepted positions from the first that has not ended on.
-    standing: VecDeque<Standing>,
+    /// Accepted positions from the first that has not ended on, and an open standing one.
+    pending: VecDeque<Accepted>,
+    /// Standing grants that have not ended.
+    standings: BTreeMap<GpuPosition, Standing>,
+    /// The one that is not closed. It is at the position behind `accepted`.
+    open: Option<GpuPosition>,
+    /// Closed ones whose closing is not known to be recorded, with the report that told of it.
+    closings: VecDeque<(GpuPosition, u64)>,
     /// Positions started, voided or gone.
     begun: GpuPosition,
     ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
@@ -124,7 +137,10 @@ impl Sequencer {
             accepted: 0,
             chain: Chain::default(),
             global: 0,
-            standing: VecDeque::new(),
+            pending: VecDeque::new(),
+            standings: BTreeMap::new(),
+            open: None,
+            closings: VecDeque::new(),
             begun: 0,
             ahead: BTreeMap::new(),
             tail: VecDeque::new(),
@@ -164,7 +180,7 @@ impl Sequencer {
         }
         match event {
             Event::Order(order) => self.on_order(now, order, actions),
-            Event::Seal(seal) => self.on_seal(seal, actions),
+            Event::Seal(seal) => self.on_seal(now, seal, actions),
             Event::Lost(lost) => self.on_lost(lost, actions),
             Event::Batch(batch) => self.on_batch(now, &batch, actions),
             Event::ClientState {
@@ -191,6 +207,7 @@ impl Sequencer {
             Event::Tick => {}
             Event::Drain => {
                 self.draining.get_or_insert(now);
+                self.close_standing(now, actions);
                 self.ahead.clear();
                 self.beat_at = now;
             }

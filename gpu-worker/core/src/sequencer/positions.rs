@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     ChainEntry, Code, Failure, GpuPosition, Grant, GrantKind, OpNumber, OpenGrant, Outcome,
-    SealedGrant, limits,
+    SealedGrant, Tenant, limits,
 };
 
 use super::endings::Ending;
@@ -13,7 +13,7 @@ use crate::Nanos;
 
 /// An accepted position.
 #[derive(Debug)]
-pub(super) struct Standing {
+pub(super) struct Accepted {
     pub(super) position: GpuPosition,
     pub(super) grant: Grant,
     pub(super) ended: bool,
@@ -28,8 +28,21 @@ enum Head {
 }
 
 impl Sequencer {
-    /// Accepts the grant at the next position; `false` if it names a session nobody opened.
-    pub(super) fn accept(&mut self, now: Nanos, grant: Grant, open: Option<&OpenGrant>) -> bool {
+    /// The position whose grant is taken next.
+    pub(super) fn next_position(&self) -> GpuPosition {
+        self.accepted + 1 + u64::from(self.open.is_some())
+    }
+
+    /// Takes the grant at the next position, which closes a standing one before it; `false` if it
+    /// names a session nobody opened. It is accepted, unless it is a standing one itself.
+    pub(super) fn accept(
+        &mut self,
+        now: Nanos,
+        grant: Grant,
+        open: Option<&OpenGrant>,
+        actions: &mut Vec<Action>,
+    ) -> bool {
+        self.close_standing(now, actions);
         let position = self.accepted + 1;
         if grant.kind == GrantKind::Open {
             let Some(open) = open.filter(|_| !self.sessions.contains_key(&grant.session)) else {
@@ -46,9 +59,10 @@ impl Sequencer {
                     session.closing = true;
                     self.faulted.remove(&grant.session);
                 }
+                let standing = grant.kind == GrantKind::Standing;
                 let lifted = session.doubt.as_mut().is_some_and(|doubt| {
                     doubt.granted = doubt.granted.max(grant.last);
-                    grant.last > session.received
+                    grant.last > session.received || standing
                 });
                 if lifted {
                     session.doubt = None;
@@ -61,29 +75,43 @@ impl Sequencer {
                 None => return false,
             },
         };
+        self.waiting_at[lane(&grant)] += 1;
+        self.global = self.global.max(grant.global);
+        self.pending.push_back(Accepted {
+            position,
+            grant,
+            ended: false,
+        });
+        match grant.kind {
+            GrantKind::Standing => self.stand(position, &grant, (tenant, ordinal)),
+            _ => self.enter(position, &grant, (&tenant, ordinal)),
+        }
+        self.tell(now);
+        true
+    }
+
+    /// A position is accepted: it enters the chain, and is kept for replay.
+    pub(super) fn enter(
+        &mut self,
+        position: GpuPosition,
+        grant: &Grant,
+        (tenant, ordinal): (&Tenant, u64),
+    ) {
         self.chain = self.chain.then(&ChainEntry {
             position,
-            tenant: &tenant,
+            tenant,
             ordinal,
             kind: grant.kind,
             first: grant.first,
             last: grant.last,
         });
         self.accepted = position;
-        self.waiting_at[lane(&grant)] += 1;
-        self.global = self.global.max(grant.global);
-        self.standing.push_back(Standing {
-            position,
-            grant,
-            ended: false,
-        });
         if self.tail.len() >= self.config.tail {
             self.tail.pop_front();
             self.tail_forgotten += 1;
         }
+        let grant = *grant;
         self.tail.push_back(SealedGrant { position, grant });
-        self.tell(now);
-        true
     }
 
     /// When the head loses patience, if it waits for its session.
@@ -124,7 +152,7 @@ impl Sequencer {
     pub(super) fn advance(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         while let Some((position, grant)) = self.head() {
             match self.judge(now, position, &grant) {
-                Head::Wait => return,
+                Head::Wait => break,
                 Head::Fail(failure) => {
                     self.fail(now, grant.session, grant.first, failure, actions);
                     continue;
@@ -143,6 +171,7 @@ impl Sequencer {
             }
             self.waiting = None;
         }
+        self.run_standing(actions);
     }
 
     /// The head has begun, or ended without.
@@ -152,14 +181,19 @@ impl Sequencer {
     }
 
     fn head(&self) -> Option<(GpuPosition, Grant)> {
-        let first = self.standing.front()?.position;
+        let first = self.pending.front()?.position;
         let head = self
-            .standing
+            .pending
             .get((self.begun + 1).checked_sub(first)? as usize)?;
         Some((head.position, head.grant))
     }
 
     fn judge(&mut self, now: Nanos, position: GpuPosition, grant: &Grant) -> Head {
+        match grant.kind {
+            GrantKind::Standing if self.open == Some(position) => return Head::Start,
+            GrantKind::Standing | GrantKind::Revoke => return Head::End(Outcome::Ran),
+            GrantKind::Open | GrantKind::Close | GrantKind::Run => {}
+        }
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return Head::End(Outcome::Gone);
         };
@@ -167,7 +201,7 @@ impl Sequencer {
             GrantKind::Open => return Head::Start,
             GrantKind::Close if session.phase == Phase::Open => return Head::Start,
             GrantKind::Run if session.lives() => {}
-            GrantKind::Close | GrantKind::Run => return Head::End(Outcome::Gone),
+            _ => return Head::End(Outcome::Gone),
         }
         if grant.first != session.started + 1 || grant.last < grant.first {
             return Head::End(Outcome::Void);
@@ -233,29 +267,43 @@ impl Sequencer {
                     actions.push(Action::Close { session });
                 }
             }
-            GrantKind::Run => {
-                let before = session.transfers.reserved;
-                session.start(grant.last);
-                self.staged_bytes -= before - session.transfers.reserved;
-                let lane = lane(grant);
-                self.running[lane] += 1;
-                self.running_cost[lane] = self.running_cost[lane].saturating_add(grant.cost);
-                actions.push(Action::Start(StartAction {
-                    position,
-                    session: grant.session,
-                    priority: grant.priority,
-                    first: grant.first,
-                    last: grant.last,
-                    declared: grant.declared,
-                    cost: grant.cost,
-                    epoch: grant.epoch,
-                }));
-                actions.push(Action::Forget {
-                    session: grant.session,
-                    through: grant.last,
-                });
-            }
+            GrantKind::Run => self.start(position, grant, Some(grant.declared), actions),
+            // Its ops start behind the head, as they come.
+            GrantKind::Standing | GrantKind::Revoke => {}
         }
+    }
+
+    /// Starts the ops of a grant, or of a part of one that stands.
+    pub(super) fn start(
+        &mut self,
+        position: GpuPosition,
+        grant: &Grant,
+        declared: Option<u64>,
+        actions: &mut Vec<Action>,
+    ) {
+        let Some(session) = self.sessions.get_mut(&grant.session) else {
+            return;
+        };
+        let before = session.transfers.reserved;
+        session.start(grant.last);
+        self.staged_bytes -= before - session.transfers.reserved;
+        let lane = lane(grant);
+        self.running[lane] += 1;
+        self.running_cost[lane] = self.running_cost[lane].saturating_add(grant.cost);
+        actions.push(Action::Start(StartAction {
+            position,
+            session: grant.session,
+            priority: grant.priority,
+            first: grant.first,
+            last: grant.last,
+            declared,
+            cost: grant.cost,
+            epoch: grant.epoch,
+        }));
+        actions.push(Action::Forget {
+            session: grant.session,
+            through: grant.last,
+        });
     }
 
     /// A void makes the leader doubt the session.
@@ -274,14 +322,14 @@ impl Sequencer {
 
     /// Ops of a session that are accepted and will not be void for following a void.
     pub(super) fn accepted_ops(&self, session: &Session) -> OpNumber {
-        self.standing
+        self.pending
             .iter()
-            .filter(|standing| {
-                let run = standing.grant.kind == GrantKind::Run;
-                run && standing.position > self.begun && standing.grant.session == session.id
+            .filter(|accepted| {
+                let run = accepted.grant.kind == GrantKind::Run;
+                run && accepted.position > self.begun && accepted.grant.session == session.id
             })
-            .fold(session.started, |through, standing| {
-                let grant = &standing.grant;
+            .fold(session.started, |through, accepted| {
+                let grant = &accepted.grant;
                 let follows = grant.first == through + 1 && grant.last >= grant.first;
                 if follows { grant.last } else { through }
             })
@@ -294,7 +342,10 @@ impl Sequencer {
                 let ops = grant.last.checked_sub(grant.first);
                 grant.first > 0 && ops.is_some_and(|ops| ops < u64::from(limits::BATCH_OPS) * 4_096)
             }
-            GrantKind::Open | GrantKind::Close => grant.first == 0 && grant.last == 0,
+            GrantKind::Standing => grant.first > 0 && grant.last == 0,
+            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => {
+                grant.first == 0 && grant.last == 0
+            }
         }
     }
 }

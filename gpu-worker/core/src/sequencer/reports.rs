@@ -24,6 +24,11 @@ impl Reports {
         self.kept.push_back(report);
     }
 
+    /// Number of the last report acknowledged.
+    pub(super) fn acknowledged(&self) -> u64 {
+        self.forgotten
+    }
+
     /// Reports made and never sent.
     pub(super) fn unsent(&self) -> u64 {
         self.made() - self.sent
@@ -33,7 +38,9 @@ impl Reports {
     pub(super) fn are_little(&self, most: u64) -> bool {
         let unsent = self.unsent() as usize;
         let last = || self.kept.iter().rev().take(unsent);
-        let ran = |report: &DoneReport| report.outcome == Outcome::Ran && report.measured > 0;
+        let ran = |report: &DoneReport| {
+            matches!(report.outcome, Outcome::Ran | Outcome::Part) && report.measured > 0
+        };
         (1..=16).contains(&unsent)
             && last().all(ran)
             && last().map(|report| report.measured).sum::<u64>() <= most

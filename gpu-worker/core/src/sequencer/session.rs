@@ -193,6 +193,23 @@ impl Session {
             .all(|(_, transfer)| self.transfers.is_whole(*transfer))
     }
 
+    /// The last op of the next part of a standing grant: of those received, at most `most`, through
+    /// the first that has a result, before the first that lacks what it needs.
+    pub(super) fn part(&self, most: u64, config: &Config) -> OpNumber {
+        let mut last = self.received.min(self.started.saturating_add(most));
+        let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);
+        if let Some((op, bytes)) = self.outs.get(waiting).filter(|(op, _)| *op <= last) {
+            let held = self.held_bytes + self.running_bytes;
+            let room = held == 0 || held.saturating_add(*bytes) <= config.result_bytes;
+            last = op - u64::from(*bytes > 0 && !room);
+        }
+        let lacking = |(_, transfer): &&(OpNumber, u64)| !self.transfers.is_whole(*transfer);
+        match self.staged.iter().find(lacking) {
+            Some((op, _)) if *op <= last => op - 1,
+            _ => last,
+        }
+    }
+
     /// The ops through `last` begin to run.
     pub(super) fn start(&mut self, last: OpNumber) {
         let waiting = self.outs.partition_point(|(op, _)| *op <= self.started);

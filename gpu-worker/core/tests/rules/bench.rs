@@ -165,11 +165,20 @@ impl Bench {
     }
 
     pub(crate) fn complete(&mut self, start: StartAction, results: &[u64]) -> Vec<Action> {
+        self.completed(start, results, 0)
+    }
+
+    pub(crate) fn complete_declared(&mut self, start: StartAction, declared: u64) -> Vec<Action> {
+        self.completed(start, &[], declared)
+    }
+
+    fn completed(&mut self, start: StartAction, results: &[u64], declared: u64) -> Vec<Action> {
         self.tell(Event::Completed(CompletedEvent {
             position: start.position,
             session: start.session,
             device_ns: self.device_ns,
             results,
+            declared,
             fault: None,
         }))
     }

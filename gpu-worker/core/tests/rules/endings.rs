@@ -21,6 +21,7 @@ fn a_fault_ends_the_session_and_is_told_until_it_is_closed() {
             session: start.session,
             device_ns: 5,
             results: &[],
+            declared: 0,
             fault: Some((op, &failure)),
         })
     };

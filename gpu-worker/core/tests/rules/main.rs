@@ -6,3 +6,4 @@ mod endings;
 mod leaders;
 mod patience;
 mod priorities;
+mod standing;

@@ -13,7 +13,7 @@ fn a_ready_slice_starts_at_once_and_an_idle_worker_reports_at_once() {
     let started = starts(&bench.order(&[run(1, 1, 4)]));
     assert_eq!(
         (started[0].first, started[0].last, started[0].declared),
-        (1, 4, 77)
+        (1, 4, Some(77))
     );
     let actions = bench.complete(started[0], &[0]);
     assert!(

@@ -1,6 +1,6 @@
 //! A leader, as simple as the protocol allows: it grants, repeats, and hears reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
     Column, DoneReport, Epoch, GpuPosition, Grant, GrantKind, LeaderId, OpNumber, OpenGrant, Order,
@@ -22,6 +22,10 @@ pub(crate) struct Leader {
     pub(super) doubted: BTreeMap<u64, OpNumber>,
     pub(super) rewound: BTreeMap<u64, GpuPosition>,
     pub(super) closed: BTreeMap<u64, bool>,
+    /// Sessions with a standing grant that is not closed.
+    pub(super) standing: BTreeSet<u64>,
+    /// The last position granted to each session.
+    pub(super) last: BTreeMap<u64, GpuPosition>,
 }
 
 impl Leader {
@@ -39,6 +43,8 @@ impl Leader {
             doubted: BTreeMap::new(),
             rewound: BTreeMap::new(),
             closed: BTreeMap::new(),
+            standing: BTreeSet::new(),
+            last: BTreeMap::new(),
         }
     }
 
@@ -52,6 +58,7 @@ impl Leader {
         self.reports = answer.reports;
         for sealed in &answer.outstanding {
             // Outcomes of these come with later reports; voids rewind below.
+            self.last.insert(sealed.grant.session.0, sealed.position);
             self.next
                 .insert(sealed.grant.session.0, sealed.grant.last + 1);
         }
@@ -66,6 +73,15 @@ impl Leader {
 
     pub(super) fn grant(&mut self, kind: GrantKind, session: u64, first: OpNumber, last: OpNumber) {
         let open = (kind == GrantKind::Open).then(|| open_grant(session));
+        let position = self.first + self.grants.len() as u64;
+        self.last.insert(session, position);
+        let cost = match kind {
+            GrantKind::Standing => {
+                self.standing.insert(session);
+                40_000
+            }
+            _ => 1_000 * (last - first + 1),
+        };
         self.grants.push((
             Grant {
                 kind,
@@ -74,13 +90,19 @@ impl Leader {
                 session: SessionId(session),
                 first,
                 last,
-                cost: 1_000 * (last - first + 1),
+                cost,
                 declared: 0,
                 input: self.grants.len() as u64 + 1,
                 epoch: self.epoch,
             },
             open,
         ));
+    }
+
+    /// Whether all that a session was granted has ended.
+    pub(super) fn is_clear(&self, session: u64) -> bool {
+        let last = self.last.get(&session);
+        last.is_none_or(|last| self.ended.contains_key(last))
     }
 
     pub(super) fn order(&self, from: GpuPosition, count: usize) -> Vec<u8> {
@@ -112,21 +134,25 @@ impl Leader {
                 continue;
             }
             self.reports = number;
-            self.ended.insert(report.position, report.outcome);
             let session = report.session.0;
-            match report.outcome {
-                Outcome::Void => {
-                    // Only the first void of a row of them rewinds.
-                    let rewound = self.rewound.get(&session).copied().unwrap_or(0);
-                    if report.position > rewound {
-                        self.next.insert(session, old[&report.position].first);
-                        let granted = self.first + self.grants.len() as u64 - 1;
-                        self.rewound.insert(session, granted);
-                    }
-                    let received = self.doubted.entry(session).or_default();
-                    *received = report.received.max(*received);
+            if report.outcome == Outcome::Closed {
+                self.next.insert(session, report.received + 1);
+                self.standing.remove(&session);
+            }
+            if matches!(report.outcome, Outcome::Part | Outcome::Closed) {
+                continue;
+            }
+            self.ended.insert(report.position, report.outcome);
+            if report.outcome == Outcome::Void {
+                // Only the first void of a row of them rewinds.
+                let rewound = self.rewound.get(&session).copied().unwrap_or(0);
+                if report.position > rewound {
+                    self.next.insert(session, old[&report.position].first);
+                    let granted = self.first + self.grants.len() as u64 - 1;
+                    self.rewound.insert(session, granted);
                 }
-                Outcome::Gone | Outcome::Ran => {}
+                let received = self.doubted.entry(session).or_default();
+                *received = report.received.max(*received);
             }
         }
     }

@@ -70,6 +70,10 @@ pub(crate) struct World {
     begun_epoch: Epoch,
     pub(crate) ran: BTreeMap<u64, OpNumber>,
     kept: BTreeMap<u64, OpNumber>,
+    /// What the leader that is obeyed granted, accepted or not.
+    offered: BTreeMap<GpuPosition, Grant>,
+    /// The last op started of each standing grant.
+    pub(crate) parts: BTreeMap<GpuPosition, OpNumber>,
     pub(crate) settled: BTreeMap<GpuPosition, Settled>,
     pub(crate) voids: u64,
     faults: bool,
@@ -102,6 +106,8 @@ impl World {
             begun_epoch: 0,
             ran: BTreeMap::new(),
             kept: BTreeMap::new(),
+            offered: BTreeMap::new(),
+            parts: BTreeMap::new(),
             settled: BTreeMap::new(),
             voids: 0,
             faults,
@@ -143,6 +149,7 @@ impl World {
         let sessions = self.dice.roll(5) + 1;
         let slice = self.dice.roll(5);
         let clients = &self.clients;
+        let stands = self.dice.roll(6) == 0;
         let leader = &mut self.leaders[index];
         if !leader.sealed {
             let seal = Seal {
@@ -159,9 +166,16 @@ impl World {
                 if !known && !clients.contains_key(&sessions) {
                     leader.next.insert(sessions, 1);
                     leader.grant(GrantKind::Open, sessions, 0, 0);
+                } else if leader.standing.contains(&sessions) {
+                    if slice == 0 {
+                        leader.grant(GrantKind::Revoke, sessions, 0, 0);
+                    }
                 } else if let (true, false, Some(client)) = (known, closed, clients.get(&sessions))
                 {
                     let first = leader.next[&sessions];
+                    if stands && leader.is_clear(sessions) {
+                        return leader.grant(GrantKind::Standing, sessions, first, 0);
+                    }
                     // Announced is submitted; doubted, what the worker has.
                     let most = match leader.doubted.get(&sessions) {
                         Some(received) => *received,
@@ -241,16 +255,25 @@ impl World {
                 let order: Order<'_> = decode(bytes).expect("own orders decode");
                 let before = self.core.accepted().0;
                 let obeyed = self.core.sealed() == (order.epoch, order.leader);
+                if obeyed {
+                    let rows = (order.first..).zip(order.grants.iter());
+                    self.offered.extend(rows);
+                }
                 let actions = self.ask(Event::Order(&order));
                 let after = self.core.accepted().0;
                 assert!(
                     obeyed || before == after,
                     "accepted from a leader not obeyed"
                 );
-                self.note_accepted(order.leader, before, after);
+                self.note_accepted(before, after);
                 actions.into_iter().for_each(|action| self.see(action));
             }
-            Message::Seal(seal) => self.tell(Event::Seal(seal)),
+            Message::Seal(seal) => {
+                let before = self.core.accepted().0;
+                let actions = self.ask(Event::Seal(seal));
+                self.note_accepted(before, self.core.accepted().0);
+                actions.into_iter().for_each(|action| self.see(action));
+            }
             Message::Batch(session, first, count, results) => {
                 self.tell(Event::Batch(BatchEvent {
                     tenant: &tenant,
@@ -316,6 +339,7 @@ impl World {
             session: SessionId(session),
             device_ns: 1_000,
             results: if fails { &[] } else { &result },
+            declared: 0,
             fault: fails.then_some((op, &failure)),
         }));
     }

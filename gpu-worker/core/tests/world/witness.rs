@@ -1,22 +1,23 @@
 //! What the sequencer does, held against the invariants.
 
-use bus_schemas::{ChainEntry, GpuPosition, GrantKind, LeaderId, Outcome};
-use gpu_worker_core::sequencer::Action;
+use bus_schemas::{ChainEntry, Epoch, GpuPosition, GrantKind, Outcome};
+use gpu_worker_core::sequencer::{Action, StartAction};
 
 use super::World;
 use super::leader::tenant;
 
 impl World {
     /// What was accepted must be the leader's own grants, chained.
-    pub(super) fn note_accepted(
-        &mut self,
-        leader: LeaderId,
-        before: GpuPosition,
-        after: GpuPosition,
-    ) {
+    pub(super) fn note_accepted(&mut self, before: GpuPosition, after: GpuPosition) {
         for position in before + 1..=after {
-            let leader = self.leaders.iter().find(|one| one.id == leader).unwrap();
-            let (grant, _) = leader.grants[(position - leader.first) as usize].clone();
+            let mut grant = self.offered[&position];
+            if grant.kind == GrantKind::Standing {
+                grant.last = self
+                    .parts
+                    .get(&position)
+                    .copied()
+                    .unwrap_or(grant.first - 1);
+            }
             self.chain = self.chain.then(&ChainEntry {
                 position,
                 tenant: &tenant(),
@@ -30,35 +31,54 @@ impl World {
         assert_eq!(self.core.accepted(), (after, self.chain));
     }
 
-    pub(super) fn begin(&mut self, position: GpuPosition) {
+    pub(super) fn begin(&mut self, position: GpuPosition, epoch: Epoch) {
         for between in self.begun + 1..position {
             let kind = self.accepted[&between].kind;
-            assert_eq!(
-                kind,
-                GrantKind::Close,
+            assert!(
+                matches!(kind, GrantKind::Close | GrantKind::Standing),
                 "I2: position {between} was passed over"
             );
         }
-        let epoch = self.accepted[&position].epoch;
         assert!(epoch >= self.begun_epoch, "I3: epochs do not fall");
         self.begun = position;
         self.begun_epoch = epoch;
+    }
+
+    /// A part of the standing grant that is open starts.
+    fn part(&mut self, start: &StartAction) {
+        let granted = self.offered[&start.position];
+        assert_eq!(granted.kind, GrantKind::Standing);
+        let next = match self.parts.insert(start.position, start.last) {
+            Some(last) => last + 1,
+            None => {
+                assert!(start.position > self.begun, "I2: positions begin in order");
+                self.begin(start.position, granted.epoch);
+                granted.first
+            }
+        };
+        let open = self.core.accepted().0 + 1;
+        assert_eq!((start.position, start.first), (open, next), "it is open");
+        assert_eq!(granted.session, start.session);
     }
 
     pub(super) fn see(&mut self, action: Action) {
         match action {
             Action::Open(open) => {
                 assert!(open.position > self.begun, "I2: positions begin in order");
-                self.begin(open.position);
+                self.begin(open.position, self.accepted[&open.position].epoch);
                 self.ran.insert(open.session.0, 0);
                 self.opening.push_back(open.session.0);
             }
             Action::Start(start) => {
-                assert!(start.position > self.begun, "I2: positions begin in order");
-                self.begin(start.position);
-                let granted = self.accepted[&start.position];
-                let range = (granted.session, granted.first, granted.last);
-                assert_eq!(range, (start.session, start.first, start.last));
+                if start.declared.is_some() {
+                    assert!(start.position > self.begun, "I2: positions begin in order");
+                    let granted = self.accepted[&start.position];
+                    let range = (granted.session, granted.first, granted.last);
+                    assert_eq!(range, (start.session, start.first, start.last));
+                    self.begin(start.position, granted.epoch);
+                } else {
+                    self.part(&start);
+                }
                 let session = start.session.0;
                 let before = self.kept.get(&session).copied().unwrap_or(0);
                 assert!(
@@ -92,8 +112,12 @@ impl World {
                 *kept += u64::from(count);
             }
             Action::Settled(settled) => {
+                let accepted = self.accepted[&settled.position];
                 if settled.position > self.begun {
-                    self.begin(settled.position);
+                    self.begin(settled.position, accepted.epoch);
+                }
+                if settled.kind == GrantKind::Standing && !settled.failed {
+                    assert_eq!(settled.last, accepted.last);
                 }
                 self.voids += u64::from(settled.outcome == Outcome::Void);
                 let again = self.settled.insert(settled.position, settled);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::{KernelKey, OpNumber};
+use bus_schemas::{CostClass, CostRun, KernelKey, OpNumber};
 use device::Feed;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::StartAction;
@@ -56,6 +56,24 @@ impl Slice {
         let ops = (self.start.first..).zip(&self.ops);
         ops.filter(|(_, op)| **op == SliceOp::Sync)
             .map(|(number, _)| number)
+    }
+
+    /// What its ops declare; `keys` are of its client's kernels.
+    pub(super) fn declared(&self, keys: &[KernelKey]) -> u64 {
+        let one = |op: &SliceOp| {
+            let (class, key) = match op {
+                SliceOp::Kernel(kernel) => (CostClass::Launch, keys[*kernel as usize]),
+                SliceOp::Sync => (CostClass::Sync, KernelKey(0)),
+            };
+            let run = CostRun {
+                key,
+                bytes: 0,
+                count: 1,
+                class,
+            };
+            run.declared()
+        };
+        self.ops.iter().map(one).fold(0, u64::wrapping_add)
     }
 
     /// The kernel that the thread launches next; what is behind its syncs follows them by itself.

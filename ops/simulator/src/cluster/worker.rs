@@ -185,6 +185,7 @@ impl WorkerShell {
             session,
             device_ns: slice.device_ns,
             results: &vec![0; self.answers.len()],
+            declared: slice.declared(&place.keys[slice.client]),
             fault: None,
         };
         self.event(now, None, Event::Completed(event), place, bus);
@@ -248,7 +249,9 @@ impl WorkerShell {
         bus: &mut Bus,
     ) -> Result<(), SimulationError> {
         let ops = batch.ops().map_err(unread)?;
-        let outs: Vec<(OpNumber, u64)> = Vec::new();
+        let syncs = (batch.first..).zip(ops.iter());
+        let syncs = syncs.filter(|(_, op)| matches!(op.op, Op::Sync));
+        let outs: Vec<(OpNumber, u64)> = syncs.map(|(number, _)| (number, 0)).collect();
         let event = BatchEvent {
             tenant,
             session,

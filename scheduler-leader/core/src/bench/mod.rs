@@ -122,6 +122,7 @@ impl Load {
                     measured: grant.cost,
                     received: grant.last,
                     outcome: Outcome::Ran,
+                    declared: 0,
                 });
                 let session = grant.session.0 as usize - 1;
                 let (granted, announced) = &mut self.sessions[session];

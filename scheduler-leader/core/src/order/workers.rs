@@ -326,7 +326,7 @@ impl Order {
                 self.note_received(slot as usize, report.received);
                 self.refresh(slot);
             }
-            (GrantKind::Run, Outcome::Gone) => {}
+            _ => {}
         }
     }
 }

@@ -157,7 +157,7 @@ impl Worker {
                 session.accepted = session.done;
                 Outcome::Void
             }
-            GrantKind::Open | GrantKind::Close => Outcome::Ran,
+            _ => Outcome::Ran,
         };
         let received = session.received;
         if grant.kind == GrantKind::Close {
@@ -169,6 +169,7 @@ impl Worker {
             measured: 0,
             received,
             outcome,
+            declared: 0,
         });
     }
 

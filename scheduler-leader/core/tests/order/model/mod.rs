@@ -393,7 +393,7 @@ impl Model {
             let session = self.sessions.get_mut(&grant.session).unwrap();
             let outcome = match grant.kind {
                 _ if session.closed => Outcome::Gone,
-                GrantKind::Open => Outcome::Ran,
+                GrantKind::Open | GrantKind::Standing | GrantKind::Revoke => Outcome::Ran,
                 GrantKind::Close => {
                     session.closed = true;
                     Outcome::Ran
@@ -412,6 +412,7 @@ impl Model {
                 measured: (self.measure)(&grant),
                 received: session.received,
                 outcome,
+                declared: 0,
             });
         }
         let count = reports.len();

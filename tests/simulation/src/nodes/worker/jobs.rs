@@ -248,6 +248,7 @@ impl WorkerNode {
                     session: start.session,
                     device_ns: run.device_ns,
                     results: &results,
+                    declared: run.declared,
                     fault: run.fault.as_ref().map(|(op, failure)| (*op, failure)),
                 };
                 self.event(io, None, Event::Completed(event));

@@ -186,6 +186,7 @@ impl WorkerNode {
         for (number, kept) in (batch.first..).zip(&kept) {
             match kept.op {
                 bus_schemas::Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
+                bus_schemas::Op::Sync => outs.push((number, 0)),
                 bus_schemas::Op::CopyIn { transfer, .. } if transfer != 0 => {
                     staged.push((number, transfer));
                 }

@@ -1,0 +1,253 @@
+//! Standing grants: a session's ops started as they arrive, in parts, until the grant is closed.
+
+use std::collections::VecDeque;
+
+use bus_schemas::{DoneReport, GpuPosition, Grant, GrantKind, OpNumber, Outcome, Tenant, fold};
+
+use super::endings::Ending;
+use super::positions::Accepted;
+use super::{Action, CompletedEvent, Sequencer};
+use crate::Nanos;
+
+/// Parts that a window on the device is made of at least.
+const PARTS: u64 = 4;
+/// Ops in a part at most.
+const PART_OPS: u64 = 1_024;
+/// An estimate falls by one part in this with each part that took less.
+const EASE: u64 = 8;
+
+/// Ops on the device.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    first: OpNumber,
+    last: OpNumber,
+    cost: u64,
+}
+
+/// A standing grant that has not ended.
+#[derive(Debug)]
+pub(super) struct Standing {
+    grant: Grant,
+    owner: (Tenant, u64),
+    /// Last op started; one before the first where none was.
+    started: OpNumber,
+    /// Last op that ran, and the sum of what those that ran declare.
+    through: OpNumber,
+    declared: u64,
+    /// The op that failed.
+    failed: Option<OpNumber>,
+    /// Started and not completed, in op order.
+    parts: VecDeque<Part>,
+    /// Estimated nanoseconds of an op: what the last part's took, or a little less than before.
+    pace: u64,
+}
+
+impl Standing {
+    /// Estimated nanoseconds on the device.
+    fn cost(&self) -> u64 {
+        let costs = self.parts.iter().map(|part| part.cost);
+        costs.fold(0, u64::saturating_add)
+    }
+
+    /// The part that has completed, as a grant of its own.
+    pub(super) fn take_part(&mut self, grant: &Grant) -> Option<Grant> {
+        let Part { first, last, cost } = self.parts.pop_front()?;
+        Some(Grant {
+            first,
+            last,
+            cost,
+            ..*grant
+        })
+    }
+
+    /// How many ops may be started now.
+    fn room(&self) -> u64 {
+        let window = self.grant.cost;
+        let part = (window / PARTS / self.pace).clamp(1, PART_OPS);
+        let held = self.cost();
+        let cost = self.pace.saturating_mul(part);
+        let room = held == 0 || held.saturating_add(cost) <= window;
+        if room { part } else { 0 }
+    }
+
+    /// A part of `ops` ops took this long.
+    fn learn(&mut self, ops: u64, measured: u64) {
+        let mean = (measured / ops.max(1)).max(1);
+        self.pace = mean.max(self.pace - self.pace / EASE);
+    }
+}
+
+impl Sequencer {
+    /// Holds a standing grant open.
+    pub(super) fn stand(&mut self, position: GpuPosition, grant: &Grant, owner: (Tenant, u64)) {
+        let standing = Standing {
+            grant: *grant,
+            owner,
+            started: grant.first - 1,
+            through: grant.first - 1,
+            declared: 0,
+            failed: None,
+            parts: VecDeque::new(),
+            pace: self.config.unknown_ns.max(1),
+        };
+        self.standings.insert(position, standing);
+        self.open = Some(position);
+        // The leader need not send it again.
+        self.report(position, Outcome::Part, 0);
+    }
+
+    /// Reports how a standing grant goes on.
+    fn report(&mut self, position: GpuPosition, outcome: Outcome, measured: u64) {
+        let Some(standing) = self.standings.get(&position) else {
+            return;
+        };
+        let (received, declared) = match outcome {
+            Outcome::Closed => (standing.started, 0),
+            _ => (standing.through, fold(standing.declared)),
+        };
+        self.reports.push(DoneReport {
+            position,
+            session: standing.grant.session,
+            measured,
+            received,
+            outcome,
+            declared,
+        });
+    }
+
+    /// Starts what has come for the open standing grant, once all before it has begun.
+    pub(super) fn run_standing(&mut self, actions: &mut Vec<Action>) {
+        let Some(position) = self.open.filter(|position| *position <= self.begun) else {
+            return;
+        };
+        while self.running.iter().sum::<usize>() < self.config.depth_max
+            && let Some(standing) = self.standings.get_mut(&position)
+            && let Some(session) = self.sessions.get(&standing.grant.session)
+            && session.lives()
+            // Else an earlier slice was void: its leader will close this one.
+            && session.started == standing.started
+        {
+            let last = session.part(standing.room(), &self.config);
+            if last <= standing.started {
+                return;
+            }
+            let part = Part {
+                first: standing.started + 1,
+                last,
+                cost: standing.pace.saturating_mul(last - standing.started),
+            };
+            standing.parts.push_back(part);
+            standing.started = last;
+            let grant = Grant {
+                first: part.first,
+                last,
+                cost: part.cost,
+                ..standing.grant
+            };
+            self.start(position, &grant, None, actions);
+        }
+    }
+
+    /// A part of a standing grant has completed, or failed.
+    pub(super) fn part_ended(
+        &mut self,
+        now: Nanos,
+        completed: &CompletedEvent<'_>,
+        (part, ending): (&Grant, Ending),
+        actions: &mut Vec<Action>,
+    ) {
+        let position = completed.position;
+        let Some(standing) = self.standings.get_mut(&position) else {
+            return;
+        };
+        if ending.failed {
+            standing.failed = Some(ending.last);
+        } else if ending.outcome == Outcome::Ran {
+            standing.through = part.last;
+            standing.declared = standing.declared.wrapping_add(completed.declared);
+            standing.learn(part.last + 1 - part.first, ending.measured);
+        }
+        self.report(position, Outcome::Part, ending.measured);
+        self.tell(now);
+        if self.open != Some(position) {
+            self.end_standing(now, position, actions);
+        }
+    }
+
+    /// Closes the open standing grant, if there is one: its position is accepted.
+    pub(super) fn close_standing(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let Some(position) = self.open.take() else {
+            return;
+        };
+        let Some(standing) = self.standings.get(&position) else {
+            return;
+        };
+        let grant = Grant {
+            last: standing.started,
+            ..standing.grant
+        };
+        let (tenant, ordinal) = standing.owner.clone();
+        if let Some(accepted) = self.pending.back_mut() {
+            accepted.grant.last = grant.last;
+        }
+        self.enter(position, &grant, (&tenant, ordinal));
+        self.report(position, Outcome::Closed, 0);
+        self.closings.push_back((position, self.reports.made()));
+        self.tell(now);
+        self.tell_now = true;
+        if position <= self.begun {
+            self.end_standing(now, position, actions);
+        }
+    }
+
+    /// Ends a closed standing grant once nothing of it is on the device.
+    fn end_standing(&mut self, now: Nanos, position: GpuPosition, actions: &mut Vec<Action>) {
+        let Some(standing) = self.standings.get(&position) else {
+            return;
+        };
+        if standing.parts.is_empty() {
+            let ending = Ending {
+                measured: 0,
+                last: standing.failed.unwrap_or(standing.started),
+                outcome: Outcome::Ran,
+                failed: standing.failed.is_some(),
+            };
+            self.settle(now, position, ending, actions);
+        }
+    }
+
+    /// A grant as a new leader is to know it: of a standing one, what is on the device.
+    pub(super) fn sealed_grant(&self, accepted: &Accepted) -> Grant {
+        let standing = self.standings.get(&accepted.position);
+        Grant {
+            cost: standing.map_or(accepted.grant.cost, Standing::cost),
+            ..accepted.grant
+        }
+    }
+
+    /// The first closed standing grant that the tail must keep.
+    pub(super) fn unrecorded_closing(&self) -> GpuPosition {
+        let first = self.closings.front();
+        first.map_or(GpuPosition::MAX, |(position, _)| *position)
+    }
+
+    /// Forgets closings that the leader acknowledged: it does so once they are recorded.
+    pub(super) fn forget_closings(&mut self) {
+        let through = self.reports.acknowledged();
+        while self
+            .closings
+            .pop_front_if(|(_, report)| *report <= through)
+            .is_some()
+        {}
+    }
+
+    /// Whether nothing is accepted that has not ended, or only a standing grant without work.
+    pub(super) fn is_idle(&self) -> bool {
+        let idle = |accepted: &Accepted| {
+            let standing = self.standings.get(&accepted.position);
+            let open = accepted.grant.kind == GrantKind::Standing;
+            open && standing.is_some_and(|standing| standing.parts.is_empty())
+        };
+        self.pending.iter().all(idle)
+    }
+}
