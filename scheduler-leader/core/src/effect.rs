@@ -72,6 +72,11 @@ pub enum Effect {
         /// Ops that need no intent any more.
         queued: OpNumber,
     },
+    /// The ops that a session ran are not those that its client announced: it is closed.
+    Lied {
+        /// The session.
+        session: SessionId,
+    },
     /// The session's close grant was decided: nothing more of it will be granted.
     Closing {
         /// The session.

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bus_schemas::{
-    Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, SealAnswer,
-    WIRE_VERSION, encode, limits,
+    Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, Outcome,
+    SealAnswer, WIRE_VERSION, encode, limits,
 };
 
 use super::config::{Config, Nanos};
@@ -39,6 +39,11 @@ pub(super) struct Link {
     retries: u32,
     /// Reports received without a gap.
     reports: u64,
+    /// The worker holds a standing grant open, the one behind what is accepted.
+    holds: bool,
+    /// Reports that a standing grant was closed, each with the input that told the order: the
+    /// worker keeps the grant until they are acknowledged, which they are once that is recorded.
+    closings: VecDeque<(u64, InputNumber)>,
     /// When to say what is recorded and received, if nothing else is said before.
     tell_at: Option<Nanos>,
     told: InputNumber,
@@ -59,6 +64,8 @@ impl Link {
             retry_at: 0,
             retries: 0,
             reports: 0,
+            holds: false,
+            closings: VecDeque::new(),
             tell_at: None,
             told: 0,
             input: 0,
@@ -103,6 +110,7 @@ impl Link {
             self.input = gone.grant.input;
         }
         self.accepted = accepted;
+        self.holds = false;
         self.chain = chain;
         self.sent = self.sent.max(accepted);
         self.retries = 0;
@@ -127,12 +135,46 @@ impl Link {
         let old = usize::try_from(old).unwrap_or(usize::MAX);
         let new: Vec<_> = reports.iter().skip(old).collect();
         self.reports += new.len() as u64;
+        let held = |report: &DoneReport| {
+            report.outcome == Outcome::Part && report.position == self.accepted + 1
+        };
+        if !self.holds && new.iter().any(held) {
+            self.holds = true;
+            self.sent = self.sent.max(self.held());
+            self.retries = 0;
+            self.retry_at = now.saturating_add(config.order_retry);
+        }
         new
+    }
+
+    /// The last position that need not be sent again.
+    fn held(&self) -> GpuPosition {
+        self.accepted + u64::from(self.holds)
+    }
+
+    /// Of the reports received, the one `behind` the last told that a standing grant was closed, and
+    /// the order heard of it by this input.
+    pub(super) fn closed(&mut self, behind: u64, input: InputNumber) {
+        self.closings.push_back((self.reports - behind, input));
+    }
+
+    /// Reports that the worker may forget.
+    fn acknowledged(&self) -> u64 {
+        let first = self.closings.front();
+        first.map_or(self.reports, |(report, _)| report - 1)
     }
 
     /// More is recorded: the worker is told, if it keeps grants for that. Gives whether it is.
     pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, config: &Config) -> bool {
-        let news = self.sealed && self.told < self.input.min(recorded);
+        let mut news = self.told < self.input.min(recorded);
+        while self
+            .closings
+            .pop_front_if(|(_, input)| *input <= recorded)
+            .is_some()
+        {
+            news = true;
+        }
+        news &= self.sealed;
         if news {
             self.tell(now.saturating_add(config.record_linger));
         }
@@ -155,14 +197,14 @@ impl Link {
         if !self.sealed {
             return;
         }
-        if self.sent > self.accepted && now >= self.retry_at {
-            self.sent = self.accepted;
+        if self.sent > self.held() && now >= self.retry_at {
+            self.sent = self.held();
             self.retries = (self.retries + 1).min(PATIENCE);
             self.wait(now, config);
             self.send_next(recorded, voice, actions);
         }
         while self.sent - self.accepted < self.sending.len() as u64 && self.retries == 0 {
-            if self.sent == self.accepted {
+            if self.sent == self.held() {
                 self.wait(now, config);
             }
             self.send_next(recorded, voice, actions);
@@ -203,7 +245,7 @@ impl Link {
             leader: voice.leader,
             first: self.sent + 1,
             recorded,
-            reports: self.reports,
+            reports: self.acknowledged(),
             grants: Column::pack(sending.map(|sending| &sending.grant), &mut packed),
             opens: opens.collect(),
         };
@@ -215,7 +257,7 @@ impl Link {
         if !self.sealed {
             return Some(self.seal_at);
         }
-        let retry = (self.sent > self.accepted).then_some(self.retry_at);
+        let retry = (self.sent > self.held()).then_some(self.retry_at);
         retry.into_iter().chain(self.tell_at).min()
     }
 }

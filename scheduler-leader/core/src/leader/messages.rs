@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
-    AdmissionRequest, Alive, CloseRequest, Done, Failure, Hold, Incarnation, LeaderBeat, Measured,
-    OpenAnswer, OpenRequest, Refusal, SessionId, Status, StatusRequest, Tenant, TenantStatus,
-    WIRE_VERSION, WorkerBeat, WorkerStatus, decode, encode,
+    AdmissionRequest, Alive, CloseRequest, Done, Failure, Hold, Incarnation, InputNumber,
+    LeaderBeat, Measured, OpenAnswer, OpenRequest, Outcome, Refusal, SessionId, Status,
+    StatusRequest, Tenant, TenantStatus, WIRE_VERSION, WorkerBeat, WorkerStatus, decode, encode,
 };
 
 use super::event::ReignEnd;
@@ -166,6 +166,10 @@ impl Reign {
         if !reports.is_empty() {
             let sessions: BTreeSet<_> = reports.iter().map(|report| report.session).collect();
             self.moved.extend(&sessions);
+            let closing = reports
+                .iter()
+                .position(|report| report.outcome == Outcome::Closed);
+            let behind = closing.map(|at| (reports.len() - 1 - at) as u64);
             self.feed(
                 Input::Done {
                     incarnation: worker,
@@ -174,6 +178,14 @@ impl Reign {
                 cx,
             );
             self.attain(&sessions, cx.now);
+            if let (Some(behind), Some(link)) = (behind, self.links.get_mut(&worker)) {
+                // What is fed while leaving is not recorded: the successor learns of it by a seal.
+                let input = match self.leaving.is_some() {
+                    true => InputNumber::MAX,
+                    false => self.order.input(),
+                };
+                link.closed(behind, input);
+            }
         }
         self.received(worker, &done, cx);
         self.faults(worker, &done, cx);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bus_schemas::{
-    CostRun, Epoch, Incarnation, LeaderId, OpNumber, SealReply, SessionId, decode,
+    Code, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SealReply, SessionId, decode,
     subject::Subjects,
 };
 
@@ -62,7 +62,7 @@ pub(super) struct Reign {
     tick_at: Option<Nanos>,
     check_at: Nanos,
     /// Told to leave: gone by then.
-    leaving: Option<Nanos>,
+    pub(super) leaving: Option<Nanos>,
 }
 
 impl Reign {
@@ -170,6 +170,11 @@ impl Reign {
             Effect::Resumed { placed, queued } => {
                 self.clients.placed(placed, None, queued, &self.voice, cx);
             }
+            Effect::Lied { session } => {
+                let why = "the ops are not the ones their client announced to the leader";
+                self.clients
+                    .failed(session, Failure::new(Code::Protocol, why));
+            }
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
                 self.moved.remove(&session);
@@ -272,6 +277,10 @@ impl Reign {
         self.clients.active(session, cx);
         if self.order.session(session).is_some() {
             self.attainments.intent(cx.now, session, first, &runs);
+        }
+        // Ops of a standing grant may have run before they were announced: that gives credit.
+        if self.order.stands_for(session) {
+            self.moved.insert(session);
         }
         self.feed(
             Input::Intent {

@@ -3,6 +3,7 @@
 mod inspection;
 mod sessions;
 mod space;
+mod standing;
 mod state;
 mod targets;
 mod tenants;
@@ -101,7 +102,7 @@ impl Order {
                 session,
                 first,
                 runs,
-            } => self.intent(*session, *first, &runs.0),
+            } => self.intent(*session, *first, &runs.0, effects),
             Input::Done {
                 incarnation,
                 reports,
@@ -188,6 +189,7 @@ impl Order {
     fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
             self.workers[worker as usize].dirty = false;
+            self.serve_standing(worker, effects);
             while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
         }
     }
@@ -228,10 +230,7 @@ impl Order {
             self.set_aside(worker, first.id);
             return true;
         }
-        let window = match (limit, self.settings.slo_window_ns) {
-            (None, _) | (_, 0) => self.settings.window_ns,
-            (Some(_), small) => small.min(self.settings.window_ns),
-        };
+        let window = window(&self.settings, limit);
         if !lanes.has_room(window, priority, cost) {
             return false;
         }
@@ -397,5 +396,13 @@ impl Order {
 
     fn slot(&self, session: SessionId) -> Option<usize> {
         self.session_index.get(&session).map(|slot| *slot as usize)
+    }
+}
+
+/// The window of a priority, which is small while targets above it are active.
+fn window(settings: &ClusterSettings, limit: Option<u64>) -> u64 {
+    match (limit, settings.slo_window_ns) {
+        (None, _) | (_, 0) => settings.window_ns,
+        (Some(_), small) => small.min(settings.window_ns),
     }
 }

@@ -52,6 +52,7 @@ impl Order {
             doubted: false,
             received: 0,
             life: Life::Open,
+            standing: None,
             request: 0,
             busy: false,
         });
@@ -65,6 +66,7 @@ impl Order {
             priority,
         };
         self.mark(slot, GrantKind::Open, Some(Box::new(open)), effects);
+        self.touch(worker);
         let state = &self.workers[worker as usize];
         effects.push(Effect::Opened {
             placed: Placed {
@@ -126,7 +128,7 @@ impl Order {
         let worker = &mut self.workers[session.worker as usize];
         worker.sessions += 1;
         worker.space.insert(session.window);
-        let id = session.id;
+        let (id, on) = (session.id, session.worker);
         let slot = match self.vacant.pop() {
             Some(slot) => {
                 self.sessions[slot as usize] = Some(session);
@@ -139,6 +141,7 @@ impl Order {
             }
         };
         self.session_index.insert(id, slot);
+        self.workers[on as usize].slots += u64::from(slot);
         slot
     }
 
@@ -174,8 +177,8 @@ impl Order {
         id
     }
 
-    /// Emits a session's open or close grant.
-    fn mark(
+    /// Emits a grant of a session that runs nothing.
+    pub(super) fn mark(
         &mut self,
         slot: u32,
         kind: GrantKind,
@@ -282,6 +285,7 @@ impl Order {
         self.session_index.remove(&session.id);
         let worker = &mut self.workers[session.worker as usize];
         worker.sessions -= 1;
+        worker.slots -= u64::from(slot);
         worker.space.remove(session.window);
         let tenant = &mut self.tenants[session.tenant as usize];
         tenant.sessions -= 1;
@@ -292,7 +296,13 @@ impl Order {
         });
     }
 
-    pub(super) fn intent(&mut self, session: SessionId, first: OpNumber, runs: &[CostRun]) {
+    pub(super) fn intent(
+        &mut self,
+        session: SessionId,
+        first: OpNumber,
+        runs: &[CostRun],
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(slot) = self.slot(session) else {
             return;
         };
@@ -324,7 +334,12 @@ impl Order {
         if self.tenants[tenant as usize].settings.slo_ns > 0 {
             self.retarget(worker);
         }
-        self.refresh(slot as u32);
+        if self.stands(slot) {
+            self.account(slot as u32, effects);
+            self.close_if_asked(slot as u32, effects);
+        } else {
+            self.refresh(slot as u32);
+        }
     }
 
     pub(super) fn received(&mut self, session: SessionId, received: OpNumber) {

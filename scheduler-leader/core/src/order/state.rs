@@ -8,6 +8,7 @@ use bus_schemas::{
 };
 
 use super::space::Space;
+use super::standing::Standing;
 use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
 
 #[derive(Debug)]
@@ -99,6 +100,10 @@ pub(super) struct WorkerState {
     pub(super) lanes: Lanes,
     pub(super) space: Space,
     pub(super) sessions: u64,
+    /// The sum of their slots: where it has one session, that one's.
+    pub(super) slots: u64,
+    /// The session whose standing grant is the last that was granted here.
+    pub(super) standing: Option<u32>,
     pub(super) grants: u64,
     pub(super) voids: u64,
     pub(super) flows: BTreeMap<u32, u32>,
@@ -132,8 +137,17 @@ impl WorkerState {
         self.outstanding.get(usize::try_from(at).ok()?)?.as_ref()
     }
 
-    /// Puts a grant at the next position, which it gives.
+    /// The grant at a position, if it is outstanding and of this epoch.
+    pub(super) fn granted(&mut self, position: GpuPosition) -> Option<&mut Granted> {
+        let at = position.checked_sub(self.base)?;
+        self.outstanding
+            .get_mut(usize::try_from(at).ok()?)?
+            .as_mut()
+    }
+
+    /// Puts a grant at the next position, which it gives. It closes a standing one.
     pub(super) fn put(&mut self, granted: Granted) -> GpuPosition {
+        self.standing = None;
         self.position += 1;
         self.grants += 1;
         self.outstanding.push_back(Some(granted));
@@ -166,6 +180,8 @@ pub(super) struct SessionState {
     /// Ops the worker has, as last heard.
     pub(super) received: OpNumber,
     pub(super) life: Life,
+    /// Its standing grant, while there is something to know of it.
+    pub(super) standing: Option<Box<Standing>>,
     /// Charges queued since its last sync.
     pub(super) request: u64,
     /// It counts as having work that is not done.
@@ -184,7 +200,8 @@ impl SessionState {
         let next = self.queue.next();
         let some = next.last > self.queue.granted();
         let alive = !matches!(self.life, Life::Closing(_));
-        alive && some && (next.complete || next.last == self.limit())
+        let held = self.standing.as_ref().is_some_and(|it| !it.is_over());
+        alive && some && !held && (next.complete || next.last == self.limit())
     }
 
     /// Ops that may be granted.

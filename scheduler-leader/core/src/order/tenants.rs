@@ -66,6 +66,7 @@ impl Order {
                 self.flows[flow as usize].budget = Budget::full(new);
             }
             self.move_flow(flow, priority);
+            self.touch(self.flows[flow as usize].worker);
         }
         self.target_set(index);
         self.unblock(index);

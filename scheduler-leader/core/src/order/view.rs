@@ -129,6 +129,12 @@ impl Order {
         Some((queue.granted(), queue.done()))
     }
 
+    /// Whether a session has a standing grant, or had one that is not accounted yet.
+    #[must_use]
+    pub fn stands_for(&self, session: SessionId) -> bool {
+        self.slot(session).is_some_and(|slot| self.stands(slot))
+    }
+
     /// Every session that is not closed, by id.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> + '_ {
         self.session_index.keys().copied()

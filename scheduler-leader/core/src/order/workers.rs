@@ -50,6 +50,8 @@ impl Order {
             lanes: Lanes::default(),
             space: Space::default(),
             sessions: 0,
+            slots: 0,
+            standing: None,
             grants: 0,
             voids: 0,
             flows: BTreeMap::new(),
@@ -111,6 +113,7 @@ impl Order {
             doubted: false,
             received: session.received,
             life,
+            standing: None,
             request: 0,
             busy: false,
         });
@@ -220,6 +223,10 @@ impl Order {
         };
         self.fetch(worker, reports);
         for report in reports {
+            if matches!(report.outcome, Outcome::Part | Outcome::Closed) {
+                self.stood(worker, report, effects);
+                continue;
+            }
             let state = &mut self.workers[worker as usize];
             let Some(granted) = state.take(report.position) else {
                 continue;
@@ -228,7 +235,10 @@ impl Order {
             state.voids += u64::from(report.outcome == Outcome::Void);
             self.discharge_tenant(&granted);
             self.settle(worker, &granted, report);
-            self.end(&granted, report, effects);
+            match granted.kind {
+                GrantKind::Standing => self.stood_through(&granted, report.position, effects),
+                _ => self.end(&granted, report, effects),
+            }
         }
         self.touch(worker);
     }
@@ -337,12 +347,17 @@ fn live_grants(session: &SealedSession, answer: &SealAnswer) -> Vec<Grant> {
     let mut need = session.accepted;
     let mut live = Vec::new();
     for sealed in answer.outstanding.iter().rev() {
-        let grant = &sealed.grant;
-        let own = grant.session == session.session && grant.kind == GrantKind::Run;
+        let mut grant = sealed.grant;
+        let runs = matches!(grant.kind, GrantKind::Run | GrantKind::Standing);
+        let own = grant.session == session.session && runs;
+        if grant.kind == GrantKind::Standing {
+            // What it ran is done already.
+            grant.first = grant.first.max(session.done + 1);
+        }
         let range = grant.first > session.done && grant.first <= grant.last;
         if own && range && grant.last <= need && sealed.position <= answer.position {
             need = grant.first - 1;
-            live.push(*grant);
+            live.push(grant);
         }
     }
     live.reverse();

@@ -224,6 +224,28 @@ impl SliceQueue {
         self.restart(self.next.run, self.next.offset);
     }
 
+    /// Takes the queued ops through `last` as granted: a standing grant holds them, whose end is
+    /// where the next slice begins. Gives their cost and what their client declared of them.
+    pub(crate) fn pass(&mut self, last: OpNumber) -> (u64, u64) {
+        let last = last.min(self.queued);
+        let (mut cost, mut declared) = (0u64, 0u64);
+        if last <= self.granted {
+            return (cost, declared);
+        }
+        let (mut from, mut at) = (self.start, 0);
+        while let Some(run) = self.runs.get(at)
+            && from <= last
+        {
+            let end = from + u64::from(run.count) - 1;
+            let ops = end.min(last).saturating_sub(from.max(self.granted + 1) - 1);
+            cost = cost.saturating_add(run.cost.saturating_mul(ops));
+            declared = declared.wrapping_add(run.declared.wrapping_mul(ops));
+            (from, at) = (end + 1, at + 1);
+        }
+        self.seek(last, Cut::default());
+        (cost, declared)
+    }
+
     /// Ops through `last` are done. Gives whether that changed what is granted next.
     pub(crate) fn finish(&mut self, last: OpNumber) -> bool {
         let ahead = last > self.granted;

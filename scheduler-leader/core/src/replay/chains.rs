@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, ChainEntry, DoneReport, GpuPosition, GpuTail, Grant, Incarnation, OpenGrant, SealAnswer,
-    SessionId, Tenant,
+    Chain, ChainEntry, DoneReport, GpuPosition, GpuTail, Grant, GrantKind, Incarnation, OpNumber,
+    OpenGrant, Outcome, SealAnswer, SessionId, Tenant,
 };
 
 use super::launches::Launches;
@@ -17,6 +17,10 @@ pub(super) struct Proposed {
     pub(super) adopted: bool,
     /// Kernels among its ops, where they are known.
     pub(super) launches: Option<u64>,
+    /// A standing grant of which it is not known where it was closed.
+    open: bool,
+    /// Device nanoseconds that the parts of a standing grant took.
+    parts: u64,
     end: Option<End>,
 }
 
@@ -27,8 +31,27 @@ impl Proposed {
             grant,
             adopted: false,
             launches,
+            open: grant.kind == GrantKind::Standing,
+            parts: 0,
             end: None,
         }
+    }
+
+    /// A standing grant was closed at this op.
+    fn close(&mut self, last: OpNumber, launches: &Launches) {
+        self.grant.last = last;
+        self.launches = launches.of(&self.grant);
+        self.open = false;
+    }
+
+    /// Whether a worker accepted just this: of a standing grant, wherever it was closed.
+    fn is(&self, accepted: &Grant) -> bool {
+        let last = if self.open {
+            accepted.last
+        } else {
+            self.grant.last
+        };
+        Grant { last, ..self.grant } == *accepted
     }
 }
 
@@ -74,18 +97,30 @@ impl Chains {
         worker.proposed.insert(position, proposed);
     }
 
-    /// A position ended, as its worker reported. Gives its row.
+    /// A position ended, as its worker reported, or goes on. Gives its row once it has ended.
     pub(super) fn end(
         &mut self,
         incarnation: Incarnation,
         report: &DoneReport,
+        launches: &Launches,
     ) -> Option<Position> {
         let worker = self.workers.get_mut(&incarnation)?;
-        let end = End {
+        let mut end = End {
             outcome: report.outcome,
             measured: report.measured,
         };
         if let Some(proposed) = worker.proposed.get_mut(&report.position) {
+            match report.outcome {
+                Outcome::Part => {
+                    proposed.parts = proposed.parts.saturating_add(report.measured);
+                    return None;
+                }
+                Outcome::Closed => {
+                    proposed.close(report.received, launches);
+                    return None;
+                }
+                _ => end.measured = end.measured.saturating_add(proposed.parts),
+            }
             proposed.end = Some(end);
             let name = self.names.get(&proposed.grant.session)?;
             let at = Reached {
@@ -95,6 +130,10 @@ impl Chains {
             return Some(row(incarnation, at, None, proposed, (&name.0, &name.1)));
         }
         let rows = &mut worker.positions;
+        // Parts that ended after a seal: what they took is not told.
+        if matches!(report.outcome, Outcome::Part | Outcome::Closed) {
+            return None;
+        }
         let at = rows.binary_search_by_key(&report.position, |row| row.position);
         let row = rows.get_mut(at.ok()?)?;
         row.end = Some(end);
@@ -127,8 +166,12 @@ impl Chains {
             worker
                 .proposed
                 .retain(|position, proposed| *position < at || proposed.grant.epoch >= epoch);
-            match worker.proposed.get(&sealed.position) {
-                Some(proposed) if proposed.grant == sealed.grant => {}
+            match worker.proposed.get_mut(&sealed.position) {
+                Some(proposed) if proposed.is(&sealed.grant) => {
+                    if proposed.open {
+                        proposed.close(sealed.grant.last, launches);
+                    }
+                }
                 Some(_) => {
                     return Err(ReplayError::Disagrees {
                         gpu: answer.gpu,
@@ -140,6 +183,7 @@ impl Chains {
                     let grant = sealed.grant;
                     let mut proposed = Proposed::new(grant, launches.of(&grant));
                     proposed.adopted = true;
+                    proposed.open = false;
                     worker.proposed.insert(sealed.position, proposed);
                 }
             }
@@ -163,6 +207,7 @@ impl Chains {
         let worker = self.workers.entry(incarnation).or_default();
         while worker.tail.position < to.position {
             let next = worker.proposed.remove(&(worker.tail.position + 1));
+            let next = next.filter(|next| !next.open);
             let known = next
                 .as_ref()
                 .map(|next| self.names.get(&next.grant.session));
@@ -224,7 +269,8 @@ impl Chains {
     pub(super) fn finish_rest(&mut self) {
         for (incarnation, worker) in &mut self.workers {
             while let Some(next) = worker.proposed.remove(&(worker.tail.position + 1)) {
-                let Some(name) = self.names.get(&next.grant.session) else {
+                let name = self.names.get(&next.grant.session);
+                let Some(name) = name.filter(|_| !next.open) else {
                     break;
                 };
                 worker.advance(*incarnation, &next, name);
@@ -303,7 +349,10 @@ fn row(
         first: grant.first,
         last: grant.last,
         launches: next.launches,
-        cost: grant.cost,
+        cost: match grant.kind {
+            GrantKind::Standing => 0,
+            _ => grant.cost,
+        },
         end: next.end,
         adopted: next.adopted,
         chain,

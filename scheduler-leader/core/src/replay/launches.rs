@@ -52,8 +52,10 @@ impl Launches {
     /// Launches of a grant, where they are known.
     pub(super) fn of(&self, grant: &Grant) -> Option<u64> {
         match grant.kind {
-            GrantKind::Run => self.count(grant.session, grant.first, grant.last),
-            GrantKind::Open | GrantKind::Close => Some(0),
+            GrantKind::Run | GrantKind::Standing => {
+                self.count(grant.session, grant.first, grant.last)
+            }
+            GrantKind::Open | GrantKind::Close | GrantKind::Revoke => Some(0),
         }
     }
 

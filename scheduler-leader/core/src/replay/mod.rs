@@ -61,7 +61,7 @@ pub struct Position {
     pub last: OpNumber,
     /// Kernels among the ops; `None` where the record lacks their intent.
     pub launches: Option<u64>,
-    /// Charged device nanoseconds.
+    /// Charged device nanoseconds; 0 for a standing grant, whose ops are charged as they are told of.
     pub cost: u64,
     /// How it ended; `None` where no end is recorded.
     pub end: Option<End>,
@@ -317,7 +317,7 @@ impl Reign {
                 } => {
                     for report in &reports.0 {
                         chains
-                            .end(*incarnation, report)
+                            .end(*incarnation, report, launches)
                             .into_iter()
                             .for_each(&mut *ended);
                     }

@@ -76,15 +76,32 @@ fn tenant_strategy() -> impl Strategy<Value = TenantSettings> {
 
 fn settings_strategy() -> impl Strategy<Value = ClusterSettings> {
     let small = prop_oneof![1 => Just(0), 4 => 50_000..900_000u64];
-    (300_000..4_000_000u64, 50_000..800_000u64, small, 0..25u32).prop_map(
-        |(window_ns, quantum_ns, slo_window_ns, slo_wait_ticks)| ClusterSettings {
-            window_ns,
-            quantum_ns,
-            slo_window_ns,
-            slo_wait_ticks,
-            ..ClusterSettings::default()
-        },
+    let standing = prop::bool::weighted(0.7);
+    (
+        300_000..4_000_000u64,
+        50_000..800_000u64,
+        small,
+        0..25u32,
+        standing,
     )
+        .prop_map(
+            |(window_ns, quantum_ns, slo_window_ns, slo_wait_ticks, standing)| ClusterSettings {
+                window_ns,
+                quantum_ns,
+                slo_window_ns,
+                slo_wait_ticks,
+                standing,
+                ..ClusterSettings::default()
+            },
+        )
+}
+
+/// Settings with which every op waits for the leader.
+fn waiting() -> ClusterSettings {
+    ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    }
 }
 
 /// Applies a step and checks what can be checked from outside at every grant.
@@ -390,11 +407,7 @@ fn opens_are_refused_with_a_reason() {
 /// What is granted again after a void is cut where it was cut before.
 #[test]
 fn a_rewound_session_keeps_its_cut_points() {
-    let mut model = Model::new(
-        ClusterSettings::default(),
-        vec![TenantSettings::default()],
-        1,
-    );
+    let mut model = Model::new(waiting(), vec![TenantSettings::default()], 1);
     let session = model.open(0).unwrap();
     model.run(Incarnation(100), 1);
     // A fragment of the first slice (25 ops of 20 microseconds) runs.
@@ -434,11 +447,7 @@ fn a_rewound_session_keeps_its_cut_points() {
 /// once more with it, not twice.
 #[test]
 fn later_voids_rewind_nothing_more() {
-    let mut model = Model::new(
-        ClusterSettings::default(),
-        vec![TenantSettings::default()],
-        1,
-    );
+    let mut model = Model::new(waiting(), vec![TenantSettings::default()], 1);
     let session = model.open(0).unwrap();
     model.run(Incarnation(100), 1);
     model.submit(session, &[launches(2, 75)], false);

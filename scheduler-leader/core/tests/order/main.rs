@@ -4,4 +4,5 @@ mod fairness;
 mod golden;
 mod invariants;
 mod model;
+mod standing;
 mod targets;

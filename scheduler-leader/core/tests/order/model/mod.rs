@@ -2,6 +2,7 @@
 //! submit, and a naive view of the rules to hold the order against.
 
 mod rules;
+mod standing;
 mod targets;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -83,6 +84,10 @@ pub(crate) struct Worker {
     pub(crate) global: u64,
     /// Accepted and not done.
     pub(crate) queue: VecDeque<(u64, Grant)>,
+    /// The last of these is a standing grant, which is not closed.
+    pub(crate) open: bool,
+    /// Reports not handed over, of how standing grants go on.
+    pub(crate) told: Vec<DoneReport>,
     /// The last report handed over.
     pub(crate) reports: u64,
     pub(crate) ordinals: BTreeMap<Tenant, u64>,
@@ -103,6 +108,10 @@ pub(crate) struct Session {
     pub(crate) received: u64,
     /// Ops run.
     pub(crate) done: u64,
+    /// Ops started under a standing grant.
+    pub(crate) started: u64,
+    /// The last op of its last standing grant: cut points are found from there on.
+    pub(crate) base: u64,
     pub(crate) closing: bool,
     pub(crate) closed: bool,
 }
@@ -162,6 +171,8 @@ impl Model {
                 chain: Chain::default(),
                 global: 0,
                 queue: VecDeque::new(),
+                open: false,
+                told: Vec::new(),
                 reports: 0,
                 ordinals: BTreeMap::new(),
             };
@@ -180,6 +191,8 @@ impl Model {
         self.apply(input);
         let workers: Vec<_> = self.workers.keys().copied().collect();
         for incarnation in workers {
+            self.close_standing(incarnation);
+            self.workers.get_mut(&incarnation).unwrap().told.clear();
             let answer = Box::new(self.seal(incarnation));
             self.apply(Input::WorkerSealed {
                 incarnation,
@@ -238,9 +251,11 @@ impl Model {
     pub(crate) fn accepted(&self, id: SessionId) -> u64 {
         let session = &self.sessions[&id];
         let queue = self.workers[&session.worker].queue.iter();
-        let own = queue.filter(|(_, grant)| grant.session == id && grant.kind == GrantKind::Run);
+        let runs = |grant: &Grant| matches!(grant.kind, GrantKind::Run | GrantKind::Standing);
+        let own = queue.filter(|(_, grant)| grant.session == id && runs(grant));
         own.fold(session.done, |next, (_, grant)| {
-            if grant.first == next + 1 {
+            let stands = grant.kind == GrantKind::Standing;
+            if grant.first == next + 1 || (stands && grant.last > next) {
                 grant.last
             } else {
                 next
@@ -285,6 +300,8 @@ impl Model {
                         announced: 0,
                         received: 0,
                         done: 0,
+                        started: 0,
+                        base: 0,
                         closing: false,
                         closed: false,
                     };
@@ -297,6 +314,7 @@ impl Model {
                     }
                     self.sessions.insert(open.session, session);
                 }
+                self.close_standing(*incarnation);
                 if self.judged {
                     self.check(*incarnation, *position, grant);
                     self.check_ahead(*incarnation, grant);
@@ -304,6 +322,7 @@ impl Model {
                 self.accept(*incarnation, *position, grant);
                 self.grants.push((*incarnation, *position, *grant));
             }
+            Effect::Lied { session } => panic!("{session} did not lie"),
             Effect::Ended { session, .. } => {
                 assert!(self.sessions[session].closed, "ended after its close");
             }
@@ -312,6 +331,16 @@ impl Model {
     }
 
     fn accept(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
+        if grant.kind == GrantKind::Standing {
+            return self.stand(incarnation, position, grant);
+        }
+        let worker = self.workers.get_mut(&incarnation).unwrap();
+        worker.queue.push_back((position, *grant));
+        self.enter(incarnation, position, grant);
+    }
+
+    /// A position enters the chain.
+    fn enter(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
         let session = &self.sessions[&grant.session];
         let worker = self.workers.get_mut(&incarnation).unwrap();
         worker.position = position;
@@ -324,7 +353,6 @@ impl Model {
             first: grant.first,
             last: grant.last,
         });
-        worker.queue.push_back((position, *grant));
         let ordinal = worker.ordinals.entry(session.tenant.clone()).or_default();
         *ordinal = (*ordinal).max(session.ordinal);
         if grant.kind == GrantKind::Close {
@@ -383,13 +411,25 @@ impl Model {
 
     /// The worker ends its next `count` positions and reports them.
     pub(crate) fn run(&mut self, incarnation: Incarnation, count: usize) -> usize {
-        let mut reports = Vec::new();
+        let (mut reports, mut moved) = (Vec::new(), 0);
         for _ in 0..count {
+            let next = self.workers[&incarnation].queue.front();
+            if next.is_some_and(|(_, grant)| grant.kind == GrantKind::Standing) {
+                match self.go_on(incarnation) {
+                    Some(true) => {
+                        moved += 1;
+                        continue;
+                    }
+                    None => break,
+                    // Closed, and all of it ran.
+                    Some(false) => {}
+                }
+            }
             let worker = self.workers.get_mut(&incarnation).unwrap();
             let Some((position, grant)) = worker.queue.pop_front() else {
                 break;
             };
-            worker.reports += 1;
+            reports.append(&mut worker.told);
             let session = self.sessions.get_mut(&grant.session).unwrap();
             let outcome = match grant.kind {
                 _ if session.closed => Outcome::Gone,
@@ -415,14 +455,18 @@ impl Model {
                 declared: 0,
             });
         }
-        let count = reports.len();
-        if count > 0 {
+        let worker = self.workers.get_mut(&incarnation).unwrap();
+        reports.append(&mut worker.told);
+        moved += reports.len();
+        if !reports.is_empty() {
+            let count = reports.len() as u64;
+            self.workers.get_mut(&incarnation).unwrap().reports += count;
             self.apply(Input::Done {
                 incarnation,
                 reports: Rows(reports),
             });
         }
-        count
+        moved
     }
 
     /// Tells the leader what the worker has of a session, if the leader doubts it.

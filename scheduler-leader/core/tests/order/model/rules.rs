@@ -22,7 +22,9 @@ impl Model {
         if self.check_cuts {
             let sum: u64 = ops.iter().map(cost).sum();
             assert_eq!(grant.cost, sum, "charged what the profile says");
-            let cuts = cuts(&session.ops, self.settings.quantum_ns);
+            let base = session.base as usize;
+            let cuts = cuts(&session.ops[base..], self.settings.quantum_ns);
+            let cuts: Vec<_> = cuts.into_iter().map(|cut| cut + session.base).collect();
             let crossed = cuts
                 .iter()
                 .find(|cut| **cut >= grant.first && **cut < grant.last);
@@ -43,7 +45,9 @@ impl Model {
         if self.settings.floors == [0; 5] {
             assert_eq!(grant.priority, priority);
         }
+        // What a standing grant has under way is known only once it was closed.
         let above = worker.queue.iter().map(|(_, other)| other);
+        let above = above.filter(|other| other.kind != GrantKind::Standing);
         let above: u64 = above
             .filter(|other| self.priority(other.session) <= priority)
             .map(|other| other.cost)
@@ -75,7 +79,8 @@ impl Model {
             let view = self.order.session(**id);
             self.priority(**id) < priority
                 && view.is_some_and(|view| {
-                    view.queued > view.granted && !view.doubted && !view.closing
+                    let free = !self.stands(**id) && !view.doubted && !view.closing;
+                    view.queued > view.granted && free
                 })
         });
         eligible.map(|(id, _)| *id).collect()

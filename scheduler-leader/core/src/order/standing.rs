@@ -1,0 +1,309 @@
+//! Standing grants: given to a session that is alone on its GPU, and accounted as reports tell.
+
+use bus_schemas::{CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold};
+
+use super::state::{Granted, Life};
+use super::{Order, window};
+use crate::effect::Effect;
+use crate::policy::{ABSENT, Cut, virtual_time};
+
+/// What is known of a session's standing grant.
+#[derive(Debug)]
+pub(super) struct Standing {
+    position: GpuPosition,
+    /// Its session's priority when it was granted: its parts run at it.
+    priority: u8,
+    /// Its last op that ran, as reported, and what its ops through there declare.
+    through: OpNumber,
+    claimed: u32,
+    /// Its last op, once it is closed.
+    closed: Option<OpNumber>,
+    /// Its position has ended.
+    ended: bool,
+    /// Its last op that is accounted: that ran and was announced, or was also closed in.
+    accounted: OpNumber,
+    /// What its client announced of the ops through there.
+    declared: u64,
+    /// Charged and measured since both were of the same ops.
+    charged: u64,
+    measured: u64,
+}
+
+impl Standing {
+    fn new(position: GpuPosition, granted: &Granted) -> Self {
+        let first = granted.first;
+        Self {
+            position,
+            priority: granted.priority,
+            through: first - 1,
+            claimed: 0,
+            closed: None,
+            ended: false,
+            accounted: first - 1,
+            declared: 0,
+            charged: 0,
+            measured: 0,
+        }
+    }
+
+    /// Whether what follows it may be granted.
+    pub(super) fn is_over(&self) -> bool {
+        self.closed.is_some_and(|closed| self.accounted >= closed)
+    }
+}
+
+impl Order {
+    /// Whether there is something to know of a session's standing grant.
+    pub(super) fn stands(&self, slot: usize) -> bool {
+        let session = self.sessions.get(slot).and_then(Option::as_ref);
+        session.is_some_and(|session| session.standing.is_some())
+    }
+
+    /// Gives a worker's only session a standing grant, or takes that back, as the rules say now.
+    pub(super) fn serve_standing(&mut self, worker: u32, effects: &mut Vec<Effect>) {
+        let state = &self.workers[worker as usize];
+        if let Some(slot) = state.standing {
+            if !self.may_stand(slot) {
+                self.revoke(worker, slot, effects);
+            }
+        } else if state.sessions == 1 && !state.draining && !state.lost {
+            // The sum of one slot is that slot.
+            let slot = state.slots as u32;
+            if !self.stands(slot as usize) && self.may_stand(slot) {
+                self.stand(worker, slot, effects);
+            }
+        }
+    }
+
+    /// Whether a session that is alone may run its ops as they come.
+    fn may_stand(&self, slot: u32) -> bool {
+        let session = self.sessions.get(slot as usize);
+        let Some(session) = session.and_then(Option::as_ref) else {
+            return false;
+        };
+        let tenant = &self.tenants[session.tenant as usize].settings;
+        let allowed = self.settings.standing && !self.held && !self.is_stopped();
+        let unbounded = tenant.cap == 0 && tenant.outstanding_ns == 0;
+        // While it stands, only what may change counts; its end is a grant of its own.
+        let ready = match &session.standing {
+            Some(standing) => standing.priority == self.flows[session.flow as usize].priority,
+            None => {
+                let idle = session.queue.granted() == session.queue.done();
+                idle && session.life == Life::Open && !session.doubted
+            }
+        };
+        allowed && unbounded && ready
+    }
+
+    fn stand(&mut self, worker: u32, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(session) = &self.sessions[slot as usize] else {
+            return;
+        };
+        let priority = self.flows[session.flow as usize].priority;
+        let first = session.queue.granted() + 1;
+        let limit = self.workers[worker as usize].limits.of(priority);
+        let granted = Granted {
+            kind: GrantKind::Standing,
+            priority,
+            urgency: priority,
+            generation: session.generation,
+            slot,
+            session: session.id,
+            tenant: session.tenant,
+            first,
+            last: 0,
+            cost: window(&self.settings, limit),
+            cut: Cut::default(),
+        };
+        self.emit(worker, granted, 0, None, effects);
+        let state = &mut self.workers[worker as usize];
+        let position = state.position;
+        state.standing = Some(slot);
+        // What is under way of it is not known before it is closed.
+        if let Some(granted) = state.granted(position) {
+            granted.cost = 0;
+        }
+        if let Some(session) = &mut self.sessions[slot as usize] {
+            session.standing = Some(Box::new(Standing::new(position, &granted)));
+        }
+        self.refresh(slot);
+    }
+
+    /// Has a worker close its standing grant although nothing else is granted.
+    fn revoke(&mut self, worker: u32, slot: u32, effects: &mut Vec<Effect>) {
+        if !self.is_stopped() {
+            self.mark(slot, GrantKind::Revoke, None, effects);
+        }
+        self.workers[worker as usize].standing = None;
+    }
+
+    /// A worker told how a standing grant goes on.
+    pub(super) fn stood(&mut self, worker: u32, report: &DoneReport, effects: &mut Vec<Effect>) {
+        let state = &mut self.workers[worker as usize];
+        let granted = state.granted(report.position).copied();
+        let Some(granted) = granted.filter(|granted| granted.session == report.session) else {
+            return;
+        };
+        let session = self.sessions.get_mut(granted.slot as usize);
+        let session = session.and_then(Option::as_mut);
+        let Some(session) = session.filter(|session| session.id == granted.session) else {
+            return;
+        };
+        let standing = session.standing.as_mut();
+        let Some(standing) = standing.filter(|standing| standing.position == report.position)
+        else {
+            return;
+        };
+        match report.outcome {
+            Outcome::Closed => {
+                let closed = report.received.max(standing.through);
+                standing.closed.get_or_insert(closed);
+                if state.standing == Some(granted.slot) {
+                    state.standing = None;
+                }
+            }
+            _ => {
+                let most = standing.closed.unwrap_or(OpNumber::MAX);
+                if (standing.through..=most).contains(&report.received) {
+                    standing.through = report.received;
+                    standing.claimed = report.declared;
+                }
+                standing.measured = standing.measured.saturating_add(report.measured);
+            }
+        }
+        self.account(granted.slot, effects);
+    }
+
+    /// A standing grant's position has ended: all it held ran, or failed.
+    pub(super) fn stood_through(
+        &mut self,
+        granted: &Granted,
+        at: GpuPosition,
+        effects: &mut Vec<Effect>,
+    ) {
+        let slot = granted.slot;
+        let session = self.sessions.get_mut(slot as usize);
+        let session = session.and_then(Option::as_mut);
+        let Some(session) = session.filter(|session| session.id == granted.session) else {
+            return;
+        };
+        let standing = session.standing.as_mut();
+        if let Some(standing) = standing.filter(|standing| standing.position == at) {
+            standing.ended = true;
+            standing.closed.get_or_insert(standing.through);
+            self.account(slot, effects);
+        } else if session.queue.finish(granted.last) {
+            // Of an earlier leader.
+            self.refresh(slot);
+        } else {
+            self.note_work(slot);
+        }
+        self.close_if_asked(slot, effects);
+    }
+
+    /// Charges what was announced of the ops that a standing grant is known to have run or, once it
+    /// is closed, to hold.
+    pub(super) fn account(&mut self, slot: u32, effects: &mut Vec<Effect>) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let (worker, before) = (session.worker, session.queue.granted());
+        let Some(standing) = &mut session.standing else {
+            return;
+        };
+        let last = standing.closed.unwrap_or(standing.through);
+        let (ran, of_ran) = session.queue.pass(standing.through);
+        let (held, of_held) = session.queue.pass(last);
+        standing.declared = standing.declared.wrapping_add(of_ran).wrapping_add(of_held);
+        standing.charged = standing.charged.saturating_add(ran).saturating_add(held);
+        standing.accounted = session.queue.granted().min(last);
+        let done = if standing.ended {
+            last
+        } else {
+            standing.through
+        };
+        session.queue.finish(done.min(standing.accounted));
+        let lied =
+            standing.accounted == standing.through && fold(standing.declared) != standing.claimed;
+        let ops = session.queue.granted() - before;
+        let (position, over) = (standing.position, standing.is_over() && standing.ended);
+        self.charge(slot, ops, ran.saturating_add(held));
+        if let Some(granted) = self.workers[worker as usize].granted(position) {
+            granted.cost = granted.cost.saturating_add(held);
+            let granted = *granted;
+            self.count_outstanding(worker, &granted, held);
+        }
+        self.settle_standing(slot);
+        if let Some(session) = self.sessions[slot as usize].as_mut().filter(|_| over) {
+            session.standing = None;
+        }
+        self.refresh(slot);
+        if lied {
+            let Some(session) = self.sessions[slot as usize].as_ref() else {
+                return;
+            };
+            let session = session.id;
+            effects.push(Effect::Lied { session });
+            self.close(slot, CloseReason::Fault, effects);
+        }
+    }
+
+    /// Charges ops that were not waited for: to the tag of their flow and of their session, as if
+    /// they had been granted one slice after the other.
+    fn charge(&mut self, slot: u32, ops: u64, cost: u64) {
+        let Some(session) = self.sessions[slot as usize].as_mut().filter(|_| ops > 0) else {
+            return;
+        };
+        let id = session.flow;
+        let flow = &mut self.flows[id as usize];
+        let lanes = &mut self.workers[flow.worker as usize].lanes;
+        if self.flow_places[id as usize] != ABSENT {
+            lanes.flows(flow.priority).remove(id, &mut self.flow_places);
+        }
+        let tenant = &mut self.tenants[flow.tenant as usize];
+        tenant.granted += ops;
+        tenant.granted_ns = tenant.granted_ns.saturating_add(cost);
+        let tag = flow.tag.max(lanes.now(flow.priority));
+        lanes.granted(&self.settings.floors, flow.priority, tag, cost);
+        lanes.discharge(flow.priority, cost);
+        let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
+        if tenant.settings.cap > 0 {
+            flow.budget.spend(charge);
+        }
+        flow.tag = tag + virtual_time(charge, tenant.settings.weight);
+        flow.now = flow.now.max(session.tag);
+        session.tag = flow.now + virtual_time(cost, 1);
+        self.refresh_flow(id);
+    }
+
+    /// Counts what a closed standing grant still has on the device.
+    fn count_outstanding(&mut self, worker: u32, granted: &Granted, cost: u64) {
+        let state = &mut self.workers[worker as usize];
+        state.lanes.charge(granted.priority, cost);
+        if let Some(tenant) = self.tenants.get_mut(granted.tenant as usize) {
+            tenant.outstanding = tenant.outstanding.saturating_add(cost);
+        }
+    }
+
+    /// Notes what ops took against what they were charged, where both are of the same ops.
+    fn settle_standing(&mut self, slot: u32) {
+        let (settings, flows) = (&self.settings, &mut self.flows);
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let Some(standing) = &mut session.standing else {
+            return;
+        };
+        if standing.accounted != standing.through && !standing.ended {
+            return;
+        }
+        let (charged, measured) = (
+            std::mem::take(&mut standing.charged),
+            std::mem::take(&mut standing.measured),
+        );
+        if settings.settle {
+            let balance = &mut flows[session.flow as usize].balance;
+            balance.note(charged, measured, settings.quantum_ns);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A worker's standing grants: ops run as they come, until the next grant closes it.
+
+use bus_schemas::{CostRun, DoneReport, Grant, GrantKind, Incarnation, Outcome, SessionId, fold};
+
+use super::{Model, cost};
+
+/// Ops that a part has at most.
+const PART: u64 = 7;
+
+impl Model {
+    /// Whether a session's standing grant is open, or not accounted yet.
+    pub(crate) fn stands(&self, id: SessionId) -> bool {
+        self.order.stands_for(id)
+    }
+
+    /// The worker holds a standing grant open, and says so.
+    pub(super) fn stand(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
+        let others = self.sessions.iter().filter(|(id, session)| {
+            **id != grant.session && session.worker == incarnation && !session.closed
+        });
+        assert_eq!(others.count(), 0, "it is not alone");
+        assert!(self.settings.standing);
+        let first = grant.first;
+        let session = self.sessions.get_mut(&grant.session).unwrap();
+        assert_eq!(session.done + 1, first, "nothing of it is under way");
+        session.started = session.done;
+        let worker = self.workers.get_mut(&incarnation).unwrap();
+        worker.open = true;
+        worker.queue.push_back((position, *grant));
+        self.tell(incarnation, position, Outcome::Part, 0);
+    }
+
+    /// Whatever comes next closes it.
+    pub(super) fn close_standing(&mut self, incarnation: Incarnation) {
+        let worker = self.workers.get_mut(&incarnation).unwrap();
+        if !std::mem::take(&mut worker.open) {
+            return;
+        }
+        let (position, grant) = worker.queue.back_mut().unwrap();
+        let (position, session) = (*position, grant.session);
+        let session = self.sessions.get_mut(&session).unwrap();
+        session.base = session.started;
+        grant.last = session.started;
+        let grant = *grant;
+        self.enter(incarnation, position, &grant);
+        self.tell(incarnation, position, Outcome::Closed, 0);
+    }
+
+    /// Goes on with the standing grant that is next: its position has ended, or something of it
+    /// began or ended; or there is nothing to do.
+    pub(super) fn go_on(&mut self, incarnation: Incarnation) -> Option<bool> {
+        let worker = &self.workers[&incarnation];
+        let (position, grant) = *worker.queue.front()?;
+        let open = worker.open && worker.queue.len() == 1;
+        let session = self.sessions.get_mut(&grant.session).unwrap();
+        if session.started > session.done {
+            let ops = &session.ops[session.done as usize..session.started as usize];
+            let part = Grant {
+                kind: GrantKind::Run,
+                first: session.done + 1,
+                last: session.started,
+                cost: ops.iter().map(cost).sum(),
+                ..grant
+            };
+            session.done = session.started;
+            let measured = (self.measure)(&part);
+            self.tell(incarnation, position, Outcome::Part, measured);
+            return Some(true);
+        }
+        if open {
+            let last = session.received.min(session.done + PART);
+            let some = last > session.started;
+            session.started = last.max(session.started);
+            return some.then_some(true);
+        }
+        Some(false)
+    }
+
+    fn tell(&mut self, incarnation: Incarnation, position: u64, outcome: Outcome, measured: u64) {
+        let worker = self.workers.get_mut(&incarnation).unwrap();
+        let grant = worker.queue.iter().find(|(at, _)| *at == position);
+        let (_, grant) = grant.unwrap();
+        let session = &self.sessions[&grant.session];
+        let (received, declared) = match outcome {
+            Outcome::Closed => (grant.last, 0),
+            _ => {
+                let ops = &session.ops[grant.first as usize - 1..session.done as usize];
+                let declared = ops.iter().map(CostRun::declared);
+                (session.done, fold(declared.fold(0, u64::wrapping_add)))
+            }
+        };
+        worker.told.push(DoneReport {
+            position,
+            session: grant.session,
+            measured,
+            received,
+            outcome,
+            declared,
+        });
+    }
+}

@@ -1,0 +1,177 @@
+//! Standing grants: who is given one, what takes it back, and how what ran under it is accounted.
+//! That all ops run once and in order is checked in every test, by the model's worker.
+
+use bus_schemas::{
+    CloseReason, ClusterSettings, DoneReport, GrantKind, Incarnation, Outcome, SessionId,
+    TenantSettings,
+};
+use scheduler_leader_core::{Effect, Input, Rows};
+
+use crate::model::{COSTS, Model, launches, sync, tenant};
+
+const WORKER: Incarnation = Incarnation(100);
+/// Kernel of 20 us.
+const KERNEL: usize = 2;
+
+fn model(tenants: usize) -> Model {
+    let tenants = vec![TenantSettings::default(); tenants];
+    Model::new(ClusterSettings::default(), tenants, 1)
+}
+
+fn drain(model: &mut Model) {
+    while model.run(WORKER, 1) > 0 {}
+}
+
+/// Kinds of all grants so far.
+fn kinds(model: &Model) -> Vec<GrantKind> {
+    let grants = model.grants.iter();
+    grants.map(|(_, _, grant)| grant.kind).collect()
+}
+
+fn close(model: &mut Model, session: SessionId) {
+    let (after, reason) = (0, CloseReason::Killed);
+    model.apply(Input::SessionClose {
+        session,
+        after,
+        reason,
+    });
+    drain(model);
+}
+
+#[test]
+fn the_only_session_stands_until_another_opens_and_again_once_that_has_ended() {
+    use GrantKind::{Close, Open, Revoke, Run, Standing};
+    let mut model = model(2);
+    let alone = model.open(0).unwrap();
+    assert_eq!(kinds(&model), [Open, Standing]);
+    model.submit(alone, &[launches(KERNEL, 10), sync()], true);
+    drain(&mut model);
+    assert_eq!(model.sessions[&alone].done, 11, "before it was announced");
+    model.announce(alone, 100);
+    let view = model.order.session(alone).unwrap();
+    assert_eq!((view.granted, view.done), (11, 11));
+    // A second one, of the same tenant or another.
+    let other = model.open(0).unwrap();
+    model.submit(alone, &[sync()], true);
+    model.announce(alone, 100);
+    assert_eq!(
+        kinds(&model),
+        [Open, Standing, Open],
+        "not before it was closed"
+    );
+    drain(&mut model);
+    assert_eq!(kinds(&model), [Open, Standing, Open, Run]);
+    close(&mut model, other);
+    assert_eq!(kinds(&model)[4..], [Close, Standing]);
+    model.apply(Input::Hold { held: true });
+    assert_eq!(kinds(&model).last(), Some(&Revoke));
+    model.settle();
+}
+
+#[test]
+fn whatever_ends_the_right_to_it_revokes_it() {
+    let capped = |settings: TenantSettings| Input::TenantSet {
+        tenant: tenant(0),
+        settings: Some(settings),
+    };
+    let plain = TenantSettings::default;
+    let changes = [
+        Input::Hold { held: true },
+        Input::Settings(ClusterSettings {
+            standing: false,
+            ..ClusterSettings::default()
+        }),
+        capped(TenantSettings { cap: 50, ..plain() }),
+        capped(TenantSettings {
+            outstanding_ns: 1_000_000,
+            ..plain()
+        }),
+    ];
+    for change in changes {
+        let mut model = model(1);
+        model.open(0).unwrap();
+        drain(&mut model);
+        let effects = model.apply(change.clone());
+        let revoked = effects.iter().any(
+            |effect| matches!(effect, Effect::Grant { grant, .. } if grant.kind == GrantKind::Revoke),
+        );
+        assert!(revoked, "{change:?}");
+        drain(&mut model);
+        assert_eq!(kinds(&model).last(), Some(&GrantKind::Revoke), "{change:?}");
+    }
+    // At another priority its parts run anew.
+    let mut model = model(1);
+    model.open(0).unwrap();
+    drain(&mut model);
+    model.tenants[0].priority = 1;
+    let urgent = model.tenants[0].clone();
+    model.apply(capped(urgent));
+    drain(&mut model);
+    let (_, _, last) = model.grants.last().unwrap();
+    assert_eq!((last.kind, last.priority), (GrantKind::Standing, 1));
+}
+
+#[test]
+fn who_stood_alone_neither_pays_for_it_nor_saved_anything() {
+    let mut model = model(2);
+    let alone = model.open(0).unwrap();
+    for _ in 0..50 {
+        model.submit(alone, &[launches(KERNEL, 100), sync()], true);
+        model.announce(alone, 200);
+        drain(&mut model);
+    }
+    let view = model.order.tenants();
+    let charged = 50 * (100 * COSTS[KERNEL] + 500);
+    assert_eq!(view[0].granted_ns, charged, "all of it is accounted");
+    assert_eq!(view[0].outstanding_ns, 0);
+    let other = model.open(1).unwrap();
+    for session in [alone, other] {
+        model.submit(session, &[launches(KERNEL, 20_000)], true);
+        model.announce(session, 20_000);
+    }
+    let from = model.grants.len();
+    let mut served = [0u64; 2];
+    while model.grants.len() < from + 100 {
+        assert!(model.run(WORKER, 1) > 0);
+    }
+    for (_, _, grant) in &model.grants[from..] {
+        served[usize::from(grant.session == other)] += grant.cost;
+    }
+    let quantum = model.settings.quantum_ns;
+    // What ran before the grant was closed came on top.
+    assert!(served[0].abs_diff(served[1]) <= 3 * quantum, "{served:?}");
+}
+
+#[test]
+fn who_runs_other_ops_than_announced_is_closed() {
+    for honest in [true, false] {
+        let mut model = model(1);
+        let session = model.open(0).unwrap();
+        drain(&mut model);
+        model.submit(session, &[launches(KERNEL, 4)], true);
+        model.announce(session, 4);
+        let sum = (0..4).fold(0u64, |sum, _| {
+            sum.wrapping_add(launches(KERNEL, 1).declared())
+        });
+        let report = DoneReport {
+            position: 2,
+            session,
+            measured: 1,
+            received: 4,
+            outcome: Outcome::Part,
+            declared: bus_schemas::fold(sum) ^ u32::from(!honest),
+        };
+        let mut effects = Vec::new();
+        let reports = Rows(vec![report]);
+        let incarnation = WORKER;
+        let input = Input::Done {
+            incarnation,
+            reports,
+        };
+        model.order.apply(&input, &mut effects);
+        let lied = effects.contains(&Effect::Lied { session });
+        assert_eq!(lied, !honest);
+        let closing = model.order.session(session).unwrap().closing;
+        assert_eq!(closing, !honest);
+    }
+}
