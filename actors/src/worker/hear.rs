@@ -83,13 +83,16 @@ impl GpuWorker {
         let batch: Batch<'_> = decode(payload)?;
         let ops = batch.ops();
         let ops = ops.map_err(|error| MessageError::Malformed(error.to_string()))?;
-        let (mut outs, mut staged) = (Vec::new(), Vec::new());
+        let (mut outs, mut staged, mut loads) = (Vec::new(), Vec::new(), Vec::new());
         for (index, op) in (0_u64..).zip(ops.iter()) {
             let number: OpNumber = batch.first.saturating_add(index);
             match op.op {
                 Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
                 Op::Symbols { .. } => outs.push((number, SYMBOLS)),
                 Op::Sync => outs.push((number, 0)),
+                Op::LoadModule { hash, .. } if self.modules.state(tenant, hash).is_none() => {
+                    loads.push((number, hash));
+                }
                 Op::CopyIn { transfer, .. } if transfer > 0 => staged.push((number, transfer)),
                 _ => {}
             }
@@ -103,6 +106,7 @@ impl GpuWorker {
             bytes: payload.len() as u64,
             outs: &outs,
             staged: &staged,
+            loads: &loads,
         };
         let columns = (
             place(payload, batch.descriptors),

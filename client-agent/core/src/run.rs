@@ -11,8 +11,8 @@ struct Run {
     one: CostRun,
 }
 
-/// The costs of ops, and how far they were announced. They are kept until the ops are done: a new
-/// leader may ask for any that no worker accepted.
+/// The costs of ops, and how far they were announced. They are kept until the ops are done and the
+/// leader has them: a new one may ask for any that no worker accepted.
 #[derive(Debug)]
 pub(crate) struct Runs {
     runs: VecDeque<Run>,

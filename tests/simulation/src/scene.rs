@@ -249,6 +249,7 @@ fn settings(random: &mut Random, crowded: bool) -> ClusterSettings {
             false => random.between(50, 800) * 1000,
         },
         slo_wait_ticks: random.between(0, 30) as u32,
+        standing: random.chance(700),
         ..ClusterSettings::default()
     }
 }

@@ -98,10 +98,7 @@ impl Outbox {
         let done = ack.done.min(self.received);
         if done > self.done {
             self.done = done;
-            // What is done was granted, so it was queued.
-            self.raise_queued(now, done);
-            // The last one stays: asking a leader where it stands repeats it.
-            self.runs.forget(done - 1);
+            self.forget_runs();
             let gone = |(op, _): &mut (OpNumber, u64)| *op <= done;
             while self.copies.pop_front_if(gone).is_some() {}
         }
@@ -216,8 +213,16 @@ impl Outbox {
         if queued > self.queued {
             self.queued = queued;
             self.runs.seek(self.runs.next().max(queued + 1));
+            self.forget_runs();
             self.to_leader.progress(now);
         }
+    }
+
+    /// Forgets the costs of ops that are done and that the leader has: under a standing grant they
+    /// may be done before it has them. The last one stays: asking where a leader stands repeats it.
+    fn forget_runs(&mut self) {
+        let both = self.done.min(self.queued);
+        self.runs.forget(both.saturating_sub(1));
     }
 
     /// Nothing more runs: whoever waits is told why, and nothing is sent but the close.

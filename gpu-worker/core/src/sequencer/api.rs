@@ -109,6 +109,8 @@ pub struct BatchEvent<'a> {
     pub outs: &'a [(OpNumber, u64)],
     /// Copies from staged transfers among the ops: op and transfer, in op order.
     pub staged: &'a [(OpNumber, u64)],
+    /// Loads among the ops of images that the tenant did not give yet: op and image, in op order.
+    pub loads: &'a [(OpNumber, ModuleHash)],
 }
 
 /// A part of a staged transfer, without its bytes.

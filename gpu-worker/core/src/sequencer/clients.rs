@@ -177,6 +177,7 @@ impl Sequencer {
         let here = entry.transfers.has_whole(chunk.transfer);
         if let (Some(hash), true) = (chunk.module, here) {
             entry.images.add(chunk.transfer, hash, chunk.image);
+            entry.has_image(hash);
         }
         self.staged_bytes = self.staged_bytes - before + after;
         self.want_ack(now, session);
@@ -218,6 +219,7 @@ impl Sequencer {
     ) {
         if let Some(entry) = self.sessions.get_mut(&session).filter(|it| it.lives()) {
             entry.images.add(transfer, hash, image);
+            entry.has_image(hash);
             self.ack_now |= image != ImageState::Preparing;
             self.want_ack(now, session);
         }

@@ -171,7 +171,7 @@ impl Sequencer {
             }
             self.waiting = None;
         }
-        self.run_standing(actions);
+        self.run_standing(now, actions);
     }
 
     /// The head has begun, or ended without.

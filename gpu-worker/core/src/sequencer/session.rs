@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    Code, Failure, GpuPosition, OpNumber, SealedSession, SessionFault, SessionId, Tenant, Window,
-    limits,
+    Code, Failure, GpuPosition, ModuleHash, OpNumber, SealedSession, SessionFault, SessionId,
+    Tenant, Window, limits,
 };
 
 use super::images::Images;
@@ -73,6 +73,8 @@ pub(super) struct Session {
     /// Ops that are not done and the bytes their results may have.
     outs: VecDeque<(OpNumber, u64)>,
     staged: VecDeque<(OpNumber, u64)>,
+    /// Loads of images that are not here yet.
+    loads: VecDeque<(OpNumber, ModuleHash)>,
     promised: OpNumber,
     pub(super) doubt: Option<Doubt>,
     pub(super) stall: Option<Stall>,
@@ -113,6 +115,7 @@ impl Session {
             pending_bytes: 0,
             outs: VecDeque::new(),
             staged: VecDeque::new(),
+            loads: VecDeque::new(),
             promised: config.pending_ops.max(limits::FIRST_OPS),
             doubt: None,
             stall: None,
@@ -164,6 +167,9 @@ impl Session {
             self.staged.push_back((op, transfer));
         }
         self.outs.extend(batch.outs.iter().filter(kept));
+        let loads = batch.loads.iter();
+        self.loads
+            .extend(loads.filter(|(op, _)| (first..=last).contains(op)));
         self.received = last;
         self.batches.push_back((last, batch.bytes));
         self.pending_bytes += batch.bytes;
@@ -204,10 +210,26 @@ impl Session {
             last = op - u64::from(*bytes > 0 && !room);
         }
         let lacking = |(_, transfer): &&(OpNumber, u64)| !self.transfers.is_whole(*transfer);
-        match self.staged.iter().find(lacking) {
-            Some((op, _)) if *op <= last => op - 1,
-            _ => last,
-        }
+        let staged = self.staged.iter().find(lacking).map(|(op, _)| *op);
+        let loads = self.loads.front().map(|(op, _)| *op);
+        let lacks = staged.into_iter().chain(loads).min();
+        lacks.map_or(last, |op| last.min(op - 1))
+    }
+
+    /// An image is here.
+    pub(super) fn has_image(&mut self, hash: ModuleHash) {
+        self.loads.retain(|(_, image)| *image != hash);
+    }
+
+    /// Its next op is the load of an image that is not here.
+    pub(super) fn awaits_image(&self) -> bool {
+        let next = self.loads.front();
+        next.is_some_and(|(op, _)| *op == self.started + 1)
+    }
+
+    /// Lets that load find out for itself.
+    pub(super) fn load_anyway(&mut self) {
+        self.loads.pop_front();
     }
 
     /// The ops through `last` begin to run.
@@ -221,6 +243,7 @@ impl Session {
         self.started = last;
         self.running += 1;
         self.stall = None;
+        while self.loads.pop_front_if(|(op, _)| *op <= last).is_some() {}
         while let Some((_, transfer)) = self.staged.pop_front_if(|(op, _)| *op <= last) {
             self.transfers.finish(transfer, true);
         }
@@ -286,6 +309,7 @@ impl Session {
         self.pending_bytes = 0;
         self.outs = VecDeque::new();
         self.staged = VecDeque::new();
+        self.loads = VecDeque::new();
         self.transfers = Transfers::default();
         self.images = Images::default();
     }

@@ -38,6 +38,8 @@ pub(super) struct Standing {
     failed: Option<OpNumber>,
     /// Started and not completed, in op order.
     parts: VecDeque<Part>,
+    /// Since when it waits for an image.
+    waits: Option<Nanos>,
     /// Estimated nanoseconds of an op: what the last part's took, or a little less than before.
     pace: u64,
 }
@@ -88,6 +90,7 @@ impl Sequencer {
             declared: 0,
             failed: None,
             parts: VecDeque::new(),
+            waits: None,
             pace: self.config.unknown_ns.max(1),
         };
         self.standings.insert(position, standing);
@@ -116,21 +119,29 @@ impl Sequencer {
     }
 
     /// Starts what has come for the open standing grant, once all before it has begun.
-    pub(super) fn run_standing(&mut self, actions: &mut Vec<Action>) {
+    pub(super) fn run_standing(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let Some(position) = self.open.filter(|position| *position <= self.begun) else {
             return;
         };
         while self.running.iter().sum::<usize>() < self.config.depth_max
             && let Some(standing) = self.standings.get_mut(&position)
-            && let Some(session) = self.sessions.get(&standing.grant.session)
+            && let Some(session) = self.sessions.get_mut(&standing.grant.session)
             && session.lives()
             // Else an earlier slice was void: its leader will close this one.
             && session.started == standing.started
         {
             let last = session.part(standing.room(), &self.config);
             if last <= standing.started {
+                let since = *standing.waits.get_or_insert(now);
+                if !session.awaits_image() {
+                    standing.waits = None;
+                } else if now >= since + self.config.stall_ns {
+                    session.load_anyway();
+                    continue;
+                }
                 return;
             }
+            standing.waits = None;
             let part = Part {
                 first: standing.started + 1,
                 last,

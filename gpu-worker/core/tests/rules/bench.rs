@@ -161,6 +161,7 @@ impl Bench {
             bytes: 48 * u64::from(count),
             outs,
             staged,
+            loads: &[],
         }))
     }
 

@@ -284,6 +284,7 @@ impl World {
                     bytes: 48 * u64::from(*count),
                     outs: &[],
                     staged: &[],
+                    loads: &[],
                 }));
             }
             Message::State(session, state) => self.tell(Event::ClientState {

@@ -261,6 +261,7 @@ impl WorkerShell {
             bytes: (batch.descriptors.len() + batch.blob.len()) as u64,
             outs: &outs,
             staged: &[],
+            loads: &[],
         };
         let mut actions = Vec::new();
         self.core.handle(now, Event::Batch(event), &mut actions);

@@ -172,6 +172,7 @@ impl Order {
             }
         }
         self.account(granted.slot, effects);
+        self.close_if_asked(granted.slot, effects);
     }
 
     /// A standing grant's position has ended: all it held ran, or failed.
@@ -248,8 +249,9 @@ impl Order {
         }
     }
 
-    /// Charges ops that were not waited for: to the tag of their flow and of their session, as if
-    /// they had been granted one slice after the other.
+    /// Charges ops that were not waited for. While their flow is alone, virtual time goes along with
+    /// them, but for a quantum, as with slices granted one after the other: a newcomer finds no debt
+    /// and no credit. Of what is announced only when others have come, they are owed nothing.
     fn charge(&mut self, slot: u32, ops: u64, cost: u64) {
         let Some(session) = self.sessions[slot as usize].as_mut().filter(|_| ops > 0) else {
             return;
@@ -263,16 +265,25 @@ impl Order {
         let tenant = &mut self.tenants[flow.tenant as usize];
         tenant.granted += ops;
         tenant.granted_ns = tenant.granted_ns.saturating_add(cost);
-        let tag = flow.tag.max(lanes.now(flow.priority));
-        lanes.granted(&self.settings.floors, flow.priority, tag, cost);
-        lanes.discharge(flow.priority, cost);
-        let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
+        let excess = flow.balance.excess(self.settings.quantum_ns);
         if tenant.settings.cap > 0 {
-            flow.budget.spend(charge);
+            flow.budget.spend(cost.saturating_add(excess));
         }
-        flow.tag = tag + virtual_time(charge, tenant.settings.weight);
-        flow.now = flow.now.max(session.tag);
-        session.tag = flow.now + virtual_time(cost, 1);
+        let last = cost.min(self.settings.quantum_ns);
+        let before = (cost - last).saturating_add(excess);
+        let weight = tenant.settings.weight;
+        if lanes.flows(flow.priority).is_empty() {
+            let tag = flow.tag.max(lanes.now(flow.priority)) + virtual_time(before, weight);
+            lanes.granted(&self.settings.floors, flow.priority, tag, cost);
+            lanes.discharge(flow.priority, cost);
+            flow.tag = tag + virtual_time(last, weight);
+        } else {
+            flow.tag += virtual_time(excess, weight);
+        }
+        if flow.sessions.is_empty() {
+            flow.now = flow.now.max(session.tag) + virtual_time(cost - last, 1);
+            session.tag = flow.now + virtual_time(last, 1);
+        }
         self.refresh_flow(id);
     }
 

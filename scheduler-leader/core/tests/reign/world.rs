@@ -61,6 +61,8 @@ impl World {
         let state = StateSnapshot {
             settings: ClusterSettings {
                 learn: false,
+                // The worker here knows of slices only.
+                standing: false,
                 ..ClusterSettings::default()
             },
             tenants: vec![(tenant(), TenantSettings::default())],

@@ -20,6 +20,8 @@ struct Log {
     // The chain after each accepted position; index 0 is the empty chain.
     chains: Vec<Chain>,
     started: GpuPosition,
+    // The last op started of each standing grant.
+    parts: BTreeMap<GpuPosition, OpNumber>,
     settled: BTreeMap<GpuPosition, Outcome>,
     alive: bool,
 }
@@ -44,6 +46,7 @@ impl Positions {
             offered: BTreeMap::new(),
             chains: vec![Chain::default()],
             started: 0,
+            parts: BTreeMap::new(),
             settled: BTreeMap::new(),
             alive: true,
         };
@@ -143,11 +146,16 @@ impl Positions {
         while (log.chains.len() as u64) <= through {
             let position = log.chains.len() as u64;
             let last = *log.chains.last().unwrap_or(&Chain::default());
-            let Some(grant) = log.offered.get(&position) else {
+            let part = log.parts.get(&position).copied();
+            let Some(grant) = log.offered.get_mut(&position) else {
                 let what =
                     format!("{incarnation} accepted {position}, which its leader did not grant");
                 return Err(Violation::new("I3", what));
             };
+            if grant.kind == GrantKind::Standing {
+                // Closed where it had come to.
+                grant.last = part.unwrap_or(grant.first - 1);
+            }
             let Some((tenant, ordinal)) = self.owners.get(&grant.session) else {
                 let what = format!("{incarnation} accepted {position} of a session never opened");
                 return Err(Violation::new("I4", what));
@@ -178,6 +186,18 @@ impl Positions {
     ) -> Verdict {
         let log = self.log(incarnation)?;
         let grant = log.offered.get(&position);
+        if let Some(grant) = grant.filter(|grant| grant.kind == GrantKind::Standing) {
+            let next = log
+                .parts
+                .get(&position)
+                .map_or(grant.first, |last| last + 1);
+            let open = position as usize >= log.chains.len();
+            if grant.session == session && ops.0 == next && open && position >= log.started {
+                log.parts.insert(position, ops.1);
+                log.started = position;
+                return Ok(());
+            }
+        }
         let right = grant.is_some_and(|grant| {
             grant.kind == GrantKind::Run
                 && grant.session == session

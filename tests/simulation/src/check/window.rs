@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
     ClusterSettings, Done, Epoch, GpuPosition, Grant, GrantKind, Incarnation, Intent, LeaderId,
-    OpNumber, Order, SealAnswer, SessionId, Tenant, TenantSettings,
+    OpNumber, Order, Outcome, SealAnswer, SessionId, Tenant, TenantSettings,
 };
 
 use super::targets::Above;
@@ -40,6 +40,8 @@ struct Queue {
     granted: OpNumber,
     // Intents above a gap: first op, ops.
     ahead: BTreeMap<OpNumber, u64>,
+    // It has a standing grant that is not known to be closed.
+    stands: bool,
     // Something came between (a void, a close): its eligibility is not known here.
     unclear: bool,
 }
@@ -119,10 +121,22 @@ impl Windows {
         };
         if let Some(link) = reign.links.get_mut(&incarnation) {
             for report in done.reports.iter() {
+                let queue = reign.queues.get_mut(&report.session);
+                match report.outcome {
+                    Outcome::Part => continue,
+                    Outcome::Closed => {
+                        if let Some(queue) = queue {
+                            queue.granted = queue.granted.max(report.received);
+                            queue.stands = false;
+                        }
+                        continue;
+                    }
+                    _ => {}
+                }
                 link.outstanding.remove(&report.position);
                 link.unsaid.remove(&report.position);
-                if report.outcome != bus_schemas::Outcome::Ran
-                    && let Some(queue) = reign.queues.get_mut(&report.session)
+                if report.outcome != Outcome::Ran
+                    && let Some(queue) = queue
                 {
                     queue.unclear = true;
                 }
@@ -185,7 +199,12 @@ impl Windows {
                 let what = format!("an order to {incarnation}, which was not sealed");
                 return Err(Violation::new("I3", what));
             };
-            let row = (grant.priority, grant.cost, grant.session);
+            // What a standing grant has under way is for its worker to bound.
+            let cost = match grant.kind {
+                GrantKind::Standing => 0,
+                _ => grant.cost,
+            };
+            let row = (grant.priority, cost, grant.session);
             if link.unsaid.remove(&position) {
                 link.outstanding.insert(position, row);
             }
@@ -229,6 +248,7 @@ impl Windows {
             if let Some(queue) = reign.queues.get_mut(&grant.session) {
                 queue.granted = queue.granted.max(grant.last);
                 queue.unclear |= grant.kind == GrantKind::Close;
+                queue.stands |= grant.kind == GrantKind::Standing;
             }
         }
         Ok(())
@@ -271,12 +291,13 @@ impl Queue {
             queued,
             granted: queued,
             ahead: BTreeMap::new(),
+            stands: false,
             unclear: false,
         }
     }
 
     fn waits(&self) -> bool {
-        !self.unclear && self.queued > self.granted
+        !self.unclear && !self.stands && self.queued > self.granted
     }
 }
 

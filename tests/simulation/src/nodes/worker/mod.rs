@@ -182,11 +182,16 @@ impl WorkerNode {
                 payload: op.payload.to_vec(),
             })
             .collect();
-        let (mut outs, mut staged) = (Vec::new(), Vec::new());
+        let (mut outs, mut staged, mut loads) = (Vec::new(), Vec::new(), Vec::new());
         for (number, kept) in (batch.first..).zip(&kept) {
             match kept.op {
                 bus_schemas::Op::CopyOut { bytes, .. } => outs.push((number, bytes)),
                 bus_schemas::Op::Sync => outs.push((number, 0)),
+                bus_schemas::Op::LoadModule { hash, .. }
+                    if !self.images.contains(&(tenant.clone(), hash)) =>
+                {
+                    loads.push((number, hash));
+                }
                 bus_schemas::Op::CopyIn { transfer, .. } if transfer != 0 => {
                     staged.push((number, transfer));
                 }
@@ -202,6 +207,7 @@ impl WorkerNode {
             bytes: (batch.descriptors.len() + batch.blob.len()) as u64,
             outs: &outs,
             staged: &staged,
+            loads: &loads,
         };
         let mut actions = Vec::new();
         self.core.handle(io.now, Event::Batch(event), &mut actions);
