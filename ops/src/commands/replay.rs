@@ -15,7 +15,7 @@ use crate::commands::credentials;
 use crate::evidence::Ordered;
 use crate::exit::Usage;
 use crate::output;
-use crate::record::{Record, Source, kind_name, stream_blocks};
+use crate::record::{Record, Source, stream_blocks};
 use crate::settings::Settings;
 
 /// What a replay found, as `--json` prints it.
@@ -136,7 +136,7 @@ fn ordered(position: &Position) -> Ordered {
         tenant: position.tenant.to_string(),
         ordinal: position.ordinal,
         session: position.session.to_string(),
-        kind: kind_name(position.kind).into(),
+        kind: position.kind.name().into(),
         first: position.first,
         last: position.last,
     }

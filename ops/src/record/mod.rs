@@ -17,7 +17,6 @@ use scheduler_leader_core::replay::{self, Replay, Replayed};
 pub use difference::{Difference, GpuDifference, difference};
 pub use file::{read, write};
 pub use listing::{Format, read_listing, write_listing};
-pub(crate) use row::kind_name;
 pub use row::{Row, rows};
 pub use stream::{follow, of_cluster, stream_blocks};
 pub use verdict::{First, GpuVerdict, OrderVerdict};

@@ -58,10 +58,12 @@ pub struct Row {
 
 impl From<&Position> for Row {
     fn from(position: &Position) -> Self {
-        let outcome = position.end.map(|end| match end.outcome {
-            Outcome::Ran => "ran",
-            Outcome::Void => "void",
-            Outcome::Gone => "gone",
+        let outcome = position.end.and_then(|end| match end.outcome {
+            Outcome::Ran => Some("ran"),
+            Outcome::Void => Some("void"),
+            Outcome::Gone => Some("gone"),
+            // Not ends.
+            Outcome::Part | Outcome::Closed => None,
         });
         Self {
             gpu: position.gpu,
@@ -72,7 +74,7 @@ impl From<&Position> for Row {
             tenant: position.tenant.to_string(),
             ordinal: position.ordinal,
             session: position.session.to_string(),
-            kind: kind_name(position.kind).into(),
+            kind: position.kind.name().into(),
             first: position.first,
             last: position.last,
             input: position.input,
@@ -103,10 +105,8 @@ impl Row {
     /// could be granted.
     pub(super) fn chain_from(&self, before: Chain) -> Option<Chain> {
         let tenant: Tenant = self.tenant.parse().ok()?;
-        let kinds = [GrantKind::Run, GrantKind::Open, GrantKind::Close];
-        let kind = kinds
-            .into_iter()
-            .find(|kind| kind_name(*kind) == self.kind)?;
+        let kind = (0..=u8::MAX).map_while(GrantKind::from_number);
+        let kind = kind.into_iter().find(|kind| kind.name() == self.kind)?;
         Some(before.then(&ChainEntry {
             position: self.position,
             tenant: &tenant,
@@ -115,15 +115,6 @@ impl Row {
             first: self.first,
             last: self.last,
         }))
-    }
-}
-
-/// The name of what a grant does.
-pub(crate) fn kind_name(kind: GrantKind) -> &'static str {
-    match kind {
-        GrantKind::Run => "run",
-        GrantKind::Open => "open",
-        GrantKind::Close => "close",
     }
 }
 

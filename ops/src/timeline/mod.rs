@@ -118,7 +118,8 @@ impl Timeline {
 fn end_to_end(rows: &[&Row]) -> Vec<(String, Bar)> {
     let mut now = 0;
     let mut bars = Vec::new();
-    for row in rows.iter().filter(|row| row.kind == "run") {
+    let runs = |row: &&&Row| matches!(&*row.kind, "run" | "standing");
+    for row in rows.iter().filter(runs) {
         let void = row.outcome.as_deref() == Some("void");
         let took = match row.outcome.as_deref() {
             Some("ran") => row.measured_ns.unwrap_or(0),

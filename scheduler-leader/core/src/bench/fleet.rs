@@ -338,6 +338,7 @@ impl Fleet {
                 measured: grant.cost,
                 received: grant.last,
                 outcome: Outcome::Ran,
+                declared: 0,
             });
             // Ids are given out one after the other, in the order of the requests.
             let first = *self.first_id.get_or_insert(grant.session.0);

@@ -46,6 +46,7 @@ impl Load {
     pub fn new(sessions: usize) -> Self {
         let settings = ClusterSettings {
             window_ns: WIDE_NS,
+            standing: false,
             ..ClusterSettings::default()
         };
         Self::on(sessions, 1, settings)
