@@ -113,6 +113,7 @@ fn options(directory: &TempDir, settings: &Settings) -> Result<LocalOptions> {
     options.order = Some(ClusterSettings {
         learn: false,
         settle: false,
+        standing: false,
         ..ClusterSettings::default()
     });
     options.profile = profile();
