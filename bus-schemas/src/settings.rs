@@ -82,7 +82,7 @@ impl Default for ClusterSettings {
             settle: true,
             slo_window_ns: 500_000,
             slo_wait_ticks: 20,
-            standing: true,
+            standing: false,
         }
     }
 }

@@ -89,6 +89,10 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
         "settle",
         "whether work that took longer than estimated is charged the rest; needs learn",
     ),
+    switch(
+        "standing",
+        "whether a session alone on its GPU runs its ops as they arrive; off, each waits for the leader",
+    ),
     time(
         "slo-window",
         "slo_window_ns",

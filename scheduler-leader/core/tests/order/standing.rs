@@ -13,9 +13,16 @@ const WORKER: Incarnation = Incarnation(100);
 /// Kernel of 20 us.
 const KERNEL: usize = 2;
 
+fn standing() -> ClusterSettings {
+    ClusterSettings {
+        standing: true,
+        ..ClusterSettings::default()
+    }
+}
+
 fn model(tenants: usize) -> Model {
     let tenants = vec![TenantSettings::default(); tenants];
-    Model::new(ClusterSettings::default(), tenants, 1)
+    Model::new(standing(), tenants, 1)
 }
 
 fn drain(model: &mut Model) {
