@@ -151,7 +151,10 @@ impl DeviceSession {
             run.fault = Some((first, failure.clone()));
             return run;
         }
-        if around.declared.is_some_and(|declared| declared != run.declared) {
+        if around
+            .declared
+            .is_some_and(|declared| declared != run.declared)
+        {
             let failure = Failure::new(Code::Protocol, "the ops cost other than was declared");
             run.fault = Some((first, failure));
         }

@@ -39,8 +39,8 @@ impl WorkerNode {
             let (Job::Start(start, _), Claim::Needs(needs)) = (job, &*claim) else {
                 continue;
             };
-            let (position, session) = (start.position, start.session);
-            let verdict = self.pager.admit(position, session, needs);
+            let (first, session) = (start.first, start.session);
+            let verdict = self.pager.admit(first, session, needs);
             let refused = match verdict {
                 _ if self.flaw == Some(Flaw::IgnoresQuota) => None,
                 Verdict::Wait => return,
@@ -64,7 +64,7 @@ impl WorkerNode {
         let resident = self.device.get(&session).map_or(0, DeviceSession::held);
         let faulted = run.fault.is_some();
         self.pager
-            .completed(io.now, start.position, session, resident, faulted);
+            .completed(io.now, start.first, session, resident, faulted);
         let launches = run.launches.iter();
         let kernels: Vec<_> = launches
             .map(|(key, time, sm_ns)| KernelRan {
