@@ -147,11 +147,6 @@ impl WorkerNode {
             }
             Job::Close(session) => {
                 self.device.remove(session);
-                io.fact(Fact::Device {
-                    incarnation,
-                    session: *session,
-                    open: false,
-                });
             }
             Job::Start(start, ops) => run = self.run(io, start, ops, refused),
         }

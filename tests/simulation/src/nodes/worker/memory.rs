@@ -106,11 +106,18 @@ impl WorkerNode {
         if let Some(window) = self.windows.remove(&session) {
             clear(&mut self.cells, window.base, window.size);
         }
+        let incarnation = self.identity.incarnation;
         io.fact(Fact::Held {
-            incarnation: self.identity.incarnation,
+            incarnation,
             session,
             most: 0,
             resident: Some(0),
+        });
+        // Until now its memory and its window were its own.
+        io.fact(Fact::Device {
+            incarnation,
+            session,
+            open: false,
         });
     }
 
