@@ -7,7 +7,7 @@ mod otlp;
 use std::collections::{BTreeMap, BTreeSet};
 
 use broker::testing::TempDir;
-use bus_schemas::TenantSettings;
+use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::telemetry::{Role, TelemetrySettings};
 use client_agent::{Client, Settings, Telemetry};
 use otlp::Receiver;
@@ -30,6 +30,11 @@ async fn a_request_is_one_trace_and_every_role_has_its_metrics() {
         ("telemetry.otlp".into(), receiver.endpoint()),
         ("worker.device".into(), "cpu".into()),
     ];
+    // Under a standing grant many slices have one position.
+    options.order = Some(ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    });
     let mut cluster = LocalCluster::start(options).await.expect("a cluster");
 
     let endpoint = receiver.endpoint();

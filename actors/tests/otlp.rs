@@ -7,7 +7,9 @@ mod otlp;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use actors::telemetry::{Role, Span, SpanName, Telemetry, TelemetrySettings, TraceContext};
+use actors::telemetry::{
+    Role, Span, SpanName, TargetReading, Telemetry, TelemetrySettings, TraceContext,
+};
 use bus_schemas::{Incarnation, SessionId, Tenant, Usage, UsageRow, WIRE_VERSION};
 use otlp::Receiver;
 use serde_json::{Value, json};
@@ -110,6 +112,13 @@ fn metrics_arrive_with_units_and_as_docs_define_them() {
                 meters.gpu(1).window(2_000_000, 500_000);
                 meters.gpu(1).granted(7);
                 meters.gpu(1).voided(1);
+                let reading = TargetReading {
+                    target_ns: 20_000_000,
+                    p99_ns: 4_000_000,
+                    requests: 10,
+                    within: 9,
+                };
+                meters.target(&tenant, reading);
             }
             Role::Worker => {
                 meters

@@ -37,15 +37,15 @@ pub struct DoneReport {
     pub position: GpuPosition,
     /// The session.
     pub session: SessionId,
-    /// Measured device nanoseconds.
+    /// Measured device nanoseconds; of [`Outcome::Closed`], the grant's first op.
     pub measured: u64,
     /// The session's ops received without a gap when the position ended; of a standing grant that
     /// has not ended, the op that [`Outcome`] says.
     pub received: OpNumber,
     /// How it ended.
     pub outcome: Outcome,
-    /// Of a standing grant: [`fold`] of the sum of [`crate::CostRun::declared`] over its ops that
-    /// ran. Else 0.
+    /// Of a standing grant: [`fold`] of the sum of [`crate::CostRun::declared`] over the ops that
+    /// ran of it and of those it goes on from. Else 0.
     pub declared: u32,
 }
 

@@ -165,7 +165,8 @@ pub struct Grant {
     pub global: GlobalPosition,
     /// The session.
     pub session: SessionId,
-    /// First op; 0 for what runs none.
+    /// First op; 0 for what runs none, and of a standing grant that goes on where its session's
+    /// last one was closed.
     pub first: OpNumber,
     /// Last op; 0 for what runs none, and of a standing grant until it is closed.
     pub last: OpNumber,

@@ -66,7 +66,7 @@ pub struct ClusterSettings {
     pub slo_window_ns: u64,
     /// Ticks (10 ms) that a slice too long for an active tenant's target is set aside at most.
     pub slo_wait_ticks: u32,
-    /// Whether a session alone on its GPU runs its ops as they arrive, without waiting for the
+    /// Whether the foremost session of a GPU runs its ops as they arrive, without waiting for the
     /// leader. Off where the order must not depend on when ops arrived.
     pub standing: bool,
 }
@@ -82,7 +82,7 @@ impl Default for ClusterSettings {
             settle: true,
             slo_window_ns: 500_000,
             slo_wait_ticks: 20,
-            standing: false,
+            standing: true,
         }
     }
 }

@@ -91,7 +91,7 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
     ),
     switch(
         "standing",
-        "whether a session alone on its GPU runs its ops as they arrive; off, each waits for the leader",
+        "whether the foremost session of a GPU runs its ops as they arrive; off, each waits for the leader",
     ),
     time(
         "slo-window",

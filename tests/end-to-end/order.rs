@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use bus_schemas::ClusterSettings;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -63,6 +64,13 @@ async fn eventful() -> Scene {
     let patience = Duration::from_secs(30);
     scene.stage.requests(0, 20, patience).await.expect("work");
     let administrator = &scene.stage.administrator;
+    // Alone on its GPU, a tenant would take one position for all it does.
+    let each = ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    };
+    administrator.set_cluster(&each).await.expect("set");
+    scene.stage.requests(0, 20, patience).await.expect("work");
     administrator.hold(true).await.expect("held");
     tokio::time::sleep(Duration::from_millis(100)).await;
     let status = administrator.status(patience).await.expect("a status");

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use bus_schemas::TenantSettings;
+use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::{Client, Settings};
 use warploom::evidence::Started;
 
@@ -95,6 +95,13 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
         ..TenantSettings::default()
     };
     scene.set_tenant(&name, &lowest).await;
+    // Else what is urgent has one position before all of them.
+    let each = ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    };
+    let set = scene.stage.administrator.set_cluster(&each).await;
+    set.expect("every slice is granted by itself");
     let credentials = scene.stage.cluster.broker.credentials();
     let login = &credentials.tenant(GUEST).expect("a login").login;
     let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);

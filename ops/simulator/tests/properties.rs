@@ -267,7 +267,8 @@ fn ours_shares_by_weight_once_it_knows_what_kernels_cost() {
         (tenant.work_ns + scenario.gap * tenant.kernels) as f64
     };
     let share = time(0) / (time(0) + time(1));
-    assert!((share - 0.75).abs() < 0.02, "{share}");
+    // Each waits for its answers, the one with the shorter requests more often.
+    assert!((share - 0.75).abs() < 0.03, "{share}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use broker::testing::TempDir;
-use bus_schemas::{Tenant, TenantSettings};
+use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 use serde::de::DeserializeOwned;
 
 use super::baseline::Baselines;
@@ -73,9 +73,19 @@ pub(super) struct Measured {
 impl Stage<'_> {
     /// A fresh cluster of this many leader candidates and one worker.
     pub(super) async fn cluster(&self, leaders: usize) -> Result<Measured> {
+        // What is measured here goes by way of the leader, as it does where a GPU is shared.
+        self.ordered(leaders, false).await
+    }
+
+    /// The same, with or without standing grants.
+    pub(super) async fn ordered(&self, leaders: usize, standing: bool) -> Result<Measured> {
         let directory = TempDir::new()?;
         let mut options = self.options(directory.path())?;
         options.leaders = leaders;
+        options.order = Some(ClusterSettings {
+            standing,
+            ..ClusterSettings::default()
+        });
         let cluster = LocalCluster::start(options).await?;
         Ok(Measured {
             cluster,

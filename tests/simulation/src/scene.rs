@@ -74,7 +74,7 @@ pub struct Scene {
     /// Memory of each device, bytes.
     pub(crate) capacity: u64,
     /// How the leaders order.
-    pub(crate) settings: ClusterSettings,
+    pub settings: ClusterSettings,
     /// The tenants.
     #[serde(rename = "tenant", default)]
     pub(crate) tenants: Vec<Account>,

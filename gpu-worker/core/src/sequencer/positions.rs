@@ -75,7 +75,9 @@ impl Sequencer {
                 None => return false,
             },
         };
-        self.waiting_at[lane(&grant)] += 1;
+        if grant.kind != GrantKind::Standing {
+            self.waiting_at[lane(&grant)] += 1;
+        }
         self.global = self.global.max(grant.global);
         self.pending.push_back(Accepted {
             position,
@@ -129,8 +131,11 @@ impl Sequencer {
 
     /// Whether a position of a higher priority waits behind the head.
     fn is_urged(&self) -> bool {
-        let head = self.head().map_or(0, |(_, grant)| lane(&grant));
-        self.waiting_at[..head].iter().any(|waiting| *waiting > 0)
+        let Some((_, head)) = self.head() else {
+            return false;
+        };
+        let waiting = &self.waiting_at[..lane(&head)];
+        waiting.iter().any(|waiting| *waiting > 0) || self.is_urged_by_standing(&head)
     }
 
     /// Whether the device can have another slice. What it keeps waiting is not lost: beyond the
@@ -177,7 +182,9 @@ impl Sequencer {
     /// The head has begun, or ended without.
     fn pass(&mut self, position: GpuPosition, grant: &Grant) {
         self.begun = position;
-        self.waiting_at[lane(grant)] -= 1;
+        if grant.kind != GrantKind::Standing {
+            self.waiting_at[lane(grant)] -= 1;
+        }
     }
 
     fn head(&self) -> Option<(GpuPosition, Grant)> {
@@ -342,7 +349,7 @@ impl Sequencer {
                 let ops = grant.last.checked_sub(grant.first);
                 grant.first > 0 && ops.is_some_and(|ops| ops < u64::from(limits::BATCH_OPS) * 4_096)
             }
-            GrantKind::Standing => grant.first > 0 && grant.last == 0,
+            GrantKind::Standing => grant.last == 0,
             GrantKind::Open | GrantKind::Close | GrantKind::Revoke => {
                 grant.first == 0 && grant.last == 0
             }

@@ -9,6 +9,7 @@ use bus_schemas::{
 
 use super::images::Images;
 use super::staging::Transfers;
+use super::standing::Course;
 use super::{AckMessage, BatchEvent, Config};
 use crate::Nanos;
 
@@ -78,6 +79,8 @@ pub(super) struct Session {
     promised: OpNumber,
     pub(super) doubt: Option<Doubt>,
     pub(super) stall: Option<Stall>,
+    /// What its standing grants came to.
+    pub(super) course: Course,
 
     pub(super) results: u64,
     pub(super) acknowledged: u64,
@@ -119,6 +122,7 @@ impl Session {
             promised: config.pending_ops.max(limits::FIRST_OPS),
             doubt: None,
             stall: None,
+            course: Course::default(),
             results: 0,
             acknowledged: 0,
             held: VecDeque::new(),

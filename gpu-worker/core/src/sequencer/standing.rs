@@ -31,17 +31,42 @@ pub(super) struct Standing {
     owner: (Tenant, u64),
     /// Last op started; one before the first where none was.
     started: OpNumber,
-    /// Last op that ran, and the sum of what those that ran declare.
-    through: OpNumber,
-    declared: u64,
     /// The op that failed.
     failed: Option<OpNumber>,
+    /// Parts of it did not run, for an earlier op of the session had failed.
+    skipped: bool,
     /// Started and not completed, in op order.
     parts: VecDeque<Part>,
     /// Since when it waits for an image.
     waits: Option<Nanos>,
+}
+
+/// How a session's ops come along under standing grants that go on from one another.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Course {
+    /// Last op that ran, and the sum of what those that ran declare.
+    through: OpNumber,
+    declared: u64,
+    /// Estimated nanoseconds on the device.
+    held: u64,
     /// Estimated nanoseconds of an op: what the last part's took, or a little less than before.
     pace: u64,
+}
+
+impl Course {
+    /// How many ops may be started now, with so much on the device at a time.
+    fn room(&self, window: u64) -> u64 {
+        let part = (window / PARTS / self.pace).clamp(1, PART_OPS);
+        let cost = self.pace.saturating_mul(part);
+        let room = self.held == 0 || self.held.saturating_add(cost) <= window;
+        if room { part } else { 0 }
+    }
+
+    /// A part of `ops` ops took this long.
+    fn learn(&mut self, ops: u64, measured: u64) {
+        let mean = (measured / ops.max(1)).max(1);
+        self.pace = mean.max(self.pace - self.pace / EASE);
+    }
 }
 
 impl Standing {
@@ -61,37 +86,35 @@ impl Standing {
             ..*grant
         })
     }
-
-    /// How many ops may be started now.
-    fn room(&self) -> u64 {
-        let window = self.grant.cost;
-        let part = (window / PARTS / self.pace).clamp(1, PART_OPS);
-        let held = self.cost();
-        let cost = self.pace.saturating_mul(part);
-        let room = held == 0 || held.saturating_add(cost) <= window;
-        if room { part } else { 0 }
-    }
-
-    /// A part of `ops` ops took this long.
-    fn learn(&mut self, ops: u64, measured: u64) {
-        let mean = (measured / ops.max(1)).max(1);
-        self.pace = mean.max(self.pace - self.pace / EASE);
-    }
 }
 
 impl Sequencer {
-    /// Holds a standing grant open.
+    /// Holds a standing grant open. One without a first op goes on from the session's last.
     pub(super) fn stand(&mut self, position: GpuPosition, grant: &Grant, owner: (Tenant, u64)) {
+        let (unknown, mut grant) = (self.config.unknown_ns.max(1), *grant);
+        if let Some(session) = self.sessions.get_mut(&grant.session) {
+            let course = &mut session.course;
+            course.pace = match course.pace {
+                0 => unknown,
+                pace => pace,
+            };
+            if grant.first == 0 {
+                grant.first = session.started + 1;
+            } else {
+                (course.through, course.declared) = (grant.first - 1, 0);
+            }
+        }
+        if let Some(accepted) = self.pending.back_mut() {
+            accepted.grant.first = grant.first;
+        }
         let standing = Standing {
-            grant: *grant,
+            grant,
             owner,
-            started: grant.first - 1,
-            through: grant.first - 1,
-            declared: 0,
+            started: grant.first.saturating_sub(1),
             failed: None,
+            skipped: false,
             parts: VecDeque::new(),
             waits: None,
-            pace: self.config.unknown_ns.max(1),
         };
         self.standings.insert(position, standing);
         self.open = Some(position);
@@ -104,9 +127,11 @@ impl Sequencer {
         let Some(standing) = self.standings.get(&position) else {
             return;
         };
-        let (received, declared) = match outcome {
-            Outcome::Closed => (standing.started, 0),
-            _ => (standing.through, fold(standing.declared)),
+        let session = self.sessions.get(&standing.grant.session);
+        let course = session.map_or_else(Course::default, |session| session.course);
+        let (measured, received, declared) = match outcome {
+            Outcome::Closed => (standing.grant.first, standing.started, 0),
+            _ => (measured, course.through, fold(course.declared)),
         };
         self.reports.push(DoneReport {
             position,
@@ -123,14 +148,15 @@ impl Sequencer {
         let Some(position) = self.open.filter(|position| *position <= self.begun) else {
             return;
         };
-        while self.running.iter().sum::<usize>() < self.config.depth_max
+        while self.standing_depth(position) < self.config.depth_max
             && let Some(standing) = self.standings.get_mut(&position)
             && let Some(session) = self.sessions.get_mut(&standing.grant.session)
             && session.lives()
             // Else an earlier slice was void: its leader will close this one.
             && session.started == standing.started
         {
-            let last = session.part(standing.room(), &self.config);
+            let room = session.course.room(standing.grant.cost);
+            let last = session.part(room, &self.config);
             if last <= standing.started {
                 let since = *standing.waits.get_or_insert(now);
                 if !session.awaits_image() {
@@ -145,8 +171,9 @@ impl Sequencer {
             let part = Part {
                 first: standing.started + 1,
                 last,
-                cost: standing.pace.saturating_mul(last - standing.started),
+                cost: session.course.pace.saturating_mul(last - standing.started),
             };
+            session.course.held = session.course.held.saturating_add(part.cost);
             standing.parts.push_back(part);
             standing.started = last;
             let grant = Grant {
@@ -159,6 +186,29 @@ impl Sequencer {
         }
     }
 
+    /// Slices on the device beside which, or behind which, the standing grant's parts run.
+    fn standing_depth(&self, position: GpuPosition) -> usize {
+        let grant = self
+            .standings
+            .get(&position)
+            .map(|standing| &standing.grant);
+        let counted = match grant {
+            Some(grant) if self.config.preemptive => ..=super::lane(grant),
+            _ => ..=4,
+        };
+        self.running[counted].iter().sum()
+    }
+
+    /// Whether an open standing grant of a higher priority has ops to start behind this one.
+    pub(super) fn is_urged_by_standing(&self, grant: &Grant) -> bool {
+        let open = self.open.and_then(|position| self.standings.get(&position));
+        open.is_some_and(|standing| {
+            let session = self.sessions.get(&standing.grant.session);
+            let waits = session.is_some_and(|session| session.received > session.started);
+            super::lane(&standing.grant) < super::lane(grant) && waits
+        })
+    }
+
     /// A part of a standing grant has completed, or failed.
     pub(super) fn part_ended(
         &mut self,
@@ -168,16 +218,22 @@ impl Sequencer {
         actions: &mut Vec<Action>,
     ) {
         let position = completed.position;
+        if let Some(session) = self.sessions.get_mut(&part.session) {
+            let course = &mut session.course;
+            course.held = course.held.saturating_sub(part.cost);
+            if ending.outcome == Outcome::Ran && !ending.failed {
+                course.through = part.last;
+                course.declared = course.declared.wrapping_add(completed.declared);
+                course.learn(part.last + 1 - part.first, ending.measured);
+            }
+        }
         let Some(standing) = self.standings.get_mut(&position) else {
             return;
         };
         if ending.failed {
             standing.failed = Some(ending.last);
-        } else if ending.outcome == Outcome::Ran {
-            standing.through = part.last;
-            standing.declared = standing.declared.wrapping_add(completed.declared);
-            standing.learn(part.last + 1 - part.first, ending.measured);
         }
+        standing.skipped |= ending.outcome == Outcome::Gone;
         self.report(position, Outcome::Part, ending.measured);
         self.tell(now);
         if self.open != Some(position) {
@@ -220,7 +276,10 @@ impl Sequencer {
             let ending = Ending {
                 measured: 0,
                 last: standing.failed.unwrap_or(standing.started),
-                outcome: Outcome::Ran,
+                outcome: match standing.failed {
+                    None if standing.skipped => Outcome::Gone,
+                    _ => Outcome::Ran,
+                },
                 failed: standing.failed.is_some(),
             };
             self.settle(now, position, ending, actions);

@@ -180,3 +180,26 @@ fn nothing_more_of_a_failed_session_starts_and_a_draining_worker_closes_it() {
     let actions = bench.order(&[]);
     assert!(actions.contains(&Action::Exit(ExitReason::Drained)));
 }
+
+#[test]
+fn one_without_a_first_op_goes_on_where_the_last_was_closed() {
+    let mut bench = Bench::new();
+    (1..=2).for_each(|session| bench.open(session));
+    bench.order(&[standing(1, 1)]);
+    let part = starts(&bench.batch(1, 1, 2))[0];
+    // What is on the device belongs to the first, and the second stands behind the other's slice.
+    let mut told = reports(&bench.order(&[run(2, 1, 1), standing(1, 0)]));
+    assert!(
+        starts(&bench.batch(1, 3, 1)).is_empty(),
+        "the other's slice is not here"
+    );
+    let started = starts(&bench.batch(2, 1, 1));
+    let places: Vec<_> = started.iter().map(|it| (it.position, it.first)).collect();
+    assert_eq!(places, [(4, 1), (5, 3)], "both begin, in order");
+    for part in [part, started[1]] {
+        told.extend(reports(&bench.complete(part, &[0])));
+        told.extend(reports(&bench.after(MS)));
+    }
+    assert!(told.contains(&(3, Outcome::Closed, 2)), "{told:?}");
+    assert_eq!(told.last(), Some(&(5, Outcome::Part, 3)), "all ran");
+}

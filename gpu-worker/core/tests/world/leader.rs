@@ -1,6 +1,6 @@
 //! A leader, as simple as the protocol allows: it grants, repeats, and hears reports.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bus_schemas::{
     Column, DoneReport, Epoch, GpuPosition, Grant, GrantKind, LeaderId, OpNumber, OpenGrant, Order,
@@ -22,8 +22,8 @@ pub(crate) struct Leader {
     pub(super) doubted: BTreeMap<u64, OpNumber>,
     pub(super) rewound: BTreeMap<u64, GpuPosition>,
     pub(super) closed: BTreeMap<u64, bool>,
-    /// Sessions with a standing grant that is not closed.
-    pub(super) standing: BTreeSet<u64>,
+    /// Positions of standing grants that are not closed, the last of each session.
+    pub(super) standing: BTreeMap<u64, GpuPosition>,
     /// The last position granted to each session.
     pub(super) last: BTreeMap<u64, GpuPosition>,
 }
@@ -43,7 +43,7 @@ impl Leader {
             doubted: BTreeMap::new(),
             rewound: BTreeMap::new(),
             closed: BTreeMap::new(),
-            standing: BTreeSet::new(),
+            standing: BTreeMap::new(),
             last: BTreeMap::new(),
         }
     }
@@ -77,7 +77,7 @@ impl Leader {
         self.last.insert(session, position);
         let cost = match kind {
             GrantKind::Standing => {
-                self.standing.insert(session);
+                self.standing.insert(session, position);
                 40_000
             }
             _ => 1_000 * (last - first + 1),
@@ -137,7 +137,9 @@ impl Leader {
             let session = report.session.0;
             if report.outcome == Outcome::Closed {
                 self.next.insert(session, report.received + 1);
-                self.standing.remove(&session);
+                if self.standing.get(&session) == Some(&report.position) {
+                    self.standing.remove(&session);
+                }
             }
             if matches!(report.outcome, Outcome::Part | Outcome::Closed) {
                 continue;

@@ -166,9 +166,12 @@ impl World {
                 if !known && !clients.contains_key(&sessions) {
                     leader.next.insert(sessions, 1);
                     leader.grant(GrantKind::Open, sessions, 0, 0);
-                } else if leader.standing.contains(&sessions) {
+                } else if leader.standing.contains_key(&sessions) {
                     if slice == 0 {
                         leader.grant(GrantKind::Revoke, sessions, 0, 0);
+                    } else if slice == 1 && stands {
+                        // On behind whatever was granted since.
+                        leader.grant(GrantKind::Standing, sessions, 0, 0);
                     }
                 } else if let (true, false, Some(client)) = (known, closed, clients.get(&sessions))
                 {

@@ -1,6 +1,6 @@
 //! What the sequencer does, held against the invariants.
 
-use bus_schemas::{ChainEntry, Epoch, GpuPosition, GrantKind, Outcome};
+use bus_schemas::{ChainEntry, Epoch, GpuPosition, GrantKind, OpNumber, Outcome};
 use gpu_worker_core::sequencer::{Action, StartAction};
 
 use super::World;
@@ -12,11 +12,9 @@ impl World {
         for position in before + 1..=after {
             let mut grant = self.offered[&position];
             if grant.kind == GrantKind::Standing {
-                grant.last = self
-                    .parts
-                    .get(&position)
-                    .copied()
-                    .unwrap_or(grant.first - 1);
+                grant.first = self.first(position);
+                let last = self.parts.get(&position).copied();
+                grant.last = last.unwrap_or(grant.first - 1);
             }
             self.chain = self.chain.then(&ChainEntry {
                 position,
@@ -29,6 +27,20 @@ impl World {
             self.accepted.insert(position, grant);
         }
         assert_eq!(self.core.accepted(), (after, self.chain));
+    }
+
+    /// The first op of a standing grant; one without goes on where its session's last was closed.
+    fn first(&self, position: GpuPosition) -> OpNumber {
+        let grant = self.offered[&position];
+        if grant.first > 0 {
+            return grant.first;
+        }
+        let mut before = self.offered.range(..position).rev();
+        let last = before
+            .find(|(_, other)| other.kind == GrantKind::Standing && other.session == grant.session);
+        let (at, _) = last.expect("one to go on from");
+        let part = self.parts.get(at);
+        part.map_or_else(|| self.first(*at), |last| last + 1)
     }
 
     pub(super) fn begin(&mut self, position: GpuPosition, epoch: Epoch) {
@@ -48,12 +60,13 @@ impl World {
     fn part(&mut self, start: &StartAction) {
         let granted = self.offered[&start.position];
         assert_eq!(granted.kind, GrantKind::Standing);
+        let first = self.first(start.position);
         let next = match self.parts.insert(start.position, start.last) {
             Some(last) => last + 1,
             None => {
                 assert!(start.position > self.begun, "I2: positions begin in order");
                 self.begin(start.position, granted.epoch);
-                granted.first
+                first
             }
         };
         let open = self.core.accepted().0 + 1;

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use broker::testing::TempDir;
-use bus_schemas::TenantSettings;
+use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::Client;
 use workloads::{Random, Workload};
 
@@ -138,6 +138,10 @@ fn options(directory: &TempDir, settings: &Settings) -> Result<LocalOptions> {
         Ok((name.parse().context("a tenant's name")?, settings))
     };
     options.tenants = vec![tenant(CHAT, 0)?, tenant(TRAIN, 4)?];
+    options.order = Some(ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    });
     for key in ["worker.threads", "log.filter"] {
         let value = settings.text(key).into();
         options.settings.push((key.into(), value));

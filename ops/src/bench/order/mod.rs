@@ -3,16 +3,18 @@
 pub(super) mod backlog;
 mod digests;
 mod grants;
+mod uncontended;
 
 use anyhow::Result;
 
+use super::bus::Stage;
 use super::metric::{Metric, Spec};
 use crate::settings::Settings;
 
 /// Everything that is measured.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let grants = grants::METRICS.iter().map(|(spec, _)| spec);
-    grants.chain([&digests::DIGESTS])
+    grants.chain([&digests::DIGESTS, &uncontended::RATIO])
 }
 
 /// Measures everything that is wanted.
@@ -28,6 +30,9 @@ pub(super) async fn order(
     grants::grants(reps, &wanted, &mut tell);
     if wanted(digests::DIGESTS.name) {
         tell(digests::digests(reps, settings).await?);
+    }
+    if wanted(uncontended::RATIO.name) {
+        tell(uncontended::uncontended(&Stage { reps, settings }).await?);
     }
     Ok(())
 }

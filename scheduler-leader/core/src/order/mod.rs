@@ -191,6 +191,7 @@ impl Order {
             self.workers[worker as usize].dirty = false;
             self.serve_standing(worker, effects);
             while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
+            self.renew_standing(worker, effects);
         }
     }
 

@@ -128,7 +128,7 @@ impl Order {
         let worker = &mut self.workers[session.worker as usize];
         worker.sessions += 1;
         worker.space.insert(session.window);
-        let (id, on) = (session.id, session.worker);
+        let (id, on, flow) = (session.id, session.worker, session.flow);
         let slot = match self.vacant.pop() {
             Some(slot) => {
                 self.sessions[slot as usize] = Some(session);
@@ -141,7 +141,8 @@ impl Order {
             }
         };
         self.session_index.insert(id, slot);
-        self.workers[on as usize].slots += u64::from(slot);
+        let priority = self.flows[flow as usize].priority;
+        self.workers[on as usize].crowd.add(priority, slot);
         slot
     }
 
@@ -285,7 +286,8 @@ impl Order {
         self.session_index.remove(&session.id);
         let worker = &mut self.workers[session.worker as usize];
         worker.sessions -= 1;
-        worker.slots -= u64::from(slot);
+        let priority = self.flows[session.flow as usize].priority;
+        worker.crowd.remove(priority, slot);
         worker.space.remove(session.window);
         let tenant = &mut self.tenants[session.tenant as usize];
         tenant.sessions -= 1;

@@ -1,8 +1,12 @@
-//! Standing grants: given to a session that is alone on its GPU, and accounted as reports tell.
+//! Standing grants: given to the foremost session of a GPU, and accounted as reports tell.
+//!
+//! Whatever is granted behind a standing grant closes it. Where that is of a lower priority, a
+//! second one goes on behind it: two messages with one, and the foremost session's next op starts as
+//! it arrives all the same. To the session's accounts the two are one.
 
 use bus_schemas::{CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold};
 
-use super::state::{Granted, Life};
+use super::state::{Granted, Life, SessionState};
 use super::{Order, window};
 use crate::effect::Effect;
 use crate::policy::{ABSENT, Cut, virtual_time};
@@ -10,6 +14,8 @@ use crate::policy::{ABSENT, Cut, virtual_time};
 /// What is known of a session's standing grant.
 #[derive(Debug)]
 pub(super) struct Standing {
+    /// The position it began at, and that at which it goes on now.
+    from: GpuPosition,
     position: GpuPosition,
     /// Its session's priority when it was granted: its parts run at it.
     priority: u8,
@@ -20,6 +26,9 @@ pub(super) struct Standing {
     closed: Option<OpNumber>,
     /// Its position has ended.
     ended: bool,
+    /// Positions it went on at while announced ops did not come, and what had run at the last.
+    stale: u32,
+    seen: OpNumber,
     /// Its last op that is accounted: that ran and was announced, or was also closed in.
     accounted: OpNumber,
     /// What its client announced of the ops through there.
@@ -29,21 +38,42 @@ pub(super) struct Standing {
     measured: u64,
 }
 
+/// Positions at which a standing grant goes on while nothing of what was announced runs. While its
+/// session's ops run, less urgent ones hardly do: who lets so many by announces and does not send, and
+/// is granted slices, which show that.
+const STALE: u32 = 16;
+
 impl Standing {
     fn new(position: GpuPosition, granted: &Granted) -> Self {
         let first = granted.first;
         Self {
+            from: position,
             position,
             priority: granted.priority,
             through: first - 1,
             claimed: 0,
             closed: None,
             ended: false,
+            stale: 0,
+            seen: first - 1,
             accounted: first - 1,
             declared: 0,
             charged: 0,
             measured: 0,
         }
+    }
+
+    /// It would go on at another position. Gives whether it may.
+    fn go_on(&mut self, busy: bool) -> bool {
+        let stands_still = busy && self.seen == self.through;
+        self.stale = if stands_still { self.stale + 1 } else { 0 };
+        self.seen = self.through;
+        self.stale <= STALE
+    }
+
+    /// Whether a position is one of its own.
+    fn spans(&self, position: GpuPosition) -> bool {
+        (self.from..=self.position).contains(&position)
     }
 
     /// Whether what follows it may be granted.
@@ -59,23 +89,63 @@ impl Order {
         session.is_some_and(|session| session.standing.is_some())
     }
 
-    /// Gives a worker's only session a standing grant, or takes that back, as the rules say now.
-    pub(super) fn serve_standing(&mut self, worker: u32, effects: &mut Vec<Effect>) {
+    /// The session of a worker that may run its ops as they come: the only one; or the only one of
+    /// the highest priority, where no floor asks for others' turns.
+    fn foremost(&self, worker: u32) -> Option<u32> {
         let state = &self.workers[worker as usize];
-        if let Some(slot) = state.standing {
-            if !self.may_stand(slot) {
+        let shared = state.sessions == 1 || self.settings.floors == [0; 5];
+        let there = shared && !state.draining && !state.lost;
+        state.crowd.foremost().filter(|_| there)
+    }
+
+    /// Gives a worker's foremost session a standing grant, or takes that back, as the rules say now.
+    pub(super) fn serve_standing(&mut self, worker: u32, effects: &mut Vec<Effect>) {
+        let foremost = self.foremost(worker);
+        if let Some(slot) = self.workers[worker as usize].standing {
+            let draining = self.workers[worker as usize].draining;
+            if (foremost != Some(slot) && !draining) || !self.may_stand(slot) {
                 self.revoke(worker, slot, effects);
             }
-        } else if state.sessions == 1 && !state.draining && !state.lost {
-            // The sum of one slot is that slot.
-            let slot = state.slots as u32;
-            if !self.stands(slot as usize) && self.may_stand(slot) {
-                self.stand(worker, slot, effects);
-            }
+        } else if let Some(slot) = foremost
+            && !self.stands(slot as usize)
+            && self.may_stand(slot)
+            && (self.workers[worker as usize].sessions == 1 || !self.is_announced(slot))
+        {
+            self.stand(worker, slot, effects);
         }
     }
 
-    /// Whether a session that is alone may run its ops as they come.
+    /// Has the foremost session's standing grant go on behind what has closed it.
+    pub(super) fn renew_standing(&mut self, worker: u32, effects: &mut Vec<Effect>) {
+        if self.workers[worker as usize].standing.is_some() {
+            return;
+        }
+        let Some(slot) = self.foremost(worker) else {
+            return;
+        };
+        let may = self.may_stand(slot);
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let (alive, busy) = (
+            session.life == Life::Open && !session.doubted,
+            session.is_busy(),
+        );
+        let standing = session.standing.as_mut();
+        let standing = standing.filter(|standing| standing.closed.is_none());
+        if may && alive && standing.is_some_and(|standing| standing.go_on(busy)) {
+            self.stand(worker, slot, effects);
+        }
+    }
+
+    /// Whether a session has announced ops that are not done. Where others are, those are granted
+    /// first: the worker voids what does not come.
+    fn is_announced(&self, slot: u32) -> bool {
+        let session = self.sessions[slot as usize].as_ref();
+        session.is_some_and(SessionState::is_busy)
+    }
+
+    /// Whether a foremost session may run its ops as they come.
     fn may_stand(&self, slot: u32) -> bool {
         let session = self.sessions.get(slot as usize);
         let Some(session) = session.and_then(Option::as_ref) else {
@@ -100,7 +170,10 @@ impl Order {
             return;
         };
         let priority = self.flows[session.flow as usize].priority;
-        let first = session.queue.granted() + 1;
+        let first = match session.standing {
+            Some(_) => 0,
+            None => session.queue.granted() + 1,
+        };
         let limit = self.workers[worker as usize].limits.of(priority);
         let granted = Granted {
             kind: GrantKind::Standing,
@@ -124,7 +197,10 @@ impl Order {
             granted.cost = 0;
         }
         if let Some(session) = &mut self.sessions[slot as usize] {
-            session.standing = Some(Box::new(Standing::new(position, &granted)));
+            match &mut session.standing {
+                Some(standing) => standing.position = position,
+                None => session.standing = Some(Box::new(Standing::new(position, &granted))),
+            }
         }
         self.refresh(slot);
     }
@@ -150,11 +226,12 @@ impl Order {
             return;
         };
         let standing = session.standing.as_mut();
-        let Some(standing) = standing.filter(|standing| standing.position == report.position)
-        else {
+        let Some(standing) = standing.filter(|standing| standing.spans(report.position)) else {
             return;
         };
         match report.outcome {
+            // It goes on at a later one.
+            Outcome::Closed if report.position < standing.position => {}
             Outcome::Closed => {
                 let closed = report.received.max(standing.through);
                 standing.closed.get_or_insert(closed);
@@ -189,9 +266,11 @@ impl Order {
             return;
         };
         let standing = session.standing.as_mut();
-        if let Some(standing) = standing.filter(|standing| standing.position == at) {
-            standing.ended = true;
-            standing.closed.get_or_insert(standing.through);
+        if let Some(standing) = standing.filter(|standing| standing.spans(at)) {
+            if standing.position == at {
+                standing.ended = true;
+                standing.closed.get_or_insert(standing.through);
+            }
             self.account(slot, effects);
         } else if session.queue.finish(granted.last) {
             // Of an earlier leader.

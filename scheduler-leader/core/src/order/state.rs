@@ -100,8 +100,8 @@ pub(super) struct WorkerState {
     pub(super) lanes: Lanes,
     pub(super) space: Space,
     pub(super) sessions: u64,
-    /// The sum of their slots: where it has one session, that one's.
-    pub(super) slots: u64,
+    /// Those by priority.
+    pub(super) crowd: Crowd,
     /// The session whose standing grant is the last that was granted here.
     pub(super) standing: Option<u32>,
     pub(super) grants: u64,
@@ -115,6 +115,32 @@ pub(super) struct WorkerState {
     pub(super) aside: Vec<u32>,
     /// Something changed since it was last served.
     pub(super) dirty: bool,
+}
+
+/// A worker's sessions by priority: how many, and the sum of their slots, which of one is its own.
+#[derive(Debug, Default)]
+pub(super) struct Crowd {
+    sessions: [u32; 5],
+    slots: [u64; 5],
+}
+
+impl Crowd {
+    pub(super) fn add(&mut self, priority: u8, slot: u32) {
+        self.sessions[usize::from(priority)] += 1;
+        self.slots[usize::from(priority)] += u64::from(slot);
+    }
+
+    pub(super) fn remove(&mut self, priority: u8, slot: u32) {
+        self.sessions[usize::from(priority)] -= 1;
+        self.slots[usize::from(priority)] -= u64::from(slot);
+    }
+
+    /// The session of the highest priority there is, if it is the only one of that.
+    pub(super) fn foremost(&self) -> Option<u32> {
+        let first = self.sessions.iter().position(|count| *count > 0)?;
+        let only = self.sessions[first] == 1;
+        only.then_some(self.slots[first] as u32)
+    }
 }
 
 impl WorkerState {

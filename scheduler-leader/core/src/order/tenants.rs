@@ -84,8 +84,15 @@ impl Order {
         if self.flow_places[id as usize] != ABSENT {
             lanes.flows(flow.priority).remove(id, &mut self.flow_places);
         }
-        flow.priority = priority;
+        let before = std::mem::replace(&mut flow.priority, priority);
         flow.tag = lanes.now(priority);
+        let crowd = &mut self.workers[flow.worker as usize].crowd;
+        for (slot, session) in self.sessions.iter().enumerate() {
+            if session.as_ref().is_some_and(|session| session.flow == id) {
+                crowd.remove(before, slot as u32);
+                crowd.add(priority, slot as u32);
+            }
+        }
         self.refresh_flow(id);
         let worker = self.flows[id as usize].worker;
         self.touch(worker);

@@ -8,7 +8,7 @@ use bus_schemas::{
 
 use super::Order;
 use super::space::Space;
-use super::state::{Granted, Life, SessionState, WorkerState};
+use super::state::{Crowd, Granted, Life, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{Cut, Lanes, Limits, SliceQueue};
 
@@ -50,7 +50,7 @@ impl Order {
             lanes: Lanes::default(),
             space: Space::default(),
             sessions: 0,
-            slots: 0,
+            crowd: Crowd::default(),
             standing: None,
             grants: 0,
             voids: 0,

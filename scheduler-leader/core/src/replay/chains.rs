@@ -37,21 +37,23 @@ impl Proposed {
         }
     }
 
-    /// A standing grant was closed at this op.
-    fn close(&mut self, last: OpNumber, launches: &Launches) {
-        self.grant.last = last;
+    /// A standing grant was closed: what it came to.
+    fn close(&mut self, first: OpNumber, last: OpNumber, launches: &Launches) {
+        (self.grant.first, self.grant.last) = (first, last);
         self.launches = launches.of(&self.grant);
         self.open = false;
     }
 
     /// Whether a worker accepted just this: of a standing grant, wherever it was closed.
     fn is(&self, accepted: &Grant) -> bool {
-        let last = if self.open {
-            accepted.last
-        } else {
-            self.grant.last
-        };
-        Grant { last, ..self.grant } == *accepted
+        let mut grant = self.grant;
+        if self.open {
+            grant.last = accepted.last;
+            if grant.first == 0 {
+                grant.first = accepted.first;
+            }
+        }
+        grant == *accepted
     }
 }
 
@@ -116,7 +118,7 @@ impl Chains {
                     return None;
                 }
                 Outcome::Closed => {
-                    proposed.close(report.received, launches);
+                    proposed.close(report.measured, report.received, launches);
                     return None;
                 }
                 _ => end.measured = end.measured.saturating_add(proposed.parts),
@@ -169,7 +171,7 @@ impl Chains {
             match worker.proposed.get_mut(&sealed.position) {
                 Some(proposed) if proposed.is(&sealed.grant) => {
                     if proposed.open {
-                        proposed.close(sealed.grant.last, launches);
+                        proposed.close(sealed.grant.first, sealed.grant.last, launches);
                     }
                 }
                 Some(_) => {

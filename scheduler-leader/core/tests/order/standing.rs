@@ -25,6 +25,18 @@ fn model(tenants: usize) -> Model {
     Model::new(standing(), tenants, 1)
 }
 
+/// A session of the highest priority, and one of a lower.
+fn pair(settings: ClusterSettings) -> (Model, SessionId, SessionId) {
+    let of = |priority| TenantSettings {
+        priority,
+        ..TenantSettings::default()
+    };
+    let mut model = Model::new(settings, vec![of(0), of(3)], 1);
+    let (urgent, other) = (model.open(0).unwrap(), model.open(1).unwrap());
+    drain(&mut model);
+    (model, urgent, other)
+}
+
 fn drain(model: &mut Model) {
     while model.run(WORKER, 1) > 0 {}
 }
@@ -181,4 +193,67 @@ fn who_runs_other_ops_than_announced_is_closed() {
         let closing = model.order.session(session).unwrap().closing;
         assert_eq!(closing, !honest);
     }
+}
+
+#[test]
+fn the_only_one_of_the_highest_priority_stands_on_behind_the_others() {
+    use GrantKind::{Open, Revoke, Run, Standing};
+    let (mut model, urgent, other) = pair(ClusterSettings::default());
+    assert_eq!(kinds(&model), [Open, Standing, Open, Standing]);
+    model.submit(other, &[launches(KERNEL, 10), sync()], true);
+    model.announce(other, 100);
+    assert_eq!(kinds(&model)[4..], [Run, Standing], "in one input");
+    let (_, _, last) = model.grants.last().unwrap();
+    assert_eq!((last.session, last.first), (urgent, 0), "where it left off");
+    // It runs before it was announced; what it ran under all of them is accounted as one.
+    for _ in 0..5 {
+        model.submit(urgent, &[launches(KERNEL, 10), sync()], true);
+        model.submit(other, &[launches(KERNEL, 10), sync()], true);
+        drain(&mut model);
+        model.announce(other, 100);
+        model.announce(urgent, 100);
+        drain(&mut model);
+    }
+    let view = model.order.session(urgent).unwrap();
+    assert_eq!((view.granted, view.done), (55, 55));
+    let tenants = model.order.tenants();
+    assert_eq!(tenants[0].granted_ns, 5 * (10 * COSTS[KERNEL] + 500));
+    assert_eq!(tenants[0].outstanding_ns, 0);
+    assert_eq!(tenants[1].granted, 66);
+    // Another of the highest priority: nobody is foremost.
+    model.open(0).unwrap();
+    assert_eq!(kinds(&model).last(), Some(&Open));
+    drain(&mut model);
+    model.submit(urgent, &[sync()], true);
+    model.announce(urgent, 1);
+    drain(&mut model);
+    assert_eq!(kinds(&model).last(), Some(&Run));
+    assert!(!kinds(&model).contains(&Revoke));
+    model.settle();
+}
+
+#[test]
+fn others_turns_are_for_the_leader_to_give() {
+    let settings = ClusterSettings {
+        floors: [0, 0, 0, 10, 0],
+        ..ClusterSettings::default()
+    };
+    let (model, ..) = pair(settings);
+    let standing = kinds(&model);
+    let standing = standing.iter().filter(|kind| **kind == GrantKind::Standing);
+    assert_eq!(standing.count(), 1, "while it was alone");
+}
+
+#[test]
+fn who_announces_and_does_not_send_stands_no_more() {
+    let (mut model, urgent, other) = pair(ClusterSettings::default());
+    model.submit(urgent, &[launches(KERNEL, 10), sync()], false);
+    model.announce(urgent, 100);
+    for _ in 0..20 {
+        model.submit(other, &[launches(KERNEL, 10), sync()], true);
+        model.announce(other, 100);
+        drain(&mut model);
+    }
+    assert!(model.order.session(urgent).unwrap().doubted);
+    assert!(!model.stands(urgent));
 }

@@ -146,6 +146,7 @@ fn lower_priorities_get_a_small_window_while_a_target_is_active() {
             window_ns: 1_000_000,
             quantum_ns: COSTS[SHORT],
             slo_window_ns,
+            standing: false,
             ..ClusterSettings::default()
         };
         let (mut model, [urgent, low, _]) = three(settings, slo_ns);
@@ -160,7 +161,11 @@ fn lower_priorities_get_a_small_window_while_a_target_is_active() {
 
 #[test]
 fn a_tenant_that_announces_and_never_sends_is_not_active_for_ever() {
-    let (mut model, [urgent, long, _]) = three(ClusterSettings::default(), 2_000_000);
+    let settings = ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    };
+    let (mut model, [urgent, long, _]) = three(settings, 2_000_000);
     model.submit(urgent, &[launches(SHORT, 10), sync()], false);
     model.announce(urgent, 100_000);
     drain(&mut model);

@@ -26,6 +26,26 @@ struct Log {
     alive: bool,
 }
 
+impl Log {
+    // The first op of what was granted at a position. A standing grant without one goes on where
+    // its session's last was closed.
+    fn first(&self, position: GpuPosition) -> OpNumber {
+        let Some(grant) = self.offered.get(&position) else {
+            return 0;
+        };
+        if grant.kind != GrantKind::Standing || grant.first > 0 {
+            return grant.first;
+        }
+        let mut before = self.offered.range(..position).rev();
+        let last = before
+            .find(|(_, other)| other.kind == GrantKind::Standing && other.session == grant.session);
+        last.map_or(0, |(at, _)| {
+            let part = self.parts.get(at);
+            part.map_or_else(|| self.first(*at), |last| last + 1)
+        })
+    }
+}
+
 /// All incarnations' histories.
 #[derive(Debug, Default)]
 pub(crate) struct Positions {
@@ -146,7 +166,7 @@ impl Positions {
         while (log.chains.len() as u64) <= through {
             let position = log.chains.len() as u64;
             let last = *log.chains.last().unwrap_or(&Chain::default());
-            let part = log.parts.get(&position).copied();
+            let (first, part) = (log.first(position), log.parts.get(&position).copied());
             let Some(grant) = log.offered.get_mut(&position) else {
                 let what =
                     format!("{incarnation} accepted {position}, which its leader did not grant");
@@ -154,7 +174,8 @@ impl Positions {
             };
             if grant.kind == GrantKind::Standing {
                 // Closed where it had come to.
-                grant.last = part.unwrap_or(grant.first - 1);
+                grant.first = first;
+                grant.last = part.unwrap_or(first.saturating_sub(1));
             }
             let Some((tenant, ordinal)) = self.owners.get(&grant.session) else {
                 let what = format!("{incarnation} accepted {position} of a session never opened");
@@ -187,10 +208,8 @@ impl Positions {
         let log = self.log(incarnation)?;
         let grant = log.offered.get(&position);
         if let Some(grant) = grant.filter(|grant| grant.kind == GrantKind::Standing) {
-            let next = log
-                .parts
-                .get(&position)
-                .map_or(grant.first, |last| last + 1);
+            let part = log.parts.get(&position);
+            let next = part.map_or_else(|| log.first(position), |last| last + 1);
             let open = position as usize >= log.chains.len();
             if grant.session == session && ops.0 == next && open && position >= log.started {
                 log.parts.insert(position, ops.1);

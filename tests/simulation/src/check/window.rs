@@ -40,8 +40,8 @@ struct Queue {
     granted: OpNumber,
     // Intents above a gap: first op, ops.
     ahead: BTreeMap<OpNumber, u64>,
-    // It has a standing grant that is not known to be closed.
-    stands: bool,
+    // The position of its standing grant, where that is not known to be closed.
+    stands: Option<GpuPosition>,
     // Something came between (a void, a close): its eligibility is not known here.
     unclear: bool,
 }
@@ -127,7 +127,10 @@ impl Windows {
                     Outcome::Closed => {
                         if let Some(queue) = queue {
                             queue.granted = queue.granted.max(report.received);
-                            queue.stands = false;
+                            let stands = queue.stands.as_ref();
+                            if stands.is_some_and(|at| *at <= report.position) {
+                                queue.stands = None;
+                            }
                         }
                         continue;
                     }
@@ -248,7 +251,9 @@ impl Windows {
             if let Some(queue) = reign.queues.get_mut(&grant.session) {
                 queue.granted = queue.granted.max(grant.last);
                 queue.unclear |= grant.kind == GrantKind::Close;
-                queue.stands |= grant.kind == GrantKind::Standing;
+                if grant.kind == GrantKind::Standing {
+                    queue.stands = Some(position);
+                }
             }
         }
         Ok(())
@@ -291,13 +296,13 @@ impl Queue {
             queued,
             granted: queued,
             ahead: BTreeMap::new(),
-            stands: false,
+            stands: None,
             unclear: false,
         }
     }
 
     fn waits(&self) -> bool {
-        !self.unclear && !self.stands && self.queued > self.granted
+        !self.unclear && self.stands.is_none() && self.queued > self.granted
     }
 }
 

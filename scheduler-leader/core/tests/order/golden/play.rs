@@ -262,6 +262,8 @@ impl Play {
             chain: Chain::default(),
             global: 0,
             queue: std::collections::VecDeque::new(),
+            open: false,
+            told: Vec::new(),
             reports: 0,
             ..dead
         };

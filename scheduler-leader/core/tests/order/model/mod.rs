@@ -42,7 +42,8 @@ pub(crate) fn sync() -> CostRun {
 /// Cost of one op of a run, as the rules say.
 pub(crate) fn cost(run: &CostRun) -> u64 {
     match run.class {
-        CostClass::Launch => COSTS[run.key.0 as usize],
+        // What no profile knows costs the default.
+        CostClass::Launch => COSTS.get(run.key.0 as usize).copied().unwrap_or(20_000),
         CostClass::Copy | CostClass::Sync => 500 + run.bytes / 8,
         CostClass::Light => 500,
     }
@@ -110,6 +111,8 @@ pub(crate) struct Session {
     pub(crate) done: u64,
     /// Ops started under a standing grant.
     pub(crate) started: u64,
+    /// First op of its last standing grant, or of the first that this one goes on from.
+    pub(crate) stood: u64,
     /// The last op of its last standing grant: cut points are found from there on.
     pub(crate) base: u64,
     pub(crate) closing: bool,
@@ -301,6 +304,7 @@ impl Model {
                         received: 0,
                         done: 0,
                         started: 0,
+                        stood: 0,
                         base: 0,
                         closing: false,
                         closed: false,

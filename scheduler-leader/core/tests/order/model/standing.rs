@@ -15,18 +15,27 @@ impl Model {
 
     /// The worker holds a standing grant open, and says so.
     pub(super) fn stand(&mut self, incarnation: Incarnation, position: u64, grant: &Grant) {
+        let own = self.priority(grant.session);
         let others = self.sessions.iter().filter(|(id, session)| {
             **id != grant.session && session.worker == incarnation && !session.closed
         });
-        assert_eq!(others.count(), 0, "it is not alone");
+        for (id, _) in others {
+            assert!(own < self.priority(*id), "another is as urgent");
+            assert_eq!(self.settings.floors, [0; 5], "others have their turns");
+        }
         assert!(self.settings.standing);
-        let first = grant.first;
+        let mut grant = *grant;
         let session = self.sessions.get_mut(&grant.session).unwrap();
-        assert_eq!(session.done + 1, first, "nothing of it is under way");
-        session.started = session.done;
+        if grant.first == 0 {
+            assert!(session.stood > 0, "there is one to go on from");
+            grant.first = session.started + 1;
+        } else {
+            assert_eq!(session.done + 1, grant.first, "nothing of it is under way");
+            (session.started, session.stood) = (session.done, grant.first);
+        }
         let worker = self.workers.get_mut(&incarnation).unwrap();
         worker.open = true;
-        worker.queue.push_back((position, *grant));
+        worker.queue.push_back((position, grant));
         self.tell(incarnation, position, Outcome::Part, 0);
     }
 
@@ -39,7 +48,10 @@ impl Model {
         let (position, grant) = worker.queue.back_mut().unwrap();
         let (position, session) = (*position, grant.session);
         let session = self.sessions.get_mut(&session).unwrap();
-        session.base = session.started;
+        // Where nothing ran, a slice in progress goes on.
+        if session.started >= session.stood {
+            session.base = session.started;
+        }
         grant.last = session.started;
         let grant = *grant;
         self.enter(incarnation, position, &grant);
@@ -81,12 +93,13 @@ impl Model {
         let grant = worker.queue.iter().find(|(at, _)| *at == position);
         let (_, grant) = grant.unwrap();
         let session = &self.sessions[&grant.session];
-        let (received, declared) = match outcome {
-            Outcome::Closed => (grant.last, 0),
+        let (measured, received, declared) = match outcome {
+            Outcome::Closed => (grant.first, grant.last, 0),
             _ => {
-                let ops = &session.ops[grant.first as usize - 1..session.done as usize];
+                let ops = &session.ops[session.stood as usize - 1..session.done as usize];
                 let declared = ops.iter().map(CostRun::declared);
-                (session.done, fold(declared.fold(0, u64::wrapping_add)))
+                let declared = fold(declared.fold(0, u64::wrapping_add));
+                (measured, session.done, declared)
             }
         };
         worker.told.push(DoneReport {

@@ -1,0 +1,87 @@
+//! A launch and its sync where nobody else wants the GPU: with a standing grant two messages, as
+//! many as a bare request and its reply are.
+
+use anyhow::Result;
+use bus_schemas::{
+    Batch, Column, DeviceResult, Launch, Op, ResultKind, WIRE_VERSION, encode, write_descriptor,
+};
+
+use crate::bench::baseline::Baselines;
+use crate::bench::bus::{Stage, play};
+use crate::bench::metric::{Goal, Metric, Spec};
+use crate::bench::party::Synced;
+
+/// What is measured.
+pub(super) const RATIO: Spec = Spec {
+    name: "uncontended_sync_ratio",
+    unit: "ratio",
+    goal: Goal::AtMost(1.25),
+    what: "p50 of a launch and its sync of a session alone on its GPU, with a standing grant / a bare NATS request and its reply of the same sizes",
+};
+
+/// Launches of one repetition.
+const LAUNCHES: usize = 2_000;
+
+/// Bytes of the two messages on the way: batch and result.
+fn sizes() -> [usize; 2] {
+    let launch = Launch {
+        module: 1,
+        function: 1,
+        grid: [1; 3],
+        block: [32, 1, 1],
+        shared: 0,
+    };
+    let mut descriptors = Vec::new();
+    for op in [Op::Launch(launch), Op::Sync] {
+        write_descriptor(&op, 0, 0, &mut descriptors);
+    }
+    let batch = encode(&Batch {
+        v: WIRE_VERSION,
+        first: 100_000,
+        count: 2,
+        results: 100_000,
+        descriptors: &descriptors,
+        blob: &[],
+    });
+    let result = encode(&DeviceResult {
+        v: WIRE_VERSION,
+        number: 100_000,
+        op: 100_000,
+        kind: ResultKind::Sync,
+        device_ns: 1_000,
+        total: 0,
+        offset: 0,
+        bytes: &[],
+        events: Column::default(),
+    });
+    [batch.len(), result.len()]
+}
+
+/// Measures it, each repetition beside its baseline.
+pub(super) async fn uncontended(stage: &Stage<'_>) -> Result<Metric> {
+    let measured = stage.ordered(1, true).await?;
+    let baselines = match Baselines::find(measured.cluster.broker.credentials()) {
+        Ok(baselines) => baselines,
+        Err(why) => return Ok(Metric::missing(&RATIO, &format!("{why:#}"))),
+    };
+    let [batch, result] = sizes().map(|bytes| bytes.to_string());
+    let [request, reply] = ["request", "reply"].map(|what| format!("wl.v1.bench.s.bare.{what}"));
+    let answers = ["hop", &request, &reply, &result];
+    let _party = baselines.serve("relay", &answers)?;
+    let rounds = LAUNCHES.to_string();
+    let asks = ["client", &request, &reply, &batch, &rounds];
+    let (mut ratios, mut ours, mut bare) = (Vec::new(), Vec::new(), Vec::new());
+    for rep in 1..=stage.reps {
+        eprintln!("uncontended launches: repetition {rep} of {}", stage.reps);
+        let synced: Synced = play(&measured.cluster, "sync", LAUNCHES).await?;
+        let replied: Synced = baselines.run("relay", &asks).await?;
+        ratios.push(synced.p50_us / replied.p50_us);
+        ours.push(synced.p50_us);
+        bare.push(replied.p50_us);
+    }
+    Ok(Metric::new(&RATIO, &ratios)
+        .against("a bare request and its reply, us", &bare)
+        .with("sync_us", crate::bench::median(&ours))
+        .with("standing", true)
+        .with("launches", LAUNCHES))
+}
