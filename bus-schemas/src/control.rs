@@ -4,13 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::Window;
 use crate::chain::Chain;
-use crate::codec::Message;
+use crate::codec::{Message, WIRE_VERSION};
 use crate::error::Failure;
 use crate::id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation, InputNumber, LeaderId, OpNumber,
     SessionId, Tenant,
 };
 use crate::owned::{list, rows, text};
+use crate::placement::{Images, OtherDevice, PlaceStatus};
 use crate::profile::ProfileHash;
 use crate::properties::DeviceProperties;
 use crate::settings::{ClusterSettings, TenantSettings};
@@ -26,6 +27,22 @@ pub struct OpenRequest {
     /// Name of the client's connection, for telling its death from its disconnect event.
     #[serde(with = "text")]
     pub connection: String,
+    /// Devices asked for, each on another worker: all or none. Those behind the first are known
+    /// by the nonces behind this one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub devices: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_one(devices: &u32) -> bool {
+    *devices == 1
 }
 
 impl Message for OpenRequest {
@@ -57,15 +74,84 @@ pub struct Opened {
     pub properties: Option<DeviceProperties>,
 }
 
-/// The answer to an open request: one of the two is there.
+/// The answer to an open request: a session or a failure is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenAnswer {
     /// Wire version.
     pub v: u16,
-    /// The session.
+    /// The session; of several devices the first.
     pub opened: Option<Opened>,
     /// Or why there is none.
     pub failure: Option<Failure>,
+    /// The other devices.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherDevice>,
+    /// What those are, in the same order.
+    #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub properties: Vec<DeviceProperties>,
+}
+
+impl OpenAnswer {
+    /// An answer with these devices, the first first.
+    #[must_use]
+    pub fn of(devices: &[Opened]) -> Self {
+        let others = devices.iter().skip(1);
+        Self {
+            v: WIRE_VERSION,
+            opened: devices.first().cloned(),
+            failure: None,
+            properties: others
+                .clone()
+                .map(|it| it.properties.clone().unwrap_or_default())
+                .collect(),
+            others: others
+                .map(|it| OtherDevice {
+                    session: it.session,
+                    ordinal: it.ordinal,
+                    incarnation: it.incarnation,
+                    gpu: it.gpu,
+                    window: it.window,
+                    quota: it.quota,
+                })
+                .collect(),
+        }
+    }
+
+    /// An answer that says why there is no session.
+    #[must_use]
+    pub fn refusal(failure: Failure) -> Self {
+        Self {
+            v: WIRE_VERSION,
+            opened: None,
+            failure: Some(failure),
+            others: Vec::new(),
+            properties: Vec::new(),
+        }
+    }
+
+    /// Every device; none where it is a refusal.
+    #[must_use]
+    pub fn devices(self) -> Vec<Opened> {
+        let Some(first) = self.opened else {
+            return Vec::new();
+        };
+        let mut properties = self.properties.into_iter();
+        let others: Vec<_> = self.others.into_iter().collect();
+        let others = others.into_iter().map(|it| Opened {
+            session: it.session,
+            ordinal: it.ordinal,
+            incarnation: it.incarnation,
+            gpu: it.gpu,
+            window: it.window,
+            quota: it.quota,
+            epoch: first.epoch,
+            leader: first.leader,
+            // One that says nothing of itself has no multiprocessors either.
+            properties: properties.next().filter(|it| it.sms > 0),
+        });
+        let others: Vec<_> = others.collect();
+        std::iter::once(first).chain(others).collect()
+    }
 }
 
 impl Message for OpenAnswer {
@@ -215,6 +301,26 @@ pub struct WorkerBeat {
     /// What the device is, for the clients of its sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub properties: Option<DeviceProperties>,
+    /// The group of workers that it is in; none is `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Tenant>,
+    /// It takes only tenants bound to its group, and one at a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+    /// Memory that sessions hold, bytes.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub held: u64,
+    /// Images that it has, those used last; now and then, and when they change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Message for WorkerBeat {
@@ -307,6 +413,9 @@ pub struct Status {
     /// The workers.
     #[serde(with = "list")]
     pub workers: Vec<WorkerStatus>,
+    /// What sessions are placed by, of the workers in the same order.
+    #[serde(default, with = "rows")]
+    pub places: Vec<PlaceStatus>,
     /// The tenants.
     #[serde(with = "list")]
     pub tenants: Vec<TenantStatus>,

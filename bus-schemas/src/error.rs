@@ -34,6 +34,14 @@ macro_rules! codes {
             #[must_use]
             pub fn retryable(self) -> bool { match self { $(Self::$name => $retry),* } }
 
+            /// Whether there is no place for a session now: it may come with a worker, or when
+            /// others go.
+            #[must_use]
+            pub fn is_placement(self) -> bool {
+                let numbers = Self::NoWorker.number()..=Self::TooFewWorkers.number();
+                numbers.contains(&self.number())
+            }
+
             /// The code of a number; an unknown one (from a newer peer) is [`Code::Unknown`].
             #[must_use]
             pub fn from_number(number: u16) -> Self {
@@ -54,6 +62,16 @@ codes! {
     NoLeader = 3, "E-CLUSTER-NO-LEADER", 46, true;
     /// No worker can take the session.
     NoWorker = 4, "E-CLUSTER-NO-WORKER", 46, true;
+    /// No worker of a group that the tenant may use is there.
+    NoGroup = 5, "E-CLUSTER-GROUP", 46, true;
+    /// The workers of an exclusive group are taken by other tenants.
+    Occupied = 6, "E-CLUSTER-OCCUPIED", 46, true;
+    /// The workers' memory is all held.
+    MemoryFull = 7, "E-CLUSTER-MEMORY", 46, true;
+    /// The workers have no address window left.
+    NoAddresses = 8, "E-CLUSTER-ADDRESSES", 46, true;
+    /// Fewer workers can take the sessions than devices are asked for.
+    TooFewWorkers = 9, "E-CLUSTER-DEVICES", 46, true;
     /// The tenant does not exist.
     UnknownTenant = 10, "E-TENANT-UNKNOWN", 100, false;
     /// The tenant may not have another session.

@@ -91,6 +91,13 @@ impl ModuleHash {
     pub fn of(image: &[u8]) -> Self {
         Self(*blake3::hash(image).as_bytes())
     }
+
+    /// Its first 64 bits: enough to tell images of one cluster apart, and no proof of anything.
+    #[must_use]
+    pub fn short(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
 }
 
 impl fmt::Display for ModuleHash {

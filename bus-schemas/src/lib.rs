@@ -24,6 +24,7 @@ pub mod limits;
 mod ops;
 mod owned;
 mod parcel;
+mod placement;
 mod profile;
 mod properties;
 mod seal;
@@ -59,6 +60,7 @@ pub use ops::{
     DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
 };
 pub use parcel::{Parcel, Spares};
+pub use placement::{Groups, Images, OtherDevice, PlaceStatus};
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};

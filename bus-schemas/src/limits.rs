@@ -27,6 +27,12 @@ pub const SYMBOLS: usize = 65_536;
 pub const PARAM_BYTES: usize = 32_764;
 /// Entry functions of one module that can be named by a launch.
 pub const FUNCTIONS: u32 = 65_536;
+/// Devices that one request asks for at most.
+pub const DEVICES: u32 = 16;
+/// Groups of workers that a tenant is bound to at most.
+pub const GROUPS: usize = 64;
+/// Images that a worker names at most.
+pub const IMAGES: usize = 64;
 /// Modules loaded by one session at a time.
 pub const MODULES: u32 = 4_096;
 /// Grants in one order message at most.

@@ -6,6 +6,7 @@ use crate::codec::Message;
 use crate::column::{Fields, Row, put};
 use crate::id::{Incarnation, KernelKey, SessionId, Tenant};
 use crate::owned::rows;
+use crate::placement::Groups;
 
 /// A tenant as administrators set it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct TenantSettings {
     /// request is what lies between two syncs.
     #[serde(default)]
     pub slo_ns: u64,
+    /// Groups of workers that its sessions go to; none is every group that is not exclusive.
+    #[serde(default)]
+    pub groups: Groups,
 }
 
 impl Default for TenantSettings {
@@ -39,6 +43,7 @@ impl Default for TenantSettings {
             outstanding_ns: 0,
             cap: 0,
             slo_ns: 0,
+            groups: Groups::default(),
         }
     }
 }

@@ -130,6 +130,7 @@ fn a_device_need_not_be_described() {
 #[test]
 fn a_status_from_before_caps_and_targets_names_none() {
     let mut status = sample::status();
+    status.places.clear();
     for tenant in &mut status.tenants {
         tenant.settings.cap = 0;
         tenant.settings.slo_ns = 0;
@@ -148,6 +149,29 @@ fn a_status_of_a_thousand_quiet_tenants_is_read() {
     };
     status.tenants = vec![quiet; 1_000];
     assert_eq!(decode(&encode(&status)), Ok(status));
+}
+
+#[test]
+fn what_sessions_are_placed_by_travels_where_it_is_said() {
+    let group: Tenant = "rack-1".parse().expect("a name");
+    let mut request = sample::open_request();
+    request.devices = 3;
+    assert_eq!(decode(&encode(&request)), Ok(request));
+    let mut beat = sample::worker_beat();
+    beat.group = Some(group.clone());
+    (beat.exclusive, beat.held) = (true, 3 << 30);
+    beat.images = Some(Images(vec![(group.clone(), u64::MAX)]));
+    assert_eq!(decode(&encode(&beat)), Ok(beat));
+    let mut status = sample::status();
+    status.tenants[0].settings.groups = Groups::new([group]).expect("one");
+    assert_eq!(decode(&encode(&status)), Ok(status));
+    let first = sample::open_answer().devices().remove(0);
+    let mut others = vec![first.clone(), first.clone(), first];
+    (others[1].session, others[1].gpu) = (SessionId(7), 1);
+    (others[2].session, others[2].properties) = (SessionId(8), None);
+    let answer = OpenAnswer::of(&others);
+    let read: OpenAnswer = decode(&encode(&answer)).expect("read");
+    assert_eq!(read.devices(), others);
 }
 
 #[test]

@@ -158,8 +158,27 @@ impl Client {
     /// # Errors
     /// What the leader answers.
     pub async fn open_async(&self) -> Result<Session> {
-        let line = self.agent.open().await?;
-        Ok(Session::new(line, Arc::clone(&self.images), self.patience))
+        let mut sessions = self.open_devices_async(1).await?;
+        sessions.pop().ok_or_else(Error::closed)
+    }
+
+    /// Opens sessions on so many devices, each on another worker: all or none. Their addresses are
+    /// apart, so that none of one is taken for another's.
+    ///
+    /// # Errors
+    /// What the leader answers.
+    pub fn open_devices(&self, devices: u32) -> Result<Vec<Session>> {
+        block_on(self.open_devices_async(devices))
+    }
+
+    /// As [`Client::open_devices`], for any executor.
+    ///
+    /// # Errors
+    /// What the leader answers.
+    pub async fn open_devices_async(&self, devices: u32) -> Result<Vec<Session>> {
+        let lines = self.agent.open(devices).await?;
+        let session = |line| Session::new(line, Arc::clone(&self.images), self.patience);
+        Ok(lines.into_iter().map(session).collect())
     }
 
     /// Name of the connection at the broker.

@@ -37,6 +37,10 @@ pub struct WorkerSettings {
     pub ordinal: u32,
     /// Memory that sessions may have together, bytes; by default what the device has.
     pub capacity: Option<u64>,
+    /// The group of workers that it is in; by default `default`.
+    pub group: Option<Tenant>,
+    /// It takes only tenants bound to its group, and one at a time.
+    pub exclusive: bool,
     /// Memory kept free, bytes; by default 2 GiB on a GPU and none on a CPU.
     pub reserve: Option<u64>,
     /// Between two blocks of the accounts.
@@ -68,6 +72,8 @@ impl WorkerSettings {
             device: DeviceChoice::Auto,
             ordinal: 0,
             capacity: None,
+            group: None,
+            exclusive: false,
             reserve: None,
             metering: Duration::from_secs(1),
             threads: 1,
@@ -99,6 +105,8 @@ pub async fn run_in_system(
 ) -> Result<()> {
     let mut options = WorkerOptions::new(settings.cluster.clone(), settings.gpu);
     options.incarnation = settings.incarnation;
+    options.group = settings.group.clone();
+    options.exclusive = settings.exclusive;
     options.evidence = settings.evidence.clone();
     options.metering = settings.metering;
     options.telemetry = settings.telemetry.clone();

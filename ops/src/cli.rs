@@ -118,7 +118,7 @@ pub struct RunArgs {
     /// The tenant's priority from now on, 0 (highest) to 4
     #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub priority: Option<u8>,
-    /// Virtual devices that the program sees
+    /// Virtual devices that the program sees, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
     /// Prints at its end how often the program waited for an answer, and what it called in vain
@@ -139,7 +139,7 @@ pub struct EnvArgs {
     /// Whose programs they are
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
     pub tenant: bus_schemas::Tenant,
-    /// Virtual devices that they see
+    /// Virtual devices that they see, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
 }
@@ -177,7 +177,11 @@ pub struct LeaderArgs {
 #[command(after_help = "\
 Examples:
   warploom worker --gpu 0 --set broker.credentials=credentials.toml
-  warploom worker --gpu 1 --device cpu --set worker.capacity=8GiB")]
+  warploom worker --gpu 1 --device cpu --set worker.capacity=8GiB
+  warploom worker --gpu 2 --group batch --exclusive
+
+Tenants go to all groups that are not exclusive, or to those they are bound to: `warploom tenant set
+NAME --group batch`. An exclusive worker takes bound tenants only, one at a time.")]
 pub struct WorkerArgs {
     /// Number of its device in the cluster
     #[arg(long)]
@@ -188,6 +192,12 @@ pub struct WorkerArgs {
     /// native or interpreter: what runs kernels on the CPU device
     #[arg(long)]
     pub engine: Option<String>,
+    /// Group of workers that it is in
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<bus_schemas::Tenant>,
+    /// Takes only tenants that are bound to its group, one at a time
+    #[arg(long)]
+    pub exclusive: bool,
     /// Appends a line for every position that ended to this file
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
@@ -229,6 +239,9 @@ pub struct SubmitArgs {
     /// A buffer to print or write afterwards (default: all buffers)
     #[arg(long = "out", value_name = "N[:FILE]")]
     pub out: Vec<String>,
+    /// Devices it runs on, each on another worker: the same on all, results by device
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub devices: u32,
     /// Launches it this many times before the results are read
     #[arg(long, default_value_t = 1)]
     pub repeat: u32,
@@ -266,7 +279,8 @@ pub enum TenantCommand {
 #[command(after_help = "\
 Examples:
   warploom tenant create chat --priority 0
-  warploom tenant set train --priority 4 --weight 2 --quota 8GiB")]
+  warploom tenant set train --priority 4 --weight 2 --quota 8GiB
+  warploom tenant set train --group batch --group spare")]
 pub struct TenantSetArgs {
     /// The tenant: 1 to 32 of a-z, 0-9, '-', starting with a letter
     pub tenant: bus_schemas::Tenant,
@@ -288,6 +302,12 @@ pub struct TenantSetArgs {
     /// Percent of each device's time the tenant may use at most; 0 is no cap
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub cap: Option<u8>,
+    /// Group of workers its sessions go to; repeated, any of them
+    #[arg(long = "group", value_name = "NAME")]
+    pub groups: Vec<bus_schemas::Tenant>,
+    /// Its sessions go to any group that is not exclusive, as at first
+    #[arg(long, conflicts_with = "groups")]
+    pub no_group: bool,
     /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it
     /// away. Lower priorities make room for it (docs/slo.md)
     #[arg(long, value_name = "TARGET")]

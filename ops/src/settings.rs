@@ -49,6 +49,8 @@ known! {
     "leader.expiry" = "60s", "a session lives so long without a sign of its program, which gives one every 10 s at least";
     "worker.gpu" = "0", "number of the worker's device in the cluster";
     "worker.device" = "auto", "auto, cpu or cuda";
+    "worker.group" = "default", "group of workers that the worker is in; tenants may be bound to groups";
+    "worker.exclusive" = "false", "whether the worker takes only tenants bound to its group, one at a time: true or false";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
     "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";

@@ -334,6 +334,10 @@ fn a_refused_leader_campaigns_above() {
             capacity: 1 << 30,
             draining: false,
             properties: None,
+            group: None,
+            exclusive: false,
+            held: 0,
+            images: None,
         };
         // It does not name the epoch at first: the refusal does.
         let subject = watcher.subjects.worker_beat(worker);

@@ -14,6 +14,7 @@ mod guest;
 mod manners;
 mod order;
 mod partition;
+mod placement;
 mod preemption;
 mod run;
 mod stage;

@@ -139,6 +139,7 @@ impl Scene {
             v: WIRE_VERSION,
             nonce: 5,
             connection: name,
+            devices: 1,
         };
         let open = subjects.to_leader(&tenant, ToLeader::Open);
         let answer = client.request(open, encode(&request).into()).await;

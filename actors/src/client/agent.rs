@@ -119,14 +119,14 @@ impl Agent {
         &self.connection
     }
 
-    /// Opens a session.
+    /// Opens sessions on so many devices, each on another worker: all or none.
     ///
     /// # Errors
     /// What the leader answers, or that none does within the patience.
-    pub async fn open(&self) -> Result<Arc<Line>, ClientError> {
+    pub async fn open(&self, devices: u32) -> Result<Vec<Arc<Line>>, ClientError> {
         let (reply, answer) = oneshot::channel();
         self.actor
-            .send(Open(reply))
+            .send(Open(devices, reply))
             .await
             .map_err(|_| ClientError::closed())?;
         answer.await.map_err(|_| ClientError::closed())?
@@ -151,8 +151,8 @@ impl Drop for Agent {
     }
 }
 
-/// Open a session and say how it went.
-struct Open(oneshot::Sender<Result<Arc<Line>, ClientError>>);
+/// Open sessions on so many devices and say how it went.
+struct Open(u32, oneshot::Sender<Result<Vec<Arc<Line>>, ClientError>>);
 
 impl Message for Open {
     type Result = ();
@@ -242,20 +242,25 @@ impl AgentActor {
 impl Handler<Open> for AgentActor {
     type Result = ();
 
-    fn handle(&mut self, Open(reply): Open, context: &mut Context<Self>) {
+    fn handle(&mut self, Open(devices, reply): Open, context: &mut Context<Self>) {
         let opening = Opening {
             tenant: self.settings.tenant.clone(),
             connection: self.connection.clone(),
             nonce: random(),
+            devices,
             patience: self.settings.patience,
         };
         let (client, subjects) = (self.client.clone(), self.subjects.clone());
         let asked = async move { open(&client, &subjects, &opening).await };
         let begun = asked.into_actor(self).map(move |answer, agent, _| {
-            let line = answer.map(|(opened, heard)| agent.begin(opened, heard));
-            // Whoever asked may have given up: then nobody holds the line but us.
-            if let Err(Ok(line)) = reply.send(line) {
-                line.close();
+            let lines = answer.map(|devices| {
+                let devices = devices.into_iter();
+                let lines = devices.map(|(opened, heard)| agent.begin(opened, heard));
+                lines.collect::<Vec<_>>()
+            });
+            // Whoever asked may have given up: then nobody holds the lines but us.
+            if let Err(Ok(lines)) = reply.send(lines) {
+                lines.iter().for_each(|line| line.close());
             }
         });
         context.spawn(begun);

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
@@ -20,7 +22,7 @@ use tokio::sync::oneshot;
 
 use super::evidence::Evidence;
 use super::held::Held;
-use super::modules::{Modules, image_state};
+use super::modules::{Modules, Told, image_state};
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell, Use, VramPager};
 use super::spans::Spans;
@@ -50,6 +52,9 @@ pub(super) struct Identity {
     pub(super) gpu: GpuId,
     pub(super) capacity: u64,
     pub(super) properties: DeviceProperties,
+    /// The group of workers that it is in, and whether that takes bound tenants only.
+    pub(super) group: Tenant,
+    pub(super) exclusive: bool,
 }
 
 /// What an action refers to as "just told of".
@@ -85,6 +90,10 @@ pub(super) struct GpuWorker {
     pub(super) outgoing: Outgoing,
     pub(super) held: HashMap<SessionId, Held>,
     pub(super) modules: Modules,
+    /// Memory that sessions hold, as the pager last counted.
+    pub(super) resident: Arc<AtomicU64>,
+    /// What the leaders are told of the images, and with how many heartbeats since.
+    pub(super) told: Told,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,

@@ -23,6 +23,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context};
@@ -41,7 +42,7 @@ use actor::{Drain, GpuWorker, Identity, Places};
 use bus::{BusError, BusSettings, Link, connect};
 use clerk::Clerk;
 use evidence::Evidence;
-use modules::Modules;
+use modules::{Modules, Told};
 use outgoing::Outgoing;
 use pager::VramPager;
 use spans::Spans;
@@ -63,6 +64,10 @@ pub struct WorkerOptions {
     pub gpu: GpuId,
     /// This start of the worker; random if not given.
     pub incarnation: Option<Incarnation>,
+    /// The group of workers that it is in.
+    pub group: Option<Tenant>,
+    /// It takes only tenants bound to its group, and one at a time.
+    pub exclusive: bool,
     /// Device memory that is given to nobody, bytes.
     pub reserve: u64,
     /// Between two blocks of the accounts.
@@ -83,6 +88,8 @@ impl WorkerOptions {
             cluster,
             gpu,
             incarnation: None,
+            group: None,
+            exclusive: false,
             reserve: 0,
             metering: Duration::from_secs(1),
             evidence: None,
@@ -165,6 +172,8 @@ pub async fn serve(
         gpu: options.gpu,
         capacity,
         properties,
+        group: options.group.unwrap_or_else(default_group),
+        exclusive: options.exclusive,
     };
     let mut config = options.sequencer;
     config.preemptive = idle.info.preemptive;
@@ -226,6 +235,7 @@ fn start(
     let address = context.address();
     let (sms, exclusive) = (idle.info.properties.sms, !idle.info.overlaps);
     let meter = Meter::new(0, identity.incarnation, identity.gpu, sms, exclusive);
+    let resident = Arc::default();
     let pager = VramPager {
         pager: Pager::new(identity.capacity),
         meter,
@@ -242,6 +252,7 @@ fn start(
             identity.incarnation,
         ),
         metering: parts.metering,
+        resident: Arc::clone(&resident),
         waiting: None,
     }
     .start();
@@ -255,6 +266,8 @@ fn start(
         outgoing: Outgoing::new(parts.outgoing),
         held: HashMap::new(),
         modules: Modules::default(),
+        resident,
+        told: Told::default(),
         device: idle.tell(address.recipient())?,
         pager,
         stager,
@@ -301,6 +314,11 @@ async fn wait(
             },
         }
     }
+}
+
+/// The group of workers that are told of none.
+fn default_group() -> Tenant {
+    "default".parse().expect("a name")
 }
 
 /// Keyed from the system's random numbers, as the standard library keys its hash maps.

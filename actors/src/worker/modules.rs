@@ -1,11 +1,12 @@
 //! Module images that tenants gave this worker, as the device knows them.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Failure, FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, Tenant,
+    Failure, FunctionFingerprint, Images, KernelKey, KernelName, Launch, ModuleHash, Tenant, limits,
 };
 use dashmap::{DashMap, DashSet};
 use device::ModuleInfo;
@@ -199,10 +200,53 @@ impl Modules {
         gone
     }
 
+    /// What to tell leaders of: images that sessions have, and of those that none has the ones used
+    /// last, each with all tenants that gave it.
+    fn images(&self) -> Vec<(Tenant, u64)> {
+        let last = |hash: &ModuleHash| {
+            let used = self.uses.get(hash);
+            used.map(|it| (it.sessions > 0, it.since))
+        };
+        let given = self.given.iter().filter_map(|it| {
+            let (tenant, hash) = it.key();
+            Some((Reverse(last(hash)?), *hash, tenant.clone()))
+        });
+        let mut given: Vec<_> = given.collect();
+        given.sort_unstable();
+        given.truncate(limits::IMAGES);
+        let named = given
+            .into_iter()
+            .map(|(_, hash, tenant)| (tenant, hash.short()));
+        let mut named: Vec<_> = named.collect();
+        named.sort_unstable();
+        named
+    }
+
     /// What the tenant's image is; `None` if it never gave it.
     pub(super) fn state(&self, tenant: &Tenant, hash: ModuleHash) -> Option<ModuleState> {
         let given = self.is_given(tenant, hash);
         given.then(|| self.states.get(&hash).map(|state| state.clone()))?
+    }
+}
+
+/// Heartbeats with which images are told again, changed or not: somebody new may listen.
+const AGAIN: u32 = 10;
+
+/// What leaders were told of the images.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    images: Vec<(Tenant, u64)>,
+    beats: u32,
+}
+
+impl Told {
+    /// What the next heartbeat says of images; nothing where it is not its turn.
+    pub(super) fn next(&mut self, modules: &Modules) -> Option<Images> {
+        let images = modules.images();
+        let turn = self.beats.is_multiple_of(AGAIN) || images != self.images;
+        self.beats = if turn { 1 } else { self.beats + 1 };
+        self.images = images;
+        turn.then(|| Images(self.images.clone()))
     }
 }
 
@@ -259,6 +303,31 @@ mod tests {
         let left = hashes.map(|hash| modules.is_given(&tenant, hash));
         assert_eq!(left, [false, true, false]);
         assert!(modules.give(&tenant, hashes[0]), "it is prepared again");
+    }
+
+    #[test]
+    fn leaders_are_told_of_images_now_and_then_and_when_they_change() {
+        let (mut modules, mut told) = (Modules::default(), Told::default());
+        let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
+        let hash = ModuleHash::of(b"image");
+        assert_eq!(told.next(&modules), Some(Images(Vec::new())));
+        assert_eq!(told.next(&modules), None);
+        modules.hold(hash);
+        modules.give(&b, hash);
+        modules.give(&a, hash);
+        let named = vec![(a, hash.short()), (b, hash.short())];
+        assert_eq!(told.next(&modules), Some(Images(named.clone())));
+        for _ in 1..AGAIN {
+            assert_eq!(told.next(&modules), None);
+        }
+        assert_eq!(told.next(&modules), Some(Images(named)));
+        for image in 0..2 * limits::IMAGES {
+            let hash = ModuleHash::of(&image.to_le_bytes());
+            modules.hold(hash);
+            modules.give(&"a".parse().unwrap(), hash);
+        }
+        let few = told.next(&modules).expect("they changed");
+        assert_eq!(few.0.len(), limits::IMAGES);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The VramPager actor: owns the memory of one device and the meter of its use.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
@@ -90,6 +92,8 @@ pub(super) struct VramPager {
     pub(super) clerk: Clerk,
     /// Between two blocks of the accounts.
     pub(super) metering: Duration,
+    /// Memory that sessions hold, for the heartbeats.
+    pub(super) resident: Arc<AtomicU64>,
     /// A slice that waits for memory: the only one, for slices run in order.
     pub(super) waiting: Option<(OpNumber, SessionId, Vec<Need>)>,
 }
@@ -210,12 +214,14 @@ impl Handler<Tell> for VramPager {
                 }
                 self.admit_again();
             }
-            Tell::Waiting(waits) => self.meter.waiting(now, waits),
+            Tell::Waiting(waits) => return self.meter.waiting(now, waits),
             Tell::Leave => {
                 self.publish_measured();
                 self.publish_usage();
                 self.cut(true);
             }
         }
+        let charged = self.pager.charged();
+        self.resident.store(charged, Ordering::Relaxed);
     }
 }

@@ -2,6 +2,7 @@
 //! started slice to the device.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
@@ -252,6 +253,10 @@ impl GpuWorker {
             capacity: self.identity.capacity,
             draining: beat.draining,
             properties: Some(self.identity.properties.clone()),
+            group: Some(self.identity.group.clone()),
+            exclusive: self.identity.exclusive,
+            held: self.resident.load(Ordering::Relaxed),
+            images: self.told.next(&self.modules),
         };
         let to = self.places.beat.clone();
         self.outgoing.publish(to, encode(&message));

@@ -7,6 +7,7 @@ pub(crate) fn open_request() -> OpenRequest {
         v: V,
         nonce: 0x0102_0304_0506_0708,
         connection: "client-00000000000000aa".into(),
+        devices: 1,
     }
 }
 
@@ -55,11 +56,7 @@ fn properties() -> DeviceProperties {
 }
 
 pub(crate) fn open_answer() -> OpenAnswer {
-    OpenAnswer {
-        v: V,
-        opened: Some(opened()),
-        failure: None,
-    }
+    OpenAnswer::of(&[opened()])
 }
 
 pub(crate) fn close_request() -> CloseRequest {
@@ -127,6 +124,10 @@ pub(crate) fn worker_beat() -> WorkerBeat {
         capacity: 6 << 30,
         draining: false,
         properties: Some(properties()),
+        group: None,
+        exclusive: false,
+        held: 0,
+        images: None,
     }
 }
 
@@ -172,6 +173,7 @@ fn settings() -> TenantSettings {
         outstanding_ns: 1_000_000,
         cap: 30,
         slo_ns: 20_000_000,
+        groups: Groups::default(),
     }
 }
 
@@ -211,6 +213,13 @@ pub(crate) fn status() -> Status {
         global: 9,
         held: false,
         workers: vec![worker],
+        places: vec![PlaceStatus {
+            group: "batch".parse().unwrap(),
+            exclusive: true,
+            capacity: 6 << 30,
+            free: 5 << 30,
+            busy: 40,
+        }],
         tenants: vec![tenant],
         settings: None,
         profile: None,

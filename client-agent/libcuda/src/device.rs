@@ -11,8 +11,6 @@ use client_line::Session;
 use crate::attribute::Properties;
 use crate::managed::Managed;
 use crate::mirror::Mirrors;
-use crate::process::Bus;
-use crate::settings::Settings;
 use crate::status::{Result, Status, note};
 
 /// A virtual device.
@@ -29,8 +27,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    pub(crate) fn open(ordinal: usize, bus: &Bus, settings: &Settings) -> Result<Self> {
-        let session = bus.open(settings)?;
+    /// The device of a session.
+    pub(crate) fn new(ordinal: usize, session: Session) -> Result<Self> {
         let properties = Properties::of(session.opened()).ok_or_else(|| {
             let why =
                 "the cluster is older than this library: it does not say what its devices are";
@@ -91,6 +89,15 @@ impl Device {
 /// The handle of a device's own memory pool. Every pool is this one by another name.
 pub(crate) fn pool(ordinal: usize) -> usize {
     0x100 + ordinal
+}
+
+/// Gives up what [`reserve`] reserved.
+pub(crate) fn release(window: Window) {
+    let (Ok(base), Ok(size)) = (usize::try_from(window.base), usize::try_from(window.size)) else {
+        return;
+    };
+    // SAFETY: the range was reserved by us, whole, and nothing is in it.
+    unsafe { libc::munmap(std::ptr::without_provenance_mut(base), size) };
 }
 
 /// Reserves a session's addresses in this process, so that no host pointer can be taken for a

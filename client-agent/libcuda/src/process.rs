@@ -10,15 +10,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use async_nats::Subscriber;
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, Code, SessionId, WIRE_VERSION, decode, encode};
+use bus_schemas::{Alive, Code, Opened, SessionId, WIRE_VERSION, decode, encode};
 use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::context::Contexts;
-use crate::device::Device;
+use crate::device::{Device, release, reserve};
 use crate::event::Timekeeper;
 use crate::settings::Settings;
 use crate::signal::{block_signals, without_signals};
@@ -179,10 +180,9 @@ fn begin() -> Result<Process> {
         Status::SYSTEM_NOT_READY
     })?;
     let bus = without_signals(|| Bus::start(&settings))?;
-    let mut devices = Vec::with_capacity(settings.devices);
-    for ordinal in 0..settings.devices {
-        devices.push(Device::open(ordinal, &bus, &settings)?);
-    }
+    let sessions = bus.open(&settings)?.into_iter().enumerate();
+    let devices = sessions.map(|(ordinal, session)| Device::new(ordinal, session));
+    let devices = devices.collect::<Result<Vec<_>>>()?;
     Ok(Process {
         contexts: Contexts::new(&devices),
         devices,
@@ -193,7 +193,12 @@ fn begin() -> Result<Process> {
 /// Why there is no device yet, and what to do about it where somebody can.
 fn not_ready(error: ClientError) -> Status {
     let advice = match error.code() {
-        Code::NoWorker => "`warploom status` shows the workers; `warploom worker` starts one",
+        Code::TooFewWorkers => {
+            "`warploom status` shows the workers; ask for fewer devices, or start more workers"
+        }
+        code if code.is_placement() => {
+            "`warploom status` shows the workers; `warploom worker` starts one"
+        }
         Code::NoLeader => {
             "`warploom status` shows what there is; `warploom up` starts a cluster, and `warploom \
              run` starts the program on it, or on one of its own where none is configured"
@@ -247,31 +252,38 @@ impl Bus {
         Ok(bus)
     }
 
-    /// Opens a session whose window is free in this process too, and reserves it.
-    pub(crate) fn open(&self, settings: &Settings) -> Result<Session> {
-        let mut last = Status::OPERATING_SYSTEM;
+    /// Opens the devices' sessions, whose windows are free in this process too, and reserves those.
+    fn open(&self, settings: &Settings) -> Result<Vec<Session>> {
+        // Kept until there are others, so that those get other windows.
+        let mut unfit = Vec::new();
         for _ in 0..WINDOWS {
-            let session = self.open_once(settings)?;
-            let window = session.opened().window;
-            if crate::device::reserve(window) {
-                return Ok(session);
-            }
-            let why = format!(
-                "addresses {:#x} to {:#x} are taken",
-                window.base,
-                window.end()
-            );
+            let sessions = self.open_once(settings)?;
+            let windows = sessions.iter().map(|session| session.opened().window);
+            let windows: Vec<_> = windows.collect();
+            let reserved = windows
+                .iter()
+                .take_while(|window| reserve(**window))
+                .count();
+            let Some(taken) = windows.get(reserved) else {
+                return Ok(sessions);
+            };
+            let (base, end) = (taken.base, taken.end());
+            let why = format!("addresses {base:#x} to {end:#x} are taken");
             note(Status::OPERATING_SYSTEM, why);
-            last = Status::OPERATING_SYSTEM;
+            windows[..reserved]
+                .iter()
+                .for_each(|window| release(*window));
+            unfit.push(sessions);
         }
-        Err(last)
+        Err(Status::OPERATING_SYSTEM)
     }
 
-    fn open_once(&self, settings: &Settings) -> Result<Session> {
+    fn open_once(&self, settings: &Settings) -> Result<Vec<Session>> {
         let opening = Opening {
             tenant: settings.tenant.clone(),
             connection: self.connection.clone(),
             nonce: random(),
+            devices: settings.devices as u32,
             patience: PATIENCE,
         };
         let (client, subjects) = (self.client.clone(), self.subjects.clone());
@@ -281,7 +293,13 @@ impl Bus {
             .spawn(async move { open(&client, &subjects, &opening).await });
         let opened = self.driver.wait(asked);
         let opened = opened.unwrap_or_else(|_| Err(ClientError::closed()));
-        let (opened, heard) = opened.map_err(not_ready)?;
+        let devices = opened.map_err(not_ready)?.into_iter();
+        let sessions = devices.map(|(opened, heard)| self.begin(opened, heard, settings));
+        Ok(sessions.collect())
+    }
+
+    /// A session begins to be served.
+    fn begin(&self, opened: Opened, heard: Subscriber, settings: &Settings) -> Session {
         let line = Arc::new(Line::new(
             opened,
             self.client.clone(),
@@ -303,7 +321,7 @@ impl Bus {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             lines.retain(|line| line.opened().session != session);
         });
-        Ok(Session::new(line, Arc::clone(&self.images), PATIENCE))
+        Session::new(line, Arc::clone(&self.images), PATIENCE)
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {

@@ -17,7 +17,7 @@ pub(crate) struct Settings {
 }
 
 /// Most virtual devices of one process.
-const DEVICES: usize = 16;
+const DEVICES: usize = bus_schemas::limits::DEVICES as usize;
 
 impl Settings {
     /// Reads the variables.

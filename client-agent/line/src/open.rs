@@ -9,12 +9,14 @@ use bus_schemas::{
 };
 use tokio::time::Instant;
 
-use crate::error::ClientError;
+use crate::error::{ClientError, refused};
 
 /// How long one open request is waited for before it is asked again.
 const ASK: Duration = Duration::from_millis(500);
 /// Pause before asking again.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The same where the leader knows of no place: it comes with a worker, or when others go.
+const NO_PLACE: Duration = Duration::from_millis(100);
 
 /// Who asks for a session, and how long.
 #[derive(Debug, Clone)]
@@ -25,12 +27,14 @@ pub struct Opening {
     pub connection: String,
     /// A number nobody else has: the request may be repeated, and means one session.
     pub nonce: u64,
+    /// Devices, each on another worker: all or none.
+    pub devices: u32,
     /// How long to ask.
     pub patience: Duration,
 }
 
-/// Asks until there is a session, or a reason why there will be none; answers with the
-/// subscription to all that the session hears.
+/// Asks until there are sessions on as many devices as are wanted, or a reason why there will be
+/// none; each comes with the subscription to all that the session hears.
 ///
 /// # Errors
 /// What the leader answers; [`ClientError::Connect`] where the subscription cannot be made.
@@ -38,28 +42,37 @@ pub async fn open(
     client: &Client,
     subjects: &Subjects,
     opening: &Opening,
-) -> Result<(Opened, Subscriber), ClientError> {
+) -> Result<Vec<(Opened, Subscriber)>, ClientError> {
     let request = encode(&OpenRequest {
         v: WIRE_VERSION,
         nonce: opening.nonce,
         connection: opening.connection.clone(),
+        devices: opening.devices,
     });
     let subject = subjects.to_leader(&opening.tenant, ToLeader::Open);
-    let opened = ask(client, subject, request, opening.patience).await?;
-    let heard = client
-        .subscribe(subjects.session_hears(&opening.tenant, opened.session))
-        .await
-        .map_err(|error| ClientError::Connect(error.to_string()))?;
-    Ok((opened, heard))
+    let devices = ask(client, subject, request, opening.patience).await?;
+    if devices.len() != opening.devices as usize {
+        let detail = "the leader does not know of several devices: it is older than this program";
+        return Err(refused(Code::Protocol, detail));
+    }
+    let mut sessions = Vec::with_capacity(devices.len());
+    for opened in devices {
+        let heard = client
+            .subscribe(subjects.session_hears(&opening.tenant, opened.session))
+            .await
+            .map_err(|error| ClientError::Connect(error.to_string()))?;
+        sessions.push((opened, heard));
+    }
+    Ok(sessions)
 }
 
-/// Asks for a session until there is one, or a reason why there will be none.
+/// Asks for sessions until there are some, or a reason why there will be none.
 async fn ask(
     client: &Client,
     subject: String,
     request: Vec<u8>,
     patience: Duration,
-) -> Result<Opened, ClientError> {
+) -> Result<Vec<Opened>, ClientError> {
     let deadline = Instant::now() + patience;
     let mut last = Failure::new(Code::NoLeader, "no leader answered");
     while Instant::now() < deadline {
@@ -71,25 +84,33 @@ async fn ask(
                 Ok(answer) => answer,
                 Err(error) => return Err(ClientError::Refused(error.into())),
             };
-            match (answer.opened, answer.failure) {
-                (Some(opened), _) => return check(opened),
-                (None, Some(failure)) => last = failure,
-                (None, None) => last = Failure::new(Code::Malformed, "an empty answer"),
+            if answer.opened.is_some() {
+                return check(answer.devices());
             }
-            // A cluster that is starting has no worker yet; anything else is the answer.
-            if !matches!(last.code, Code::NoLeader | Code::NoWorker) {
+            let empty = || Failure::new(Code::Malformed, "an empty answer");
+            last = answer.failure.unwrap_or_else(empty);
+            // There may be a place soon, as in a cluster that is starting; anything else is the
+            // answer.
+            if last.code != Code::NoLeader && !last.code.is_placement() {
                 return Err(ClientError::Refused(last));
             }
         }
-        tokio::time::sleep(PAUSE).await;
+        let pause = if last.code.is_placement() {
+            NO_PLACE
+        } else {
+            PAUSE
+        };
+        tokio::time::sleep(pause).await;
     }
     Err(ClientError::Refused(last))
 }
 
-fn check(opened: Opened) -> Result<Opened, ClientError> {
-    if opened.window.is_valid() {
-        return Ok(opened);
+fn check(devices: Vec<Opened>) -> Result<Vec<Opened>, ClientError> {
+    match devices.iter().find(|device| !device.window.is_valid()) {
+        None => Ok(devices),
+        Some(device) => {
+            let detail = format!("{:x?} is no window", device.window);
+            Err(refused(Code::Protocol, detail))
+        }
     }
-    let detail = format!("{:x?} is no window", opened.window);
-    Err(ClientError::Refused(Failure::new(Code::Protocol, detail)))
 }

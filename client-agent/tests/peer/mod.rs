@@ -202,11 +202,7 @@ impl Peer {
                     properties: None,
                 });
                 self.sessions.entry(opened.session).or_default();
-                let answer = OpenAnswer {
-                    v: WIRE_VERSION,
-                    opened: Some(opened.clone()),
-                    failure: None,
-                };
+                let answer = OpenAnswer::of(std::slice::from_ref(opened));
                 let reply = message.reply.clone().expect("a reply subject");
                 let _ = self.bus.publish(reply, encode(&answer).into()).await;
             }

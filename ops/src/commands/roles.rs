@@ -126,6 +126,12 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     worker.device = device
         .parse()
         .map_err(|error| Usage(format!("worker.device: {error}")))?;
+    let group = settings.text("worker.group").parse();
+    let group = group.map_err(|error| Usage(format!("worker.group: {error}")))?;
+    worker.group = Some(args.group.clone().unwrap_or(group));
+    let exclusive = settings.text("worker.exclusive").parse::<bool>();
+    let exclusive = exclusive.map_err(|error| Usage(format!("worker.exclusive: {error}")))?;
+    worker.exclusive = args.exclusive || exclusive;
     worker.capacity = settings.bytes("worker.capacity")?;
     worker.reserve = settings.bytes("worker.reserve")?;
     worker.metering = settings.duration("worker.metering")?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bus_schemas::{Status, TenantStatus};
+use bus_schemas::{PlaceStatus, Status, TenantStatus};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
@@ -45,17 +45,25 @@ fn tables(status: &Status) -> String {
         "gpu",
         "worker",
         "device",
+        "group",
+        "free",
+        "busy",
         "sessions",
         "granted",
         "accepted",
         "outstanding",
         "state",
     ]);
+    let mut places = status.places.iter();
     for worker in &status.workers {
+        let place = places.next();
         workers.add_row([
             worker.gpu.to_string(),
             worker.incarnation.to_string(),
             worker.device.clone(),
+            place.map_or_else(String::new, group),
+            place.map_or_else(String::new, free),
+            place.map_or_else(String::new, |place| format!("{} %", place.busy)),
             worker.sessions.to_string(),
             worker.granted.to_string(),
             worker.accepted.to_string(),
@@ -134,11 +142,25 @@ fn attainment_json(tenant: &TenantStatus) -> Option<serde_json::Value> {
     }))
 }
 
+fn group(place: &PlaceStatus) -> String {
+    match place.exclusive {
+        true => format!("{} (exclusive)", place.group),
+        false => place.group.to_string(),
+    }
+}
+
+fn free(place: &PlaceStatus) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    format!("{:.1} of {:.1} GiB", gib(place.free), gib(place.capacity))
+}
+
 fn as_json(status: &Status) -> serde_json::Value {
     let workers: Vec<_> = status
         .workers
         .iter()
-        .map(|worker| {
+        .enumerate()
+        .map(|(index, worker)| {
+            let place = status.places.get(index);
             serde_json::json!({
                 "incarnation": worker.incarnation.to_string(),
                 "gpu": worker.gpu,
@@ -148,6 +170,11 @@ fn as_json(status: &Status) -> serde_json::Value {
                 "accepted": worker.accepted,
                 "chain": worker.chain.to_string(),
                 "outstanding_ns": worker.outstanding_ns,
+                "group": place.map(|place| place.group.as_str()),
+                "exclusive": place.map(|place| place.exclusive),
+                "capacity": place.map(|place| place.capacity),
+                "free": place.map(|place| place.free),
+                "busy": place.map(|place| place.busy),
                 "lost": worker.lost,
             })
         })

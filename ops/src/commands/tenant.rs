@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use broker::Broker;
-use bus_schemas::{Admission, TenantSettings};
+use bus_schemas::{Admission, Groups, TenantSettings};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
@@ -104,6 +104,10 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
         settings.outstanding_ns = ms.saturating_mul(1_000_000);
     }
     settings.cap = args.cap.unwrap_or(settings.cap);
+    if args.no_group || !args.groups.is_empty() {
+        let groups = Groups::new(args.groups.iter().cloned());
+        settings.groups = groups.with_context(|| Usage("these are too many groups".into()))?;
+    }
     if let Some(text) = &args.slo {
         settings.slo_ns = parse_target(text)?;
     }
@@ -155,6 +159,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         "outstanding",
         "cap",
         "target",
+        "groups",
     ]);
     for (tenant, settings) in tenants {
         table.add_row([
@@ -171,6 +176,10 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             match settings.slo_ns {
                 0 => "none".into(),
                 target => duration(target),
+            },
+            match settings.groups.is_empty() {
+                true => "any".into(),
+                false => settings.groups.names().collect::<Vec<_>>().join(" "),
             },
         ]);
     }

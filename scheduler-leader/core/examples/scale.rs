@@ -21,10 +21,16 @@ fn main() {
             continue;
         }
         let mut fleet = Fleet::new(sessions, gpus);
+        let before = resident();
         fleet.open();
+        let bytes = resident().saturating_sub(before) / sessions;
+        println!("{sessions} sessions, {gpus} GPUs: {bytes} bytes resident an idle session");
         fleet.begin_work();
         let whole = apart(&mut fleet);
         println!("{sessions} sessions, {gpus} GPUs: {whole:.0} ns a grant by the protocol core");
+        let (recorded, grants) = (fleet.recorded_bytes(), fleet.grants());
+        let bytes = recorded as f64 / grants as f64;
+        println!("{sessions} sessions, {gpus} GPUs: {bytes:.1} bytes of record a grant");
     }
 }
 
@@ -52,4 +58,11 @@ fn apart(fleet: &mut Fleet) -> f64 {
         spent += begun.elapsed();
     }
     spent.as_nanos() as f64 / grants as f64
+}
+
+/// Resident memory of this process, bytes.
+fn resident() -> usize {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    pages.unwrap_or(0_usize) * 4_096
 }

@@ -17,8 +17,10 @@ pub enum EndCause {
 /// A session on its worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
-    /// The request that opened it.
+    /// The request that opened it; of a further device the number behind it.
     pub nonce: u64,
+    /// It is the request's how manyth device, from 0.
+    pub device: u32,
     /// Its tenant.
     pub tenant: Tenant,
     /// The session.

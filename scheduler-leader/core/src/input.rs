@@ -89,12 +89,23 @@ pub enum Input {
         /// Whether it drains.
         draining: bool,
     },
-    /// A tenant asks for a session.
+    /// A worker says what group it is in and what it holds.
+    Report {
+        /// The worker.
+        incarnation: Incarnation,
+        /// What it says.
+        report: WorkerReport,
+    },
+    /// A tenant asks for a session, or for several on different workers.
     SessionOpen {
         /// The tenant.
         tenant: Tenant,
-        /// The request's nonce: tells the answer's effect from others.
+        /// The request's nonce: tells the answer's effect from others. Further devices have the
+        /// numbers behind it.
         nonce: u64,
+        /// How many devices.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        devices: u32,
     },
     /// A session is to end.
     SessionClose {
@@ -155,6 +166,47 @@ pub enum Input {
     },
     /// One fixed period has passed.
     Tick,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_one(devices: &u32) -> bool {
+    *devices == 1
+}
+
+/// What a worker says of itself, as placement needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// Its group of workers.
+    pub group: Tenant,
+    /// It takes only tenants bound to its group, and one at a time.
+    pub exclusive: bool,
+    /// Memory that sessions hold, bytes.
+    pub held: u64,
+    /// Images that it has: who gave them, and the first 64 bits of their hash.
+    pub images: Rows<(Tenant, u64)>,
+}
+
+impl WorkerReport {
+    /// The group of workers that say nothing else.
+    pub const GROUP: &str = "default";
+}
+
+impl Default for WorkerReport {
+    fn default() -> Self {
+        Self {
+            group: Self::GROUP.parse().expect("a name"),
+            exclusive: false,
+            held: 0,
+            images: Rows::default(),
+        }
+    }
 }
 
 /// Rows that are recorded packed: one bin field instead of a map a row.

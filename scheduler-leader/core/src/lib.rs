@@ -19,7 +19,7 @@ mod queue;
 pub mod replay;
 
 pub use effect::{Effect, EndCause};
-pub use input::{Input, Profile, Rows, Takeover};
+pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
 pub use leader::{Action, Config, Event, Leader, Lease, Nanos, Placement, ReignEnd, StateSnapshot};
 pub use node::LeaderNode;
 pub use order::{

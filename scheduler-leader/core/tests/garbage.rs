@@ -100,6 +100,10 @@ proptest! {
             capacity: u64::MAX,
             draining: true,
             properties: None,
+            group: None,
+            exclusive: false,
+            held: 0,
+            images: None,
         };
         node.message(2 * MS, &subjects.worker_beat(worker), None, &encode(&beat), &mut actions);
         let reports: Vec<_> = rows.iter().map(|(position, session, received)| DoneReport {

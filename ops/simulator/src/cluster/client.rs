@@ -107,6 +107,7 @@ impl Client {
             v: WIRE_VERSION,
             nonce: self.index as u64 + 1,
             connection: self.name.clone(),
+            devices: 1,
         };
         let inbox = place.subjects.tenant_inbox(tenant);
         let message = Message {

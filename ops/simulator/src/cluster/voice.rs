@@ -41,6 +41,10 @@ pub(super) fn send(now: Nanos, reply: Option<&str>, action: Action, place: &Plac
                 capacity: CAPACITY,
                 draining: beat.draining,
                 properties: None,
+                group: None,
+                exclusive: false,
+                held: 0,
+                images: None,
             };
             say(
                 now,

@@ -3,6 +3,7 @@
 pub(super) mod backlog;
 mod digests;
 mod grants;
+mod scale;
 mod uncontended;
 
 use anyhow::Result;
@@ -14,7 +15,8 @@ use crate::settings::Settings;
 /// Everything that is measured.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let grants = grants::METRICS.iter().map(|(spec, _)| spec);
-    grants.chain([&digests::DIGESTS, &uncontended::RATIO])
+    let others = [&digests::DIGESTS, &uncontended::RATIO];
+    grants.chain(others).chain(&scale::METRICS)
 }
 
 /// Measures everything that is wanted.
@@ -28,6 +30,7 @@ pub(super) async fn order(
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
     grants::grants(reps, &wanted, &mut tell);
+    scale::scale(reps, &wanted, &mut tell);
     if wanted(digests::DIGESTS.name) {
         tell(digests::digests(reps, settings).await?);
     }

@@ -61,21 +61,29 @@ pub fn submit(args: &SubmitArgs, settings: &Settings, json: bool) -> Result<()> 
         .with_context(|| Usage(format!("cannot read {}", args.ptx.display())))?;
     let client = Client::connect(client_settings(settings, args.tenant.as_str())?)
         .map_err(|error| unreachable_or(error, settings))?;
-    let session = client.open()?;
-    let begun = Instant::now();
-    let ran = run(args, &session, &image, &arguments);
-    let took = begun.elapsed();
-    // What a kernel printed often says why it failed.
-    print(&session.take_printed(), json)?;
-    let buffers = ran?;
-    for output in &outputs {
-        show(output, &session, &buffers[output.argument], json)?;
+    if args.devices > 1 && outputs.iter().any(|output| output.file.is_some()) {
+        bail!(Usage("the devices would all write --out's one file".into()));
     }
-    if !json {
-        let (entry, gpu) = (&args.entry, session.opened().gpu);
-        output::note(format_args!("{entry} ran on gpu {gpu} in {took:.1?}"));
+    let sessions = client.open_devices(args.devices)?;
+    for (device, session) in sessions.iter().enumerate() {
+        let begun = Instant::now();
+        let ran = run(args, session, &image, &arguments);
+        let took = begun.elapsed();
+        // What a kernel printed often says why it failed.
+        print(&session.take_printed(), json)?;
+        let buffers = ran?;
+        let device = (args.devices > 1).then_some(device);
+        for output in &outputs {
+            show(output, device, session, &buffers[output.argument], json)?;
+        }
+        if !json {
+            let (entry, gpu) = (&args.entry, session.opened().gpu);
+            output::note(format_args!("{entry} ran on gpu {gpu} in {took:.1?}"));
+        }
     }
-    session.close()?;
+    for session in sessions {
+        session.close()?;
+    }
     Ok(())
 }
 
@@ -163,7 +171,13 @@ fn print(printed: &[u8], json: bool) -> Result<()> {
     output::bytes(printed)
 }
 
-fn show(output: &Output, session: &Session, buffer: &Option<Buffer>, json: bool) -> Result<()> {
+fn show(
+    output: &Output,
+    device: Option<usize>,
+    session: &Session,
+    buffer: &Option<Buffer>,
+    json: bool,
+) -> Result<()> {
     let Some(buffer) = buffer else { return Ok(()) };
     let mut contents = vec![0; buffer.bytes];
     session.copy_out(buffer.address, &mut contents)?;
@@ -184,9 +198,16 @@ fn show(output: &Output, session: &Session, buffer: &Option<Buffer>, json: bool)
         }
         None if json => {
             let values: Vec<_> = values.split(' ').map(number).collect();
-            output::line(serde_json::json!({"argument": argument, "values": values}))
+            let mut line = serde_json::json!({"argument": argument, "values": values});
+            if let Some(device) = device {
+                line["device"] = device.into();
+            }
+            output::line(line)
         }
-        None => output::line(format_args!("{argument}: {values}")),
+        None => match device {
+            Some(device) => output::line(format_args!("device {device}: {argument}: {values}")),
+            None => output::line(format_args!("{argument}: {values}")),
+        },
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Fleet {
     /// What it is told next.
     prepared: Vec<(LeaderSubject, Vec<u8>)>,
     grants: usize,
+    /// All that were reported done.
+    total: u64,
     turn: usize,
     /// The lowest session id.
     first_id: Option<u64>,
@@ -81,6 +83,7 @@ impl Fleet {
             actions: Vec::new(),
             prepared: Vec::new(),
             grants: 0,
+            total: 0,
             turn: 0,
             first_id: None,
             bytes: 0,
@@ -145,6 +148,7 @@ impl Fleet {
                 v: WIRE_VERSION,
                 nonce: index as u64 + 1,
                 connection: format!("client-{index:016x}"),
+                devices: 1,
             });
             let tenant = self.clients[index].tenant.clone();
             let reply = format!("{}.{index}", self.subjects.tenant_inbox(&tenant));
@@ -194,6 +198,12 @@ impl Fleet {
             self.handle(Event::Timer);
         }
         std::mem::take(&mut self.grants)
+    }
+
+    /// Grants reported done.
+    #[must_use]
+    pub fn grants(&self) -> u64 {
+        self.total
     }
 
     /// Bytes of record that the leader has written.
@@ -272,6 +282,7 @@ impl Fleet {
             details: "",
         });
         self.grants += state.reports.len();
+        self.total += state.reports.len() as u64;
         state.first += state.reports.len() as u64;
         state.reports = Vec::new();
         let subject = LeaderSubject::Done(incarnation(gpu));
@@ -373,5 +384,9 @@ fn beat(gpu: usize) -> WorkerBeat {
         capacity: CAPACITY,
         draining: false,
         properties: None,
+        group: None,
+        exclusive: false,
+        held: 0,
+        images: None,
     }
 }

@@ -53,10 +53,14 @@ impl Load {
     }
 
     /// A load of so many sessions on so many GPUs, a tenant's on different ones, with the settings
-    /// that clusters begin with.
+    /// that clusters begin with; what is alone waits for its grants as others do.
     #[must_use]
     pub fn fleet(sessions: usize, gpus: usize) -> Self {
-        Self::on(sessions, gpus, ClusterSettings::default())
+        let settings = ClusterSettings {
+            standing: false,
+            ..ClusterSettings::default()
+        };
+        Self::on(sessions, gpus, settings)
     }
 
     fn on(sessions: usize, gpus: usize, settings: ClusterSettings) -> Self {

@@ -41,6 +41,8 @@ pub struct Config {
     pub expiry: Nanos,
     /// An open request waits so long for a worker.
     pub open_wait: Nanos,
+    /// Between two reports of what a worker holds at least.
+    pub report: Nanos,
     /// Between two profile versions at least.
     pub learn: Nanos,
     /// A record block is sent when its first input is so old.
@@ -70,6 +72,7 @@ impl Config {
             connection_lost: 10 * SECOND,
             expiry: 60 * SECOND,
             open_wait: 3 * SECOND,
+            report: SECOND,
             learn: SECOND,
             record_linger: 20 * MS,
             record_bytes: 16 << 20,

@@ -11,6 +11,7 @@ use bus_schemas::{
 use super::config::{Config, Nanos};
 use super::event::Action;
 use super::voice::Voice;
+use crate::input::WorkerReport;
 
 /// Grants unaccepted by a worker that is away are sent again this many times more slowly at most.
 const PATIENCE: u32 = 6;
@@ -49,6 +50,8 @@ pub(super) struct Link {
     told: InputNumber,
     /// The last input that a grant which the worker has names.
     input: InputNumber,
+    /// What the order was last told that the worker says of itself, and when.
+    pub(super) reported: Option<(Nanos, WorkerReport)>,
 }
 
 impl Link {
@@ -69,6 +72,7 @@ impl Link {
             tell_at: None,
             told: 0,
             input: 0,
+            reported: None,
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat};
+use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat, limits};
 
 use super::config::Nanos;
+use crate::input::{Rows, WorkerReport};
 
 /// A worker as its heartbeats describe it.
 #[derive(Debug, Clone)]
@@ -12,6 +13,8 @@ pub(super) struct Member {
     pub(super) device: String,
     pub(super) properties: Option<DeviceProperties>,
     pub(super) draining: bool,
+    /// What placement needs to know of it.
+    pub(super) report: WorkerReport,
     pub(super) heard_at: Nanos,
 }
 
@@ -24,7 +27,25 @@ pub(super) struct Members {
 impl Members {
     /// Takes a heartbeat in.
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
+        let before = self.workers.remove(&incarnation);
+        // Images are not said with every heartbeat.
+        let images = match &beat.images {
+            Some(images) => {
+                let few = images.0.iter().take(limits::IMAGES);
+                Rows(few.cloned().collect())
+            }
+            None => before
+                .map(|before| before.report.images)
+                .unwrap_or_default(),
+        };
+        let group = beat.group.clone();
         let member = Member {
+            report: WorkerReport {
+                group: group.unwrap_or_else(|| WorkerReport::default().group),
+                exclusive: beat.exclusive,
+                held: in_steps(beat.held, beat.capacity),
+                images,
+            },
             device: beat.device.clone(),
             properties: beat.properties.clone(),
             draining: beat.draining,
@@ -66,5 +87,32 @@ impl Members {
 
     pub(super) fn incarnations(&self) -> impl Iterator<Item = Incarnation> + '_ {
         self.workers.keys().copied()
+    }
+}
+
+/// Memory held, rounded up to a 64th of the device: what is recorded does not change with every
+/// allocation. A device that is not full does not seem to be.
+fn in_steps(held: u64, capacity: u64) -> u64 {
+    let step = (capacity / 64).max(1);
+    let rounded = held.div_ceil(step).saturating_mul(step);
+    if held < capacity {
+        rounded.min(capacity - 1)
+    } else {
+        held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_told_in_steps() {
+        assert_eq!(in_steps(0, 640), 0);
+        assert_eq!(in_steps(1, 640), 10);
+        assert_eq!(in_steps(10, 640), 10);
+        assert_eq!(in_steps(639, 640), 639, "not full");
+        assert_eq!(in_steps(640, 640), 640);
+        assert_eq!(in_steps(5, 0), 5);
     }
 }

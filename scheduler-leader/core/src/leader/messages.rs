@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
     AdmissionRequest, Alive, CloseRequest, Done, Failure, Hold, Incarnation, InputNumber,
-    LeaderBeat, Measured, OpenAnswer, OpenRequest, Outcome, Refusal, SessionId, Status,
-    StatusRequest, Tenant, TenantStatus, WIRE_VERSION, WorkerBeat, WorkerStatus, decode, encode,
+    LeaderBeat, Measured, OpenAnswer, OpenRequest, Outcome, PlaceStatus, Refusal, SessionId,
+    Status, StatusRequest, Tenant, TenantStatus, WIRE_VERSION, WorkerBeat, WorkerStatus, decode,
+    encode,
 };
 
 use super::event::ReignEnd;
@@ -107,11 +108,7 @@ impl Reign {
 
     fn refuse_open(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {
         if let Some(reply) = reply {
-            let answer = OpenAnswer {
-                v: WIRE_VERSION,
-                opened: None,
-                failure: Some(failure),
-            };
+            let answer = OpenAnswer::refusal(failure);
             self.voice
                 .publish(reply.into(), encode(&answer), cx.actions);
         }
@@ -285,6 +282,7 @@ impl Reign {
             global: self.order.global(),
             held: self.order.held(),
             workers: self.order.workers().into_iter().map(worker).collect(),
+            places: self.order.workers().into_iter().map(place).collect(),
             tenants: self
                 .order
                 .tenants()
@@ -294,5 +292,16 @@ impl Reign {
             settings: Some(self.order.settings().clone()),
             profile: Some(self.order.profile(!self.learning)),
         }
+    }
+}
+
+/// What a worker's sessions are placed by.
+fn place(view: crate::order::WorkerView) -> PlaceStatus {
+    PlaceStatus {
+        group: view.report.group,
+        exclusive: view.report.exclusive,
+        capacity: view.capacity,
+        free: view.free,
+        busy: view.busy,
     }
 }

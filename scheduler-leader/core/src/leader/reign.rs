@@ -195,6 +195,7 @@ impl Reign {
         self.links
             .meet(worker, || Link::new(subject.into(), cx.now));
         self.ask_seal(worker, cx);
+        self.report(worker, cx);
         if let Some(member) = cx.members.get(worker)
             && let Some(view) = self.order.worker(worker)
             && view.draining != member.draining
@@ -205,6 +206,32 @@ impl Reign {
                 Input::Draining {
                     incarnation,
                     draining,
+                },
+                cx,
+            );
+        }
+    }
+
+    /// Tells the order what a sealed worker says of itself, where that is news.
+    fn report(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        let (Some(link), Some(member)) = (self.links.attend(worker), cx.members.get(worker)) else {
+            return;
+        };
+        let report = &member.report;
+        let due = match &link.reported {
+            None => true,
+            Some((at, told)) => {
+                let group = (&report.group, report.exclusive) != (&told.group, told.exclusive);
+                group || (report != told && cx.now >= at.saturating_add(cx.config.report))
+            }
+        };
+        if link.sealed && due {
+            link.reported = Some((cx.now, report.clone()));
+            let (incarnation, report) = (worker, report.clone());
+            self.feed(
+                Input::Report {
+                    incarnation,
+                    report,
                 },
                 cx,
             );
@@ -250,6 +277,7 @@ impl Reign {
         faults
             .into_iter()
             .for_each(|fault| self.clients.failed(fault.session, fault.failure));
+        self.report(worker, cx);
         if cx.members.get(worker).is_some_and(|member| member.draining) {
             self.meet(worker, cx);
         }
@@ -379,6 +407,9 @@ impl Reign {
                 self.feed(input, cx);
             }
         }
+        for input in self.clients.second_thoughts() {
+            self.feed(input, cx);
+        }
         self.clients.refuse_waiting(&self.voice, self.began, cx);
         self.loads.sample(cx.now, || self.order.flows());
         if std::mem::take(&mut self.placement_changed) {
@@ -395,7 +426,7 @@ impl Reign {
             .iter()
             .any(|worker| worker.outstanding_ns.iter().any(|ns| *ns > 0));
         let due = self.tick_at.unwrap_or(cx.now);
-        if busy || self.order.awaits_tick() {
+        if busy || self.order.awaits_tick() || self.order.has_recent() {
             self.feed(Input::Tick, cx);
             // A little late is made up for; who stood still for long does not make it all up.
             let next = due.saturating_add(TICK_NS);

@@ -1,6 +1,7 @@
 //! The order: a pure state machine. `apply` dispatches; who is next is decided in `policy/`.
 
 mod inspection;
+mod placement;
 mod sessions;
 mod space;
 mod standing;
@@ -22,6 +23,7 @@ use bus_schemas::{
     Tenant,
 };
 
+use self::placement::Images;
 use self::sessions::IDS;
 use crate::effect::Effect;
 use crate::input::{Input, Takeover};
@@ -56,6 +58,12 @@ pub struct Order {
     aside: u32,
     /// Flows of tenants with a target that are active only until ticks have passed.
     leaving: u32,
+    /// Which images workers have.
+    images: Images,
+    /// Ticks of the second that goes on.
+    ticks: u32,
+    /// Work was granted of late.
+    recent: bool,
     /// Workers on which something changed, to be served at the end of the input.
     dirty: Vec<u32>,
     /// Nothing is granted beyond this global position: for looking at the order there.
@@ -92,7 +100,15 @@ impl Order {
                 incarnation,
                 draining,
             } => self.worker_draining(*incarnation, *draining),
-            Input::SessionOpen { tenant, nonce } => self.session_open(tenant, *nonce, effects),
+            Input::Report {
+                incarnation,
+                report,
+            } => self.worker_report(*incarnation, report),
+            Input::SessionOpen {
+                tenant,
+                nonce,
+                devices,
+            } => self.session_open(tenant, *nonce, *devices, effects),
             Input::SessionClose {
                 session,
                 after,
@@ -240,6 +256,8 @@ impl Order {
         flow.granted_ns = flow.granted_ns.saturating_add(cost);
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
+        self.workers[worker as usize].recent.note(cost);
+        self.recent = true;
         let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
         if tenant.settings.cap > 0 {
             flow.budget.spend(charge);

@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     CloseReason, Code, CostClass, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant,
-    TenantSettings,
+    TenantSettings, Window, limits,
 };
 
 use super::Order;
@@ -15,9 +15,15 @@ use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, Ta
 pub(super) const IDS: u64 = 1 << 24;
 
 impl Order {
-    pub(super) fn session_open(&mut self, name: &Tenant, nonce: u64, effects: &mut Vec<Effect>) {
-        let placed = self.place(name);
-        let (tenant, worker) = match placed {
+    pub(super) fn session_open(
+        &mut self,
+        name: &Tenant,
+        nonce: u64,
+        devices: u32,
+        effects: &mut Vec<Effect>,
+    ) {
+        let placed = self.places(name, devices);
+        let (tenant, places) = match placed {
             Ok(placed) => placed,
             Err(code) => {
                 effects.push(Effect::Refused {
@@ -28,16 +34,27 @@ impl Order {
                 return;
             }
         };
+        for (device, (worker, window)) in (0..).zip(places) {
+            self.open_on(tenant, worker, window, (nonce, device), effects);
+        }
+    }
+
+    /// Opens a session on a worker.
+    fn open_on(
+        &mut self,
+        tenant: u32,
+        worker: u32,
+        window: Window,
+        (nonce, device): (u64, u32),
+        effects: &mut Vec<Effect>,
+    ) {
         let quota = self.quota(tenant, worker);
-        let state = &mut self.workers[worker as usize];
-        let size = Space::size(state.capacity, quota);
-        let Some(window) = state.space.take(size) else {
-            return;
-        };
+        let nonce = nonce.wrapping_add(u64::from(device));
         self.opened += 1;
         let id = SessionId(self.epoch << 24 | self.opened);
         let owner = &mut self.tenants[tenant as usize];
         owner.ordinal += 1;
+        let name = owner.name.clone();
         let (ordinal, priority) = (owner.ordinal, owner.settings.priority);
         let slot = self.insert_session(SessionState {
             id,
@@ -71,7 +88,8 @@ impl Order {
         effects.push(Effect::Opened {
             placed: Placed {
                 nonce,
-                tenant: name.clone(),
+                device,
+                tenant: name,
                 session: id,
                 ordinal,
                 incarnation: state.incarnation,
@@ -83,34 +101,33 @@ impl Order {
         });
     }
 
-    /// The tenant and the worker a new session goes to: the one with the fewest sessions that
-    /// has an address window left, the lowest device number of these.
-    fn place(&self, name: &Tenant) -> Result<(u32, u32), Code> {
+    /// The tenant, and the workers and addresses of a request's sessions: of all or of none. No two
+    /// of them have addresses in common, for one program uses them all.
+    fn places(&self, name: &Tenant, devices: u32) -> Result<(u32, Vec<(u32, Window)>), Code> {
         let tenant = *self.tenant_index.get(name).ok_or(Code::UnknownTenant)?;
         let state = &self.tenants[tenant as usize];
         if !state.known {
             return Err(Code::UnknownTenant);
         }
-        let limit = u64::from(state.settings.sessions);
-        if (limit > 0 && state.sessions >= limit) || self.opened + 1 >= IDS {
+        let devices = devices.clamp(1, limits::DEVICES);
+        let (limit, more) = (u64::from(state.settings.sessions), u64::from(devices));
+        if (limit > 0 && state.sessions + more > limit) || self.opened + more >= IDS {
             return Err(Code::SessionLimit);
         }
-        let fits = |worker: &u32| {
-            let state = &self.workers[*worker as usize];
-            let size = Space::size(state.capacity, self.quota(tenant, *worker));
-            !state.lost && !state.draining && state.space.has_room(size)
-        };
-        let load = |worker: &u32| {
-            let state = &self.workers[*worker as usize];
-            (state.sessions, state.gpu, state.incarnation)
-        };
-        let workers = self.worker_index.values().copied();
-        let worker = workers.filter(fits).min_by_key(load);
-        Ok((tenant, worker.ok_or(Code::NoWorker)?))
+        let workers = self.place(tenant, devices as usize)?;
+        let mut places: Vec<(u32, Window)> = Vec::with_capacity(workers.len());
+        for worker in workers {
+            let state = &self.workers[worker as usize];
+            let size = Space::size(state.capacity, self.quota(tenant, worker));
+            let beside = places.iter().map(|(_, window)| *window);
+            let window = state.space.find(size, beside).ok_or(Code::NoAddresses)?;
+            places.push((worker, window));
+        }
+        Ok((tenant, places))
     }
 
     /// Memory a tenant may hold on a worker's device.
-    fn quota(&self, tenant: u32, worker: u32) -> u64 {
+    pub(super) fn quota(&self, tenant: u32, worker: u32) -> u64 {
         let quota = self.tenants[tenant as usize].settings.quota;
         let capacity = self.workers[worker as usize].capacity;
         if quota == 0 {
@@ -125,6 +142,7 @@ impl Order {
         session.flow = self.flow(session.worker, session.tenant);
         session.tag = self.flows[session.flow as usize].now;
         self.tenants[session.tenant as usize].sessions += 1;
+        self.flows[session.flow as usize].open += 1;
         let worker = &mut self.workers[session.worker as usize];
         worker.sessions += 1;
         worker.space.insert(session.window);
@@ -162,6 +180,7 @@ impl Order {
             tenant,
             priority,
             tag: state.lanes.now(priority),
+            open: 0,
             sessions: TagHeap::default(),
             now: 0,
             blocked: false,
@@ -288,6 +307,7 @@ impl Order {
         worker.sessions -= 1;
         let priority = self.flows[session.flow as usize].priority;
         worker.crowd.remove(priority, slot);
+        self.flows[session.flow as usize].open -= 1;
         worker.space.remove(session.window);
         let tenant = &mut self.tenants[session.tenant as usize];
         tenant.sessions -= 1;

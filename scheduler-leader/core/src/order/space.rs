@@ -26,21 +26,32 @@ impl Space {
         size.checked_next_multiple_of(UNIT).unwrap_or(u64::MAX)
     }
 
-    /// The first free window of this size, now taken.
-    pub(crate) fn take(&mut self, size: u64) -> Option<Window> {
+    /// The first free window of this size that has no address of `beside`.
+    pub(crate) fn find(&self, size: u64, beside: impl Iterator<Item = Window>) -> Option<Window> {
+        let mut beside: Vec<_> = beside.map(|window| (window.base, window.size)).collect();
+        beside.sort_unstable();
+        let mut beside = beside.into_iter().peekable();
+        let mut own = self
+            .taken
+            .iter()
+            .map(|(base, size)| (*base, *size))
+            .peekable();
         let mut base = limits::ADDRESS_FIRST;
-        for (taken, length) in &self.taken {
+        // Both by base: the next is the lower of the two.
+        loop {
+            let first = match (own.peek(), beside.peek()) {
+                (Some(one), Some(other)) if one.0 <= other.0 => own.next(),
+                (Some(_), None) => own.next(),
+                _ => beside.next(),
+            };
+            let Some((taken, length)) = first else { break };
             if taken.saturating_sub(base) >= size {
                 break;
             }
-            base = base.max(taken.saturating_add(*length));
+            base = base.max(taken.saturating_add(length));
         }
         let window = Window { base, size };
-        if !window.is_valid() {
-            return None;
-        }
-        self.insert(window);
-        Some(window)
+        window.is_valid().then_some(window)
     }
 
     /// Whether a window of this size is free.
@@ -77,7 +88,12 @@ mod tests {
         let mut space = Space::default();
         let size = Space::size(8 << 30, 0);
         assert_eq!(size, 16 << 30);
-        let windows: Vec<_> = std::iter::from_fn(|| space.take(size)).collect();
+        let take = |space: &mut Space| {
+            let window = space.find(size, std::iter::empty())?;
+            space.insert(window);
+            Some(window)
+        };
+        let windows: Vec<_> = std::iter::from_fn(|| take(&mut space)).collect();
         assert_eq!(windows.len(), 4096);
         for pair in windows.windows(2) {
             assert!(pair[0].end() <= pair[1].base);
@@ -85,7 +101,29 @@ mod tests {
         assert!(!space.has_room(size));
         space.remove(windows[7]);
         assert!(space.has_room(size));
-        assert_eq!(space.take(size), Some(windows[7]));
+        assert_eq!(take(&mut space), Some(windows[7]));
+    }
+
+    #[test]
+    fn windows_of_one_program_are_disjoint_across_workers() {
+        let (mut one, size) = (Space::default(), 16 << 30);
+        let at = |number: u64| Window {
+            base: limits::ADDRESS_FIRST + number * size,
+            size,
+        };
+        one.insert(at(1));
+        assert_eq!(one.find(size, [].into_iter()), Some(at(0)));
+        assert_eq!(one.find(size, [at(0)].into_iter()), Some(at(2)));
+        assert_eq!(one.find(size, [at(3), at(0)].into_iter()), Some(at(2)));
+        let half = Window {
+            base: at(2).base + size / 2,
+            size,
+        };
+        let beyond = Window {
+            base: half.end(),
+            size,
+        };
+        assert_eq!(one.find(size, [at(0), half].into_iter()), Some(beyond));
     }
 
     #[test]

@@ -337,6 +337,8 @@ impl Order {
         };
         let id = session.flow;
         let flow = &mut self.flows[id as usize];
+        self.workers[flow.worker as usize].recent.note(cost);
+        self.recent = true;
         let lanes = &mut self.workers[flow.worker as usize].lanes;
         if self.flow_places[id as usize] != ABSENT {
             lanes.flows(flow.priority).remove(id, &mut self.flow_places);

@@ -7,8 +7,10 @@ use bus_schemas::{
     TenantSettings, Window,
 };
 
+use super::placement::Recent;
 use super::space::Space;
 use super::standing::Standing;
+use crate::input::WorkerReport;
 use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(super) struct Flow {
     pub(super) priority: u8,
     /// Start tag of its next slice: the finish tag of its last.
     pub(super) tag: u128,
+    /// Sessions that are not closed.
+    pub(super) open: u32,
     /// Its eligible sessions, by tags of their own.
     pub(super) sessions: TagHeap,
     /// The start tag of its last session granted.
@@ -113,6 +117,10 @@ pub(super) struct WorkerState {
     pub(super) limits: Limits,
     /// Flows set aside for them.
     pub(super) aside: Vec<u32>,
+    /// What it last said of itself.
+    pub(super) report: WorkerReport,
+    /// Work granted of late.
+    pub(super) recent: Recent,
     /// Something changed since it was last served.
     pub(super) dirty: bool,
 }
@@ -144,6 +152,11 @@ impl Crowd {
 }
 
 impl WorkerState {
+    /// Memory that nobody holds, bytes.
+    pub(super) fn free(&self) -> u64 {
+        self.capacity.saturating_sub(self.report.held)
+    }
+
     /// Takes the grant at a position out, if it is outstanding.
     pub(super) fn take(&mut self, position: GpuPosition) -> Option<Granted> {
         let Some(at) = position.checked_sub(self.base) else {

@@ -113,6 +113,7 @@ impl Order {
             self.unblock(index);
         }
         self.tick_targets();
+        self.tick_recent();
     }
 
     /// Whether work waits for a tick.

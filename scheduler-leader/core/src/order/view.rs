@@ -6,6 +6,7 @@ use bus_schemas::{
 
 use super::Order;
 use super::state::{Life, WorkerState};
+use crate::input::WorkerReport;
 
 /// A session as the order sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +50,14 @@ pub struct WorkerView {
     pub voids: u64,
     /// Whether it takes no new sessions.
     pub draining: bool,
+    /// What it last said of itself.
+    pub report: WorkerReport,
+    /// Memory sessions may have together, bytes.
+    pub capacity: u64,
+    /// What of it nobody holds, bytes.
+    pub free: u64,
+    /// Percent of its time that was granted of late.
+    pub busy: u8,
 }
 
 /// A tenant as the order sees it.
@@ -226,5 +235,9 @@ fn view(worker: &WorkerState) -> WorkerView {
         grants: worker.grants,
         voids: worker.voids,
         draining: worker.draining,
+        report: worker.report.clone(),
+        capacity: worker.capacity,
+        free: worker.free(),
+        busy: worker.recent.percent(),
     }
 }

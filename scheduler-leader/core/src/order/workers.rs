@@ -7,9 +7,11 @@ use bus_schemas::{
 };
 
 use super::Order;
+use super::placement::Recent;
 use super::space::Space;
 use super::state::{Crowd, Granted, Life, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
+use crate::input::WorkerReport;
 use crate::policy::{Cut, Lanes, Limits, SliceQueue};
 
 /// No honest number is higher; above it sums might not fit.
@@ -58,6 +60,8 @@ impl Order {
             targets: Vec::new(),
             limits: Limits::default(),
             aside: Vec::new(),
+            report: WorkerReport::default(),
+            recent: Recent::default(),
             dirty: false,
         });
         for session in &answer.sessions {
@@ -122,6 +126,7 @@ impl Order {
         effects.push(Effect::Resumed {
             placed: Placed {
                 nonce: session.nonce,
+                device: 0,
                 tenant: session.tenant.clone(),
                 session: session.session,
                 ordinal: session.ordinal,
@@ -195,6 +200,7 @@ impl Order {
         let state = &mut self.workers[worker as usize];
         state.lanes.clear(&mut self.flow_places);
         state.space = Space::default();
+        self.forget_report(worker);
         let granted = outstanding
             .into_iter()
             .flatten()

@@ -5,6 +5,7 @@ mod budget;
 mod choice;
 mod cost;
 mod heap;
+mod placement;
 mod slices;
 mod target;
 
@@ -14,6 +15,7 @@ pub use budget::TICK_NS;
 pub(crate) use choice::{Lanes, Next};
 pub(crate) use cost::{Costs, virtual_time, whole_ns};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
+pub(crate) use placement::{Candidate, choose};
 pub(crate) use slices::{Cut, SliceQueue};
 pub(crate) use target::{Limits, Peak, Presence, longest_ahead};
 

@@ -141,6 +141,7 @@ fn the_golden_record_is_ordered_as_it_was() {
         "WorkerSealed",
         "WorkerLost",
         "Draining",
+        "Report",
         "SessionOpen",
         "SessionClose",
         "Intent",

@@ -383,6 +383,7 @@ fn opens_are_refused_with_a_reason() {
         let input = Input::SessionOpen {
             tenant: tenant(index),
             nonce: 99,
+            devices: 1,
         };
         match model.apply(input).as_slice() {
             [Effect::Refused { code, .. }] => code.name(),

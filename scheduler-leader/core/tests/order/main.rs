@@ -4,5 +4,6 @@ mod fairness;
 mod golden;
 mod invariants;
 mod model;
+mod placement;
 mod standing;
 mod targets;

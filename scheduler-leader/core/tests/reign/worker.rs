@@ -208,6 +208,10 @@ impl Worker {
             capacity: 8 << 30,
             draining: false,
             properties: Some(described(self.gpu)),
+            group: None,
+            exclusive: false,
+            held: 0,
+            images: None,
         }
     }
 }

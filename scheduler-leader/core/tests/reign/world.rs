@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) ended: Option<LeaderNotice>,
     /// Profiles that leaders had kept.
     pub(crate) written: Vec<Profile>,
+    /// Answers to requests for several devices.
+    pub(crate) answers: Vec<OpenAnswer>,
 }
 
 pub(crate) fn tenant() -> Tenant {
@@ -99,6 +101,7 @@ impl World {
             reigns: Vec::new(),
             ended: None,
             written: Vec::new(),
+            answers: Vec::new(),
         };
         for id in leaders {
             let mut config = Config::new(cluster.clone());
@@ -197,6 +200,9 @@ impl World {
 
     /// What the client hears.
     pub(crate) fn client(&mut self, subject: &str, bytes: &[u8]) {
+        if subject.ends_with(".dn.inbox.devices") {
+            self.answers.push(decode(bytes).unwrap());
+        }
         if subject.ends_with(".dn.inbox.open") {
             let answer: OpenAnswer = decode(bytes).unwrap();
             self.opened = Some(answer.opened.expect("opened"));
@@ -220,6 +226,7 @@ impl World {
             v: WIRE_VERSION,
             nonce: 7,
             connection: "client-1".into(),
+            devices: 1,
         };
         let reply = format!("{}.open", self.subjects.tenant_inbox(&tenant()));
         let subject = self.subjects.to_leader(&tenant(), ToLeader::Open);

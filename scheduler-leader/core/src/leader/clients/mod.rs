@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bus_schemas::{
     Alive, CloseReason, CloseRequest, Code, Failure, GpuPosition, Incarnation, OpenAnswer, Opened,
-    SessionId, Tenant, WIRE_VERSION, encode,
+    SessionId, Tenant, encode,
 };
 
 use super::config::Nanos;
@@ -34,6 +34,10 @@ struct Waiting {
     reply: Option<Arc<str>>,
     connection: String,
     since: Nanos,
+    /// Devices asked for.
+    devices: u32,
+    /// Why there is no place for it yet.
+    refusal: Option<Code>,
 }
 
 /// One session.
@@ -59,6 +63,10 @@ struct Client {
     /// The open grant's position, until it is accepted.
     opening: Option<GpuPosition>,
     reply: Option<Arc<str>>,
+    /// The session of the request's first device.
+    first: SessionId,
+    /// Of that one: the sessions of the request's other devices, in order.
+    others: Vec<SessionId>,
 }
 
 /// All sessions of a reign.
@@ -71,6 +79,10 @@ pub(super) struct Clients {
     opening: Vec<SessionId>,
     ended: BTreeMap<SessionId, Failure>,
     ended_order: VecDeque<SessionId>,
+    /// Sessions of requests of which another session could not be had: they are to end.
+    orphans: Vec<SessionId>,
+    /// Sessions have ended: there may be a place for who waits.
+    vacated: bool,
 }
 
 impl Clients {
@@ -229,13 +241,15 @@ impl Clients {
             self.requests.remove(&(client.tenant.clone(), nonce));
         }
         let failure = client.failure.unwrap_or_else(|| failure(cause));
+        self.vacated = true;
         if client.opening.is_some() {
             // Its client never had it: another worker may take what it asks for.
             let refusal = match cause {
                 EndCause::Lost => Failure::new(Code::NoWorker, "the worker chosen for it is gone"),
                 EndCause::Closed(_) => failure.clone(),
             };
-            refuse(client.reply.as_ref(), refusal, voice, cx.actions);
+            refuse(client.reply.as_ref(), refusal.clone(), voice, cx.actions);
+            self.abandon(session, client.first, &client.others, refusal, voice, cx);
         }
         for reply in &client.replies {
             voice.ended(Ok(reply), 0, &failure, cx.actions);
@@ -252,8 +266,10 @@ impl Clients {
 }
 
 impl Client {
-    fn new(tenant: Tenant, incarnation: Incarnation, cx: &Context<'_>) -> Self {
+    fn new(tenant: Tenant, first: SessionId, incarnation: Incarnation, cx: &Context<'_>) -> Self {
         Self {
+            first,
+            others: Vec::new(),
             tenant,
             incarnation,
             connection: None,
@@ -269,20 +285,14 @@ impl Client {
         }
     }
 
-    /// Answers the open request.
-    fn answer(&self, voice: &Voice, cx: &mut Context<'_>) {
-        if let Some(reply) = &self.reply {
-            let device = cx.members.get(self.incarnation);
-            let answer = OpenAnswer {
-                v: WIRE_VERSION,
-                opened: self.opened.clone().map(|opened| Opened {
-                    properties: device.and_then(|member| member.properties.clone()),
-                    ..opened
-                }),
-                failure: None,
-            };
-            voice.publish(reply.clone(), encode(&answer), cx.actions);
-        }
+    /// What its client is told of it.
+    fn told(&self, cx: &Context<'_>) -> Option<Opened> {
+        let device = cx.members.get(self.incarnation);
+        let opened = self.opened.clone()?;
+        Some(Opened {
+            properties: device.and_then(|member| member.properties.clone()),
+            ..opened
+        })
     }
 }
 
@@ -303,11 +313,7 @@ fn failure(cause: EndCause) -> Failure {
 /// Answers an open request with a failure.
 fn refuse(reply: Option<&Arc<str>>, failure: Failure, voice: &Voice, actions: &mut Vec<Action>) {
     if let Some(reply) = reply {
-        let answer = OpenAnswer {
-            v: WIRE_VERSION,
-            opened: None,
-            failure: Some(failure),
-        };
+        let answer = OpenAnswer::refusal(failure);
         voice.publish(reply.clone(), encode(&answer), actions);
     }
 }

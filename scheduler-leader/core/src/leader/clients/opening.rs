@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use bus_schemas::{Code, Failure, GpuPosition, Incarnation, OpNumber, OpenRequest, Opened, Tenant};
+use bus_schemas::{
+    CloseReason, Code, Failure, GpuPosition, Incarnation, OpNumber, OpenAnswer, OpenRequest,
+    Opened, SessionId, Tenant, encode, limits,
+};
 
 use super::{Client, Clients, WAITING, Waiting, refuse};
 use crate::effect::Placed;
@@ -25,15 +28,18 @@ impl Clients {
         voice: &Voice,
         cx: &mut Context<'_>,
     ) -> Option<Input> {
-        let key = (tenant.clone(), request.nonce);
         let reply: Option<Arc<str>> = reply.map(Into::into);
-        if let Some(session) = self.requests.get(&key) {
-            let client = self.sessions.get_mut(session)?;
+        let devices = request.devices;
+        if !(1..=limits::DEVICES).contains(&devices) {
+            let detail = format!("1 to {} devices can be asked for", limits::DEVICES);
+            let failure = Failure::new(Code::Malformed, detail);
+            refuse(reply.as_ref(), failure, voice, cx.actions);
+            return None;
+        }
+        if let Some(first) = self.known(tenant, &request) {
+            let client = self.sessions.get_mut(&first)?;
             client.reply = reply;
-            client.connection = Some(request.connection);
-            if client.opening.is_none() {
-                client.answer(voice, cx);
-            }
+            self.answer(first, voice, cx);
             return None;
         }
         if self.waiting.len() >= WAITING {
@@ -41,23 +47,124 @@ impl Clients {
             refuse(reply.as_ref(), failure, voice, cx.actions);
             return None;
         }
+        let key = (tenant.clone(), request.nonce);
         let new = !self.waiting.contains_key(&key);
         let waiting = self.waiting.entry(key).or_insert_with(|| Waiting {
             reply: None,
             connection: request.connection,
             since: cx.now,
+            devices,
+            refusal: None,
         });
+        if let Some(code) = waiting.refusal {
+            // Whoever asks again while it waits learns why.
+            refuse(reply.as_ref(), refusal(code, tenant), voice, cx.actions);
+        }
         waiting.reply = reply;
         let nonce = request.nonce;
         let tenant = tenant.clone();
-        (new && workers).then_some(Input::SessionOpen { tenant, nonce })
+        (new && workers).then_some(Input::SessionOpen {
+            tenant,
+            nonce,
+            devices,
+        })
+    }
+
+    /// The first session of a request that has all it asked for, its client's connection noted. Where
+    /// some of them are not there any more, the others are nobody's: they end when nobody speaks for
+    /// them, and the request is as new.
+    fn known(&mut self, tenant: &Tenant, request: &OpenRequest) -> Option<SessionId> {
+        let nonces = (0..request.devices).map(|device| {
+            let nonce = request.nonce.wrapping_add(u64::from(device));
+            (tenant.clone(), nonce)
+        });
+        let nonces: Vec<_> = nonces.collect();
+        let found = nonces.iter().map(|key| self.requests.get(key).copied());
+        let Some(found) = found.collect::<Option<Vec<_>>>() else {
+            nonces.iter().for_each(|key| {
+                self.requests.remove(key);
+            });
+            return None;
+        };
+        let (first, others) = found.split_first()?;
+        for session in &found {
+            let client = self.sessions.get_mut(session)?;
+            client.connection = Some(request.connection.clone());
+            client.first = *first;
+        }
+        self.sessions.get_mut(first)?.others = others.to_vec();
+        Some(*first)
+    }
+
+    /// Answers the request whose first session this is, once all its sessions are accepted.
+    fn answer(&self, first: SessionId, voice: &Voice, cx: &mut Context<'_>) {
+        let Some(client) = self.sessions.get(&first) else {
+            return;
+        };
+        let Some(reply) = &client.reply else { return };
+        let all = std::iter::once(&first).chain(&client.others);
+        let all = all.map(|session| self.sessions.get(session));
+        let ready = all.map(|client| client.filter(|client| client.opening.is_none()));
+        let devices = ready.map(|client| client?.told(cx));
+        if let Some(devices) = devices.collect::<Option<Vec<_>>>() {
+            let answer = encode(&OpenAnswer::of(&devices));
+            voice.publish(reply.clone(), answer, cx.actions);
+        }
+    }
+
+    /// A session of a request ended before it was had: so do the request's others, all or none.
+    pub(super) fn abandon(
+        &mut self,
+        session: SessionId,
+        first: SessionId,
+        others: &[SessionId],
+        refusal: Failure,
+        voice: &Voice,
+        cx: &mut Context<'_>,
+    ) {
+        let mut rest = others.to_vec();
+        if session != first
+            && let Some(client) = self.sessions.get_mut(&first)
+        {
+            refuse(client.reply.take().as_ref(), refusal, voice, cx.actions);
+            rest = std::mem::take(&mut client.others);
+            rest.push(first);
+        }
+        for session in rest {
+            if let Some(client) = self.sessions.get_mut(&session) {
+                client.first = session;
+                if let Some(nonce) = client.nonce.take() {
+                    self.requests.remove(&(client.tenant.clone(), nonce));
+                }
+                self.orphans.push(session);
+            }
+        }
+    }
+
+    /// The inputs that end what nobody has, and those of requests for which there may be a place now.
+    pub(in crate::leader) fn second_thoughts(&mut self) -> Vec<Input> {
+        let orphans = std::mem::take(&mut self.orphans);
+        let ends = orphans.into_iter().map(|session| Input::SessionClose {
+            session,
+            after: 0,
+            reason: CloseReason::Killed,
+        });
+        let mut inputs: Vec<_> = ends.collect();
+        if std::mem::take(&mut self.vacated) {
+            inputs.extend(self.waiting_opens());
+        }
+        inputs
     }
 
     /// The inputs of requests that found no worker so far.
     pub(in crate::leader) fn waiting_opens(&self) -> Vec<Input> {
-        let inputs = self.waiting.keys().map(|(tenant, nonce)| {
-            let (tenant, nonce) = (tenant.clone(), *nonce);
-            Input::SessionOpen { tenant, nonce }
+        let inputs = self.waiting.iter().map(|((tenant, nonce), waiting)| {
+            let (tenant, nonce, devices) = (tenant.clone(), *nonce, waiting.devices);
+            Input::SessionOpen {
+                tenant,
+                nonce,
+                devices,
+            }
         });
         inputs.collect()
     }
@@ -77,9 +184,22 @@ impl Clients {
         let (session, tenant) = (placed.session, placed.tenant);
         let (epoch, leader) = (voice.epoch, voice.leader);
         let request = (tenant.clone(), placed.nonce);
+        // Further devices come right behind the first, with the numbers behind its nonce.
+        let ahead = placed.nonce.wrapping_sub(u64::from(placed.device));
+        let ahead = (placed.device > 0)
+            .then(|| self.requests.get(&(tenant.clone(), ahead)).copied())
+            .flatten();
         let (reply, connection) = match self.waiting.remove(&request) {
             Some(waiting) => (waiting.reply, Some(waiting.connection)),
             None => (None, None),
+        };
+        let ahead = ahead.and_then(|first| Some((first, self.sessions.get_mut(&first)?)));
+        let (of, connection) = match ahead {
+            Some((first, client)) => {
+                client.others.push(session);
+                (first, client.connection.clone())
+            }
+            None => (session, connection),
         };
         let first = *self.requests.entry(request).or_insert(session) == session;
         let opened = Opened {
@@ -99,14 +219,14 @@ impl Clients {
             reply,
             nonce: first.then_some(placed.nonce),
             connection,
-            ..Client::new(tenant.clone(), placed.incarnation, cx)
+            ..Client::new(tenant.clone(), of, placed.incarnation, cx)
         };
+        self.sessions.insert(session, client);
         if opening.is_some() {
             self.opening.push(session);
         } else {
-            client.answer(voice, cx);
+            self.answer(session, voice, cx);
         }
-        self.sessions.insert(session, client);
         cx.actions.push(Action::QueueOpen {
             session,
             tenant,
@@ -115,7 +235,7 @@ impl Clients {
         });
     }
 
-    /// The order refused a request. While the reign is young a worker may still come.
+    /// The order refused a request. While it is young a place for it may still come.
     pub(in crate::leader) fn refused(
         &mut self,
         tenant: Tenant,
@@ -125,26 +245,16 @@ impl Clients {
         cx: &mut Context<'_>,
     ) {
         let key = (tenant, nonce);
-        let Some(waiting) = self.waiting.get(&key) else {
+        let Some(waiting) = self.waiting.get_mut(&key) else {
             return;
         };
-        if code == Code::NoWorker && cx.now < waiting.since.saturating_add(cx.config.open_wait) {
+        let young = cx.now < waiting.since.saturating_add(cx.config.open_wait);
+        if code.is_placement() && young {
+            waiting.refusal = Some(code);
             return;
         }
-        let detail = match code {
-            Code::UnknownTenant => format!("there is no tenant {}: create it first", key.0),
-            Code::SessionLimit => {
-                format!("tenant {} has as many sessions as it may have", key.0)
-            }
-            Code::NoWorker => "no worker has room for the session".to_owned(),
-            _ => "the session cannot be opened".to_owned(),
-        };
-        refuse(
-            waiting.reply.as_ref(),
-            Failure::new(code, detail),
-            voice,
-            cx.actions,
-        );
+        let failure = refusal(code, &key.0);
+        refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
         self.waiting.remove(&key);
     }
 
@@ -156,10 +266,10 @@ impl Clients {
         cx: &mut Context<'_>,
     ) {
         let late = cx.now.saturating_sub(cx.config.open_wait);
-        self.waiting.retain(|_, waiting| {
+        self.waiting.retain(|(tenant, _), waiting| {
             let keep = waiting.since.max(began) > late;
             if !keep {
-                let failure = Failure::new(Code::NoWorker, "no worker can take the session now");
+                let failure = refusal(waiting.refusal.unwrap_or(Code::NoWorker), tenant);
                 refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
             }
             keep
@@ -174,6 +284,7 @@ impl Clients {
         voice: &Voice,
         cx: &mut Context<'_>,
     ) {
+        let mut firsts = Vec::new();
         let sessions = &mut self.sessions;
         self.opening.retain(|session| {
             let Some(client) = sessions.get_mut(session) else {
@@ -185,9 +296,34 @@ impl Clients {
             let ready = client.incarnation == worker && accepted;
             if ready {
                 client.opening = None;
-                client.answer(voice, cx);
+                firsts.push(client.first);
             }
             !ready
         });
+        for first in firsts {
+            self.answer(first, voice, cx);
+        }
     }
+}
+
+/// Why there is no session, and what to do.
+fn refusal(code: Code, tenant: &Tenant) -> Failure {
+    let detail = match code {
+        Code::UnknownTenant => format!("there is no tenant {tenant}: create it first"),
+        Code::SessionLimit => format!("tenant {tenant} has as many sessions as it may have"),
+        Code::NoWorker => "no worker is there that takes sessions".to_owned(),
+        Code::NoGroup => format!(
+            "no worker is there of a group that tenant {tenant} may use: start one, or bind the \
+             tenant to another group"
+        ),
+        Code::Occupied => format!(
+            "the workers that tenant {tenant} may use take one tenant at a time, and others have \
+             them"
+        ),
+        Code::NoAddresses => "the workers have no addresses left for a session".to_owned(),
+        Code::MemoryFull => "the workers have no memory left".to_owned(),
+        Code::TooFewWorkers => "each device is another worker's, and there are too few".to_owned(),
+        _ => "the session cannot be opened".to_owned(),
+    };
+    Failure::new(code, detail)
 }

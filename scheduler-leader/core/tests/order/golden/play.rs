@@ -7,7 +7,7 @@ use bus_schemas::{
     Chain, CloseReason, ClusterSettings, Code, CostClass, CostRun, Incarnation, KernelKey,
     SessionId, TenantSettings,
 };
-use scheduler_leader_core::{Input, Profile};
+use scheduler_leader_core::{Input, Profile, Rows, WorkerReport};
 
 use crate::model::{COSTS, Model, Worker, launches, sync, tenant};
 
@@ -106,6 +106,7 @@ impl Play {
             510..518 => self.hold(),
             518..524 => self.drain(),
             524..525 => self.lose(),
+            525..531 => self.report(),
             _ => {
                 let worker = self.worker();
                 let count = 1 + self.chance.below(4) as usize;
@@ -166,7 +167,9 @@ impl Play {
         self.session();
         if self.sessions.len() < SESSIONS {
             let tenant = self.chance.below(TENANTS as u64) as usize;
-            self.sessions.extend(self.model.open(tenant));
+            let devices = self.chance.pick(&[1, 1, 1, 2]);
+            let opened = self.model.open_all(tenant, devices);
+            self.sessions.extend(opened);
         }
     }
 
@@ -238,6 +241,33 @@ impl Play {
         self.model.apply(Input::Draining {
             incarnation,
             draining,
+        });
+    }
+
+    /// A worker says what it holds.
+    fn report(&mut self) {
+        let incarnation = self.worker();
+        let chance = &mut self.chance;
+        let exclusive = chance.below(10) == 0;
+        let group = if exclusive {
+            "apart"
+        } else {
+            WorkerReport::GROUP
+        };
+        let images = (0..chance.below(3)).map(|_| {
+            let of = chance.below(TENANTS as u64) as usize;
+            (tenant(of), chance.below(4))
+        });
+        let images = Rows(images.collect());
+        let report = WorkerReport {
+            group: group.parse().unwrap(),
+            exclusive,
+            held: chance.below(8) << 30,
+            images,
+        };
+        self.model.apply(Input::Report {
+            incarnation,
+            report,
         });
     }
 

@@ -210,6 +210,12 @@ impl Model {
         let worker = &self.workers[&incarnation];
         let own = |session: &&Session| session.worker == incarnation && !session.closed;
         let sessions = self.sessions.iter().filter(|(_, session)| own(session));
+        let last = worker.queue.back().into_iter();
+        let stood = last.filter(|(_, grant)| grant.kind == GrantKind::Standing);
+        let stood = stood.map(|(position, grant)| SealedGrant {
+            position: *position,
+            grant: *grant,
+        });
         SealAnswer {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -244,7 +250,8 @@ impl Model {
                 .collect(),
             tail_epoch: 0,
             tail_recorded: 0,
-            tail: Vec::new(),
+            // A standing grant that the seal closed: where is told nowhere else.
+            tail: stood.collect(),
             ordinals: worker.ordinals.clone().into_iter().collect(),
             faults: Vec::new(),
         }
@@ -366,13 +373,24 @@ impl Model {
 
     /// Opens a session of a tenant.
     pub(crate) fn open(&mut self, index: usize) -> Option<SessionId> {
+        self.open_all(index, 1).pop()
+    }
+
+    /// Opens sessions of a tenant on so many devices: all or none.
+    pub(crate) fn open_all(&mut self, index: usize, devices: u32) -> Vec<SessionId> {
         self.nonce += 1;
         let (tenant, nonce) = (tenant(index), self.nonce);
-        let effects = self.apply(Input::SessionOpen { tenant, nonce });
-        effects.into_iter().find_map(|effect| match effect {
+        let effects = self.apply(Input::SessionOpen {
+            tenant,
+            nonce,
+            devices,
+        });
+        self.nonce += u64::from(devices) - 1;
+        let opened = effects.into_iter().filter_map(|effect| match effect {
             Effect::Opened { placed, .. } => Some(placed.session),
             _ => None,
-        })
+        });
+        opened.collect()
     }
 
     /// A client submits ops: to the worker at once if `send`, else only to the leader.

@@ -321,6 +321,7 @@ impl Runner {
                     v: WIRE_VERSION,
                     nonce: self.nonce,
                     connection: name.to_owned(),
+                    devices: 1,
                 };
                 let subject = subjects.to_leader(tenant, ToLeader::Open);
                 let reply = format!("{inbox}.{:016x}", self.nonce);

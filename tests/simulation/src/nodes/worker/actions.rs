@@ -127,6 +127,10 @@ impl WorkerNode {
                     capacity: self.identity.capacity,
                     draining: beat.draining,
                     properties: None,
+                    group: None,
+                    exclusive: false,
+                    held: 0,
+                    images: None,
                 };
                 io.publish(self.subjects.worker_beat(incarnation), encode(&message));
             }

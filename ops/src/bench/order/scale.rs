@@ -1,0 +1,114 @@
+//! `warploom bench order`, its part on size: 10,000 sessions on 1,000 modelled GPUs.
+
+use std::time::{Duration, Instant};
+
+use scheduler_leader_core::bench::{Fleet, Load};
+
+use crate::bench::allocation::held_by;
+use crate::bench::metric::{Goal, Metric, Spec};
+
+const SESSIONS: usize = 10_000;
+const GPUS: usize = 1_000;
+/// One repetition of each of the two that are compared.
+const REPETITION: Duration = Duration::from_millis(500);
+/// Rounds between two looks at the clock: every GPU reports once.
+const STRETCH: usize = GPUS;
+
+/// What is measured.
+pub(super) const METRICS: [Spec; 3] = [
+    Spec {
+        name: "ns_per_grant_10000",
+        unit: "ns",
+        goal: Goal::AtMost(1_000.0),
+        what: "what a grant costs the order core, 10,000 sessions backlogged on 1,000 GPUs",
+    },
+    Spec {
+        name: "ns_per_grant_whole_10000",
+        unit: "ns",
+        goal: Goal::None,
+        what: "the same with messages read and written, links, queues and record: the whole core",
+    },
+    Spec {
+        name: "bytes_per_idle_session",
+        unit: "B",
+        goal: Goal::AtMost(2_048.0),
+        what: "memory a session without work takes in the whole core, its queue included",
+    },
+];
+
+/// Measures all that is wanted.
+pub(super) fn scale(reps: usize, wanted: impl Fn(&str) -> bool, tell: &mut impl FnMut(Metric)) {
+    let [order, whole, bytes] = &METRICS;
+    if wanted(order.name) {
+        tell(grants(order, reps));
+    }
+    if wanted(whole.name) {
+        tell(whole_grants(whole, reps));
+    }
+    if wanted(bytes.name) {
+        tell(idle_bytes(bytes, reps));
+    }
+}
+
+fn sized(metric: Metric) -> Metric {
+    metric.with("sessions", SESSIONS).with("gpus", GPUS)
+}
+
+fn grants(spec: &Spec, reps: usize) -> Metric {
+    eprintln!("{SESSIONS} sessions on {GPUS} GPUs");
+    let (mut fleet, mut one) = (Load::fleet(SESSIONS, GPUS), Load::new(SESSIONS));
+    let mut values = (Vec::new(), Vec::new());
+    for rep in 0..=reps {
+        let both = (measure(|| fleet.step()), measure(|| one.step()));
+        // The first warms up.
+        if rep > 0 {
+            values.0.push(both.0);
+            values.1.push(both.1);
+        }
+    }
+    let metric = Metric::new(spec, &values.0);
+    sized(metric.against("the same sessions on one GPU", &values.1))
+}
+
+/// Nanoseconds a grant.
+fn measure(mut step: impl FnMut() -> usize) -> f64 {
+    let (mut grants, begun) = (0, Instant::now());
+    while begun.elapsed() < REPETITION {
+        grants += (0..STRETCH).map(|_| step()).sum::<usize>();
+    }
+    begun.elapsed().as_nanos() as f64 / grants as f64
+}
+
+fn whole_grants(spec: &Spec, reps: usize) -> Metric {
+    eprintln!("the same through the protocol");
+    let mut fleet = Fleet::new(SESSIONS, GPUS);
+    fleet.open();
+    fleet.begin_work();
+    let (mut values, mut recorded) = (Vec::new(), (0, 0));
+    for rep in 0..=reps {
+        let before = fleet.recorded_bytes();
+        let (mut grants, mut spent) = (0, Duration::ZERO);
+        while spent < REPETITION {
+            fleet.prepare();
+            let begun = Instant::now();
+            grants += fleet.tell();
+            spent += begun.elapsed();
+        }
+        if rep > 0 {
+            values.push(spent.as_nanos() as f64 / grants as f64);
+            recorded.0 += fleet.recorded_bytes() - before;
+            recorded.1 += grants as u64;
+        }
+    }
+    let bytes = recorded.0 as f64 / recorded.1.max(1) as f64;
+    sized(Metric::new(spec, &values)).with("record_bytes_per_grant", bytes)
+}
+
+fn idle_bytes(spec: &Spec, reps: usize) -> Metric {
+    let opened = |_| {
+        let mut fleet = Fleet::new(SESSIONS, GPUS);
+        held_by(|| fleet.open()) as f64 / SESSIONS as f64
+    };
+    let values: Vec<_> = (0..reps).map(opened).collect();
+    sized(Metric::new(spec, &values))
+}

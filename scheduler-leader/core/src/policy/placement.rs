@@ -1,0 +1,201 @@
+//! Which workers a request's sessions go to: see "Placement" in `README.md` beside this file.
+
+use std::cmp::Reverse;
+
+use bus_schemas::{Code, GpuId, Incarnation};
+
+/// Percent of a device's time that weighs as much as one session.
+const SESSION_PERCENT: u8 = 25;
+/// Differences in free memory below one part in this of the device count for nothing.
+const PARTS: u64 = 16;
+
+/// A worker as placement sees it, for one tenant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    /// What it is called in the answer.
+    pub(crate) worker: u32,
+    /// It is there and does not drain.
+    pub(crate) takes: bool,
+    /// The tenant may use its group.
+    pub(crate) in_group: bool,
+    /// Nobody else has it for himself.
+    pub(crate) vacant: bool,
+    /// Addresses for a session are left.
+    pub(crate) addresses: bool,
+    /// Memory sessions may have together, bytes.
+    pub(crate) capacity: u64,
+    /// What of it nobody holds, bytes.
+    pub(crate) free: u64,
+    /// What the tenant may want of it, bytes; 0 where it has not said.
+    pub(crate) wanted: u64,
+    /// Sessions.
+    pub(crate) sessions: u64,
+    /// Percent of the device's time that was granted of late, 0 to 100.
+    pub(crate) busy: u8,
+    /// It has images that the tenant uses.
+    pub(crate) shares: bool,
+    /// Its device.
+    pub(crate) gpu: GpuId,
+    /// This start of it.
+    pub(crate) incarnation: Incarnation,
+}
+
+impl Candidate {
+    /// What decides between those that could take the session: the lowest does.
+    fn cost(&self) -> (bool, u64, bool, Reverse<u64>, GpuId, Incarnation) {
+        let short = self.free < self.wanted;
+        let load = self.sessions + u64::from(self.busy.min(100) / SESSION_PERCENT);
+        let free = self.free / (self.capacity / PARTS).max(1);
+        (
+            short,
+            load,
+            !self.shares,
+            Reverse(free),
+            self.gpu,
+            self.incarnation,
+        )
+    }
+}
+
+/// A condition that a worker must fulfil, and the refusal where none does.
+type Condition = (fn(&Candidate) -> bool, Code);
+
+/// What a worker must fulfil, in the order in which refusals are given.
+const CONDITIONS: [Condition; 5] = [
+    (|it| it.takes, Code::NoWorker),
+    (|it| it.in_group, Code::NoGroup),
+    (|it| it.vacant, Code::Occupied),
+    (|it| it.addresses, Code::NoAddresses),
+    (|it| it.free > 0, Code::MemoryFull),
+];
+
+/// As many different workers as devices are asked for, the best first; or why not.
+pub(crate) fn choose(mut workers: Vec<Candidate>, devices: usize) -> Result<Vec<u32>, Code> {
+    for (fulfils, refusal) in CONDITIONS {
+        workers.retain(fulfils);
+        if workers.is_empty() {
+            return Err(refusal);
+        }
+    }
+    if workers.len() < devices {
+        return Err(Code::TooFewWorkers);
+    }
+    workers.sort_unstable_by_key(Candidate::cost);
+    let chosen = workers.iter().take(devices);
+    Ok(chosen.map(|it| it.worker).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
+        let likely = || proptest::bool::weighted(0.8);
+        let conditions = (likely(), likely(), likely(), likely());
+        let memory = (1..=64_u64, 0..=64_u64, 0..=64_u64);
+        let load = (0..4_u64, 0..=100_u8, any::<bool>(), 0..3_u32);
+        let one = (conditions, memory, load);
+        proptest::collection::vec(one, 0..8).prop_map(|rows| {
+            let rows = rows.into_iter().enumerate();
+            let candidate =
+                |(index, (conditions, memory, load)): (usize, ((bool, bool, bool, bool), _, _))| {
+                    let (capacity, free, wanted): (u64, u64, u64) = memory;
+                    let (sessions, busy, shares, gpu) = load;
+                    Candidate {
+                        worker: index as u32,
+                        takes: conditions.0,
+                        in_group: conditions.1,
+                        vacant: conditions.2,
+                        addresses: conditions.3,
+                        capacity: capacity << 30,
+                        free: free.min(capacity) << 30,
+                        wanted: wanted << 30,
+                        sessions,
+                        busy,
+                        shares,
+                        gpu,
+                        incarnation: Incarnation(index as u64 + 1),
+                    }
+                };
+            rows.map(candidate).collect()
+        })
+    }
+
+    fn could(it: &Candidate) -> bool {
+        it.takes && it.in_group && it.vacant && it.addresses && it.free > 0
+    }
+
+    proptest! {
+        #[test]
+        fn all_or_nothing_on_different_workers_that_could(all in candidates(), devices in 1..4_usize) {
+            let able = all.iter().filter(|it| could(it)).count();
+            match choose(all.clone(), devices) {
+                Ok(chosen) => {
+                    prop_assert_eq!(chosen.len(), devices);
+                    for (index, worker) in chosen.iter().enumerate() {
+                        prop_assert!(could(&all[*worker as usize]));
+                        prop_assert!(!chosen[..index].contains(worker), "one device twice");
+                    }
+                }
+                Err(code) => {
+                    prop_assert!(able < devices, "refused although there are enough");
+                    prop_assert_eq!(code == Code::TooFewWorkers, able > 0);
+                }
+            }
+        }
+
+        #[test]
+        fn a_refusal_names_what_the_last_worker_lacked(all in candidates()) {
+            if let Err(code) = choose(all.clone(), 1) {
+                let there = all.iter().filter(|it| it.takes);
+                let grouped = there.clone().filter(|it| it.in_group);
+                let vacant = grouped.clone().filter(|it| it.vacant);
+                let addressed = vacant.clone().filter(|it| it.addresses);
+                let counts = [there.count(), grouped.count(), vacant.count(), addressed.count()];
+                let codes = [Code::NoWorker, Code::NoGroup, Code::Occupied, Code::NoAddresses];
+                let first = counts.iter().position(|count| *count == 0);
+                prop_assert_eq!(code, first.map_or(Code::MemoryFull, |at| codes[at]));
+            }
+        }
+
+        #[test]
+        fn nobody_better_is_passed_over(all in candidates(), devices in 1..4_usize) {
+            let Ok(chosen) = choose(all.clone(), devices) else {
+                return Ok(());
+            };
+            let others = all.iter().filter(|it| could(it) && !chosen.contains(&it.worker));
+            for other in others {
+                for worker in &chosen {
+                    let one = &all[*worker as usize];
+                    let short = |it: &Candidate| it.free < it.wanted;
+                    let load = |it: &Candidate| it.sessions + u64::from(it.busy / 25);
+                    let sixteenths = |it: &Candidate| it.free / (it.capacity / 16);
+                    // Room for what is wanted goes first, then load, then what is shared, then memory.
+                    prop_assert!(!short(one) || short(other));
+                    if short(one) == short(other) {
+                        prop_assert!(load(one) <= load(other));
+                        if load(one) == load(other) {
+                            prop_assert!(one.shares || !other.shares);
+                            if one.shares == other.shares {
+                                prop_assert!(sixteenths(one) >= sixteenths(other));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+
+        #[test]
+        fn it_matters_not_in_which_order_workers_are_known(
+            all in candidates(),
+            devices in 1..4_usize,
+            turn in 0..8_usize,
+        ) {
+            let mut turned = all.clone();
+            turned.rotate_left(turn.min(all.len()));
+            prop_assert_eq!(choose(turned, devices), choose(all, devices));
+        }
+    }
+}

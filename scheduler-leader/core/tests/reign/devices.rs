@@ -1,0 +1,112 @@
+//! Requests for several devices: all of them, on different workers, or none.
+
+use bus_schemas::subject::ToLeader;
+use bus_schemas::{Code, Incarnation, OpenRequest, WIRE_VERSION, encode};
+
+use crate::world::{World, tenant};
+
+impl World {
+    fn ask_devices(&mut self, nonce: u64, devices: u32) {
+        let request = OpenRequest {
+            v: WIRE_VERSION,
+            nonce,
+            connection: "client-1".into(),
+            devices,
+        };
+        let reply = format!("{}.devices", self.subjects.tenant_inbox(&tenant()));
+        let subject = self.subjects.to_leader(&tenant(), ToLeader::Open);
+        self.bus.push_back((subject, Some(reply), encode(&request)));
+    }
+
+    /// The workers of the last answer.
+    fn workers_had(&self) -> Vec<Incarnation> {
+        let answer = self.answers.last().cloned().expect("an answer");
+        let devices = answer.devices();
+        for (index, device) in devices.iter().enumerate() {
+            let others = &devices[..index];
+            assert!(
+                others
+                    .iter()
+                    .all(|it| it.window.end() <= device.window.base)
+            );
+            let properties = device.properties.as_ref().expect("its worker says");
+            assert_eq!(properties.name, format!("model {}", device.gpu));
+        }
+        devices.iter().map(|it| it.incarnation).collect()
+    }
+}
+
+fn open_sessions(world: &World) -> usize {
+    let workers = world.workers.iter();
+    workers.map(|worker| worker.sessions.len()).sum()
+}
+
+#[test]
+fn two_devices_are_answered_at_once_and_again() {
+    let mut world = World::new(2, 2);
+    world.pass(250);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    let both = world.workers_had();
+    assert_eq!(both, [Incarnation(100), Incarnation(101)]);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert_eq!(
+        (world.answers.len(), world.workers_had()),
+        (2, both.clone())
+    );
+    assert_eq!(world.answers[0], world.answers[1], "no other sessions");
+    // A successor knows them again.
+    world.kill_leader(0);
+    world.pass(500);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert_eq!((world.answers.len(), world.workers_had()), (3, both));
+    assert_eq!(open_sessions(&world), 2);
+    world.replay().unwrap();
+}
+
+#[test]
+fn more_devices_than_workers_wait_for_one_and_are_then_refused() {
+    let mut world = World::new(1, 2);
+    world.pass(250);
+    world.ask_devices(50, 3);
+    world.pass(600);
+    assert!(world.answers.is_empty(), "a worker may still come");
+    // Who asks again is told what is missing, and may ask on.
+    world.ask_devices(50, 3);
+    world.pass(20);
+    let code = |world: &World| {
+        let failure = world.answers.last().unwrap().failure.clone().unwrap();
+        assert!(failure.retryable);
+        failure.code
+    };
+    assert_eq!(code(&world), Code::TooFewWorkers);
+    world.pass(4_000);
+    assert_eq!(world.answers.len(), 2, "and told at last");
+    assert_eq!(code(&world), Code::TooFewWorkers);
+    assert_eq!(open_sessions(&world), 0);
+    for devices in [0, 17] {
+        world.ask_devices(60, devices);
+        world.pass(20);
+        let failure = world.answers.pop().unwrap().failure.unwrap();
+        assert_eq!(failure.code, Code::Malformed);
+    }
+}
+
+#[test]
+fn a_device_that_is_lost_before_the_answer_takes_the_others_with_it() {
+    let mut world = World::new(1, 2);
+    world.pass(250);
+    // One worker takes its session, the other is silent from now on.
+    world.workers.remove(1);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert!(world.answers.is_empty());
+    assert_eq!(open_sessions(&world), 1);
+    world.pass(3_500);
+    let failure = world.answers.last().unwrap().failure.clone().unwrap();
+    assert_eq!(failure.code, Code::NoWorker);
+    world.pass(500);
+    assert_eq!(open_sessions(&world), 0, "its other half is closed");
+}

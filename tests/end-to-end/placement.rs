@@ -1,0 +1,108 @@
+//! Several devices, groups of workers, and workers that come and go, as users see it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use broker::testing::TempDir;
+use serde_json::Value;
+
+use crate::run::{text, warploom};
+use crate::stage::{Scene, plan};
+
+fn command(scene: &Scene, dir: &Path) -> Command {
+    let mut command = warploom(dir);
+    let credentials = scene.stage.cluster.credentials();
+    command.env("WARPLOOM_BROKER_CREDENTIALS", credentials);
+    command
+}
+
+/// Runs `saxpy` on so many devices of tenant `a`.
+fn submit(scene: &Scene, dir: &Path, devices: u32) -> Output {
+    let kernel = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels/saxpy.ptx");
+    let mut command = command(scene, dir);
+    command.args(["--json", "submit", "--tenant", "a"]);
+    command.arg(kernel).args(["saxpy", "--block", "4"]);
+    command.args(["--arg", "u32:4", "--arg", "f32:2", "--arg", "f32[1,2,3,4]"]);
+    command.args(["--arg", "f32*4=10", "--out", "3"]);
+    command.args(["--devices", &devices.to_string()]);
+    command.output().expect("the binary runs")
+}
+
+/// The devices that answered, each with the right result.
+fn devices(output: &Output) -> Vec<u64> {
+    let (out, err) = text(output);
+    assert!(output.status.success(), "{out}{err}");
+    let lines = out.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).expect("JSON");
+        let values = line["values"].as_array().expect("a list").iter();
+        let values: Vec<_> = values.map(Value::as_f64).collect();
+        assert_eq!(values, [12.0, 14.0, 16.0, 18.0].map(Some), "{line}");
+        line["device"].as_u64().unwrap_or(0)
+    });
+    lines.collect()
+}
+
+fn status(scene: &Scene, dir: &Path) -> Value {
+    let output = command(scene, dir).args(["--json", "status"]).output();
+    let (out, err) = text(&output.expect("the binary runs"));
+    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"))
+}
+
+#[tokio::test]
+async fn several_devices_groups_and_workers_that_join() {
+    let scene = Scene::idle(1, 2, &[plan("a", "search", 1)], &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    assert_eq!(devices(&submit(&scene, dir.path(), 1)), [0]);
+    assert_eq!(devices(&submit(&scene, dir.path(), 2)), [0, 1]);
+    let refused = submit(&scene, dir.path(), 3);
+    let (out, err) = text(&refused);
+    assert!(
+        !refused.status.success() && err.contains("E-CLUSTER-DEVICES"),
+        "{out}{err}"
+    );
+    // Another worker joins, for others: nothing changes. Bound to its group, the tenant goes there.
+    let arguments = ["--gpu", "2", "--group", "batch", "--exclusive"].map(String::from);
+    let mut worker = scene
+        .stage
+        .cluster
+        .role("worker", "worker-batch", &arguments)
+        .expect("it starts");
+    let workers = loop {
+        let workers = status(&scene, dir.path())["workers"].clone();
+        let workers = workers.as_array().expect("a list").clone();
+        let batch = workers.iter().filter(|it| it["group"] == "batch");
+        if batch.count() == 1 {
+            break workers;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    assert_eq!(workers.len(), 3);
+    for worker in &workers {
+        assert_eq!(worker["exclusive"], worker["group"] == "batch");
+        let [free, capacity] = ["free", "capacity"].map(|key| worker[key].as_u64().expect(key));
+        assert!(free > 0 && free <= capacity, "{worker}");
+        assert!(worker["busy"].is_u64(), "{worker}");
+    }
+    let refused = submit(&scene, dir.path(), 3);
+    assert!(text(&refused).1.contains("E-CLUSTER-DEVICES"));
+    let bound = command(&scene, dir.path())
+        .args([
+            "tenant", "set", "a", "--group", "batch", "--group", "default",
+        ])
+        .output()
+        .expect("the binary runs");
+    assert!(bound.status.success(), "{:?}", text(&bound));
+    assert_eq!(devices(&submit(&scene, dir.path(), 3)), [0, 1, 2]);
+    let nowhere = command(&scene, dir.path())
+        .args(["tenant", "set", "a", "--group", "nowhere"])
+        .output()
+        .expect("the binary runs");
+    assert!(nowhere.status.success(), "{:?}", text(&nowhere));
+    let refused = submit(&scene, dir.path(), 1);
+    assert!(
+        text(&refused).1.contains("E-CLUSTER-GROUP"),
+        "{:?}",
+        text(&refused)
+    );
+    worker.kill().expect("it dies");
+}
