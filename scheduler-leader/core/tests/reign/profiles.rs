@@ -11,7 +11,11 @@ use crate::world::{MS, World, opened, tenant};
 
 fn state(profile: Profile, pinned: Option<Profile>) -> StateSnapshot {
     StateSnapshot {
-        settings: ClusterSettings::default(),
+        // The worker here knows of slices only.
+        settings: ClusterSettings {
+            standing: false,
+            ..ClusterSettings::default()
+        },
         tenants: vec![(tenant(), TenantSettings::default())],
         profile,
         pinned,
