@@ -26,8 +26,12 @@ fn main() {
         let bytes = resident().saturating_sub(before) / sessions;
         println!("{sessions} sessions, {gpus} GPUs: {bytes} bytes resident an idle session");
         fleet.begin_work();
-        let whole = apart(&mut fleet);
+        let (whole, each) = apart(&mut fleet);
         println!("{sessions} sessions, {gpus} GPUs: {whole:.0} ns a grant by the protocol core");
+        let most = 1e9 / (whole * each);
+        println!(
+            "{sessions} sessions, {gpus} GPUs: {each:.0} grants a second and GPU, {most:.0} GPUs of these a core"
+        );
         let (recorded, grants) = (fleet.recorded_bytes(), fleet.grants());
         let bytes = recorded as f64 / grants as f64;
         println!("{sessions} sessions, {gpus} GPUs: {bytes:.1} bytes of record a grant");
@@ -48,16 +52,19 @@ fn measure(mut step: impl FnMut() -> usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / grants as f64
 }
 
-/// Nanoseconds a grant, of what the leader does alone.
-fn apart(fleet: &mut Fleet) -> f64 {
-    let (mut grants, mut spent) = (0, Duration::ZERO);
+/// Nanoseconds a grant, of what the leader does alone; and grants a second that each GPU takes.
+fn apart(fleet: &mut Fleet) -> (f64, f64) {
+    let (mut grants, mut reports, mut spent) = (0, 0, Duration::ZERO);
     while spent < TIME {
         fleet.prepare();
+        reports += 1;
         let begun = Instant::now();
         grants += fleet.tell();
         spent += begun.elapsed();
     }
-    spent.as_nanos() as f64 / grants as f64
+    let seconds = f64::from(reports) * Fleet::PERIOD.as_secs_f64();
+    let each = grants as f64 / seconds;
+    (spent.as_nanos() as f64 / grants as f64, each)
 }
 
 /// Resident memory of this process, bytes.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{
@@ -16,8 +17,6 @@ use crate::input::Profile;
 use crate::leader::{Action, Config, Event, Leader, StateSnapshot};
 use crate::queue::{KernelQueue, QueueAction, QueueEvent};
 
-/// Between two messages of the modelled GPUs, nanoseconds: 1,000 of them report every 2 ms.
-const PERIOD: u64 = 2_000_000;
 /// Memory of a modelled GPU.
 const CAPACITY: u64 = 141 << 30;
 
@@ -60,6 +59,9 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    /// Between two messages of a GPU.
+    pub const PERIOD: Duration = Duration::from_millis(2);
+
     /// A leader of so many GPUs and tenants for so many sessions, none of them open.
     ///
     /// # Panics
@@ -183,7 +185,7 @@ impl Fleet {
         }
         self.report(self.turn);
         self.turn = (self.turn + 1) % self.gpus.len();
-        self.now += PERIOD / self.gpus.len() as u64;
+        self.now += Self::PERIOD.as_nanos() as u64 / self.gpus.len() as u64;
     }
 
     /// Tells the leader what was prepared. Gives the grants that were reported done.
