@@ -259,6 +259,14 @@ impl Leader {
         }
         // The leader itself owns profile and placement; the rest may have changed.
         let before = before.unwrap_or_default();
+        let (held, ours) = (state.placement.held, self.epoch());
+        // But for what the leader before us wrote last: we may have led before we read that.
+        if ours.is_some_and(|ours| state.placement.epoch < ours) && before.placement.held != held {
+            self.reign_with(now, actions, |reign, cx| {
+                reign.hold(held, cx);
+                None
+            });
+        }
         if let Some(profile) = &state.pinned
             && before.pinned != state.pinned
         {

@@ -148,3 +148,24 @@ fn replay_refuses_estimates_that_are_not_those_named() {
     assert!(refused, "{:?}", world.replay());
     assert!(world.now > MS);
 }
+
+#[test]
+fn who_leads_before_it_read_the_last_word_on_holding_takes_it_then() {
+    let mut world = opened(2);
+    let mut held = state(Profile::default(), None);
+    (held.placement.held, held.placement.epoch) = (true, 1);
+    tell_all(&mut world, &held);
+    let is_held = |world: &World| {
+        let at = world.leading().expect("a leader");
+        let leader = world.nodes[at].as_ref().unwrap().leader();
+        leader.order().unwrap().held()
+    };
+    assert!(!is_held(&world), "what a leader holds is its own");
+    world.kill_leader(0);
+    world.pass(5_000);
+    assert!(is_held(&world), "as its successor had read");
+    // Released just before the leader died; the successor reads of it only now.
+    held.placement.held = false;
+    tell_all(&mut world, &held);
+    assert!(!is_held(&world));
+}
