@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use broker::testing::TempDir;
-use bus_schemas::TenantSettings;
+use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::Client;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
@@ -148,7 +148,13 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
     Ok([p50, p99])
 }
 
-fn options(directory: &TempDir, settings: &Settings, endpoint: &str) -> Result<LocalOptions> {
+/// A cluster with a CPU worker for two tenants, of the highest and of the lowest priority, whose ops
+/// all go by way of the leader.
+pub(super) fn options(
+    directory: &TempDir,
+    settings: &Settings,
+    [urgent, other]: [&str; 2],
+) -> Result<LocalOptions> {
     let mut options = LocalOptions::new(directory.path(), "bench")?;
     options.server = settings.given("broker.server").map(Into::into);
     let tenant = |name: &str, priority| -> Result<_> {
@@ -158,14 +164,18 @@ fn options(directory: &TempDir, settings: &Settings, endpoint: &str) -> Result<L
         };
         Ok((name.parse().context("a tenant's name")?, settings))
     };
-    options.tenants = vec![tenant(TENANT, 0)?, tenant(LONG_PARTY, 4)?];
+    options.tenants = vec![tenant(urgent, 0)?, tenant(other, 4)?];
+    options.order = Some(ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    });
     for key in ["worker.threads", "log.filter"] {
         let value = settings.text(key).into();
         options.settings.push((key.into(), value));
     }
-    let fixed = [("worker.device", "cpu"), ("telemetry.otlp", endpoint)];
-    let fixed = fixed.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    options.settings.extend(fixed);
+    options
+        .settings
+        .push(("worker.device".into(), "cpu".into()));
     Ok(options)
 }
 
@@ -181,7 +191,9 @@ pub(super) async fn preempt(
     }
     let receiver = Receiver::start()?;
     let directory = TempDir::new()?;
-    let options = options(&directory, settings, receiver.endpoint())?;
+    let mut options = options(&directory, settings, [TENANT, LONG_PARTY])?;
+    let endpoint = receiver.endpoint().into();
+    options.settings.push(("telemetry.otlp".into(), endpoint));
     let mut cluster = LocalCluster::start(options).await?;
     let alone = run(&cluster, reps, "alone").await?;
     let mut long = start_long(&cluster).await?;

@@ -52,7 +52,7 @@ pub struct Started {
     pub tenant: String,
     /// It is the tenant's how manyth session.
     pub ordinal: u64,
-    /// `run`, `open` or `close`.
+    /// `run`, `open`, `close`, `standing` or `revoke`.
     pub kind: String,
     /// First op.
     pub first: u64,
@@ -89,7 +89,7 @@ pub struct Ordered {
     pub ordinal: u64,
     /// The session.
     pub session: String,
-    /// `run`, `open` or `close`.
+    /// `run`, `open`, `close`, `standing` or `revoke`.
     pub kind: String,
     /// First op.
     pub first: u64,

@@ -24,7 +24,7 @@ pub struct Row {
     pub ordinal: u64,
     /// The session.
     pub session: String,
-    /// `run`, `open` or `close`.
+    /// `run`, `open`, `close`, `standing` or `revoke`.
     pub kind: String,
     /// First op.
     pub first: u64,

@@ -6,13 +6,13 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use broker::testing::TempDir;
-use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::Client;
 use workloads::{Random, Workload};
 
 use super::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
 use crate::bench::bus::PATIENCE;
-use crate::local::{LocalCluster, LocalOptions, Role};
+use crate::bench::preempt::options;
+use crate::local::{LocalCluster, Role};
 use crate::settings::Settings;
 use crate::virtual_device::VirtualDevice;
 
@@ -127,35 +127,10 @@ impl Party {
     }
 }
 
-fn options(directory: &TempDir, settings: &Settings) -> Result<LocalOptions> {
-    let mut options = LocalOptions::new(directory.path(), "bench")?;
-    options.server = settings.given("broker.server").map(Into::into);
-    let tenant = |name: &str, priority| -> Result<_> {
-        let settings = TenantSettings {
-            priority,
-            ..TenantSettings::default()
-        };
-        Ok((name.parse().context("a tenant's name")?, settings))
-    };
-    options.tenants = vec![tenant(CHAT, 0)?, tenant(TRAIN, 4)?];
-    options.order = Some(ClusterSettings {
-        standing: false,
-        ..ClusterSettings::default()
-    });
-    for key in ["worker.threads", "log.filter"] {
-        let value = settings.text(key).into();
-        options.settings.push((key.into(), value));
-    }
-    options
-        .settings
-        .push(("worker.device".into(), "cpu".into()));
-    Ok(options)
-}
-
 /// Both through a cluster of one leader and one worker.
 pub(super) async fn over_bus(reps: usize, settings: &Settings) -> Result<Vec<Sides>> {
     let directory = TempDir::new()?;
-    let cluster = LocalCluster::start(options(&directory, settings)?).await?;
+    let cluster = LocalCluster::start(options(&directory, settings, [CHAT, TRAIN])?).await?;
     let mut chat = Party::start(&cluster, CHAT).await?;
     let mut train = Party::start(&cluster, TRAIN).await?;
     train.ask(GO).await?;
