@@ -4,6 +4,8 @@
 pub mod client;
 #[cfg(feature = "leader")]
 pub mod leader;
+#[cfg(any(feature = "leader", feature = "worker"))]
+mod stream;
 #[cfg(feature = "telemetry")]
 pub mod telemetry;
 #[cfg(any(feature = "leader", feature = "worker"))]

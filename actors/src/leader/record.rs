@@ -5,9 +5,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use actix::Recipient;
-use async_nats::HeaderMap;
-use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::{Context, stream};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Epoch, LeaderId};
@@ -88,27 +85,14 @@ impl Appender {
     }
 
     async fn try_append(&self, epoch: Epoch, number: u64, bytes: Bytes) -> Result<(), String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(NATS_MESSAGE_ID, format!("{epoch}.{}.{number}", self.leader));
-        let subject = self.subjects.record(epoch);
-        let sent = self.jetstream.publish_with_headers(subject, headers, bytes);
-        let acknowledged = match sent.await {
-            Ok(sent) => sent.await,
-            Err(error) => Err(error),
-        };
-        match acknowledged {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-                self.create().await?;
-                Err("the stream was not there: made anew".into())
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        let id = format!("{epoch}.{}.{number}", self.leader);
+        let subject = self.subjects.record(epoch).into();
+        let config = || self.config();
+        crate::stream::append(&self.jetstream, subject, &id, bytes, config).await
     }
 
-    /// Makes the stream, if it is not there.
-    pub(super) async fn create(&self) -> Result<(), String> {
-        let config = stream::Config {
+    fn config(&self) -> stream::Config {
+        stream::Config {
             name: self.subjects.record_stream(),
             subjects: vec![self.subjects.record_all()],
             max_bytes: self
@@ -116,9 +100,7 @@ impl Appender {
                 .map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
             storage: stream::StorageType::File,
             ..stream::Config::default()
-        };
-        let created = self.jetstream.get_or_create_stream(config).await;
-        created.map(drop).map_err(|error| error.to_string())
+        }
     }
 
     /// The highest epoch in the stream: a store that lost the lease must not repeat it.

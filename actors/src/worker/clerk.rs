@@ -6,10 +6,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
-use async_nats::header::NATS_MESSAGE_ID;
-use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::{self, Context, stream};
-use async_nats::{Client, HeaderMap, Subject};
+use async_nats::{Client, Subject};
 use bus_schemas::Incarnation;
 use bus_schemas::subject::Subjects;
 use bytes::Bytes;
@@ -70,7 +68,7 @@ impl Clerk {
     /// Says what is left without waiting for an acknowledgement: nobody will be there to hear it.
     pub(super) fn leave(&self) {
         for (number, bytes) in self.desk.blocks.borrow().iter() {
-            let headers = self.desk.headers(*number);
+            let headers = crate::stream::headers(&self.desk.id(*number));
             let subject = self.desk.subject.clone();
             let publish = self
                 .client
@@ -91,7 +89,7 @@ impl Drop for Clerk {
 
 impl Desk {
     async fn work(self: Rc<Self>) {
-        if let Err(error) = self.create().await {
+        if let Err(error) = crate::stream::create(&self.jetstream, self.config()).await {
             tracing::debug!(error, "the accounts' stream is not there yet");
         }
         let mut told = false;
@@ -116,39 +114,23 @@ impl Desk {
         }
     }
 
-    fn headers(&self, number: u64) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(NATS_MESSAGE_ID, format!("{}.{number}", self.incarnation));
-        headers
+    /// The name of a block.
+    fn id(&self, number: u64) -> String {
+        format!("{}.{number}", self.incarnation)
     }
 
     async fn try_append(&self, number: u64, bytes: Bytes) -> Result<(), String> {
-        let headers = self.headers(number);
-        let sent = self
-            .jetstream
-            .publish_with_headers(self.subject.clone(), headers, bytes);
-        let acknowledged = match sent.await {
-            Ok(sent) => sent.await,
-            Err(error) => Err(error),
-        };
-        match acknowledged {
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-                self.create().await?;
-                Err("the stream was not there: made anew".into())
-            }
-            Err(error) => Err(error.to_string()),
-        }
+        let (subject, id) = (self.subject.clone(), self.id(number));
+        let config = || self.config();
+        crate::stream::append(&self.jetstream, subject, &id, bytes, config).await
     }
 
-    async fn create(&self) -> Result<(), String> {
-        let config = stream::Config {
+    fn config(&self) -> stream::Config {
+        stream::Config {
             name: self.subjects.account_stream(),
             subjects: vec![self.subjects.account_all()],
             storage: stream::StorageType::File,
             ..stream::Config::default()
-        };
-        let created = self.jetstream.get_or_create_stream(config).await;
-        created.map(drop).map_err(|error| error.to_string())
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bus_schemas::{
     Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef, SessionId, Window,
 };
-use device::{Completion, Slice};
+use device::{Completion, OpSpan, Slice};
 
 use crate::Linked;
 use crate::driver::{Context, Event, Function, Module, Pinned, Stream};
@@ -173,13 +173,29 @@ impl Session {
         depth: u32,
         mut flight: Flight,
     ) -> (Flight, bool) {
+        let spans = std::mem::take(&mut flight.slice.spans);
+        let whole = self.hand_over(surroundings, depth, &spans, &mut flight);
+        flight.slice.spans = spans;
+        match whole {
+            true => (self.whole(flight), true),
+            false => (flight, false),
+        }
+    }
+
+    /// Hands over a slice's ops from where it is; gives whether it is to have no more.
+    fn hand_over(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        depth: u32,
+        spans: &[OpSpan],
+        flight: &mut Flight,
+    ) -> bool {
         let bounded = depth != u32::MAX;
-        let spans = flight.slice.spans.clone();
         while let Some(span) = spans.get(flight.at.0) {
             for op in span.ops().iter().skip(flight.at.1) {
                 let launch = matches!(op.op, Op::Launch(_));
                 if bounded && launch && self.flying() + flight.flying() >= depth as usize {
-                    return (flight, false);
+                    return false;
                 }
                 let number = flight.next;
                 flight.at.1 += 1;
@@ -191,16 +207,16 @@ impl Session {
                         "an earlier op of the session failed",
                     )),
                     Some((_, failure)) => Err(failure.clone()),
-                    None => self.run(surroundings, number, &op, &mut flight),
+                    None => self.run(surroundings, number, &op, flight),
                 };
                 if let Err(failure) = outcome {
                     flight.fault = Some((number, failure));
-                    return (self.whole(flight), true);
+                    return true;
                 }
             }
             flight.at = (flight.at.0 + 1, 0);
         }
-        (self.whole(flight), true)
+        true
     }
 
     /// The driver has all of a slice that it is to have.
