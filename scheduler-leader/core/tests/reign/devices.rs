@@ -1,7 +1,9 @@
 //! Requests for several devices: all of them, on different workers, or none.
 
-use bus_schemas::subject::ToLeader;
+use bus_schemas::subject::{ConnectionName, ToLeader};
 use bus_schemas::{Code, Incarnation, OpenRequest, WIRE_VERSION, encode};
+
+use scheduler_leader_core::Event;
 
 use crate::world::{World, tenant};
 
@@ -109,4 +111,78 @@ fn a_device_that_is_lost_before_the_answer_takes_the_others_with_it() {
     assert_eq!(failure.code, Code::NoWorker);
     world.pass(500);
     assert_eq!(open_sessions(&world), 0, "its other half is closed");
+}
+
+#[test]
+fn a_device_that_took_its_session_and_is_lost_takes_the_others_with_it() {
+    let mut world = World::new(1, 3);
+    // Closed connections count once ours has been up for a while.
+    world.pass(3_500);
+    let slow = world.workers.remove(1);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert!(world.answers.is_empty(), "the slow worker took nothing yet");
+    assert_eq!(open_sessions(&world), 1);
+    let lost = world.workers.remove(0);
+    let name = ConnectionName::Worker(lost.incarnation).to_string();
+    world.tell(0, Event::ConnectionClosed(&name));
+    world.deliver();
+    let failure = world.answers.last().unwrap().failure.clone().unwrap();
+    assert_eq!(failure.code, Code::NoWorker);
+    world.workers.insert(0, slow);
+    world.pass(500);
+    assert_eq!(open_sessions(&world), 0, "its other half is closed");
+    // Who asks again has both on what is left.
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert_eq!(world.workers_had(), [Incarnation(101), Incarnation(102)]);
+}
+
+#[test]
+fn who_asks_again_before_all_workers_are_sealed_has_the_same_devices_once_they_are() {
+    let mut world = World::new(2, 2);
+    world.pass(250);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    let late = world.workers.remove(1);
+    world.kill_leader(0);
+    world.pass(500);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert_eq!(world.answers.len(), 1, "one device is not both");
+    world.workers.push(late);
+    world.pass(200);
+    assert_eq!(world.answers.len(), 2, "answered without being asked again");
+    assert_eq!(
+        world.workers_had(),
+        [Incarnation(100), Incarnation(101)],
+        "the same devices"
+    );
+    assert_eq!(open_sessions(&world), 2);
+    let first = |at: usize| world.answers[at].opened.as_ref().unwrap().session;
+    assert_eq!(first(0), first(1), "the same sessions");
+}
+
+#[test]
+fn who_had_other_devices_meanwhile_keeps_them() {
+    let mut world = World::new(2, 3);
+    world.pass(250);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    let late = world.workers.remove(0);
+    world.kill_leader(0);
+    world.pass(500);
+    // Of what it had, one device is there: it is given two others, of which that may be one.
+    world.ask_devices(50, 2);
+    world.pass(20);
+    let both = world.workers_had();
+    assert_eq!(world.answers.len(), 2);
+    assert!(!both.contains(&late.incarnation));
+    world.workers.push(late);
+    world.pass(200);
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert_eq!((world.answers.len(), world.workers_had()), (3, both));
+    assert_eq!(world.answers[1].opened, world.answers[2].opened);
+    assert_eq!(world.answers[1].others, world.answers[2].others);
 }

@@ -242,7 +242,7 @@ impl Clients {
         }
         let failure = client.failure.unwrap_or_else(|| failure(cause));
         self.vacated = true;
-        if client.opening.is_some() {
+        if client.opening.is_some() || self.is_opening(client.first, &client.others) {
             // Its client never had it: another worker may take what it asks for.
             let refusal = match cause {
                 EndCause::Lost => Failure::new(Code::NoWorker, "the worker chosen for it is gone"),

@@ -36,7 +36,7 @@ impl Clients {
             refuse(reply.as_ref(), failure, voice, cx.actions);
             return None;
         }
-        if let Some(first) = self.known(tenant, &request) {
+        if let Some(first) = self.known(tenant, request.nonce, devices, &request.connection) {
             let client = self.sessions.get_mut(&first)?;
             client.reply = reply;
             self.answer(first, voice, cx);
@@ -71,29 +71,56 @@ impl Clients {
     }
 
     /// The first session of a request that has all it asked for, its client's connection noted. Where
-    /// some of them are not there any more, the others are nobody's: they end when nobody speaks for
-    /// them, and the request is as new.
-    fn known(&mut self, tenant: &Tenant, request: &OpenRequest) -> Option<SessionId> {
-        let nonces = (0..request.devices).map(|device| {
-            let nonce = request.nonce.wrapping_add(u64::from(device));
-            (tenant.clone(), nonce)
+    /// some of them are not there, or not yet, the request is as new: once it has others, these are
+    /// nobody's and end when nobody speaks for them.
+    fn known(
+        &mut self,
+        tenant: &Tenant,
+        nonce: u64,
+        devices: u32,
+        connection: &str,
+    ) -> Option<SessionId> {
+        let found = (0..u64::from(devices)).map(|device| {
+            let key = (tenant.clone(), nonce.wrapping_add(device));
+            self.requests.get(&key).copied()
         });
-        let nonces: Vec<_> = nonces.collect();
-        let found = nonces.iter().map(|key| self.requests.get(key).copied());
-        let Some(found) = found.collect::<Option<Vec<_>>>() else {
-            nonces.iter().for_each(|key| {
-                self.requests.remove(key);
-            });
-            return None;
-        };
+        let found = found.collect::<Option<Vec<_>>>()?;
         let (first, others) = found.split_first()?;
         for session in &found {
             let client = self.sessions.get_mut(session)?;
-            client.connection = Some(request.connection.clone());
+            client.connection = Some(connection.to_owned());
             client.first = *first;
         }
         self.sessions.get_mut(first)?.others = others.to_vec();
         Some(*first)
+    }
+
+    /// A session of an earlier leader is known: the request that waits for it, if one does, may have
+    /// all its sessions now, and is answered.
+    fn complete(&mut self, tenant: &Tenant, nonce: u64, voice: &Voice, cx: &mut Context<'_>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let waits = (0..u64::from(limits::DEVICES)).find_map(|device| {
+            let key = (tenant.clone(), nonce.wrapping_sub(device));
+            let waiting = self.waiting.get(&key)?;
+            (device < u64::from(waiting.devices)).then_some(key)
+        });
+        let Some(key) = waits else { return };
+        let Some(waiting) = self.waiting.remove(&key) else {
+            return;
+        };
+        match self.known(&key.0, key.1, waiting.devices, &waiting.connection) {
+            Some(first) => {
+                if let Some(client) = self.sessions.get_mut(&first) {
+                    client.reply = waiting.reply;
+                }
+                self.answer(first, voice, cx);
+            }
+            None => {
+                self.waiting.insert(key, waiting);
+            }
+        }
     }
 
     /// Answers the request whose first session this is, once all its sessions are accepted.
@@ -110,6 +137,17 @@ impl Clients {
             let answer = encode(&OpenAnswer::of(&devices));
             voice.publish(reply.clone(), answer, cx.actions);
         }
+    }
+
+    /// Whether the sessions of a request wait for one of them to be accepted: nobody has any of them.
+    pub(super) fn is_opening(&self, first: SessionId, others: &[SessionId]) -> bool {
+        let opens = |session: &SessionId| {
+            let client = self.sessions.get(session);
+            client.is_some_and(|client| client.opening.is_some())
+        };
+        let head = self.sessions.get(&first);
+        let others = head.map_or(others, |client| &client.others);
+        opens(&first) || others.iter().any(opens)
     }
 
     /// A session of a request ended before it was had: so do the request's others, all or none.
@@ -172,7 +210,7 @@ impl Clients {
     /// A session has a place: a new one, whose open grant is to be accepted at position `opening`, or
     /// one of an earlier leader, of which `queued` ops need no intent any more. The client of that one
     /// may not have heard that it was opened, and asks again; where it asked before the worker was
-    /// sealed, it has another session by now, and this one ends when nobody speaks for it.
+    /// sealed, it may have another session by now, and this one ends when nobody speaks for it.
     pub(in crate::leader) fn placed(
         &mut self,
         placed: Placed,
@@ -189,7 +227,12 @@ impl Clients {
         let ahead = (placed.device > 0)
             .then(|| self.requests.get(&(tenant.clone(), ahead)).copied())
             .flatten();
-        let (reply, connection) = match self.waiting.remove(&request) {
+        let nonce = placed.nonce;
+        let waiting = match opening {
+            Some(_) => self.waiting.remove(&request),
+            None => None,
+        };
+        let (reply, connection) = match waiting {
             Some(waiting) => (waiting.reply, Some(waiting.connection)),
             None => (None, None),
         };
@@ -201,7 +244,17 @@ impl Clients {
             }
             None => (session, connection),
         };
-        let first = *self.requests.entry(request).or_insert(session) == session;
+        let named = match opening {
+            Some(_) => {
+                let before = self.requests.insert(request, session);
+                let before = before.and_then(|session| self.sessions.get_mut(&session));
+                if let Some(before) = before {
+                    before.nonce = None;
+                }
+                true
+            }
+            None => *self.requests.entry(request).or_insert(session) == session,
+        };
         let opened = Opened {
             session,
             ordinal: placed.ordinal,
@@ -217,15 +270,14 @@ impl Clients {
             opened: Some(opened),
             opening,
             reply,
-            nonce: first.then_some(placed.nonce),
+            nonce: named.then_some(nonce),
             connection,
             ..Client::new(tenant.clone(), of, placed.incarnation, cx)
         };
         self.sessions.insert(session, client);
-        if opening.is_some() {
-            self.opening.push(session);
-        } else {
-            self.answer(session, voice, cx);
+        match opening {
+            Some(_) => self.opening.push(session),
+            None => self.complete(&tenant, nonce, voice, cx),
         }
         cx.actions.push(Action::QueueOpen {
             session,
