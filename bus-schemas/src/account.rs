@@ -1,15 +1,18 @@
 //! The accounts: what a worker's tenants used, in numbered blocks of the record plane, and the
 //! check that blocks add up.
 
+mod end;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::codec::Message;
 use crate::column::{Fields, Row, put};
-use crate::id::{GpuId, Incarnation, KernelKey, Tenant};
+use crate::id::{GpuId, Incarnation, KernelKey, ModuleId, Tenant};
 use crate::ops::Dim;
 use crate::owned::{list, rows, text};
+pub use end::{AccountEnd, AccountEnds};
 
 /// What launches of one kernel key by one tenant used since the block before: a row of 80 bytes,
 /// fields in this order. Key 0 is what the device did for the tenant beside launches.
@@ -94,6 +97,9 @@ pub struct KernelName {
     pub block_dim: Dim,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
+    /// The image it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub module: Option<ModuleId>,
 }
 
 /// Sums of use.
@@ -169,6 +175,10 @@ pub struct UsageBlock {
     pub last: bool,
     /// Sums since the incarnation began, this block's rows included.
     pub totals: UseTotals,
+    /// The worker's done reports through this one tell of nothing that is not in its blocks through
+    /// this one; none where the next block goes on with what was cut together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reports: Option<u64>,
     /// By tenant and kernel key.
     #[serde(with = "rows")]
     pub kernels: Vec<KernelUse>,
@@ -263,7 +273,7 @@ impl WorkerAccount {
 mod tests {
     use super::*;
 
-    fn block(number: u64, launches: u64, before: u64) -> UsageBlock {
+    pub(super) fn block(number: u64, launches: u64, before: u64) -> UsageBlock {
         let tenant: Tenant = "chat".parse().unwrap();
         let row = KernelUse {
             tenant: tenant.clone(),
@@ -292,6 +302,7 @@ mod tests {
                 sm_ns: 20 * sum,
                 byte_ms: 5 * sum,
             },
+            reports: Some(sum),
             kernels: vec![row],
             memory: vec![MemoryUse {
                 tenant,

@@ -80,6 +80,10 @@ hex_id! {
     /// [`crate::FunctionFingerprint`].
     KernelKey
 }
+hex_id! {
+    /// The first 64 bits of a module hash, for people: enough to tell images of one cluster apart.
+    ModuleId
+}
 
 /// BLAKE3 of a module image's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -33,7 +33,8 @@ pub mod subject;
 mod target;
 
 pub use account::{
-    Accounts, KernelName, KernelUse, MemoryUse, UsageBlock, UseTotals, WorkerAccount,
+    AccountEnd, AccountEnds, Accounts, KernelName, KernelUse, MemoryUse, UsageBlock, UseTotals,
+    WorkerAccount,
 };
 pub use address::Window;
 pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
@@ -54,7 +55,7 @@ pub use head::Carrier;
 pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};
 pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
-    LeaderId, ModuleHash, OpNumber, SessionId, Tenant,
+    LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
 pub use ops::{
     DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,

@@ -128,6 +128,15 @@ fn a_device_need_not_be_described() {
 }
 
 #[test]
+fn accounts_of_before_reports_and_modules_name_none() {
+    let mut block = sample::usage_block();
+    block.reports = None;
+    block.names[0].module = None;
+    assert_eq!(to_hex(&encode(&block)), to_hex(&earlier("usage_block")));
+    assert_eq!(decode(&earlier("usage_block")), Ok(block));
+}
+
+#[test]
 fn a_status_from_before_caps_and_targets_names_none() {
     let mut status = sample::status();
     status.places.clear();

@@ -1,5 +1,7 @@
 //! What tenants used, as the workers' accounts have it: read from the stream, grouped and summed.
 
+mod losses;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,13 +9,14 @@ use anyhow::{Context, Result};
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use bus_schemas::{
-    Accounts, Failure, GpuId, Incarnation, KernelKey, KernelName, Tenant, UsageBlock, UseTotals,
+    AccountEnds, Accounts, Failure, GpuId, KernelKey, KernelName, Tenant, UsageBlock, UseTotals,
     decode,
 };
 use futures_util::StreamExt;
 
 use crate::admin::Administrator;
 use crate::calendar::DAY_MS;
+pub use losses::{Loss, Unsaid};
 
 /// How long the stream may stall.
 const STALL: Duration = Duration::from_secs(10);
@@ -60,6 +63,15 @@ pub struct Query {
     pub tenant: Option<Tenant>,
 }
 
+impl Query {
+    /// Whether what was cut then counts.
+    fn spans(&self, at_ms: u64) -> bool {
+        let before = self.since.is_some_and(|since| at_ms < since);
+        let behind = self.until.is_some_and(|until| at_ms >= until);
+        !before && !behind
+    }
+}
+
 /// What one row sums up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
@@ -103,6 +115,8 @@ pub struct Books {
     pub names: BTreeMap<KernelKey, KernelName>,
     /// The blocks.
     pub accounts: Accounts,
+    /// Where each worker's blocks end, in the interval or not.
+    pub ends: AccountEnds,
 }
 
 impl Books {
@@ -120,10 +134,8 @@ impl Books {
         for name in &block.names {
             self.names.insert(name.kernel, name.clone());
         }
-        let (since, until) = (self.query.since, self.query.until);
-        let before = since.is_some_and(|since| block.at_ms < since);
-        let behind = until.is_some_and(|until| block.at_ms >= until);
-        if before || behind || !self.accounts.take(block) {
+        self.ends.take(block);
+        if !self.query.spans(block.at_ms) || !self.accounts.take(block) {
             return;
         }
         self.all.add(&block.sum());
@@ -194,36 +206,6 @@ impl Books {
     }
 }
 
-/// Use of a worker that ended without a last block.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unsaid {
-    /// The worker.
-    pub incarnation: Incarnation,
-    /// Its device.
-    pub gpu: GpuId,
-    /// Device nanoseconds of positions that it reported done and no block has; none where the
-    /// record does not say.
-    pub device_ns: Option<u64>,
-}
-
-/// Device nanoseconds of all positions that each of these workers reported done.
-fn reported(
-    blocks: &[crate::record::Block],
-    workers: &[Incarnation],
-) -> Result<BTreeMap<Incarnation, u64>> {
-    let replayed = scheduler_leader_core::replay::replay(blocks, &[]);
-    let replayed = replayed.context("E-REPLAY: the record does not replay")?;
-    let mut reported = BTreeMap::new();
-    for position in &replayed.positions {
-        if let Some(end) = position.end
-            && workers.contains(&position.incarnation)
-        {
-            *reported.entry(position.incarnation).or_default() += end.measured;
-        }
-    }
-    Ok(reported)
-}
-
 impl Administrator {
     /// Reads the accounts.
     ///
@@ -267,47 +249,6 @@ impl Administrator {
             books.take(&block);
         }
         Ok(books)
-    }
-
-    /// Workers that ended without a last block, and what of their use no block has.
-    ///
-    /// # Errors
-    /// [`crate::exit::Unreachable`] without a leader.
-    pub async fn unsaid(&self, books: &Books) -> Result<Vec<Unsaid>> {
-        let mut open = books
-            .accounts
-            .workers()
-            .filter(|(_, it)| !it.left)
-            .peekable();
-        if open.peek().is_none() {
-            return Ok(Vec::new());
-        }
-        let status = self.status(Duration::from_secs(3)).await?;
-        let live: Vec<_> = status
-            .workers
-            .iter()
-            .filter(|worker| !worker.lost)
-            .collect();
-        let dead = open.filter(|(incarnation, _)| {
-            live.iter()
-                .all(|worker| worker.incarnation != **incarnation)
-        });
-        let dead: Vec<_> = dead.collect();
-        if dead.is_empty() {
-            return Ok(Vec::new());
-        }
-        let workers: Vec<_> = dead.iter().map(|(incarnation, _)| **incarnation).collect();
-        let blocks = crate::record::stream_blocks(self).await;
-        let reported = blocks.and_then(|blocks| reported(&blocks, &workers));
-        let unsaid = dead.into_iter().map(|(incarnation, worker)| Unsaid {
-            incarnation: *incarnation,
-            gpu: worker.gpu,
-            device_ns: reported.as_ref().ok().map(|reported| {
-                let reported = reported.get(incarnation).copied().unwrap_or(0);
-                reported.saturating_sub(worker.totals().device_ns)
-            }),
-        });
-        Ok(unsaid.collect())
     }
 }
 

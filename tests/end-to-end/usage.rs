@@ -112,34 +112,49 @@ async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
     assert!(of_b.contains('b') && of_b.contains("total"), "{of_b}");
 }
 
-#[tokio::test]
-async fn what_died_with_a_worker_is_said() {
-    // Blocks so rare that nearly all is lost.
-    let settings = [("worker.metering", "2s")];
-    let scene = Scene::start_with(1, 2, &[plan("a", "search", 1)], &settings).await;
-    let mut scene = scene;
-    // What ran under a standing grant that its worker never closed is in no report of its end.
-    let each = bus_schemas::ClusterSettings {
-        standing: false,
-        ..bus_schemas::ClusterSettings::default()
-    };
-    let set = scene.stage.administrator.set_cluster(&each).await;
-    set.expect("every slice is granted by itself");
-    for _ in 0..200 {
-        if adds_up(&scene) > 0.0 {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    scene.progress(20, SOON).await;
+/// What the worker of the only session said last of its use: incarnation, gpu, launches, device
+/// nanoseconds.
+async fn said_by_the_busy(scene: &Scene) -> (bus_schemas::Incarnation, usize, [u64; 2]) {
     let status = scene.epoch_above(0, SOON).await;
     let busy = status.workers.iter().find(|worker| worker.sessions > 0);
     let busy = busy.expect("a worker with the session").clone();
-    let index = busy.gpu as usize;
+    let said = scene
+        .wait("what it used", SOON, |scene| {
+            scene.stage.observer.see(|seen| {
+                let usage = seen.usage.get(&busy.incarnation)?;
+                let sum =
+                    |of: fn(&bus_schemas::UsageRow) -> u64| usage.sessions.iter().map(of).sum();
+                let launches = sum(|row| row.launches);
+                (launches > 0).then(|| [launches, sum(|row| row.device_ns)])
+            })
+        })
+        .await;
+    (busy.incarnation, busy.gpu as usize, said)
+}
+
+/// A worker is killed while its only session is at work: by a standing grant that is never closed, or
+/// slice by slice. What no block has is told as lost: no less than the worker had said of its use.
+async fn what_died_is_said(standing: bool) {
+    // Blocks so rare that nearly all is lost.
+    let settings = [("worker.metering", "2s")];
+    let mut scene = Scene::idle(1, 2, &[plan("a", "search", 1)], &settings).await;
+    let chosen = bus_schemas::ClusterSettings {
+        standing,
+        ..bus_schemas::ClusterSettings::default()
+    };
+    let set = scene.stage.administrator.set_cluster(&chosen).await;
+    set.expect("how its ops are granted");
+    let plan = plan("a", "search", 1);
+    scene.stage.add_tenant(&plan, 3).expect("a tenant");
+    scene.stage.go().await.expect("it is at work");
+    scene.progress(20, SOON).await;
+    let (busy, index, [launches, device_ns]) = said_by_the_busy(&scene).await;
+    // What it told of its use, it has told its leader by then.
+    scene.progress(20, SOON).await;
     scene.stage.cluster.workers[index].kill().expect("it dies");
     let lost = |status: &bus_schemas::Status| {
         let mut workers = status.workers.iter();
-        !workers.any(|worker| worker.incarnation == busy.incarnation && !worker.lost)
+        !workers.any(|worker| worker.incarnation == busy && !worker.lost)
     };
     loop {
         let status = scene.epoch_above(0, SOON).await;
@@ -149,15 +164,43 @@ async fn what_died_with_a_worker_is_said() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     adds_up(&scene);
-    let (_, below) = table(&scene, "tenant");
+    let (rows, below) = table(&scene, "tenant,gpu");
     let unsaid = below["ended_without_last_block"]
         .as_array()
         .expect("a list");
     let [unsaid] = &unsaid[..] else {
         panic!("one worker died: {below}");
     };
-    assert_eq!(unsaid["worker"], busy.incarnation.to_string());
-    assert!(unsaid["device_ns"].as_u64() > Some(0), "{unsaid}");
+    assert_eq!(unsaid["worker"], busy.to_string());
+    assert_eq!(unsaid["unrecorded_reports"], 0, "no leader died: {unsaid}");
+    let tenants = unsaid["tenants"].as_array().expect("a list");
+    let [of_a] = &tenants[..] else {
+        panic!("it had one tenant: {unsaid}");
+    };
+    assert_eq!(of_a["tenant"], "a");
+    for field in ["device_ns", "launches", "unknown_ops"] {
+        assert_eq!(of_a[field], unsaid[field], "{unsaid}");
+    }
+    assert!(number(unsaid, "device_ns") > 0.0, "{unsaid}");
+    let gpu = index.to_string();
+    let rows = rows.into_iter().filter(|row| row["gpu"] == gpu.as_str());
+    let rows: Vec<_> = rows.collect();
+    let known = sum(&rows, "device_seconds") * 1e9 + number(unsaid, "device_ns");
+    assert!(known + 1e3 >= device_ns as f64, "{device_ns}: {below}");
+    let known = sum(&rows, "launches") + number(unsaid, "launches") + number(unsaid, "unknown_ops");
+    assert!(known >= launches as f64, "{launches}: {below}");
     let said = done(&scene, &["usage"]);
     assert!(said.contains("ended without its last block"), "{said}");
+    let of_others = done(&scene, &["usage", "--tenant", "b"]);
+    assert!(!of_others.contains("without its last"), "{of_others}");
+}
+
+#[tokio::test]
+async fn what_died_under_a_standing_grant_is_said() {
+    what_died_is_said(true).await;
+}
+
+#[tokio::test]
+async fn what_died_in_slices_is_said() {
+    what_died_is_said(false).await;
 }

@@ -288,7 +288,8 @@ impl GpuWorker {
             }
         }
         if !uses.is_empty() {
-            self.pager.do_send(Tell::Completed(uses));
+            let reports = self.core.reports();
+            self.pager.do_send(Tell::Completed(uses, reports));
         }
     }
 

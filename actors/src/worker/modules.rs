@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Failure, FunctionFingerprint, Images, KernelKey, KernelName, Launch, ModuleHash, Tenant, limits,
+    Failure, FunctionFingerprint, Images, KernelKey, KernelName, Launch, ModuleHash, ModuleId,
+    Tenant, limits,
 };
 use dashmap::{DashMap, DashSet};
 use device::ModuleInfo;
@@ -15,6 +16,7 @@ use gpu_worker_core::sequencer::ImageState;
 /// What a launch needs to know of its module.
 #[derive(Debug)]
 pub(super) struct Module {
+    hash: ModuleHash,
     /// By function index: what kernel keys are made of.
     pub(super) fingerprints: Vec<FunctionFingerprint>,
     /// Names by function index.
@@ -35,6 +37,7 @@ impl Module {
             grid_dim: launch.grid,
             block_dim: launch.block,
             shared_bytes: launch.shared,
+            module: Some(ModuleId(self.hash.short())),
         }
     }
 }
@@ -143,6 +146,7 @@ impl Modules {
         self.uses.entry(hash).or_default().bytes = bytes + ENTRY;
         let state = match answer {
             Ok(info) => ModuleState::Ready(Arc::new(Module {
+                hash,
                 fingerprints: info
                     .functions
                     .iter()

@@ -41,8 +41,8 @@ pub(super) enum Tell {
         session: SessionId,
         needs: Vec<Need>,
     },
-    /// Slices have completed.
-    Completed(Vec<Use>),
+    /// Slices have completed; the last done report that was made of them.
+    Completed(Vec<Use>, u64),
     /// From now on something waits while the device is busy, or nothing does.
     Waiting(bool),
     /// The worker leaves: say the totals a last time.
@@ -168,6 +168,7 @@ impl Actor for VramPager {
         });
         ctx.run_interval(MEASURED, |pager, _| pager.publish_measured());
         ctx.run_interval(self.metering, |pager, _| pager.cut(false));
+        self.cut(false);
     }
 }
 
@@ -195,7 +196,7 @@ impl Handler<Tell> for VramPager {
                 session,
                 needs,
             } => self.admit(first, session, needs),
-            Tell::Completed(mut uses) => {
+            Tell::Completed(mut uses, reports) => {
                 for used in &mut uses {
                     self.meter.names(used.names.drain(..));
                     let (first, session) = (used.first, used.session);
@@ -212,6 +213,7 @@ impl Handler<Tell> for VramPager {
                         },
                     );
                 }
+                self.meter.reported(reports);
                 self.admit_again();
             }
             Tell::Waiting(waits) => return self.meter.waiting(now, waits),

@@ -184,6 +184,7 @@ pub(crate) fn usage_block() -> UsageBlock {
         grid_dim: [8, 1, 1],
         block_dim: [128, 1, 1],
         shared_bytes: 0,
+        module: Some(ModuleId(0xa1b2_c3d4_e5f6_0718)),
     };
     UsageBlock {
         v: V,
@@ -202,6 +203,7 @@ pub(crate) fn usage_block() -> UsageBlock {
             sm_ns: 180_000,
             byte_ms: 4_096_000,
         },
+        reports: Some(12),
         kernels: vec![used],
         memory: vec![MemoryUse {
             tenant: tenant(),

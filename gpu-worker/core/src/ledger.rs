@@ -55,6 +55,8 @@ pub struct Ledger {
     names: Vec<KernelName>,
     /// In blocks.
     totals: UseTotals,
+    /// The last done report that tells of nothing but what is used or in blocks.
+    reports: u64,
     passed: u32,
 }
 
@@ -71,8 +73,14 @@ impl Ledger {
             held: BTreeMap::new(),
             names: Vec::new(),
             totals: UseTotals::default(),
+            reports: 0,
             passed: 0,
         }
+    }
+
+    /// The done reports through this one tell of nothing that [`Self::ran`] was not told of.
+    pub(crate) fn reported(&mut self, through: u64) {
+        self.reports = through;
     }
 
     /// A slice of a tenant ran for `device_ns`, of which its launches took their parts.
@@ -118,14 +126,16 @@ impl Ledger {
         self.names.push(name);
     }
 
-    /// The next blocks, if there is anything to say. `usage` is everything up to now.
+    /// The next blocks, if there is anything to say. `usage` is everything up to now. The first one
+    /// says that the incarnation is there: of one that dies, it is known whose accounts to miss.
     pub(crate) fn cut(&mut self, usage: &Usage, cut: &Cut) -> Vec<UsageBlock> {
         self.passed += 1;
-        if self.used.is_empty() && self.passed < IDLE && !cut.last {
+        let must = cut.last || self.number == 0;
+        if self.used.is_empty() && self.passed < IDLE && !must {
             return Vec::new();
         }
         let memory = self.memory(usage);
-        if self.used.is_empty() && memory.is_empty() && self.names.is_empty() && !cut.last {
+        if self.used.is_empty() && memory.is_empty() && self.names.is_empty() && !must {
             return Vec::new();
         }
         self.passed = 0;
@@ -146,6 +156,7 @@ impl Ledger {
             block.kernels.push(row);
         }
         block.last = cut.last;
+        block.reports = Some(self.reports);
         blocks.push(self.close(block));
         blocks
     }
@@ -182,6 +193,7 @@ impl Ledger {
             starved_ns: usage.starved_ns,
             last: false,
             totals: UseTotals::default(),
+            reports: None,
             kernels: Vec::new(),
             memory: Vec::new(),
             names: Vec::new(),

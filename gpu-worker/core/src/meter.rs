@@ -122,6 +122,12 @@ impl Meter {
         }
     }
 
+    /// The worker's done reports through this one tell of nothing that [`Self::completed`] was not
+    /// told of.
+    pub fn reported(&mut self, through: u64) {
+        self.ledger.reported(through);
+    }
+
     /// A slice ran for `device_ns` on a device that runs one at a time: as much of the waiting until
     /// now was for a busy device. The rest was between slices, or while one ran that is parked and
     /// will answer for it; once nobody waits it is forgotten.

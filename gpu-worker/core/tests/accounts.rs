@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Accounts, Incarnation, KernelKey, SessionId, Tenant, UsageBlock, UseTotals, decode, encode,
-    limits,
+    AccountEnds, Accounts, Incarnation, KernelKey, SessionId, Tenant, UsageBlock, UseTotals,
+    decode, encode, limits,
 };
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
@@ -54,6 +54,8 @@ struct Worker {
     sessions: BTreeMap<u64, SessionId>,
     /// Ran and in no block yet.
     open: UseTotals,
+    /// Whose slice each done report tells of, and what it took.
+    reports: Vec<(Tenant, u64)>,
 }
 
 /// A gpu whose worker comes and goes, and the stream of its blocks.
@@ -70,6 +72,8 @@ struct World {
     lost: UseTotals,
     by_tenant: BTreeMap<Tenant, u64>,
     by_kernel: BTreeMap<KernelKey, (u64, u64)>,
+    /// What each incarnation's done reports told.
+    reports: BTreeMap<Incarnation, Vec<(Tenant, u64)>>,
 }
 
 fn worker(incarnation: u64, now: u64) -> Worker {
@@ -78,6 +82,7 @@ fn worker(incarnation: u64, now: u64) -> Worker {
         pager: Pager::new(1 << 30),
         sessions: BTreeMap::new(),
         open: UseTotals::default(),
+        reports: Vec::new(),
     }
 }
 
@@ -94,6 +99,7 @@ impl World {
             lost: UseTotals::default(),
             by_tenant: BTreeMap::new(),
             by_kernel: BTreeMap::new(),
+            reports: BTreeMap::new(),
         }
     }
 
@@ -121,6 +127,8 @@ impl World {
     }
 
     fn renew(&mut self) {
+        let reports = std::mem::take(&mut self.worker.reports);
+        self.reports.insert(Incarnation(self.incarnation), reports);
         self.incarnation += 1;
         self.worker = worker(self.incarnation, self.now);
     }
@@ -163,6 +171,8 @@ impl World {
             kernels: &rows,
         };
         worker.meter.completed(self.now, &used);
+        worker.reports.push((owner.clone(), sum.device_ns));
+        worker.meter.reported(worker.reports.len() as u64);
         let resident = slot << 10;
         worker
             .pager
@@ -170,6 +180,43 @@ impl World {
         worker.open.add(&sum);
         self.ran.add(&sum);
         *self.by_tenant.entry(owner).or_default() += sum.sm_ns;
+    }
+
+    /// Device nanoseconds by worker and tenant: what reports told, and what blocks have together with
+    /// what the reports behind them told.
+    fn told_and_known(&self) -> [BTreeMap<(Incarnation, Tenant), u64>; 2] {
+        let (mut accounts, mut ends) = (Accounts::default(), AccountEnds::default());
+        let [mut told, mut known] = [BTreeMap::new(), BTreeMap::new()];
+        for bytes in &self.stream {
+            let block: UsageBlock = decode(bytes).unwrap();
+            ends.take(&block);
+            if accounts.take(&block) {
+                for row in &block.kernels {
+                    let whose = (block.incarnation, row.tenant.clone());
+                    *known.entry(whose).or_default() += row.device_ns;
+                }
+            }
+        }
+        for (incarnation, reports) in &self.reports {
+            let end = ends.workers().find(|(of, _)| *of == incarnation);
+            let accounted = end.and_then(|(_, end)| end.reports()).unwrap_or(0);
+            for (number, (tenant, ns)) in (1..).zip(reports) {
+                let whose = (*incarnation, tenant.clone());
+                *told.entry(whose.clone()).or_default() += ns;
+                if number > accounted {
+                    *known.entry(whose).or_default() += ns;
+                }
+            }
+        }
+        for (incarnation, end) in ends.workers() {
+            for (tenant, has) in end.beyond() {
+                *known.entry((*incarnation, tenant)).or_default() -= has.device_ns;
+            }
+        }
+        for sums in [&mut told, &mut known] {
+            sums.retain(|_, ns| *ns > 0);
+        }
+        [told, known]
     }
 
     fn cut(&mut self, times: usize, late: bool, last: bool) {
@@ -230,6 +277,9 @@ proptest! {
             totals.add(&worker.totals());
         }
         prop_assert_eq!(totals, sum);
+        // What died with a worker is what it reported behind the last report that its blocks name.
+        let [told, known] = world.told_and_known();
+        prop_assert_eq!(told, known);
         let counted = UseTotals { byte_ms: 0, ..sum };
         prop_assert_eq!(world.ran.beyond(&counted), Some(world.lost));
         if world.lost.is_zero() {
@@ -252,4 +302,10 @@ fn what_does_not_fit_one_block_is_in_several() {
     world.step(Step::Cut(1, false));
     assert!(world.worker.open.is_zero());
     assert!(world.stream.len() >= 6, "{} blocks", world.stream.len());
+    // Wherever the worker dies among them, nothing is lost twice and nothing is forgotten.
+    world.step(Step::Crash);
+    while world.stream.pop().is_some() {
+        let [told, known] = world.told_and_known();
+        assert_eq!(told, known, "{} blocks", world.stream.len());
+    }
 }

@@ -1,14 +1,14 @@
-use bus_schemas::{KernelUse, MemoryUse, WIRE_VERSION};
+use bus_schemas::{Incarnation, KernelUse, MemoryUse, WIRE_VERSION};
 use proptest::prelude::*;
 
 use super::*;
 
-fn tenant(name: &str) -> Tenant {
+pub(super) fn tenant(name: &str) -> Tenant {
     name.parse().unwrap()
 }
 
 /// A block of a worker: rows of tenant, key, launches and nanoseconds of each.
-fn block(
+pub(super) fn block(
     worker: u64,
     number: u64,
     at_ms: u64,
@@ -36,6 +36,7 @@ fn block(
         starved_ns: 0,
         last: false,
         totals: before,
+        reports: Some(number),
         kernels: rows.iter().map(row).collect(),
         memory: vec![MemoryUse {
             tenant: tenant("a"),
@@ -66,7 +67,7 @@ fn two_days() -> Vec<UsageBlock> {
     vec![first, second.clone(), other, second]
 }
 
-fn books(query: Query, blocks: &[UsageBlock]) -> Books {
+pub(super) fn books(query: Query, blocks: &[UsageBlock]) -> Books {
     let mut books = Books::new(query);
     blocks.iter().for_each(|block| books.take(block));
     books

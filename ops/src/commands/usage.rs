@@ -1,9 +1,10 @@
 //! `warploom usage`: who used what.
 
 use anyhow::{Result, anyhow};
-use bus_schemas::{KernelKey, KernelName};
+use bus_schemas::{KernelKey, KernelName, Tenant};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
+use scheduler_leader_core::replay::Told;
 use serde_json::{Map, Value, json};
 
 use crate::accounts::{Books, By, Label, Query, Unsaid, Used};
@@ -175,19 +176,75 @@ fn remarks(books: &Books, unsaid: &Result<Vec<Unsaid>>) -> Result<Vec<String>> {
         Err(error) => remarks.push(format!(
             "whether a worker ended without its last block is not known: {error:#}"
         )),
-        Ok(unsaid) => remarks.extend(unsaid.iter().map(|it| {
-            let what = match it.device_ns {
-                Some(ns) => format!(
-                    "{:.3} ms of device time that it reported done are in no row",
-                    ns as f64 / 1e6
-                ),
-                None => "how much is in no row is not known: the record does not replay".into(),
-            };
-            let (worker, gpu) = (it.incarnation, it.gpu);
-            format!("worker {worker} of gpu {gpu} ended without its last block: {what}")
-        })),
+        Ok(unsaid) => remarks.extend(unsaid.iter().filter_map(said_of)),
     }
     Ok(remarks)
+}
+
+/// What is to be said of a worker that ended without its last block, if its blocks have not all.
+fn said_of(unsaid: &Unsaid) -> Option<String> {
+    let what = match &unsaid.loss {
+        None => "how much is in no row is not known: the record does not replay".into(),
+        Some(loss) if loss.sum().is_zero() && loss.unrecorded == 0 => return None,
+        Some(loss) => {
+            let amount = |told: &Told| {
+                let ms = told.device_ns as f64 / 1e6;
+                let unknown = match told.unknown {
+                    0 => String::new(),
+                    ops => format!(" and {ops} ops of unknown kind"),
+                };
+                format!(
+                    "{ms:.3} ms of device time in {} launches{unknown}",
+                    told.launches
+                )
+            };
+            let tenants = loss.tenants.iter().map(|(tenant, told)| {
+                let whose = tenant.as_ref().map_or("unknown", Tenant::as_str);
+                format!("{whose}: {}", amount(told))
+            });
+            let tenants: Vec<_> = tenants.collect();
+            let whose = match &tenants[..] {
+                [] => String::new(),
+                _ => format!(" ({})", tenants.join("; ")),
+            };
+            let died = match loss.unrecorded {
+                0 => String::new(),
+                reports => format!("; {reports} more reports went with a leader"),
+            };
+            let sum = amount(&loss.sum());
+            format!("{sum} that it reported done are in no row{whose}{died}")
+        }
+    };
+    let (worker, gpu) = (unsaid.incarnation, unsaid.gpu);
+    Some(format!(
+        "worker {worker} of gpu {gpu} ended without its last block: {what}"
+    ))
+}
+
+/// As JSON has it: the fields are there where they are known.
+fn unsaid_value(unsaid: &Unsaid) -> Value {
+    let told = |told: &Told| {
+        json!({
+            "device_ns": told.device_ns,
+            "launches": told.launches,
+            "unknown_ops": told.unknown,
+        })
+    };
+    let mut value = json!({"worker": unsaid.incarnation.to_string(), "gpu": unsaid.gpu});
+    let Some((loss, object)) = unsaid.loss.as_ref().zip(value.as_object_mut()) else {
+        return value;
+    };
+    if let Value::Object(sum) = told(&loss.sum()) {
+        object.extend(sum);
+    }
+    object.insert("unrecorded_reports".into(), loss.unrecorded.into());
+    let tenants = loss.tenants.iter().map(|(tenant, it)| {
+        let mut row = told(it);
+        row["tenant"] = json!(tenant.as_ref().map(Tenant::as_str));
+        row
+    });
+    object.insert("tenants".into(), tenants.collect());
+    value
 }
 
 fn print_csv(args: &UsageArgs, books: &Books) -> Result<()> {
@@ -239,12 +296,7 @@ fn print_json(args: &UsageArgs, books: &Books, unsaid: Option<&[Unsaid]>) -> Res
         totals: books.missing()?,
         ..Used::default()
     };
-    let unsaid = unsaid.map(|unsaid| {
-        let one = |it: &Unsaid| {
-            json!({"worker": it.incarnation.to_string(), "gpu": it.gpu, "device_ns": it.device_ns})
-        };
-        unsaid.iter().map(one).collect::<Vec<_>>()
-    });
+    let unsaid = unsaid.map(|unsaid| unsaid.iter().map(unsaid_value).collect::<Vec<_>>());
     output::line(json!({
         "total": counted(books, &books.sum()),
         "missing": counted(books, &missing),

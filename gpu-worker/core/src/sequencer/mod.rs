@@ -257,6 +257,12 @@ impl Sequencer {
         (self.running.iter().sum(), self.begun < self.accepted)
     }
 
+    /// Number of the last done report made.
+    #[must_use]
+    pub fn reports(&self) -> u64 {
+        self.reports.made()
+    }
+
     /// Sessions that are not forgotten.
     #[must_use]
     pub fn sessions(&self) -> usize {

@@ -99,6 +99,11 @@ impl Chains {
         worker.proposed.insert(position, proposed);
     }
 
+    /// Whose session it is, if that is known.
+    pub(super) fn tenant(&self, session: SessionId) -> Option<Tenant> {
+        self.names.get(&session).map(|(tenant, _)| tenant.clone())
+    }
+
     /// A position ended, as its worker reported, or goes on. Gives its row once it has ended.
     pub(super) fn end(
         &mut self,

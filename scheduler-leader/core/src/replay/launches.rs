@@ -61,21 +61,28 @@ impl Launches {
 
     /// Launches among these ops, where all of them were announced.
     fn count(&self, session: SessionId, first: OpNumber, last: OpNumber) -> Option<u64> {
-        let stretches = self.sessions.get(&session)?;
-        let mut at = stretches.partition_point(|stretch| stretch.last < first);
-        let (mut from, mut launches) = (first, 0);
-        while from <= last {
-            let stretch = stretches.get(at)?;
+        let (launches, unknown) = self.tally(session, first, last);
+        (unknown == 0).then_some(launches)
+    }
+
+    /// Launches among these ops, and ops that were not announced.
+    pub(super) fn tally(&self, session: SessionId, first: OpNumber, last: OpNumber) -> (u64, u64) {
+        let stretches = self.sessions.get(&session).map_or(&[][..], Vec::as_slice);
+        let at = stretches.partition_point(|stretch| stretch.last < first);
+        let (mut from, mut launches, mut unknown) = (first, 0, 0);
+        for stretch in &stretches[at..] {
+            if from > last {
+                break;
+            }
             let through = stretch.last.min(last);
             match stretch.kind {
                 Kind::Launch => launches += through + 1 - from,
                 Kind::Other => {}
-                Kind::Unknown => return None,
+                Kind::Unknown => unknown += through + 1 - from,
             }
             from = through + 1;
-            at += 1;
         }
-        Some(launches)
+        (launches, unknown + (last + 1).saturating_sub(from))
     }
 }
 
@@ -119,5 +126,7 @@ mod tests {
         launches.announce(session, 30, &[run(launch, 1)]);
         assert_eq!(launches.count(session, 20, 30), None);
         assert_eq!(launches.count(session, 30, 30), Some(1));
+        assert_eq!(launches.tally(session, 17, 32), (5, 11));
+        assert_eq!(launches.tally(SessionId(2), 3, 7), (0, 5));
     }
 }

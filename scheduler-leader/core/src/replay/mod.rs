@@ -2,6 +2,7 @@
 
 mod chains;
 mod launches;
+mod reports;
 mod stop;
 mod stream;
 
@@ -18,6 +19,8 @@ use crate::order::Order;
 use crate::policy::ORDER_VERSION;
 use chains::{Chains, Proposed};
 use launches::Launches;
+use reports::Reports;
+pub use reports::{Told, Unaccounted, unaccounted};
 pub use stop::{Stop, StopError, Stopped, replay_until};
 use stream::Stream;
 
@@ -171,8 +174,16 @@ pub struct Replay {
     reign: Option<Reign>,
     chains: Chains,
     launches: Launches,
+    reports: Reports,
     epochs: u64,
     inputs: u64,
+}
+
+/// What goes on from one reign to the next.
+struct Kept<'a> {
+    chains: &'a mut Chains,
+    launches: &'a mut Launches,
+    reports: &'a mut Reports,
 }
 
 /// One leader's order.
@@ -218,7 +229,12 @@ impl Replay {
                 });
             }
             if let Some(reign) = &mut self.reign {
-                reign.recompute(&inputs, &mut self.chains, &mut self.launches, &mut ended)?;
+                let kept = Kept {
+                    chains: &mut self.chains,
+                    launches: &mut self.launches,
+                    reports: &mut self.reports,
+                };
+                reign.recompute(&inputs, kept, &mut ended)?;
             }
         }
         Ok(())
@@ -281,10 +297,14 @@ impl Reign {
     fn recompute(
         &mut self,
         inputs: &[Input],
-        chains: &mut Chains,
-        launches: &mut Launches,
+        kept: Kept<'_>,
         ended: &mut impl FnMut(Position),
     ) -> Result<(), ReplayError> {
+        let Kept {
+            chains,
+            launches,
+            reports: told,
+        } = kept;
         let mut effects = Vec::new();
         for input in inputs {
             match input {
@@ -300,6 +320,7 @@ impl Reign {
                     answer,
                 } if self.sealed.insert(*incarnation) => {
                     chains.seal(*incarnation, answer, launches)?;
+                    told.sealed(*incarnation, answer);
                 }
                 Input::WorkerLost {
                     incarnation,
@@ -316,12 +337,12 @@ impl Reign {
                     reports,
                 } => {
                     for report in &reports.0 {
-                        chains
-                            .end(*incarnation, report, launches)
-                            .into_iter()
-                            .for_each(&mut *ended);
+                        let row = chains.end(*incarnation, report, launches);
+                        told.heard(*incarnation, report, row.as_ref());
+                        row.into_iter().for_each(&mut *ended);
                     }
                 }
+                Input::Fault { session, op, .. } => told.failed(*session, *op),
                 _ => {}
             }
             self.order.apply(input, &mut effects);

@@ -1,0 +1,241 @@
+//! What workers reported done beyond what their accounts have: of a worker that was killed, this is
+//! what is known to be lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{
+    DoneReport, Epoch, GpuPosition, GrantKind, Incarnation, OpNumber, Outcome, SealAnswer,
+    SessionId, Tenant,
+};
+
+use super::launches::Launches;
+use super::{Position, Replay, ReplayError};
+
+/// What ran for a tenant, as done reports and intents say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Measured device nanoseconds.
+    pub device_ns: u64,
+    /// Launches that ran.
+    pub launches: u64,
+    /// Ops that ran, and of which the record does not say whether they are launches.
+    pub unknown: u64,
+}
+
+impl Told {
+    /// Adds other sums.
+    pub fn add(&mut self, other: &Self) {
+        self.device_ns = self.device_ns.saturating_add(other.device_ns);
+        self.launches += other.launches;
+        self.unknown += other.unknown;
+    }
+
+    /// Whether nothing ran.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a worker reported behind a report of its choice.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unaccounted {
+    /// By tenant; none where the record does not say whose it was.
+    pub tenants: BTreeMap<Option<Tenant>, Told>,
+    /// Reports that are not in the record: they went with a leader. What they told is in no sum.
+    pub unrecorded: u64,
+}
+
+/// What workers reported behind these of their done reports, as far as it is recorded: parts of
+/// standing grants that were never closed count as everything else.
+///
+/// # Errors
+/// [`ReplayError`] when the record does not replay.
+pub fn unaccounted(
+    blocks: &[(Epoch, u64, Vec<u8>)],
+    accounted: &BTreeMap<Incarnation, u64>,
+) -> Result<BTreeMap<Incarnation, Unaccounted>, ReplayError> {
+    let mut replay = Replay {
+        reports: Reports::new(accounted),
+        ..Replay::default()
+    };
+    for (epoch, number, bytes) in blocks {
+        replay.add(*epoch, *number, bytes)?;
+    }
+    replay.advance(|_| {})?;
+    let (reports, names) = (&replay.reports, &replay.chains);
+    Ok(reports.summed(&replay.launches, |session| names.tenant(session)))
+}
+
+/// Reports of the workers that are asked about.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    workers: BTreeMap<Incarnation, Worker>,
+}
+
+#[derive(Debug, Default)]
+struct Worker {
+    /// Reports through this one are in its accounts.
+    accounted: u64,
+    /// The last report that is recorded.
+    heard: u64,
+    /// Those behind `accounted` that are not.
+    unrecorded: u64,
+    /// Positions through this one were closed when it was sealed.
+    sealed: GpuPosition,
+    /// Positions behind that of which it is told that a grant stands.
+    standing: BTreeSet<GpuPosition>,
+    /// Last op known to have run under standing grants.
+    through: BTreeMap<SessionId, OpNumber>,
+    sessions: BTreeMap<SessionId, Session>,
+}
+
+/// What a session's reports tell beyond the accounts.
+#[derive(Debug, Default)]
+struct Session {
+    device_ns: u64,
+    /// First and last op of what ran.
+    ops: Vec<(OpNumber, OpNumber)>,
+    /// The first op of a part that did not run to its end.
+    stuck: Option<OpNumber>,
+}
+
+impl Session {
+    fn ran(&mut self, first: OpNumber, last: OpNumber) {
+        match self.ops.last_mut() {
+            _ if first > last => {}
+            Some((_, before)) if *before + 1 == first => *before = last,
+            _ => self.ops.push((first, last)),
+        }
+    }
+
+    /// An op failed: it and those behind it did not run.
+    fn failed(&mut self, op: OpNumber) {
+        if let Some(first) = self.stuck.take() {
+            self.ran(first, op - 1);
+        }
+        self.ops.retain_mut(|(first, last)| {
+            *last = (*last).min(op - 1);
+            first <= last
+        });
+    }
+}
+
+impl Reports {
+    fn new(accounted: &BTreeMap<Incarnation, u64>) -> Self {
+        let worker = |(incarnation, accounted): (&Incarnation, &u64)| {
+            let worker = Worker {
+                accounted: *accounted,
+                ..Worker::default()
+            };
+            (*incarnation, worker)
+        };
+        Self {
+            workers: accounted.iter().map(worker).collect(),
+        }
+    }
+
+    /// A worker was sealed: its new leader hears the reports behind those it had made.
+    pub(super) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) {
+        let Some(worker) = self.workers.get_mut(&incarnation) else {
+            return;
+        };
+        let known = worker.heard.max(worker.accounted);
+        worker.unrecorded += answer.reports.saturating_sub(known);
+        worker.heard = answer.reports;
+        worker.sealed = answer.position;
+        worker.standing.clear();
+        let done = answer.sessions.iter().map(|it| (it.session, it.done));
+        worker.through = done.collect();
+    }
+
+    /// A worker's next report; with the row of the position, if it has ended.
+    pub(super) fn heard(
+        &mut self,
+        incarnation: Incarnation,
+        report: &DoneReport,
+        row: Option<&Position>,
+    ) {
+        let Some(worker) = self.workers.get_mut(&incarnation) else {
+            return;
+        };
+        worker.heard += 1;
+        let counts = worker.heard > worker.accounted;
+        let ran = match report.outcome {
+            Outcome::Closed => return,
+            Outcome::Part => worker.part(report),
+            // What a standing grant ran, its parts told.
+            Outcome::Ran => row
+                .filter(|row| row.kind == GrantKind::Run)
+                .map(|row| (row.first, row.last)),
+            Outcome::Void | Outcome::Gone => None,
+        };
+        if !counts {
+            return;
+        }
+        let session = worker.sessions.entry(report.session).or_default();
+        session.device_ns = session.device_ns.saturating_add(report.measured);
+        match ran {
+            Some((first, last)) if first <= last => session.ran(first, last),
+            Some((first, _)) => session.stuck = Some(first),
+            None => {}
+        }
+    }
+
+    /// A session failed at an op.
+    pub(super) fn failed(&mut self, session: SessionId, op: OpNumber) {
+        let found = self.workers.values_mut();
+        let found = found.filter_map(|worker| worker.sessions.get_mut(&session));
+        found.filter(|_| op > 0).for_each(|it| it.failed(op));
+    }
+
+    /// The sums, by worker.
+    fn summed(
+        &self,
+        launches: &Launches,
+        tenant: impl Fn(SessionId) -> Option<Tenant>,
+    ) -> BTreeMap<Incarnation, Unaccounted> {
+        let sum = |worker: &Worker| {
+            let mut sum = Unaccounted {
+                unrecorded: worker.unrecorded,
+                ..Unaccounted::default()
+            };
+            for (id, session) in &worker.sessions {
+                let mut told = Told {
+                    device_ns: session.device_ns,
+                    ..Told::default()
+                };
+                for (first, last) in &session.ops {
+                    let (known, unknown) = launches.tally(*id, *first, *last);
+                    told.launches += known;
+                    told.unknown += unknown;
+                }
+                if !told.is_zero() {
+                    sum.tenants.entry(tenant(*id)).or_default().add(&told);
+                }
+            }
+            sum
+        };
+        let workers = self.workers.iter();
+        workers.map(|(id, worker)| (*id, sum(worker))).collect()
+    }
+}
+
+impl Worker {
+    /// What ran of a standing grant since the report before: first and last op. None where the report
+    /// only says that the grant stands.
+    fn part(&mut self, report: &DoneReport) -> Option<(OpNumber, OpNumber)> {
+        let (position, session) = (report.position, report.session);
+        if position > self.sealed && self.standing.insert(position) {
+            self.through.insert(session, report.received);
+            return None;
+        }
+        let through = self.through.entry(session).or_insert(report.received);
+        let first = *through + 1;
+        *through = report.received.max(*through);
+        Some((first, report.received))
+    }
+}
+
+#[cfg(test)]
+mod tests;
