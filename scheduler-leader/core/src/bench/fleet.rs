@@ -1,7 +1,6 @@
 //! The leader's protocol core with sessions on modelled GPUs: every message as it comes from the
 //! bus. What the others do is prepared apart, so that only the leader's part is measured.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,8 +31,17 @@ struct Gpu {
 struct Client {
     tenant: Tenant,
     id: SessionId,
+    /// The leader's queue for it, on its own as in a leader's process.
+    queue: Option<Box<KernelQueue>>,
     granted: u64,
     announced: u64,
+}
+
+/// What the leader is told.
+#[derive(Debug)]
+enum Told {
+    Message(LeaderSubject, Vec<u8>),
+    Recorded { epoch: u64, number: u64 },
 }
 
 /// One leader, modelled GPUs, and sessions with endless work, ten to a tenant.
@@ -42,13 +50,14 @@ pub struct Fleet {
     now: u64,
     subjects: Subjects,
     leader: Leader,
-    queues: BTreeMap<SessionId, KernelQueue>,
     gpus: Vec<Gpu>,
     clients: Vec<Client>,
-    /// What the leader has published and appended since it was last told something.
+    /// What the leader wants done since it was last told something.
     actions: Vec<Action>,
+    /// What of that its queues have nothing to do with.
+    said: Vec<Action>,
     /// What it is told next.
-    prepared: Vec<(LeaderSubject, Vec<u8>)>,
+    prepared: Vec<Told>,
     grants: usize,
     /// All that were reported done.
     total: u64,
@@ -72,6 +81,7 @@ impl Fleet {
         let client = |index| Client {
             tenant: tenant(index),
             id: SessionId(0),
+            queue: None,
             granted: 0,
             announced: 0,
         };
@@ -79,10 +89,10 @@ impl Fleet {
             now: 1,
             subjects: Subjects::new(&cluster),
             leader: Leader::new(Config::new(cluster), LeaderId(1)),
-            queues: BTreeMap::new(),
             gpus: (0..gpus).map(|_| Gpu::default()).collect(),
             clients: (0..sessions).map(client).collect(),
             actions: Vec::new(),
+            said: Vec::new(),
             prepared: Vec::new(),
             grants: 0,
             total: 0,
@@ -140,7 +150,10 @@ impl Fleet {
                 bytes: &bytes,
             });
         }
-        self.actions.clear();
+        // What is recorded of that is acknowledged, as all else will be.
+        self.tell();
+        self.take();
+        self.tell();
     }
 
     /// Opens the sessions, each answered, and none with work.
@@ -156,6 +169,7 @@ impl Fleet {
             let reply = format!("{}.{index}", self.subjects.tenant_inbox(&tenant));
             let subject = LeaderSubject::Tenant(tenant, ToLeader::Open);
             self.message(&subject, Some(&reply), &request);
+            self.tell();
             self.take();
         }
         // Every GPU accepts, and is done with, what it was granted; the rest of it is told back.
@@ -166,16 +180,22 @@ impl Fleet {
                 self.take();
             }
         }
-        self.actions = Vec::new();
-        self.prepared = Vec::new();
+        self.tell();
+        (self.actions, self.said, self.prepared) = (Vec::new(), Vec::new(), Vec::new());
     }
 
     /// Gives every session work.
+    ///
+    /// # Panics
+    /// When the leader leads no more: a mistake of this model.
     pub fn begin_work(&mut self) {
+        // One after the other: of all together the record would not be acknowledged soon enough.
         for index in 0..self.clients.len() {
             self.announce(index);
+            self.tell();
+            self.take();
         }
-        self.tell();
+        assert!(self.leader.epoch().is_some(), "nobody else would lead");
     }
 
     /// What the next GPU and the clients say next, made ready.
@@ -188,18 +208,65 @@ impl Fleet {
         self.now += Self::PERIOD.as_nanos() as u64 / self.gpus.len() as u64;
     }
 
-    /// Tells the leader what was prepared. Gives the grants that were reported done.
+    /// Tells the leader what was prepared, and its queues what comes of it. Gives the grants that were
+    /// reported done.
     pub fn tell(&mut self) -> usize {
-        for (subject, bytes) in std::mem::take(&mut self.prepared) {
-            match subject {
-                LeaderSubject::Tenant(_, ToLeader::Intent(session)) => self.intent(session, &bytes),
-                subject => self.message(&subject, None, &bytes),
+        let mut prepared = std::mem::take(&mut self.prepared);
+        for told in prepared.drain(..) {
+            match told {
+                Told::Message(LeaderSubject::Tenant(_, ToLeader::Intent(session)), bytes) => {
+                    self.intent(session, &bytes);
+                }
+                Told::Message(subject, bytes) => self.message(&subject, None, &bytes),
+                Told::Recorded { epoch, number } => self.handle(Event::Recorded { epoch, number }),
             }
         }
+        self.prepared = prepared;
         if self.leader.deadline().is_some_and(|due| due <= self.now) {
             self.handle(Event::Timer);
         }
+        self.tell_queues();
         std::mem::take(&mut self.grants)
+    }
+
+    /// Tells the queues what the leader has for them; the rest is for others.
+    fn tell_queues(&mut self) {
+        let mut actions = std::mem::take(&mut self.actions);
+        for action in actions.drain(..) {
+            match action {
+                Action::QueueOpen {
+                    session,
+                    tenant,
+                    epoch,
+                    queued,
+                } => {
+                    let (cluster, id) = (self.subjects.cluster().clone(), self.leader.id());
+                    let mut queue = KernelQueue::new(&cluster, &tenant, session, epoch, id, queued);
+                    queue.handle(self.now, QueueEvent::Timer, &mut Vec::new());
+                    let index = self.index(session);
+                    self.clients[index].queue = Some(Box::new(queue));
+                }
+                Action::QueueProgress {
+                    session,
+                    granted,
+                    done,
+                } => {
+                    let index = self.index(session);
+                    if let Some(queue) = &mut self.clients[index].queue {
+                        let progress = QueueEvent::Progress { granted, done };
+                        queue.handle(self.now, progress, &mut Vec::new());
+                    }
+                }
+                other => self.said.push(other),
+            }
+        }
+        self.actions = actions;
+    }
+
+    /// Which client's session it is: ids are given out one after the other, in the order of the
+    /// requests.
+    fn index(&mut self, session: SessionId) -> usize {
+        (session.0 - *self.first_id.get_or_insert(session.0)) as usize
     }
 
     /// Grants reported done.
@@ -227,7 +294,8 @@ impl Fleet {
     }
 
     fn intent(&mut self, session: SessionId, bytes: &[u8]) {
-        let Some(queue) = self.queues.get_mut(&session) else {
+        let index = self.index(session);
+        let Some(queue) = &mut self.clients[index].queue else {
             return;
         };
         let mut out = Vec::new();
@@ -264,7 +332,7 @@ impl Fleet {
             client.announced += u64::from(limits::BATCH_OPS);
             let what = ToLeader::Intent(client.id);
             let subject = LeaderSubject::Tenant(client.tenant.clone(), what);
-            self.prepared.push((subject, intent));
+            self.prepared.push(Told::Message(subject, intent));
         }
     }
 
@@ -288,13 +356,14 @@ impl Fleet {
         state.first += state.reports.len() as u64;
         state.reports = Vec::new();
         let subject = LeaderSubject::Done(incarnation(gpu));
-        self.prepared.push((subject, done));
+        self.prepared.push(Told::Message(subject, done));
     }
 
     /// Hears what the leader said. Gives the sessions that run low.
     fn take(&mut self) -> Vec<usize> {
         let mut low = Vec::new();
-        for action in std::mem::take(&mut self.actions) {
+        let mut said = std::mem::take(&mut self.said);
+        for action in said.drain(..) {
             match action {
                 Action::Publish { subject, bytes, .. } => self.hear(&subject, &bytes, &mut low),
                 Action::Append {
@@ -303,32 +372,12 @@ impl Fleet {
                     bytes,
                 } => {
                     self.bytes += bytes.len() as u64;
-                    self.handle(Event::Recorded { epoch, number });
-                }
-                Action::QueueOpen {
-                    session,
-                    tenant,
-                    epoch,
-                    queued,
-                } => {
-                    let (cluster, id) = (self.subjects.cluster().clone(), self.leader.id());
-                    let mut queue = KernelQueue::new(&cluster, &tenant, session, epoch, id, queued);
-                    queue.handle(self.now, QueueEvent::Timer, &mut Vec::new());
-                    self.queues.insert(session, queue);
-                }
-                Action::QueueProgress {
-                    session,
-                    granted,
-                    done,
-                } => {
-                    if let Some(queue) = self.queues.get_mut(&session) {
-                        let progress = QueueEvent::Progress { granted, done };
-                        queue.handle(self.now, progress, &mut Vec::new());
-                    }
+                    self.prepared.push(Told::Recorded { epoch, number });
                 }
                 _ => {}
             }
         }
+        self.said = said;
         low
     }
 
@@ -353,7 +402,6 @@ impl Fleet {
                 outcome: Outcome::Ran,
                 declared: 0,
             });
-            // Ids are given out one after the other, in the order of the requests.
             let first = *self.first_id.get_or_insert(grant.session.0);
             let index = (grant.session.0 - first) as usize;
             let client = &mut self.clients[index];
