@@ -1,7 +1,5 @@
 //! What a leader hears in its reign.
 
-use std::collections::BTreeSet;
-
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
     AdmissionRequest, Alive, CloseRequest, Done, Failure, Hold, Incarnation, InputNumber,
@@ -161,8 +159,6 @@ impl Reign {
         let reports = link.new_reports(cx.now, done.first, &done.reports, cx.config);
         self.clients.accepted(worker, link, &self.voice, cx);
         if !reports.is_empty() {
-            let sessions: BTreeSet<_> = reports.iter().map(|report| report.session).collect();
-            self.moved.extend(&sessions);
             let closing = reports
                 .iter()
                 .position(|report| report.outcome == Outcome::Closed);
@@ -174,7 +170,6 @@ impl Reign {
                 },
                 cx,
             );
-            self.attain(&sessions, cx.now);
             if let (Some(behind), Some(link)) = (behind, self.links.get_mut(&worker)) {
                 // What is fed while leaving is not recorded: the successor learns of it by a seal.
                 let input = match self.leaving.is_some() {

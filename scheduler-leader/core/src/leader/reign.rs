@@ -1,6 +1,5 @@
 //! One reign: the order, the links to the workers, the record, and what is due when.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bus_schemas::{
@@ -21,7 +20,7 @@ use super::record::Recorder;
 use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
-use crate::order::Order;
+use crate::order::{Order, Progress};
 use crate::policy::{ORDER_VERSION, TICK_NS};
 
 /// Lost incarnations remembered in the placement.
@@ -53,8 +52,8 @@ pub(super) struct Reign {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     placement_changed: bool,
-    /// Sessions whose granted or done changed.
-    pub(super) moved: BTreeSet<SessionId>,
+    /// Sessions that have moved, while they are told.
+    moved: Vec<Progress>,
     effects: Vec<Effect>,
     inbox: String,
     pub(super) began: Nanos,
@@ -96,7 +95,7 @@ impl Reign {
             },
             // The store is told at once that there is such an epoch.
             placement_changed: true,
-            moved: BTreeSet::new(),
+            moved: Vec::new(),
             effects: Vec::new(),
             began: cx.now,
             beat_at: cx.now,
@@ -152,7 +151,6 @@ impl Reign {
                 open,
                 ..
             } => {
-                self.moved.insert(grant.session);
                 if let Some(link) = self.links.get_mut(&incarnation) {
                     link.push(grant, open);
                 }
@@ -177,7 +175,6 @@ impl Reign {
             }
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
-                self.moved.remove(&session);
                 self.attainments.ended(session);
                 self.clients.ended(session, cause, &self.voice, cx);
             }
@@ -306,10 +303,6 @@ impl Reign {
         if self.order.session(session).is_some() {
             self.attainments.intent(cx.now, session, first, &runs);
         }
-        // Ops of a standing grant may have run before they were announced: that gives credit.
-        if self.order.stands_for(session) {
-            self.moved.insert(session);
-        }
         self.feed(
             Input::Intent {
                 session,
@@ -381,7 +374,7 @@ impl Reign {
             }
             self.links.list(worker);
         }
-        self.tell_progress(cx.actions);
+        self.tell_progress(cx);
         self.end(cx)
     }
 
@@ -436,16 +429,21 @@ impl Reign {
         }
     }
 
-    fn tell_progress(&mut self, actions: &mut Vec<Action>) {
-        for session in std::mem::take(&mut self.moved) {
-            if let Some((granted, done)) = self.order.progress(session) {
-                actions.push(Action::QueueProgress {
-                    session,
-                    granted,
-                    done,
-                });
+    /// Tells the queues of sessions that have moved, and counts the requests that are done by now.
+    fn tell_progress(&mut self, cx: &mut Context<'_>) {
+        let mut moved = std::mem::take(&mut self.moved);
+        self.order.take_moved(&mut moved);
+        for progress in moved.drain(..) {
+            if progress.reported {
+                self.attain(progress, cx.now);
             }
+            cx.actions.push(Action::QueueProgress {
+                session: progress.session,
+                granted: progress.granted,
+                done: progress.done,
+            });
         }
+        self.moved = moved;
     }
 
     /// The stream acknowledged a block.

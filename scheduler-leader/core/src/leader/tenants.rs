@@ -1,27 +1,27 @@
 //! What a reign keeps of tenants beside the order: how their requests do, and whether their targets
 //! can be met.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bus_schemas::{
-    AdmissionAnswer, AdmissionRequest, Attainment, SessionId, Tenant, TenantSettings, WIRE_VERSION,
+    AdmissionAnswer, AdmissionRequest, Attainment, Tenant, TenantSettings, WIRE_VERSION,
 };
 
 use super::admission;
 use super::config::Nanos;
 use super::reign::Reign;
+use crate::order::Progress;
 
 impl Reign {
-    /// Counts the requests of sessions that are done by now.
-    pub(super) fn attain(&mut self, sessions: &BTreeSet<SessionId>, now: Nanos) {
-        let waiting = sessions.iter().copied();
-        let waiting = waiting.filter(|session| self.attainments.awaits(*session));
-        for session in waiting.collect::<Vec<_>>() {
-            if let Some(view) = self.order.session(session) {
-                let target = self.order.target(&view.tenant);
-                self.attainments
-                    .done(now, session, view.done, &view.tenant, target);
-            }
+    /// Counts the requests of a session that are done by now.
+    pub(super) fn attain(&mut self, progress: Progress, now: Nanos) {
+        let Progress { session, done, .. } = progress;
+        if self.attainments.awaits(session)
+            && let Some(view) = self.order.session(session)
+        {
+            let target = self.order.target(&view.tenant);
+            self.attainments
+                .done(now, session, done, &view.tenant, target);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The order: a pure state machine. `apply` dispatches; who is next is decided in `policy/`.
 
 mod inspection;
+mod moved;
 mod placement;
 mod sessions;
 mod space;
@@ -14,6 +15,7 @@ mod workers;
 pub use inspection::{
     FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,
 };
+pub(crate) use moved::Progress;
 pub use view::{FlowView, SessionView, TenantView, WorkerView};
 
 use std::collections::BTreeMap;
@@ -28,6 +30,7 @@ use self::sessions::IDS;
 use crate::effect::Effect;
 use crate::input::{Input, Takeover};
 use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
+use moved::{Mark, Moved};
 use state::{Flow, Granted, SessionState, TenantState, WorkerState};
 
 /// The order of one epoch. Same inputs, same effects.
@@ -52,6 +55,8 @@ pub struct Order {
     session_places: Vec<u32>,
     session_index: BTreeMap<SessionId, u32>,
     vacant: Vec<u32>,
+    /// What has moved since that was last asked.
+    moved: Moved,
     /// The last session id given out, without the epoch.
     opened: u64,
     /// Flows set aside for a target, on all workers.
@@ -326,6 +331,7 @@ impl Order {
         effects: &mut Vec<Effect>,
     ) {
         self.global += 1;
+        self.moved.note(granted.slot, Mark::Granted);
         let worker = &mut self.workers[worker as usize];
         let position = worker.put(granted);
         effects.push(Effect::Grant {

@@ -6,6 +6,7 @@ use bus_schemas::{
 };
 
 use super::Order;
+use super::moved::Mark;
 use super::space::Space;
 use super::state::{Flow, Granted, Life, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
@@ -357,6 +358,8 @@ impl Order {
             self.retarget(worker);
         }
         if self.stands(slot) {
+            // They may have run before they were announced: that gives credit.
+            self.moved.note(slot as u32, Mark::Granted);
             self.account(slot as u32, effects);
             self.close_if_asked(slot as u32, effects);
         } else {

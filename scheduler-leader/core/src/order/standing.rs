@@ -6,6 +6,7 @@
 
 use bus_schemas::{CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold};
 
+use super::moved::Mark;
 use super::state::{Granted, Life, SessionState};
 use super::{Order, window};
 use crate::effect::Effect;
@@ -225,6 +226,7 @@ impl Order {
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
         };
+        self.moved.note(granted.slot, Mark::Reported);
         let standing = session.standing.as_mut();
         let Some(standing) = standing.filter(|standing| standing.spans(report.position)) else {
             return;
@@ -265,6 +267,7 @@ impl Order {
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
         };
+        self.moved.note(slot, Mark::Reported);
         let standing = session.standing.as_mut();
         if let Some(standing) = standing.filter(|standing| standing.spans(at)) {
             if standing.position == at {

@@ -132,12 +132,6 @@ impl Order {
         })
     }
 
-    /// Ops granted and done of a session.
-    pub(crate) fn progress(&self, session: SessionId) -> Option<(OpNumber, OpNumber)> {
-        let queue = &self.sessions[self.slot(session)?].as_ref()?.queue;
-        Some((queue.granted(), queue.done()))
-    }
-
     /// Whether a session has a standing grant, or had one that is not accounted yet.
     #[must_use]
     pub fn stands_for(&self, session: SessionId) -> bool {

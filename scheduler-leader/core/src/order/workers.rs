@@ -7,6 +7,7 @@ use bus_schemas::{
 };
 
 use super::Order;
+use super::moved::Mark;
 use super::placement::Recent;
 use super::space::Space;
 use super::state::{Crowd, Granted, Life, SessionState, WorkerState};
@@ -314,6 +315,7 @@ impl Order {
         if session.id != granted.session {
             return;
         }
+        self.moved.note(slot, Mark::Reported);
         match (granted.kind, report.outcome) {
             (GrantKind::Open, _) => {}
             (GrantKind::Close, _) => {
