@@ -10,6 +10,7 @@
 
 pub mod bench;
 mod effect;
+mod ids;
 mod input;
 mod leader;
 mod node;

@@ -10,6 +10,7 @@ use bus_schemas::{
 
 use super::config::{Config, Nanos};
 use super::event::Action;
+use super::links::Recordings;
 use super::voice::Voice;
 use crate::input::WorkerReport;
 
@@ -50,6 +51,10 @@ pub(super) struct Link {
     told: InputNumber,
     /// The last input that a grant which the worker has names.
     input: InputNumber,
+    /// Since when it has grants of which it was not told that they are recorded.
+    input_at: Nanos,
+    /// When to look at the latest for whether that was recorded.
+    look_at: Option<Nanos>,
     /// What the order was last told that the worker says of itself, and when.
     pub(super) reported: Option<(Nanos, WorkerReport)>,
 }
@@ -72,6 +77,8 @@ impl Link {
             tell_at: None,
             told: 0,
             input: 0,
+            input_at: 0,
+            look_at: None,
             reported: None,
         }
     }
@@ -110,8 +117,12 @@ impl Link {
         if new == 0 || new > self.sending.len() as u64 {
             return;
         }
+        let kept = self.told < self.input;
         for gone in self.sending.drain(..new as usize) {
             self.input = gone.grant.input;
+        }
+        if !kept {
+            self.input_at = now;
         }
         self.accepted = accepted;
         self.holds = false;
@@ -168,21 +179,21 @@ impl Link {
         first.map_or(self.reports, |(report, _)| report - 1)
     }
 
-    /// More is recorded: the worker is told, if it keeps grants for that. Gives whether it is.
-    pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, config: &Config) -> bool {
-        let mut news = self.told < self.input.min(recorded);
-        while self
-            .closings
-            .pop_front_if(|(_, input)| *input <= recorded)
-            .is_some()
-        {
-            news = true;
+    /// Where more is recorded since the worker was told, it is told so soon, if it keeps grants for
+    /// that. Until that is so, nothing need be looked at for as long as it may wait then.
+    fn take_news(&mut self, now: Nanos, recordings: &Recordings, config: &Config) {
+        let through = recordings.through();
+        while let Some((_, input)) = self.closings.pop_front_if(|(_, input)| *input <= through) {
+            let since = recordings.beyond(input.saturating_sub(1)).unwrap_or(now);
+            self.tell(since.saturating_add(config.record_linger));
         }
-        news &= self.sealed;
-        if news {
-            self.tell(now.saturating_add(config.record_linger));
+        let keeps = self.told < self.input;
+        if let Some(since) = recordings.beyond(self.told).filter(|_| keeps) {
+            let since = since.max(self.input_at);
+            self.tell(since.saturating_add(config.record_linger));
         }
-        news
+        let waits = keeps || !self.closings.is_empty();
+        self.look_at = waits.then(|| now.saturating_add(config.record_linger));
     }
 
     fn tell(&mut self, at: Nanos) {
@@ -193,7 +204,7 @@ impl Link {
     pub(super) fn flush(
         &mut self,
         now: Nanos,
-        recorded: InputNumber,
+        (recorded, recordings): (InputNumber, &Recordings),
         voice: &Voice,
         config: &Config,
         actions: &mut Vec<Action>,
@@ -201,6 +212,7 @@ impl Link {
         if !self.sealed {
             return;
         }
+        self.take_news(now, recordings, config);
         if self.sent > self.held() && now >= self.retry_at {
             self.sent = self.held();
             self.retries = (self.retries + 1).min(PATIENCE);
@@ -262,6 +274,9 @@ impl Link {
             return Some(self.seal_at);
         }
         let retry = (self.sent > self.held()).then_some(self.retry_at);
-        retry.into_iter().chain(self.tell_at).min()
+        [retry, self.tell_at, self.look_at]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }

@@ -1,27 +1,60 @@
 //! The links to all workers, and which of them something is due for: what happens to one worker
 //! costs nothing for the thousand others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, VecDeque};
 
 use bus_schemas::{Incarnation, InputNumber};
 
-use super::config::{Config, Nanos};
+use super::config::Nanos;
 use super::link::Link;
+use crate::ids::IdMap;
 
 #[derive(Debug)]
 struct Entry {
     link: Link,
-    /// When it stands in `due`.
+    /// When it stands in `due`: when it is due, or before.
     listed: Option<Nanos>,
+    /// It stands in `stirred`.
+    stirred: bool,
 }
 
 /// Every worker's link, by incarnation.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    entries: BTreeMap<Incarnation, Entry>,
+    entries: IdMap<Incarnation, Entry>,
     /// Those that something may have happened to.
     stirred: Vec<Incarnation>,
+    /// Those that are to be looked at then. Most are put off before, message by message, which is
+    /// not noted here: they are looked at once more than needed.
     due: BTreeSet<(Nanos, Incarnation)>,
+    recordings: Recordings,
+}
+
+/// When inputs were recorded, of late: through which, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Recordings(VecDeque<(InputNumber, Nanos)>);
+
+impl Recordings {
+    /// Inputs are recorded through here. What was `linger` ago need not be told apart from what was
+    /// before.
+    fn note(&mut self, now: Nanos, recorded: InputNumber, linger: Nanos) {
+        let past = now.saturating_sub(linger);
+        while self.0.get(1).is_some_and(|(_, since)| *since <= past) {
+            self.0.pop_front();
+        }
+        self.0.push_back((recorded, now));
+    }
+
+    /// Inputs recorded, as far as was acknowledged.
+    pub(super) fn through(&self) -> InputNumber {
+        self.0.back().map_or(0, |(recorded, _)| *recorded)
+    }
+
+    /// Since when more is recorded than through here.
+    pub(super) fn beyond(&self, input: InputNumber) -> Option<Nanos> {
+        let at = self.0.partition_point(|(recorded, _)| *recorded <= input);
+        self.0.get(at).map(|(_, since)| *since)
+    }
 }
 
 impl Links {
@@ -32,8 +65,15 @@ impl Links {
     /// A link that something happens to: it is attended to at the end of the event.
     pub(super) fn get_mut(&mut self, worker: &Incarnation) -> Option<&mut Link> {
         let entry = self.entries.get_mut(worker)?;
-        self.stirred.push(*worker);
+        if !std::mem::replace(&mut entry.stirred, true) {
+            self.stirred.push(*worker);
+        }
         Some(&mut entry.link)
+    }
+
+    /// A link that nothing happens to which needs attention.
+    pub(super) fn note_in(&mut self, worker: Incarnation) -> Option<&mut Link> {
+        self.entries.get_mut(&worker).map(|entry| &mut entry.link)
     }
 
     /// Takes a worker in, if it is new.
@@ -44,6 +84,7 @@ impl Links {
             Entry {
                 link: link(),
                 listed: None,
+                stirred: true,
             }
         });
     }
@@ -60,49 +101,72 @@ impl Links {
         self.entries.values().all(|entry| entry.link.sealed)
     }
 
-    /// Inputs are recorded through here.
-    pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, config: &Config) {
-        for (worker, entry) in &mut self.entries {
-            if entry.link.recorded(now, recorded, config) {
-                self.stirred.push(*worker);
+    /// Inputs are recorded through here. Each link sees to what that means for it when it is due.
+    pub(super) fn recorded(&mut self, now: Nanos, recorded: InputNumber, linger: Nanos) {
+        self.recordings.note(now, recorded, linger);
+    }
+
+    /// Attends to the workers that something has happened to or is due for, in order.
+    pub(super) fn attend(
+        &mut self,
+        now: Nanos,
+        mut attend: impl FnMut(Incarnation, &mut Link, &Recordings),
+    ) {
+        let mut awake = std::mem::take(&mut self.stirred);
+        while let Some((at, worker)) = self.due.first().copied()
+            && at <= now
+        {
+            self.due.pop_first();
+            if let Some(entry) = self.entries.get_mut(&worker) {
+                entry.listed = None;
+                awake.push(worker);
             }
         }
-    }
-
-    /// The workers to be attended to now, in order. Each is to be [`Self::list`]ed behind it.
-    pub(super) fn awake(&mut self, now: Nanos) -> Vec<Incarnation> {
-        let mut awake = std::mem::take(&mut self.stirred);
-        let due = self.due.iter().take_while(|(at, _)| *at <= now);
-        awake.extend(due.map(|(_, worker)| *worker));
         awake.sort_unstable();
         awake.dedup();
-        awake
-    }
-
-    /// A link to be attended to.
-    pub(super) fn attend(&mut self, worker: Incarnation) -> Option<&mut Link> {
-        self.entries.get_mut(&worker).map(|entry| &mut entry.link)
-    }
-
-    /// Notes when a link is due next.
-    pub(super) fn list(&mut self, worker: Incarnation) {
-        let Some(entry) = self.entries.get_mut(&worker) else {
-            return;
-        };
-        let at = entry.link.deadline();
-        if at == entry.listed {
-            return;
+        for worker in awake.drain(..) {
+            let Some(entry) = self.entries.get_mut(&worker) else {
+                continue;
+            };
+            entry.stirred = false;
+            attend(worker, &mut entry.link, &self.recordings);
+            let Some(at) = entry.link.deadline() else {
+                continue;
+            };
+            if entry.listed.is_none_or(|listed| at < listed) {
+                if let Some(before) = entry.listed.replace(at) {
+                    self.due.remove(&(before, worker));
+                }
+                self.due.insert((at, worker));
+            }
         }
-        if let Some(before) = std::mem::replace(&mut entry.listed, at) {
-            self.due.remove(&(before, worker));
-        }
-        if let Some(at) = at {
-            self.due.insert((at, worker));
-        }
+        self.stirred = awake;
     }
 
     /// When the next is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(at, _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_know_since_when_what_is_not_long_ago() {
+        let mut recordings = Recordings::default();
+        assert_eq!((recordings.through(), recordings.beyond(0)), (0, None));
+        for (now, recorded) in [(100, 5), (110, 9), (125, 12)] {
+            recordings.note(now, recorded, 20);
+        }
+        assert_eq!(recordings.through(), 12);
+        let beyond = [4, 5, 8, 9, 11, 12].map(|input| recordings.beyond(input));
+        let (first, second, third) = (Some(100), Some(110), Some(125));
+        assert_eq!(beyond, [first, second, second, third, third, None]);
+        // Of what was 20 ago or more, the latest says as much as all of it.
+        recordings.note(131, 20, 20);
+        assert_eq!(recordings.0.len(), 3);
+        assert_eq!(recordings.beyond(4), second);
     }
 }

@@ -1,10 +1,9 @@
 //! The workers a candidate hears of.
 
-use std::collections::BTreeMap;
-
 use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat, limits};
 
 use super::config::Nanos;
+use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
 
 /// A worker as its heartbeats describe it.
@@ -21,7 +20,7 @@ pub(super) struct Member {
 /// Every worker heard of and not lost.
 #[derive(Debug, Default)]
 pub(super) struct Members {
-    workers: BTreeMap<Incarnation, Member>,
+    workers: IdMap<Incarnation, Member>,
 }
 
 impl Members {
@@ -68,13 +67,13 @@ impl Members {
         }
     }
 
-    /// Those not heard from since.
+    /// Those not heard from since, in order.
     pub(super) fn silent(&self, since: Nanos) -> Vec<Incarnation> {
         let silent = self
             .workers
             .iter()
             .filter(|(_, member)| member.heard_at <= since);
-        silent.map(|(incarnation, _)| *incarnation).collect()
+        sorted(silent.map(|(incarnation, _)| *incarnation))
     }
 
     pub(super) fn get(&self, incarnation: Incarnation) -> Option<&Member> {
@@ -85,9 +84,16 @@ impl Members {
         self.workers.remove(&incarnation)
     }
 
-    pub(super) fn incarnations(&self) -> impl Iterator<Item = Incarnation> + '_ {
-        self.workers.keys().copied()
+    /// All of them, in order.
+    pub(super) fn incarnations(&self) -> Vec<Incarnation> {
+        sorted(self.workers.keys().copied())
     }
+}
+
+fn sorted(incarnations: impl Iterator<Item = Incarnation>) -> Vec<Incarnation> {
+    let mut sorted: Vec<_> = incarnations.collect();
+    sorted.sort_unstable();
+    sorted
 }
 
 /// Memory held, rounded up to a 64th of the device: what is recorded does not change with every

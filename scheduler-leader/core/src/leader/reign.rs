@@ -118,10 +118,9 @@ impl Reign {
         for (tenant, _) in &state.tenants {
             reign.voice.beat(Some(tenant), false, cx.actions);
         }
-        let members: Vec<_> = cx.members.incarnations().collect();
-        members
-            .into_iter()
-            .for_each(|worker| reign.meet(worker, cx));
+        for worker in cx.members.incarnations() {
+            reign.meet(worker, cx);
+        }
         reign
     }
 
@@ -211,7 +210,8 @@ impl Reign {
 
     /// Tells the order what a sealed worker says of itself, where that is news.
     fn report(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        let (Some(link), Some(member)) = (self.links.attend(worker), cx.members.get(worker)) else {
+        let (Some(link), Some(member)) = (self.links.note_in(worker), cx.members.get(worker))
+        else {
             return;
         };
         let report = &member.report;
@@ -236,11 +236,11 @@ impl Reign {
     }
 
     fn ask_seal(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        if let Some(link) = self.links.attend(worker)
+        if let Some(link) = self.links.note_in(worker)
             && link.wants_seal(cx.now, cx.config)
         {
-            let reply: Arc<str> = format!("{}.{worker}", self.inbox).into();
-            self.voice.seal(worker, reply, cx.actions);
+            self.voice
+                .seal(worker, reply(&self.inbox, worker), cx.actions);
         }
     }
 
@@ -367,13 +367,14 @@ impl Reign {
         }
         self.recorder.flush(cx.now, cx.actions);
         let recorded = self.recorder.recorded();
-        for worker in self.links.awake(cx.now) {
-            self.ask_seal(worker, cx);
-            if let Some(link) = self.links.attend(worker) {
-                link.flush(cx.now, recorded, &self.voice, cx.config, cx.actions);
+        let (voice, inbox) = (&self.voice, &self.inbox);
+        self.links.attend(cx.now, |worker, link, recordings| {
+            if link.wants_seal(cx.now, cx.config) {
+                voice.seal(worker, reply(inbox, worker), cx.actions);
             }
-            self.links.list(worker);
-        }
+            let recorded = (recorded, recordings);
+            link.flush(cx.now, recorded, voice, cx.config, cx.actions);
+        });
         self.tell_progress(cx);
         self.end(cx)
     }
@@ -450,7 +451,8 @@ impl Reign {
     pub(super) fn recorded(&mut self, number: u64, cx: &mut Context<'_>) {
         if self.recorder.acknowledged(number) {
             let recorded = self.recorder.recorded();
-            self.links.recorded(cx.now, recorded, cx.config);
+            let linger = cx.config.record_linger;
+            self.links.recorded(cx.now, recorded, linger);
         }
     }
 
@@ -491,4 +493,9 @@ impl Reign {
         let own = self.beat_at.min(self.check_at);
         due.map_or(own, |due| due.min(own))
     }
+}
+
+/// Where a worker answers a seal.
+fn reply(inbox: &str, worker: Incarnation) -> Arc<str> {
+    format!("{inbox}.{worker}").into()
 }
