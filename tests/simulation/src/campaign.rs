@@ -70,6 +70,10 @@ pub struct Totals {
     pub denied: u64,
     /// Reports of use that were compared with what was used.
     pub metered: u64,
+    /// Requests for several devices that were had.
+    pub several: u64,
+    /// Refusals that clients were told, to ask again.
+    pub declined: u64,
 }
 
 impl Totals {
@@ -93,6 +97,8 @@ impl Totals {
         self.touched += report.touched;
         self.denied += report.denied;
         self.metered += report.metered;
+        self.several += report.several;
+        self.declined += report.declined;
     }
 }
 

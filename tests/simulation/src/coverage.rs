@@ -11,6 +11,8 @@ pub enum Part {
     Worker,
     /// Sessions, whichever of their nodes a fault met.
     Session,
+    /// Requests for sessions that wait for a place, or are for several devices.
+    Request,
 }
 
 /// What a table's columns count.
@@ -33,7 +35,7 @@ pub const FAULTS: [&str; 14] = [
 
 impl Part {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Leader, Self::Worker, Self::Session];
+    pub const ALL: [Self; 4] = [Self::Leader, Self::Worker, Self::Session, Self::Request];
 
     /// What it is called.
     #[must_use]
@@ -42,6 +44,7 @@ impl Part {
             Self::Leader => "leader",
             Self::Worker => "worker",
             Self::Session => "session",
+            Self::Request => "request",
         }
     }
 
@@ -77,6 +80,13 @@ impl Part {
                 "doubted",
                 "closing",
                 "failed",
+            ],
+            Self::Request => &[
+                "waits for a place",
+                "some begun",
+                "all begun, none had",
+                "several had",
+                "one of several gone",
             ],
         }
     }

@@ -7,7 +7,7 @@ use crate::faults::{Fault, Mishap, Strike, Target};
 use crate::moments::{Class, Moment};
 use crate::run::moments;
 use crate::scene::Scene;
-use virtual_time::{MILLI, Nanos};
+use virtual_time::{MICRO, MILLI, Nanos};
 
 /// A scene with one more fault.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,6 +85,20 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
             (Mishap::Late, 700 * MILLI),
         ] {
             all.push((0, Fault::Next { node, what, time }));
+        }
+    }
+    if class.state == "opening several" {
+        // What it asks for lies with several workers.
+        for node in [0, 1, 2].map(Target::Worker) {
+            for told in [true, false] {
+                let time = 50 * MILLI;
+                all.push((0, Fault::Crash { node, told, time }));
+                all.push((400 * MICRO, Fault::Crash { node, told, time }));
+            }
+            let (told, time) = (true, 1500 * MILLI);
+            all.push((0, Fault::Cut { node, told, time }));
+            all.push((0, Fault::Pause { node, time }));
+            all.push((0, Fault::Leave { node }));
         }
     }
     if class.role != Role::Client {

@@ -1,8 +1,8 @@
 //! What nodes tell the checkers beside what the bus shows.
 
 use bus_schemas::{
-    Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome, SessionId,
-    Tenant,
+    Code, Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome,
+    SessionId, Tenant,
 };
 
 /// One thing that happened inside a node.
@@ -15,21 +15,32 @@ pub(crate) enum Fact {
         /// Its device.
         gpu: GpuId,
     },
-    /// A client asks for a session.
+    /// A client asks for sessions, for the first time or again.
     Asked {
         /// By this number.
         nonce: u64,
+        /// Whose.
+        tenant: Tenant,
+        /// On so many devices.
+        devices: u32,
     },
-    /// A client got a session.
+    /// A client got the sessions it asked for.
     Opened {
         /// The number it asked by.
         nonce: u64,
         /// Whose.
         tenant: Tenant,
-        /// What.
-        opened: Box<Opened>,
-        /// The client means it to fail (it lies, faults, or falls silent).
+        /// One on each device.
+        devices: Vec<Opened>,
+        /// The client means the first to fail (it lies, faults, or falls silent).
         doomed: bool,
+    },
+    /// A client was refused what it asked for and will ask again.
+    Declined {
+        /// By this number.
+        nonce: u64,
+        /// Why.
+        code: Code,
     },
     /// A client pushed an op.
     Submitted {
@@ -173,8 +184,10 @@ pub(crate) enum Fact {
         /// Why.
         failure: Failure,
     },
-    /// A client has nothing left to do.
+    /// A client has nothing left to do, or nothing but to ask for sessions again.
     Finished,
+    /// It has something to do again.
+    WentOn,
     /// A core answered in a way its shell cannot carry out.
     Broken {
         /// How.

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Chain, Column, Done, Epoch, LeaderId, Order, SealReply, Usage, decode, encode};
+use bus_schemas::{
+    Chain, Code, Column, Done, Epoch, LeaderId, LeaderNotice, OpenAnswer, Order, SealReply, Tenant,
+    Usage, WorkerBeat, decode, encode,
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::fact::Fact;
 use crate::node::{Effect, Input, Io, Node};
+use crate::variety::group_of;
 
 /// What a flawed node does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +45,18 @@ pub enum Flaw {
     ForgetsUse,
     /// The leader's grants name ops that nobody submitted.
     InventsOps,
+    /// Leaders take every tenant for one that is bound to all groups.
+    IgnoresGroups,
+    /// Leaders take exclusive workers for such that several tenants may use at a time.
+    SharesExclusive,
+    /// Leaders take every worker for an exclusive one.
+    RefusesPlaces,
+    /// The leader's answers leave out the last of several devices.
+    LosesADevice,
+    /// The leader's answers name the first of several devices twice.
+    RepeatsADevice,
+    /// The leader tells clients of every end that the device is lost.
+    BlamesDevices,
 }
 
 impl Flaw {
@@ -55,7 +71,16 @@ impl Flaw {
     pub fn of_leader(self) -> bool {
         matches!(
             self,
-            Self::WideWindow | Self::EqualWeights | Self::IgnoresTargets | Self::InventsOps
+            Self::WideWindow
+                | Self::EqualWeights
+                | Self::IgnoresTargets
+                | Self::InventsOps
+                | Self::IgnoresGroups
+                | Self::SharesExclusive
+                | Self::RefusesPlaces
+                | Self::LosesADevice
+                | Self::RepeatsADevice
+                | Self::BlamesDevices
         )
     }
 }
@@ -89,6 +114,20 @@ impl Flawed {
     }
 
     fn bend_input(&self, input: Input) -> Input {
+        match (self.flaw, input) {
+            (flaw @ (Flaw::SharesExclusive | Flaw::RefusesPlaces), Input::Message(mut packet)) => {
+                if packet.subject.contains(".l.worker.")
+                    && let Ok(beat) = decode::<WorkerBeat>(&packet.bytes)
+                {
+                    packet.bytes = encode(&bend_beat(flaw, beat)).into();
+                }
+                Input::Message(packet)
+            }
+            (_, input) => self.bend_order(input),
+        }
+    }
+
+    fn bend_order(&self, input: Input) -> Input {
         let (Input::Message(mut packet), Some((epoch, leader))) = (input.clone(), self.sealed)
         else {
             return input;
@@ -161,6 +200,25 @@ impl Flawed {
         {
             self.sealed = Some((answer.epoch, answer.leader));
         }
+        if matches!(flaw, Flaw::LosesADevice | Flaw::RepeatsADevice)
+            && subject.contains(".dn.inbox.")
+            && let Ok(mut answer) = decode::<OpenAnswer>(&bytes)
+            && let (Some(first), Some(mut last)) = (&answer.opened, answer.others.pop())
+        {
+            if flaw == Flaw::RepeatsADevice {
+                last.incarnation = first.incarnation;
+                answer.others.push(last);
+            }
+            return Some(encode(&answer));
+        }
+        if flaw == Flaw::BlamesDevices
+            && subject.ends_with(".leader")
+            && let Ok(mut notice) = decode::<LeaderNotice>(&bytes)
+            && let Some(why) = &mut notice.ended
+        {
+            why.code = Code::DeviceLost;
+            return Some(encode(&notice));
+        }
         if flaw == Flaw::ForgetsUse
             && subject.contains(".s.usage.")
             && let Ok(mut usage) = decode::<Usage>(&bytes)
@@ -202,6 +260,22 @@ impl Flawed {
         }
         Some(bytes)
     }
+}
+
+/// What a leader takes a worker for.
+fn bend_beat(flaw: Flaw, mut beat: WorkerBeat) -> WorkerBeat {
+    if flaw == Flaw::RefusesPlaces {
+        beat.exclusive = true;
+    } else if beat.exclusive {
+        beat.group = Some(apart(&group_of(beat.group)));
+        beat.exclusive = false;
+    }
+    beat
+}
+
+/// The group that exclusive workers of a group are in where they are taken for shared ones.
+pub(crate) fn apart(group: &Tenant) -> Tenant {
+    format!("{group}-apart").parse().expect("a valid name")
 }
 
 impl Node for Flawed {

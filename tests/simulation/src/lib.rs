@@ -32,6 +32,7 @@ mod script;
 mod shrink;
 mod store;
 mod trace;
+mod variety;
 mod wire;
 mod words;
 

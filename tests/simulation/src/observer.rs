@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader, WorkerSubject};
 use bus_schemas::{
-    CloseRequest, ClusterSettings, Done, Epoch, Incarnation, LeaderBeat, Order, SealReply, Tenant,
-    TenantSettings, Usage, decode,
+    CloseRequest, ClusterSettings, Done, Epoch, Incarnation, LeaderBeat, Lost, Order, SealReply,
+    Tenant, TenantSettings, Usage, decode,
 };
 
-use crate::check::{Credits, Memory, Positions, Sessions, Verdict, Violation, Windows};
+use crate::check::{Credits, Memory, Places, Positions, Sessions, Verdict, Violation, Windows};
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
+use crate::scene::Machine;
 use virtual_time::{Nanos, SECOND};
 
 /// Two beats of one leader that are no further apart belong to one reign without a break.
@@ -31,8 +32,10 @@ pub(crate) struct Observer {
     pub memory: Memory,
     /// Their use.
     pub credits: Credits,
+    /// Who is placed where.
+    pub places: Places,
     workers: BTreeMap<NodeId, Incarnation>,
-    /// Client nodes with nothing left to do.
+    /// Client nodes with nothing left to do, or nothing but to wait for a place.
     pub finished: BTreeSet<NodeId>,
     /// Who leads, by its heartbeat.
     pub leading: Option<(Epoch, NodeId)>,
@@ -54,7 +57,7 @@ impl Observer {
         cluster: &Tenant,
         settings: ClusterSettings,
         tenants: &[(Tenant, TenantSettings)],
-        capacity: u64,
+        (machines, capacity): (&[Machine], u64),
     ) -> Self {
         let subjects = Subjects::new(cluster);
         Self {
@@ -65,6 +68,7 @@ impl Observer {
             windows: Windows::new(settings, tenants),
             memory: Memory::new(capacity),
             credits: Credits::default(),
+            places: Places::new(machines, tenants, capacity),
             workers: BTreeMap::new(),
             finished: BTreeSet::new(),
             leading: None,
@@ -97,6 +101,7 @@ impl Observer {
                 if let Ok(reply) = decode::<SealReply>(&packet.bytes)
                     && let Some(answer) = reply.sealed
                 {
+                    self.places.sealed(now, incarnation);
                     self.positions.sealed(incarnation, &answer)?;
                 }
             } else if subject == self.subjects.done(incarnation) {
@@ -111,18 +116,16 @@ impl Observer {
             }
             return Ok(());
         }
-        if let Some(WorkerSubject::Order) = self.subjects.parse_worker(subject) {
+        let to_worker = self.subjects.parse_worker(subject);
+        if let Some(WorkerSubject::Order) = to_worker {
             if let (Some(incarnation), Ok(order)) =
                 (target(subject), decode::<Order<'_>>(&packet.bytes))
             {
-                self.positions.ordered(incarnation, &order)?;
-                for open in &order.opens {
-                    self.memory.given(incarnation, open);
-                }
-                self.windows.ordered(now, from, incarnation, &order)?;
-                for grant in order.grants.iter() {
-                    self.sessions.granted(&grant)?;
-                }
+                self.ordered(now, from, incarnation, &order)?;
+            }
+        } else if let Some(WorkerSubject::Lost) = to_worker {
+            if let Ok(lost) = decode::<Lost>(&packet.bytes) {
+                self.places.lost(lost.incarnation);
             }
         } else if subject == self.subjects.leader_beat()
             && let Ok(beat) = decode::<LeaderBeat>(&packet.bytes)
@@ -140,6 +143,26 @@ impl Observer {
                 self.leading = Some((beat.epoch, from));
                 self.beat_at = now;
             }
+        }
+        Ok(())
+    }
+
+    /// A leader publishes an order.
+    fn ordered(
+        &mut self,
+        now: Nanos,
+        leader: NodeId,
+        worker: Incarnation,
+        order: &Order<'_>,
+    ) -> Verdict {
+        self.positions.ordered(worker, order)?;
+        for open in &order.opens {
+            self.memory.given(worker, open);
+            self.places.granted(worker, open)?;
+        }
+        self.windows.ordered(now, leader, worker, order)?;
+        for grant in order.grants.iter() {
+            self.sessions.granted(&grant)?;
         }
         Ok(())
     }
@@ -206,23 +229,35 @@ impl Observer {
             Fact::WorkerStarted { incarnation, gpu } => {
                 self.workers.insert(from, incarnation);
                 self.positions.began(incarnation, gpu);
+                self.places.began(incarnation, gpu);
                 Ok(())
             }
-            Fact::Asked { nonce } => {
+            Fact::Asked {
+                nonce,
+                tenant,
+                devices,
+            } => {
                 self.sessions.asked(from, nonce);
+                self.places.asked(now, (from, nonce), tenant, devices);
                 Ok(())
             }
             Fact::Opened {
                 nonce,
                 tenant,
-                opened,
+                devices,
                 doomed,
             } => {
-                let (session, incarnation) = (opened.session, opened.incarnation);
-                let client = (from, nonce);
-                self.sessions
-                    .opened(client, tenant, session, incarnation, doomed)
+                self.places.had(from, nonce, &devices)?;
+                let mut doomed = doomed;
+                devices.iter().try_for_each(|opened| {
+                    let (session, worker) = (opened.session, opened.incarnation);
+                    let doomed = std::mem::take(&mut doomed);
+                    let request = (from, nonce);
+                    self.sessions
+                        .opened(request, tenant.clone(), session, worker, doomed)
+                })
             }
+            Fact::Declined { nonce, code } => self.places.declined(now, (from, nonce), code),
             Fact::Submitted {
                 session,
                 op,
@@ -252,6 +287,7 @@ impl Observer {
                     self.credits
                         .resident(now, incarnation, (session, tenant), bytes);
                 }
+                self.places.held(now, incarnation, session, most);
                 self.memory.held(incarnation, session, most)
             }
             Fact::Denied {
@@ -297,6 +333,7 @@ impl Observer {
                 open,
             } => {
                 self.memory.device(incarnation, session, open)?;
+                self.places.device(now, incarnation, session, open)?;
                 self.sessions.device(incarnation, session, open)
             }
             Fact::Settled {
@@ -315,14 +352,22 @@ impl Observer {
                 op,
                 failure,
             } => {
+                self.places.failed(session, failure.code)?;
                 let denied = self.memory.denied.contains(&session);
                 self.sessions.failed(session, op, &failure, denied)
             }
-            Fact::Ended { session } => self.sessions.ended(session),
+            Fact::Ended { session } => {
+                self.places.left(session);
+                self.sessions.ended(session)
+            }
             Fact::Refused { failure } => Err(Violation::new("honest", failure.to_string())),
             Fact::Broken { why } => Err(Violation::new("shell", why)),
             Fact::Finished => {
                 self.finished.insert(from);
+                Ok(())
+            }
+            Fact::WentOn => {
+                self.finished.remove(&from);
                 Ok(())
             }
         }
@@ -335,8 +380,10 @@ impl Observer {
     }
 
     /// A node died.
-    pub(crate) fn died(&mut self, _now: Nanos, node: NodeId) {
+    pub(crate) fn died(&mut self, now: Nanos, node: NodeId) {
+        self.places.client_died(node);
         if let Some(incarnation) = self.workers.remove(&node) {
+            self.places.worker_died(now, incarnation);
             self.positions.died(incarnation);
             self.sessions.worker_died(incarnation);
             self.memory.worker_died(incarnation);

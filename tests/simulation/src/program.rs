@@ -67,6 +67,18 @@ pub(crate) enum Step {
     Close,
 }
 
+impl Step {
+    /// Whether its session cannot survive it.
+    #[must_use]
+    pub(crate) fn is_fatal(&self) -> bool {
+        match self {
+            Self::Launch { function, .. } => *function == FAULTY,
+            Self::Trespass { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 /// One session of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,10 +88,25 @@ pub(crate) struct Program {
     /// When it asks for its session.
     #[serde(with = "words::time")]
     pub start: Nanos,
-    /// How it behaves.
+    /// How it behaves; of several devices, on the first: on the others it is honest.
     pub conduct: Conduct,
+    /// Devices, each on another worker, all or none: it does the same on each.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub devices: u32,
     /// What it does.
     pub steps: Vec<Step>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_one(devices: &u32) -> bool {
+    *devices == 1
 }
 
 /// A client process's death.
@@ -166,6 +193,7 @@ fn program(
         number,
         start: random.between(0, if crowded { 5 * MILLI } else { length / 3 }),
         conduct,
+        devices: 1,
         steps,
     }
 }

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
+use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::faults::{Cast, Strike, Troubles, schedule};
 use crate::program::{Death, Program, Step, plan};
+use crate::variety::Variety;
 use crate::words;
 use virtual_time::Random;
 use virtual_time::{MICRO, MILLI, Nanos, SECOND};
@@ -22,7 +23,7 @@ const LONGEST: Nanos = 3600 * SECOND;
 /// Module slots of a session.
 pub(crate) const SLOTS: u32 = 4;
 
-/// A leader candidate or a worker.
+/// A leader candidate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Member {
@@ -31,6 +32,23 @@ pub(crate) struct Member {
     /// When it starts.
     #[serde(with = "words::time")]
     pub start: Nanos,
+}
+
+/// A worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Machine {
+    /// Its number, by which faults name it and its chance is drawn.
+    pub number: u32,
+    /// When it starts.
+    #[serde(with = "words::time")]
+    pub start: Nanos,
+    /// The group it is in, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Tenant>,
+    /// Whether it takes only tenants bound to its group, and one at a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
 }
 
 /// A tenant.
@@ -83,7 +101,7 @@ pub struct Scene {
     pub(crate) leaders: Vec<Member>,
     /// The workers.
     #[serde(rename = "worker", default)]
-    pub(crate) workers: Vec<Member>,
+    pub(crate) workers: Vec<Machine>,
     /// What goes wrong when.
     #[serde(rename = "fault", default)]
     pub(crate) faults: Vec<Strike>,
@@ -122,7 +140,9 @@ impl Scene {
             true => 3,
             false => 1 + random.index(2),
         };
-        let workers = if crowded { 1 } else { 1 + random.index(3) };
+        let mut variety = Variety::draw(seed, crowded);
+        let few = if crowded { 1 } else { 1 + random.index(3) };
+        let workers = few + variety.more_workers();
         let cast = Cast {
             leaders,
             workers,
@@ -133,24 +153,31 @@ impl Scene {
             true => random.between(2, 8) << 20,
             false => 1 << 30,
         };
-        let mut members = |count: usize, late: u64| -> Vec<Member> {
-            let member = |number| Member {
-                number,
-                start: random.between(0, late) * MILLI,
-            };
-            (0..count as u32).map(member).collect()
+        let leader = |number| Member {
+            number,
+            start: random.between(0, 20) * MILLI,
         };
-        Self {
+        let leaders = (0..leaders as u32).map(leader).collect();
+        let worker = |number| Machine {
+            number,
+            start: random.between(0, 50) * MILLI,
+            group: None,
+            exclusive: false,
+        };
+        let workers = (0..workers as u32).map(worker).collect();
+        let mut scene = Self {
             seed,
             quiet,
             capacity,
-            leaders: members(leaders, 20),
-            workers: members(workers, 50),
+            leaders,
+            workers,
             settings: settings(random, crowded),
             tenants,
             faults,
             clients,
-        }
+        };
+        variety.arrange(&mut scene, length);
+        scene
     }
 
     /// Whether it can be played.
@@ -159,7 +186,8 @@ impl Scene {
             let kinds: BTreeSet<u32> = numbers.iter().copied().collect();
             kinds.len() < numbers.len() || numbers.iter().any(|number| *number >= MOST)
         };
-        let of = |members: &[Member]| members.iter().map(|member| member.number).collect();
+        let leaders = self.leaders.iter().map(|leader| leader.number).collect();
+        let workers = self.workers.iter().map(|worker| worker.number).collect();
         let clients = self.clients.iter().map(|client| client.number).collect();
         let known = |client: &Customer| {
             let mut tenants = self.tenants.iter();
@@ -170,9 +198,10 @@ impl Scene {
             let slots = |step: &Step| matches!(step, Step::Load { slot, .. } if *slot >= SLOTS);
             !program.steps.iter().any(slots)
         };
+        let few = |program: &Program| (1..=limits::DEVICES).contains(&program.devices);
         if self.leaders.is_empty() || self.workers.is_empty() {
             Err("a scene needs a leader and a worker")
-        } else if twice(of(&self.leaders)) || twice(of(&self.workers)) || twice(clients) {
+        } else if twice(leaders) || twice(workers) || twice(clients) {
             Err("two nodes of a role have one number, or one has a number above 65535")
         } else if !self.clients.iter().all(known) {
             Err("a client's tenant is none of the scene's")
@@ -182,6 +211,8 @@ impl Scene {
             Err("a scene is quiet after an hour at the latest")
         } else if !self.clients.iter().flat_map(|c| &c.programs).all(loads) {
             Err("a session has module slots 0 to 3")
+        } else if !self.clients.iter().flat_map(|c| &c.programs).all(few) {
+            Err("a session is on 1 to 16 devices")
         } else {
             Ok(())
         }
@@ -194,12 +225,15 @@ impl Scene {
     }
 
     /// Everything must be done by then. Expiry takes 60 s: of a client that died, and of a session
-    /// that was opened while its answer, and the leader with it, were lost.
+    /// that was opened while its answer, and the leader with it, were lost. Where a worker is one
+    /// tenant's at a time, others begin only then.
     #[must_use]
     pub(crate) fn deadline(&self) -> Nanos {
         let deaths = self.clients.iter().any(|client| client.dies.is_some());
         let expiry = !self.faults.is_empty() || deaths;
-        self.quiet + if expiry { 110 } else { 45 } * SECOND
+        let turns = self.workers.iter().any(|worker| worker.exclusive);
+        let seconds = if expiry { 110 } else { 45 } + if turns { 60 } else { 0 };
+        self.quiet + seconds * SECOND
     }
 
     /// The tenants, as the leaders are told of them.

@@ -86,6 +86,57 @@ mod tests {
     }
 
     #[test]
+    fn a_script_from_before_groups_and_several_devices_is_read_and_played() {
+        let text = r#"
+            format = 1
+            [scene]
+            seed = 20001
+            quiet = "1ms"
+            capacity = 1073741824
+            [scene.settings]
+            window_ns = 2000000
+            [[scene.tenant]]
+            name = "tenant-0"
+            priority = 2
+            weight = 1
+            quota = 0
+            sessions = 0
+            outstanding_ns = 0
+            [[scene.leader]]
+            number = 0
+            start = "0ms"
+            [[scene.worker]]
+            number = 0
+            start = "0ms"
+            [[scene.client]]
+            number = 0
+            tenant = "tenant-0"
+            start = "0ms"
+            [[scene.client.session]]
+            number = 0
+            start = "0ms"
+            conduct = "honest"
+            steps = ["load 0 1", "launch 1 1 0 0", "sync", "wait", "close"]
+        "#;
+        let script = Script::read(text).unwrap();
+        let report = crate::play(&script.scene, &crate::Options::default()).unwrap();
+        assert_eq!((report.ops, report.ended, report.several), (3, 1, 0));
+        let wide = text.replacen("conduct =", "devices = 2\nconduct =", 1);
+        let joined = r#"
+            [[scene.worker]]
+            number = 4
+            start = "900ms"
+            group = "batch"
+            [[scene.client]]
+        "#;
+        let wide = wide.replacen("[[scene.client]]", joined, 1);
+        let script = Script::read(&wide).unwrap();
+        let report = crate::play(&script.scene, &crate::Options::default()).unwrap();
+        assert_eq!((report.ops, report.ended, report.several), (6, 2, 1));
+        assert!(report.declined > 0, "it waited for the second worker");
+    }
+
+    #[test]
     fn senseless_scripts_are_refused() {
         let text = Script::new(Scene::draw(1, None), None, None)
             .text()
@@ -97,5 +148,8 @@ mod tests {
         let refused = Script::read(&empty.text().unwrap()).unwrap_err();
         assert!(refused.to_string().contains("leader"), "{refused}");
         assert!(Script::read(&text.replacen("[scene]", "[scene]\nspeed = 1", 1)).is_err());
+        let none = text.replacen("steps = ", "devices = 0\nsteps = ", 1);
+        let refused = Script::read(&none).unwrap_err();
+        assert!(refused.to_string().contains("devices"), "{refused}");
     }
 }

@@ -132,6 +132,8 @@ impl Search<'_> {
         }
         for index in 0..self.best.workers.len() {
             self.accepts(|scene| scene.workers[index].start = 0);
+            self.accepts(|scene| scene.workers[index].exclusive = false);
+            self.accepts(|scene| scene.workers[index].group = None);
         }
         for client in 0..self.best.clients.len() {
             self.accepts(|scene| scene.clients[client].dies = None);
@@ -157,6 +159,10 @@ impl Search<'_> {
             scene.clients[client].programs[program].conduct = Conduct::Honest;
         });
         self.accepts(|scene| scene.clients[client].programs[program].start = 0);
+        while self.accepts(|scene| {
+            let devices = &mut scene.clients[client].programs[program].devices;
+            *devices = (*devices - 1).max(1);
+        }) {}
         for step in 0..self.best.clients[client].programs[program].steps.len() {
             let old = self.best.clients[client].programs[program].steps[step];
             if let Some(simple) = simple(old) {

@@ -6,7 +6,7 @@ use simulation::{Flaw, Options, Scene, Script, Tracing, Troubles, play, shrink};
 /// Plays that a test spends on making a scene small.
 const PLAYS: u64 = 400;
 
-fn shown(flaw: Flaw, troubles: Option<Troubles>, as_what: &str) {
+fn shown(flaw: Flaw, troubles: Option<Troubles>, as_what: &str) -> String {
     let options = Options {
         troubles,
         tracing: Tracing::Off,
@@ -42,7 +42,9 @@ fn shown(flaw: Flaw, troubles: Option<Troubles>, as_what: &str) {
         was.lines().count()
     );
     let again = Script::read(&is).unwrap();
+    let words = failure.what.clone();
     assert_eq!(play(&again.scene, &options), Err(failure), "the same again");
+    words
 }
 
 const CALM: Option<Troubles> = Some(Troubles::NONE);
@@ -115,6 +117,42 @@ fn memory_of_others_is_seen() {
 #[test]
 fn forgotten_use_is_seen() {
     shown(Flaw::ForgetsUse, CALM, "I10");
+}
+
+#[test]
+fn groups_ignored_are_seen() {
+    shown(Flaw::IgnoresGroups, CALM, "placement");
+}
+
+#[test]
+fn an_exclusive_worker_that_is_shared_is_seen() {
+    let seen = shown(Flaw::SharesExclusive, CALM, "placement");
+    assert!(seen.contains("exclusive worker"), "{seen}");
+}
+
+#[test]
+fn one_device_too_few_is_seen() {
+    shown(Flaw::LosesADevice, CALM, "placement");
+}
+
+#[test]
+fn one_device_twice_is_seen() {
+    shown(Flaw::RepeatsADevice, CALM, "placement");
+}
+
+#[test]
+fn a_place_refused_without_cause_is_seen_at_once_and_in_the_end() {
+    shown(Flaw::RefusesPlaces, CALM, "placement");
+    let troubles = Troubles {
+        lease: true,
+        ..Troubles::NONE
+    };
+    shown(Flaw::RefusesPlaces, Some(troubles), "liveness");
+}
+
+#[test]
+fn a_device_called_lost_that_is_there_is_seen() {
+    shown(Flaw::BlamesDevices, CALM, "placement");
 }
 
 #[test]

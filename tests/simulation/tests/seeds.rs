@@ -55,6 +55,8 @@ fn every_invariant_holds_over_many_seeds() {
     assert!(total(&reports, |r| r.replayed) > 1_000);
     assert!(total(&reports, |r| r.rivals) > 0);
     assert!(total(&reports, |r| r.denied) > 0);
+    assert!(total(&reports, |r| r.several) > 10);
+    assert!(total(&reports, |r| r.declined) > 10);
     assert!(reports.iter().filter(|r| r.epochs > 1).count() > 50);
     assert!(reports.iter().filter(|r| r.faults == 0).count() > 5);
 }

@@ -212,6 +212,8 @@ fn numbers(totals: &Totals) -> Value {
         "accesses_judged": totals.touched,
         "sessions_refused_memory": totals.denied,
         "usage_reports_compared": totals.metered,
+        "several_devices_had": totals.several,
+        "requests_told_to_wait": totals.declined,
     })
 }
 

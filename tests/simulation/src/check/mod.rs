@@ -2,6 +2,7 @@
 
 mod credits;
 mod memory;
+mod places;
 mod positions;
 mod sessions;
 mod targets;
@@ -9,6 +10,7 @@ mod window;
 
 pub(crate) use credits::Credits;
 pub(crate) use memory::Memory;
+pub(crate) use places::Places;
 pub(crate) use positions::Positions;
 pub(crate) use sessions::Sessions;
 pub(crate) use window::Windows;
@@ -16,8 +18,8 @@ pub(crate) use window::Windows;
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `I1` … `I10`, `liveness`, `honest` (an honest session failed without cause) or
-    /// `shell` (a core asked for something impossible).
+    /// Which: `I1` … `I10`, `placement`, `liveness`, `honest` (an honest session failed without
+    /// cause) or `shell` (a core asked for something impossible).
     pub invariant: &'static str,
     /// What was seen.
     pub what: String,

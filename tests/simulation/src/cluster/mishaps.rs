@@ -44,6 +44,9 @@ impl Cluster {
         for state in self.observer.sessions.states(client, worker) {
             self.coverage.met(Part::Session, state, fault);
         }
+        for state in self.observer.places.states(client, worker) {
+            self.coverage.met(Part::Request, state, fault);
+        }
     }
 
     /// A message has come over the link.

@@ -1,12 +1,16 @@
 //! The processes of a scene.
 
+use bus_schemas::{Groups, TenantSettings};
+
 use super::*;
+use crate::flaw::apart;
+use crate::scene::Machine;
 
 /// Makes the processes of a scene.
 pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Factory {
     let (name, settings) = (name.clone(), scene.settings.clone());
     let (tenants, clients) = (scene.accounts(), scene.clients.clone());
-    let capacity = scene.capacity;
+    let (machines, capacity) = (scene.workers.clone(), scene.capacity);
     Box::new(move |role, number, life, mut random| {
         let flawed = |node: Box<dyn Node>, has: bool| match flaw {
             Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
@@ -24,6 +28,16 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
                     Some(Flaw::EqualWeights) => {
                         tenants.iter_mut().for_each(|(_, tenant)| tenant.weight = 1);
                     }
+                    Some(Flaw::IgnoresGroups) => {
+                        let all = || Groups::new(machines.iter().map(Machine::group));
+                        let all = || all().unwrap_or_default();
+                        tenants.iter_mut().for_each(|(_, it)| it.groups = all());
+                    }
+                    Some(Flaw::SharesExclusive) => {
+                        let groups = machines.iter().map(Machine::group);
+                        let groups: Vec<Tenant> = groups.collect();
+                        tenants.iter_mut().for_each(|(_, it)| share(it, &groups));
+                    }
                     _ => {}
                 }
                 let node = LeaderProcess::new(&name, id, settings, tenants);
@@ -36,7 +50,9 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
                     gpu: number,
                     capacity,
                 };
-                let node = WorkerNode::new(subjects, identity, flaw);
+                let own = machines.iter().find(|machine| machine.number == number);
+                let kind = own.map_or((None, false), |own| (own.group.clone(), own.exclusive));
+                let node = WorkerNode::new(subjects, identity, kind, flaw);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
             }
             Role::Client => {
@@ -55,4 +71,19 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
             }
         }
     })
+}
+
+/// Binds a tenant such that it may use what it may use, where exclusive workers are not, but in groups
+/// of their own: who is bound to none is still kept from them.
+fn share(tenant: &mut TenantSettings, groups: &[Tenant]) {
+    let names: Vec<Tenant> = match tenant.groups.is_empty() {
+        true => groups.to_vec(),
+        false => {
+            let bound = tenant.groups.names().filter_map(|name| name.parse().ok());
+            bound
+                .flat_map(|group: Tenant| [apart(&group), group])
+                .collect()
+        }
+    };
+    tenant.groups = Groups::new(names).unwrap_or_default();
 }

@@ -89,6 +89,10 @@ pub struct Report {
     pub denied: u64,
     /// Reports of use that were compared with what was used.
     pub metered: u64,
+    /// Requests for several devices that were had.
+    pub several: u64,
+    /// Refusals that clients were told, to ask again.
+    pub declined: u64,
     /// Which faults met which states.
     pub coverage: Coverage,
 }
@@ -199,7 +203,7 @@ impl Play {
             &name,
             scene.settings.clone(),
             &scene.accounts(),
-            scene.capacity,
+            (&scene.workers, scene.capacity),
         );
         let troubles = scene.troubles();
         let Troubles {
@@ -212,6 +216,7 @@ impl Play {
         } = troubles;
         observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
         observer.windows.exact = troubles.none();
+        observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
         let factory = cast::factory(&scene, &name, options.flaw);
         let mut cluster = Cluster::new(scene.seed, observer, trace, factory);
         // Entered before all else, they come first at their time.
@@ -278,6 +283,8 @@ impl Play {
             touched: observer.memory.touched,
             denied: observer.memory.denied.len() as u64,
             metered: observer.credits.compared,
+            several: observer.places.several,
+            declined: observer.places.declined,
             coverage: self.cluster.coverage.clone(),
         }
     }
@@ -326,6 +333,9 @@ impl Play {
         let late = |what: String| Err(Violation::new("liveness", what));
         for (place, slot) in self.cluster.slots.iter().enumerate() {
             let id = NodeId(place);
+            if slot.life == 0 {
+                return late(format!("node {place} has not started"));
+            }
             if slot.role == Role::Client && !observer.finished.contains(&id) {
                 return late(format!("client {place} has not finished"));
             }
@@ -338,6 +348,7 @@ impl Play {
         if let Some(stray) = observer.positions.stray(epoch) {
             return late(format!("worker {stray} does not obey epoch {epoch}"));
         }
+        observer.places.finish()?;
         observer.positions.finish()?;
         observer.credits.finish()?;
         observer.sessions.finish(&|node| self.alive(node))

@@ -12,18 +12,16 @@ use bus_schemas::{
     LeaderNotice, ModuleHash, Op, OpNumber, OpenAnswer, OpenRequest, Opened, Rejected, SessionId,
     Tenant, WIRE_VERSION, WorkerAck, decode, encode,
 };
-use client_agent_core::{Action, Addresses, Event, Outbox, OutboxSettings, PushError};
+use client_agent_core::{Action, Event, PushError};
 
 use self::session::{Progress, Running};
 use crate::device::{kernel_key, op_print};
 use crate::fact::Fact;
-use crate::memory::{Cells, Memory, clear, write};
 use crate::network::Packet;
 use crate::node::{Input, Io, Node};
 use crate::program::{
     self, ALIVE_EVERY, Conduct, Death, FULL_WAIT, Plan, Program, REQUEST_AGAIN, Step,
 };
-use crate::scene::SLOTS;
 use virtual_time::Nanos;
 use virtual_time::Random;
 
@@ -37,7 +35,8 @@ pub(crate) struct ClientNode {
     name: String,
     dies: Option<Death>,
     runners: Vec<Runner>,
-    finished: bool,
+    // Nothing to do, or nothing but to wait for a place.
+    idle: bool,
 }
 
 enum Phase {
@@ -49,6 +48,8 @@ enum Phase {
 
 struct Runner {
     nonce: u64,
+    devices: u32,
+    asked: bool,
     program: VecDeque<Step>,
     conduct: Conduct,
     random: Random,
@@ -72,7 +73,7 @@ impl ClientNode {
             name,
             dies: plan.dies,
             runners,
-            finished: false,
+            idle: false,
         }
     }
 
@@ -112,7 +113,8 @@ impl ClientNode {
             let nonce = nonce.and_then(|text| u64::from_str_radix(text, 16).ok());
             let runner = self.runners.iter_mut().find(|r| Some(r.nonce) == nonce);
             if let Some(runner) = runner {
-                runner.answered(io, &self.subjects, &self.tenant, answer);
+                let others = runner.answered(io, &self.subjects, &self.tenant, answer);
+                self.runners.extend(others);
             }
         }
         self.drive(io);
@@ -126,9 +128,10 @@ impl ClientNode {
             wake = [wake, next].into_iter().flatten().min();
         }
         io.wake = wake;
-        if !self.finished && self.runners.iter().all(Runner::is_over) {
-            self.finished = true;
-            io.fact(Fact::Finished);
+        let idle = self.runners.iter().all(Runner::is_idle);
+        if self.idle != idle {
+            self.idle = idle;
+            io.fact(if idle { Fact::Finished } else { Fact::WentOn });
         }
     }
 
@@ -174,7 +177,14 @@ impl Node for ClientNode {
 
     /// That of its session that is least far.
     fn state(&self) -> &'static str {
-        let states = ["opening", "working", "waiting", "closing", "over"];
+        let states = [
+            "opening several",
+            "opening",
+            "working",
+            "waiting",
+            "closing",
+            "over",
+        ];
         let stages = self.runners.iter().map(Runner::stage);
         stages.min().map_or("over", |stage| states[stage])
     }
@@ -184,6 +194,8 @@ impl Runner {
     fn new(program: Program, mut random: Random) -> Self {
         Self {
             nonce: random.draw(),
+            devices: program.devices,
+            asked: false,
             program: program.steps.into(),
             conduct: program.conduct,
             random,
@@ -202,14 +214,20 @@ impl Runner {
         }
     }
 
+    /// Whether it is over, or can but wait for a place.
+    fn is_idle(&self) -> bool {
+        let waits = self.asked && matches!(self.phase, Phase::Asking(_));
+        waits || self.is_over()
+    }
+
     /// How far it is.
     fn stage(&self) -> usize {
         match &self.phase {
-            Phase::Asking(_) => 0,
-            Phase::Running(running) if running.failed => 4,
-            Phase::Running(running) if running.closing => 3,
-            Phase::Running(running) => 1 + usize::from(!running.awaited.is_empty()),
-            Phase::Over => 4,
+            Phase::Asking(_) => usize::from(self.devices == 1),
+            Phase::Running(running) if running.failed => 5,
+            Phase::Running(running) if running.closing => 4,
+            Phase::Running(running) => 2 + usize::from(!running.awaited.is_empty()),
+            Phase::Over => 5,
         }
     }
 
@@ -220,44 +238,63 @@ impl Runner {
         }
     }
 
-    fn answered(&mut self, io: &mut Io, subjects: &Subjects, tenant: &Tenant, answer: OpenAnswer) {
+    /// An answer to its request has come. Gives who runs the program on the other devices.
+    fn answered(
+        &mut self,
+        io: &mut Io,
+        subjects: &Subjects,
+        tenant: &Tenant,
+        answer: OpenAnswer,
+    ) -> Vec<Self> {
         if !matches!(self.phase, Phase::Asking(_)) {
-            return;
+            return Vec::new();
         }
-        match (answer.opened, answer.failure) {
-            (Some(opened), _) => {
-                io.subscribe(subjects.session_hears(tenant, opened.session));
-                let settings = OutboxSettings::new(opened.session, opened.epoch, opened.leader);
-                io.fact(Fact::Opened {
-                    nonce: self.nonce,
-                    tenant: tenant.clone(),
-                    opened: Box::new(opened.clone()),
-                    doomed: self.conduct != Conduct::Honest,
-                });
-                self.phase = Phase::Running(Box::new(Running {
-                    outbox: Outbox::new(settings),
-                    addresses: Addresses::new(opened.window, opened.quota),
-                    allocated: VecDeque::new(),
-                    modules: vec![None; SLOTS as usize],
-                    memory: Memory::default(),
-                    cells: Cells::new(),
-                    awaited: VecDeque::new(),
-                    arrived: BTreeMap::new(),
-                    not_before: 0,
-                    failed: false,
-                    closing: false,
-                    opened,
-                }));
+        let failure = answer.failure.clone();
+        let devices = answer.devices();
+        if devices.is_empty() {
+            let none = || Failure::new(Code::Malformed, "an answer without content");
+            self.refused(io, failure.unwrap_or_else(none));
+            return Vec::new();
+        }
+        io.fact(Fact::Opened {
+            nonce: self.nonce,
+            tenant: tenant.clone(),
+            devices: devices.clone(),
+            doomed: self.conduct != Conduct::Honest,
+        });
+        let mut others = Vec::new();
+        for (index, opened) in (0..).zip(devices) {
+            io.subscribe(subjects.session_hears(tenant, opened.session));
+            match index {
+                0 => self.phase = Phase::Running(Box::new(Running::new(opened))),
+                _ => others.push(self.on_another(index, opened)),
             }
-            (None, Some(failure)) if failure.retryable => {
-                self.phase = Phase::Asking(io.now + REQUEST_AGAIN);
-            }
-            (None, failure) => {
-                let failure = failure
-                    .unwrap_or_else(|| Failure::new(Code::Malformed, "an answer without content"));
-                io.fact(Fact::Refused { failure });
-                self.phase = Phase::Over;
-            }
+        }
+        others
+    }
+
+    /// The same program on another device, without what makes it fail.
+    fn on_another(&mut self, index: u64, opened: Opened) -> Self {
+        let harmless = self.program.iter().filter(|step| !step.is_fatal());
+        Self {
+            nonce: self.nonce.wrapping_add(index),
+            devices: self.devices,
+            asked: true,
+            program: harmless.cloned().collect(),
+            conduct: Conduct::Honest,
+            random: self.random.fork(),
+            phase: Phase::Running(Box::new(Running::new(opened))),
+        }
+    }
+
+    fn refused(&mut self, io: &mut Io, failure: Failure) {
+        if failure.retryable {
+            let (nonce, code) = (self.nonce, failure.code);
+            io.fact(Fact::Declined { nonce, code });
+            self.phase = Phase::Asking(io.now + REQUEST_AGAIN);
+        } else {
+            io.fact(Fact::Refused { failure });
+            self.phase = Phase::Over;
         }
     }
 
@@ -321,13 +358,18 @@ impl Runner {
                     v: WIRE_VERSION,
                     nonce: self.nonce,
                     connection: name.to_owned(),
-                    devices: 1,
+                    devices: self.devices,
                 };
                 let subject = subjects.to_leader(tenant, ToLeader::Open);
                 let reply = format!("{inbox}.{:016x}", self.nonce);
                 io.request(subject, reply, encode(&request));
                 *at = io.now + REQUEST_AGAIN;
-                io.fact(Fact::Asked { nonce: self.nonce });
+                self.asked = true;
+                io.fact(Fact::Asked {
+                    nonce: self.nonce,
+                    tenant: tenant.clone(),
+                    devices: self.devices,
+                });
             }
             return Some(*at);
         }

@@ -1,6 +1,10 @@
 //! One session of a client: its outbox, its program's state, its model of the memory.
 
+use client_agent_core::{Addresses, Outbox, OutboxSettings};
+
 use super::*;
+use crate::memory::{Cells, Memory, clear, write};
+use crate::scene::SLOTS;
 
 pub(super) struct Running {
     pub(super) opened: Opened,
@@ -29,6 +33,25 @@ pub(super) enum Progress {
 }
 
 impl Running {
+    /// A session that was just opened.
+    pub(super) fn new(opened: Opened) -> Self {
+        let settings = OutboxSettings::new(opened.session, opened.epoch, opened.leader);
+        Self {
+            outbox: Outbox::new(settings),
+            addresses: Addresses::new(opened.window, opened.quota),
+            allocated: VecDeque::new(),
+            modules: vec![None; SLOTS as usize],
+            memory: Memory::default(),
+            cells: Cells::new(),
+            awaited: VecDeque::new(),
+            arrived: BTreeMap::new(),
+            not_before: 0,
+            failed: false,
+            closing: false,
+            opened,
+        }
+    }
+
     pub(super) fn step(
         &mut self,
         io: &mut Io,

@@ -1,7 +1,12 @@
 //! What the sequencer wants done, carried out on bus and buffers.
 
+use bus_schemas::Images;
+
 use super::jobs::Pending;
 use super::*;
+
+/// Heartbeats after which images are named again though nothing has changed.
+const IMAGES_AGAIN: u32 = 10;
 
 impl WorkerNode {
     pub(super) fn carry_out(&mut self, io: &mut Io, reply: Option<&str>, actions: Vec<Action>) {
@@ -127,10 +132,10 @@ impl WorkerNode {
                     capacity: self.identity.capacity,
                     draining: beat.draining,
                     properties: None,
-                    group: None,
-                    exclusive: false,
-                    held: 0,
-                    images: None,
+                    group: self.group.clone(),
+                    exclusive: self.exclusive,
+                    held: self.pager.charged(),
+                    images: self.news_of_images(),
                 };
                 io.publish(self.subjects.worker_beat(incarnation), encode(&message));
             }
@@ -140,6 +145,19 @@ impl WorkerNode {
             }
             _ => {}
         }
+    }
+
+    /// What this heartbeat says of images: all there are where that has changed, and now and then.
+    fn news_of_images(&mut self) -> Option<Images> {
+        let images = self.images.iter();
+        let images = images.map(|(tenant, hash)| (tenant.clone(), hash.short()));
+        let images: Vec<_> = images.take(limits::IMAGES).collect();
+        let due = self.beats.is_multiple_of(IMAGES_AGAIN) || images != self.told;
+        self.beats += 1;
+        due.then(|| {
+            self.told.clone_from(&images);
+            Images(images)
+        })
     }
 
     pub(super) fn whole(

@@ -65,12 +65,22 @@ pub(crate) struct WorkerNode {
     flaw: Option<Flaw>,
     answers: Vec<Answer>,
     draining: bool,
+    group: Option<Tenant>,
+    exclusive: bool,
+    // Heartbeats so far, and what the last that named images named.
+    beats: u32,
+    told: Vec<(Tenant, u64)>,
 }
 
 impl WorkerNode {
     /// A worker about to start.
     #[must_use]
-    pub(crate) fn new(subjects: Subjects, identity: Identity, flaw: Option<Flaw>) -> Self {
+    pub(crate) fn new(
+        subjects: Subjects,
+        identity: Identity,
+        (group, exclusive): (Option<Tenant>, bool),
+        flaw: Option<Flaw>,
+    ) -> Self {
         let incarnation = identity.incarnation;
         // Both kinds of device, whatever the seed.
         let preemptive = incarnation.0.is_multiple_of(2);
@@ -95,6 +105,10 @@ impl WorkerNode {
             flaw,
             answers: Vec::new(),
             draining: false,
+            group,
+            exclusive,
+            beats: 0,
+            told: Vec::new(),
         }
     }
 
