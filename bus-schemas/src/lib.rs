@@ -20,6 +20,7 @@ mod error;
 mod head;
 mod hot;
 mod id;
+mod kernel;
 pub mod limits;
 mod ops;
 mod owned;
@@ -57,6 +58,7 @@ pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
     LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
+pub use kernel::{KernelRecord, Spread};
 pub use ops::{
     DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
 };

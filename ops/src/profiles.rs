@@ -1,15 +1,20 @@
 //! The profile's versions in the state bucket, and the one that an administrator pins.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use async_nats::jetstream;
 use async_nats::jetstream::kv::{Entry, Operation};
-use bus_schemas::{Epoch, KernelKey, ProfileHash};
-use futures_util::TryStreamExt;
+use bus_schemas::{Epoch, KernelKey, KernelRecord, ProfileHash};
+use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
-use crate::exit::Usage;
+use crate::exit::{Unreachable, Usage};
+
+/// How long the bucket of kernels' records may stall.
+const STALL: Duration = Duration::from_secs(10);
 
 /// A version as its leader published it, or as it was pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +59,37 @@ impl ProfileVersion {
         Ok(Some(version))
     }
 
+    /// What it estimates a key at.
+    #[must_use]
+    pub fn estimate(&self, key: KernelKey) -> Option<u64> {
+        let at = self.entries.binary_search_by_key(&key, |(key, _)| *key);
+        at.ok().map(|at| self.entries[at].1)
+    }
+
+    /// How it came from the one before.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Changes {
+        let mut changes = Changes::default();
+        let times = |(before, after): (u64, u64)| {
+            before.max(after) as f64 / before.min(after).max(1) as f64
+        };
+        for (key, after) in &self.entries {
+            match before.estimate(*key) {
+                Some(known) if known == *after => {}
+                Some(known) => {
+                    changes.changed += 1;
+                    let this = (known, *after);
+                    let most = changes.most.map_or(0.0, |(_, most)| times(most));
+                    if times(this) > most {
+                        changes.most = Some((*key, this));
+                    }
+                }
+                None => changes.new += 1,
+            }
+        }
+        changes
+    }
+
     /// Whether people mean this one by `name`: its number, or the beginning of its hash.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
@@ -62,7 +98,53 @@ impl ProfileVersion {
     }
 }
 
+/// How a version differs from the one before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Kernels that the one before did not estimate.
+    pub new: u64,
+    /// Kernels that it estimated at something else.
+    pub changed: u64,
+    /// The one of them whose estimate grew or fell by the largest factor: before and after.
+    pub most: Option<(KernelKey, (u64, u64))>,
+}
+
 impl Administrator {
+    /// What was measured of kernels, by key: of those that ran within 30 days, as far as workers have
+    /// said so.
+    ///
+    /// # Errors
+    /// [`Unreachable`] where the bucket stalls.
+    pub async fn kernel_records(&self) -> Result<BTreeMap<KernelKey, KernelRecord>> {
+        let mut records = BTreeMap::new();
+        let jetstream = jetstream::new(self.client().clone());
+        let bucket = self.subjects().kernel_bucket();
+        let Ok(store) = jetstream.get_key_value(&bucket).await else {
+            // No kernel was ever measured.
+            return Ok(records);
+        };
+        if store.status().await?.values() == 0 {
+            return Ok(records);
+        }
+        let mut entries = store.watch_with_history(">").await?;
+        loop {
+            let next = tokio::time::timeout(STALL, entries.next()).await;
+            let stalls = || Unreachable("the bucket of kernels' records stalls".into());
+            let next = next.map_err(|_| stalls())?;
+            let Some(entry) = next.transpose()? else {
+                return Ok(records);
+            };
+            // What another version of this program wrote is not known here.
+            let record = serde_json::from_slice(&entry.value);
+            if let (Ok(key), Ok(record)) = (entry.key.parse(), record) {
+                records.insert(key, record);
+            }
+            if entry.seen_current {
+                return Ok(records);
+            }
+        }
+    }
+
     /// The versions that are kept, the oldest first.
     ///
     /// # Errors
@@ -129,6 +211,20 @@ impl Administrator {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_changed_most_is_told_by_its_factor() {
+        let entries = |rows: &[(u64, u64)]| {
+            let rows = rows.iter().map(|(key, ns)| (KernelKey(*key), *ns));
+            ProfileVersion::of(rows.collect())
+        };
+        let before = entries(&[(1, 100), (2, 1_000), (3, 70), (4, 9)]);
+        let after = entries(&[(1, 25), (2, 3_000), (3, 70), (5, 8), (6, 8)]);
+        let changes = after.since(&before);
+        assert_eq!((changes.new, changes.changed), (2, 2));
+        assert_eq!(changes.most, Some((KernelKey(1), (100, 25))));
+        assert_eq!(after.since(&after), Changes::default());
+    }
 
     #[test]
     fn versions_are_called_by_number_or_hash() {

@@ -205,6 +205,35 @@ async fn learned(scene: &Scene, above: u64) -> (u64, String, bool) {
     scene.panic("no new profile version");
 }
 
+/// Workers say by and by what the kernels of the profile are and how long they took.
+async fn measured(scene: &Scene) {
+    let number = |line: &Value, field: &str| line[field].as_u64();
+    for _ in 0..600 {
+        let shown = objects(scene, &["profile", "show", "--json"]);
+        let known = shown.iter().filter(|line| !line["launches"].is_null());
+        for line in known.clone() {
+            let function = line["function"].as_str().expect("a name");
+            let module = line["module"].as_str().expect("an image");
+            assert!(!function.is_empty() && module.len() == 16, "{line}");
+            assert!(number(line, "launches") > Some(0), "{line}");
+            assert!(line["grid"][0].as_u64() > Some(0), "{line}");
+            let order = ["least_ns", "median_ns", "p95_ns", "most_ns"];
+            let values = order.map(|field| number(line, field).expect("a number"));
+            assert!(values.is_sorted() && values[0] > 0, "{line}");
+            let mean = number(line, "mean_ns");
+            assert!(mean >= Some(values[0]) && mean <= Some(values[3]), "{line}");
+        }
+        if !shown.is_empty() && known.count() == shown.len() {
+            let function = shown[0]["function"].as_str().expect("a name");
+            let table = done(scene, &["profile", "show"]);
+            assert!(table.contains(&format!("{function}<")), "{table}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scene.panic("not every kernel of the profile has a name");
+}
+
 #[tokio::test]
 async fn a_profile_is_learned_kept_over_a_failover_and_pinned() {
     let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
@@ -226,6 +255,7 @@ async fn a_profile_is_learned_kept_over_a_failover_and_pinned() {
             .iter()
             .all(|line| line["estimate_ns"].as_u64() > Some(0))
     );
+    measured(&scene).await;
     // The next leader orders by the same.
     let old = scene.epoch_above(0, SOON).await;
     let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");

@@ -10,6 +10,7 @@ mod events;
 mod evidence;
 mod hear;
 mod held;
+mod kernels;
 mod modules;
 mod outgoing;
 mod pager;
@@ -42,6 +43,7 @@ use actor::{Drain, GpuWorker, Identity, Places};
 use bus::{BusError, BusSettings, Link, connect};
 use clerk::Clerk;
 use evidence::Evidence;
+use kernels::KernelBook;
 use modules::{Modules, Told};
 use outgoing::Outgoing;
 use pager::VramPager;
@@ -251,6 +253,7 @@ fn start(
             &places.subjects,
             identity.incarnation,
         ),
+        kernels: KernelBook::start(parts.outgoing.clone(), &places.subjects),
         metering: parts.metering,
         resident: Arc::clone(&resident),
         waiting: None,

@@ -14,6 +14,7 @@ use gpu_worker_core::pager::{Need, Verdict};
 use gpu_worker_core::{Meter, Pager};
 
 use super::clerk::Clerk;
+use super::kernels::KernelBook;
 use super::outgoing::Outgoing;
 use crate::telemetry::Telemetry;
 use crate::timer::nanos;
@@ -22,6 +23,9 @@ const USAGE: Duration = Duration::from_millis(250);
 /// A block of the accounts is not cut while so many wait to be recorded: the next one says it all.
 const WAITING: usize = 1;
 const MEASURED: Duration = Duration::from_millis(100);
+/// Between two turns of kernels' records, and kernels in one.
+const RECORDS: Duration = Duration::from_secs(2);
+const RECORDED: usize = 256;
 /// Rows of usage at most: the message must fit.
 const ROWS: usize = 5_000;
 
@@ -90,6 +94,7 @@ pub(super) struct VramPager {
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
     pub(super) clerk: Clerk,
+    pub(super) kernels: KernelBook,
     /// Between two blocks of the accounts.
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
@@ -168,6 +173,11 @@ impl Actor for VramPager {
         });
         ctx.run_interval(MEASURED, |pager, _| pager.publish_measured());
         ctx.run_interval(self.metering, |pager, _| pager.cut(false));
+        ctx.run_interval(RECORDS, |pager, _| {
+            if pager.kernels.waiting() == 0 {
+                pager.kernels.add(pager.meter.take_times(RECORDED));
+            }
+        });
         self.cut(false);
     }
 }

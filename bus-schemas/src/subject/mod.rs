@@ -325,6 +325,13 @@ impl Subjects {
         format!("wl-{}-lease", self.cluster)
     }
 
+    /// Name of the KV bucket that holds what was measured of kernels, for people: a
+    /// [`crate::KernelRecord`] by kernel key.
+    #[must_use]
+    pub fn kernel_bucket(&self) -> String {
+        format!("wl-{}-kernels", self.cluster)
+    }
+
     /// Name of the KV bucket that holds tenants (`tenant.<name>`), `settings`, `profile`, `pin` and
     /// `placement`.
     #[must_use]

@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod meter;
 pub mod pager;
 pub mod sequencer;
+mod times;
 
 pub use meter::Meter;
 pub use pager::Pager;

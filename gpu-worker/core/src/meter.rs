@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    GpuId, Incarnation, KernelKey, KernelName, Measured, MeasuredKernel, SessionId, Tenant, Usage,
-    UsageBlock, UsageRow, WIRE_VERSION,
+    GpuId, Incarnation, KernelKey, KernelName, KernelRecord, Measured, MeasuredKernel, SessionId,
+    Tenant, Usage, UsageBlock, UsageRow, WIRE_VERSION,
 };
 
 use crate::Nanos;
 use crate::ledger::{Cut, KernelRan, Ledger};
 use crate::pager::Pager;
+use crate::times::Times;
 
 /// Closed sessions with rows of their own; older ones are added up in their tenant's row of
 /// session 0.
@@ -53,6 +54,7 @@ pub struct Meter {
     kernels: BTreeMap<KernelKey, (u64, u64)>,
     changed: BTreeSet<KernelKey>,
     ledger: Ledger,
+    times: Times,
 }
 
 impl Meter {
@@ -83,6 +85,7 @@ impl Meter {
             kernels: BTreeMap::new(),
             changed: BTreeSet::new(),
             ledger: Ledger::new(incarnation, gpu, sms),
+            times: Times::default(),
         }
     }
 
@@ -119,6 +122,7 @@ impl Meter {
             kernel.0 += ran.launches;
             kernel.1 += ran.device_ns;
             self.changed.insert(ran.key);
+            self.times.ran(ran);
         }
     }
 
@@ -206,7 +210,16 @@ impl Meter {
 
     /// What kernel keys stand for, each said once.
     pub fn names(&mut self, names: impl IntoIterator<Item = KernelName>) {
-        names.into_iter().for_each(|name| self.ledger.name(name));
+        for name in names {
+            self.times.name(&name);
+            self.ledger.name(name);
+        }
+    }
+
+    /// What was measured of kernel keys and not yet taken, of `most` keys: by and by all have their
+    /// turn.
+    pub fn take_times(&mut self, most: usize) -> Vec<(KernelKey, KernelRecord)> {
+        self.times.take(most)
     }
 
     /// The next blocks of the accounts, if there is anything to say.

@@ -1,19 +1,23 @@
 //! `warploom profile`: what kernels are estimated to cost.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use bus_schemas::ProfileStatus;
-use comfy_table::Table;
+use bus_schemas::{KernelKey, KernelRecord, ProfileStatus};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde_json::{Value, json};
 
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::cli::ProfileCommand;
 use crate::commands::credentials;
+use crate::commands::usage::kernel_text;
 use crate::exit::Unreachable;
 use crate::output;
-use crate::profiles::ProfileVersion;
+use crate::profiles::{Changes, ProfileVersion};
 use crate::settings::Settings;
 
 /// Digits of a hash that people see.
@@ -87,8 +91,20 @@ fn say(version: &ProfileVersion, what: &str, json: bool) -> Result<()> {
     ))
 }
 
+/// Microseconds, as tables show them.
+fn us(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
+}
+
+/// What a kernel key stands for; nothing where no worker said so.
+fn what(records: &BTreeMap<KernelKey, KernelRecord>, key: KernelKey) -> Option<String> {
+    let record = records.get(&key)?;
+    record.name.as_ref().map(kernel_text)
+}
+
 async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     let versions = administrator.profile_versions().await?;
+    let records = administrator.kernel_records().await?;
     let pinned = administrator.pinned().await?;
     let status = administrator.status(Duration::from_secs(1)).await.ok();
     let in_force = status.and_then(|status| status.profile);
@@ -97,7 +113,9 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         "version",
         "hash",
         "kernels",
+        "new",
         "changed",
+        "changed most, us",
         "epoch",
         "published (UTC)",
         "state",
@@ -107,10 +125,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     let beyond = pinned.iter().filter(|pin| !kept(pin));
     let mut before: Option<&ProfileVersion> = None;
     for version in beyond.chain(&versions) {
-        let changed = before.map_or(version.entries.len(), |before| {
-            let differs = |entry: &&_| before.entries.binary_search(entry).is_err();
-            version.entries.iter().filter(differs).count()
-        });
+        let changes = before.map(|before| version.since(before));
         before = Some(version);
         let mut state = Vec::new();
         if in_force.as_ref().is_some_and(|it| it.hash == version.hash) {
@@ -119,24 +134,42 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         if pinned.as_ref().is_some_and(|pin| pin.hash == version.hash) {
             state.push("pinned");
         }
+        let most = changes.and_then(|changes| changes.most);
         let (number, hash) = (version.version, version.hash.to_string());
         if json {
-            output::line(serde_json::json!({
+            output::line(json!({
                 "version": number,
                 "hash": hash,
                 "kernels": version.entries.len(),
-                "changed": changed,
+                "new": changes.map(|changes| changes.new),
+                "changed": changes.map(|changes| changes.changed),
+                "changed_most": most.map(|(key, (before, after))| json!({
+                    "kernel": key.to_string(),
+                    "what": what(&records, key),
+                    "before_ns": before,
+                    "estimate_ns": after,
+                })),
                 "epoch": version.epoch,
                 "published_ms": version.at_ms,
                 "state": state,
             }))?;
             continue;
         }
+        let count = |of: fn(Changes) -> u64| {
+            let changes = changes.map(|changes| of(changes).to_string());
+            changes.unwrap_or_default()
+        };
+        let most = most.map(|(key, (before, after))| {
+            let what = what(&records, key).unwrap_or_else(|| key.to_string());
+            format!("{what}: {} to {}", us(before), us(after))
+        });
         table.add_row([
             number.to_string(),
             hash[..DIGITS].to_owned(),
             version.entries.len().to_string(),
-            changed.to_string(),
+            count(|changes| changes.new),
+            count(|changes| changes.changed),
+            most.unwrap_or_default(),
             version.epoch.to_string(),
             calendar::moment(version.at_ms),
             state.join(", "),
@@ -157,19 +190,76 @@ async fn show(administrator: &Administrator, name: Option<&str>, json: bool) -> 
             .map(|pin| pin.hash.to_string()),
     };
     let version = administrator.profile_version(name.as_deref()).await?;
+    let records = administrator.kernel_records().await?;
+    // What took the most of devices comes first, what nobody measured last.
+    let mut rows = version.entries;
+    rows.sort_by_key(|(key, _)| {
+        let took = records.get(key).map_or(0, |record| record.device_ns);
+        (Reverse(took), *key)
+    });
+    if json {
+        let rows = rows.into_iter();
+        return rows
+            .map(|(key, ns)| row(key, ns, records.get(&key)))
+            .try_for_each(output::line);
+    }
     let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_header(["kernel", "estimate us"]);
-    for (key, ns) in &version.entries {
-        if json {
-            output::line(serde_json::json!({"kernel": key.to_string(), "estimate_ns": ns}))?;
-            continue;
-        }
-        table.add_row([key.to_string(), format!("{:.1}", *ns as f64 / 1e3)]);
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "kernel",
+        "what",
+        "module",
+        "launches",
+        "estimate us",
+        "mean",
+        "median",
+        "p95",
+        "longest",
+    ]);
+    for (key, ns) in rows {
+        let record = records.get(&key).filter(|record| record.launches > 0);
+        let known = |of: &dyn Fn(&KernelRecord) -> Option<String>| {
+            let known = record.and_then(of);
+            known.unwrap_or_default()
+        };
+        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        table.add_row([
+            Cell::new(key.to_string()),
+            Cell::new(what(&records, key).unwrap_or_default()),
+            Cell::new(known(&|it| Some(module(it)?[..DIGITS].to_owned()))),
+            right(known(&|it| Some(it.launches.to_string()))),
+            right(us(ns)),
+            right(known(&|it| it.mean_ns().map(us))),
+            right(known(&|it| it.percentile_ns(50).map(us))),
+            right(known(&|it| it.percentile_ns(95).map(us))),
+            right(known(&|it| Some(us(it.most_ns)))),
+        ]);
     }
-    match json {
-        true => Ok(()),
-        false => output::line(table),
-    }
+    output::line(table)
+}
+
+/// The image that a kernel is in, if a worker said so.
+fn module(record: &KernelRecord) -> Option<String> {
+    let module = record.name.as_ref()?.module?;
+    Some(module.to_string())
+}
+
+/// A kernel of a version, as JSON has it; what is not known is null.
+fn row(key: KernelKey, estimate: u64, record: Option<&KernelRecord>) -> Value {
+    let record = record.filter(|record| record.launches > 0);
+    let name = record.and_then(|record| record.name.as_ref());
+    json!({
+        "kernel": key.to_string(),
+        "function": name.map(|name| &name.function),
+        "grid": name.map(|name| name.grid_dim),
+        "block": name.map(|name| name.block_dim),
+        "shared_bytes": name.map(|name| name.shared_bytes),
+        "module": record.and_then(module),
+        "estimate_ns": estimate,
+        "launches": record.map(|it| it.launches),
+        "mean_ns": record.and_then(KernelRecord::mean_ns),
+        "median_ns": record.and_then(|it| it.percentile_ns(50)),
+        "p95_ns": record.and_then(|it| it.percentile_ns(95)),
+        "least_ns": record.map(|it| it.least_ns),
+        "most_ns": record.map(|it| it.most_ns),
+    })
 }

@@ -1,0 +1,142 @@
+//! Records of kernels in their bucket: what was measured is added to what is there, whoever measured
+//! that. A record that cannot be written is added to the next one.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use async_nats::Client;
+use async_nats::jetstream::kv::{self, Operation, Store, UpdateErrorKind};
+use async_nats::jetstream::{self, Context};
+use bus_schemas::subject::Subjects;
+use bus_schemas::{KernelKey, KernelRecord};
+use tokio::sync::Notify;
+
+/// How long the bucket may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Before a record is written again.
+const PAUSE: Duration = Duration::from_secs(2);
+/// A kernel that ran nowhere for so long is forgotten.
+const AGE: Duration = Duration::from_secs(30 * 24 * 3600);
+/// How often others may have been faster with one record.
+const RIVALS: u32 = 16;
+
+/// Writes records from handlers that may not wait.
+pub(super) struct KernelBook {
+    desk: Rc<Desk>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+struct Desk {
+    jetstream: Context,
+    bucket: String,
+    /// Not written.
+    records: RefCell<BTreeMap<KernelKey, KernelRecord>>,
+    more: Notify,
+}
+
+impl KernelBook {
+    /// Begins. The bucket is made with the first record.
+    pub(super) fn start(client: Client, subjects: &Subjects) -> Self {
+        let mut jetstream = jetstream::new(client);
+        jetstream.set_timeout(PATIENCE);
+        let desk = Rc::new(Desk {
+            jetstream,
+            bucket: subjects.kernel_bucket(),
+            records: RefCell::default(),
+            more: Notify::new(),
+        });
+        let task = actix::spawn(desk.clone().work());
+        Self { desk, task }
+    }
+
+    /// Records that are not written.
+    pub(super) fn waiting(&self) -> usize {
+        self.desk.records.borrow().len()
+    }
+
+    /// Adds what was measured.
+    pub(super) fn add(&self, measured: Vec<(KernelKey, KernelRecord)>) {
+        if measured.is_empty() {
+            return;
+        }
+        let mut records = self.desk.records.borrow_mut();
+        for (key, record) in measured {
+            records.entry(key).or_default().merge(&record);
+        }
+        self.desk.more.notify_one();
+    }
+}
+
+impl Drop for KernelBook {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Desk {
+    async fn work(self: Rc<Self>) {
+        let mut store = None;
+        loop {
+            let next = self.records.borrow_mut().pop_first();
+            let Some((key, record)) = next else {
+                self.more.notified().await;
+                continue;
+            };
+            if let Err(error) = self.write(&mut store, key, &record).await {
+                tracing::debug!(%key, error, "a kernel's record is not written yet");
+                store = None;
+                self.records
+                    .borrow_mut()
+                    .entry(key)
+                    .or_default()
+                    .merge(&record);
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        store: &mut Option<Store>,
+        key: KernelKey,
+        fresh: &KernelRecord,
+    ) -> Result<(), String> {
+        let store = match store {
+            Some(store) => store,
+            None => store.insert(self.open().await?),
+        };
+        let key = key.to_string();
+        for _ in 0..RIVALS {
+            let entry = store.entry(&key).await;
+            let entry = entry.map_err(|error| error.to_string())?;
+            let revision = entry.as_ref().map_or(0, |entry| entry.revision);
+            let entry = entry.filter(|entry| entry.operation == Operation::Put);
+            // What nobody can read is begun anew.
+            let known = entry.and_then(|entry| serde_json::from_slice(&entry.value).ok());
+            let mut record: KernelRecord = known.unwrap_or_default();
+            record.merge(fresh);
+            let value = serde_json::to_vec(&record).map_err(|error| error.to_string())?;
+            match store.update(&key, value.into(), revision).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {}
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Err("others write it all the time".into())
+    }
+
+    async fn open(&self) -> Result<Store, String> {
+        if let Ok(store) = self.jetstream.get_key_value(&self.bucket).await {
+            return Ok(store);
+        }
+        let config = kv::Config {
+            bucket: self.bucket.clone(),
+            max_age: AGE,
+            ..kv::Config::default()
+        };
+        let created = self.jetstream.create_key_value(config).await;
+        created.map_err(|error| error.to_string())
+    }
+}
