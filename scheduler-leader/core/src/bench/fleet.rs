@@ -31,8 +31,6 @@ struct Gpu {
 struct Client {
     tenant: Tenant,
     id: SessionId,
-    /// The leader's queue for it, on its own as in a leader's process.
-    queue: Option<Box<KernelQueue>>,
     granted: u64,
     announced: u64,
 }
@@ -50,6 +48,8 @@ pub struct Fleet {
     now: u64,
     subjects: Subjects,
     leader: Leader,
+    /// By client, each on its own as in a leader's process.
+    queues: Vec<Option<Box<KernelQueue>>>,
     gpus: Vec<Gpu>,
     clients: Vec<Client>,
     /// What the leader wants done since it was last told something.
@@ -81,7 +81,6 @@ impl Fleet {
         let client = |index| Client {
             tenant: tenant(index),
             id: SessionId(0),
-            queue: None,
             granted: 0,
             announced: 0,
         };
@@ -89,6 +88,7 @@ impl Fleet {
             now: 1,
             subjects: Subjects::new(&cluster),
             leader: Leader::new(Config::new(cluster), LeaderId(1)),
+            queues: (0..sessions).map(|_| None).collect(),
             gpus: (0..gpus).map(|_| Gpu::default()).collect(),
             clients: (0..sessions).map(client).collect(),
             actions: Vec::new(),
@@ -244,7 +244,7 @@ impl Fleet {
                     let mut queue = KernelQueue::new(&cluster, &tenant, session, epoch, id, queued);
                     queue.handle(self.now, QueueEvent::Timer, &mut Vec::new());
                     let index = self.index(session);
-                    self.clients[index].queue = Some(Box::new(queue));
+                    self.queues[index] = Some(Box::new(queue));
                 }
                 Action::QueueProgress {
                     session,
@@ -252,7 +252,7 @@ impl Fleet {
                     done,
                 } => {
                     let index = self.index(session);
-                    if let Some(queue) = &mut self.clients[index].queue {
+                    if let Some(queue) = &mut self.queues[index] {
                         let progress = QueueEvent::Progress { granted, done };
                         queue.handle(self.now, progress, &mut Vec::new());
                     }
@@ -295,7 +295,7 @@ impl Fleet {
 
     fn intent(&mut self, session: SessionId, bytes: &[u8]) {
         let index = self.index(session);
-        let Some(queue) = &mut self.clients[index].queue else {
+        let Some(queue) = &mut self.queues[index] else {
             return;
         };
         let mut out = Vec::new();

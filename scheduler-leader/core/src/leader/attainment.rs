@@ -54,14 +54,21 @@ struct Record {
 pub(super) struct Attainments {
     began: Nanos,
     sessions: BTreeMap<SessionId, Requests>,
+    /// By a session's place in the order: whether it may have requests that are not done. Asked with
+    /// every report, it is kept where it is at hand.
+    awaited: Vec<bool>,
     tenants: BTreeMap<Tenant, Record>,
 }
+
+/// A session, and its place in the order, which is another's when it is no more.
+pub(super) type Placed = (u32, SessionId);
 
 impl Attainments {
     pub(super) fn new(began: Nanos) -> Self {
         Self {
             began,
             sessions: BTreeMap::new(),
+            awaited: Vec::new(),
             tenants: BTreeMap::new(),
         }
     }
@@ -70,7 +77,7 @@ impl Attainments {
     pub(super) fn intent(
         &mut self,
         now: Nanos,
-        session: SessionId,
+        (place, session): Placed,
         first: OpNumber,
         runs: &[CostRun],
     ) {
@@ -93,25 +100,35 @@ impl Attainments {
             }
             op = op.saturating_add(u64::from(run.count));
         }
+        let waits = !requests.waiting.is_empty();
+        self.note(place, waits);
     }
 
-    /// Whether a session has requests that are not done.
-    pub(super) fn awaits(&self, session: SessionId) -> bool {
-        let requests = self.sessions.get(&session);
-        requests.is_some_and(|requests| !requests.waiting.is_empty())
+    fn note(&mut self, place: u32, waits: bool) {
+        let place = place as usize;
+        if place >= self.awaited.len() {
+            self.awaited.resize(place + 1, false);
+        }
+        self.awaited[place] = waits;
+    }
+
+    /// Whether the session at a place may have requests that are not done.
+    pub(super) fn awaits(&self, place: u32) -> bool {
+        self.awaited.get(place as usize) == Some(&true)
     }
 
     /// Ops of a tenant's session through `done` are done.
     pub(super) fn done(
         &mut self,
         now: Nanos,
-        session: SessionId,
+        (place, session): Placed,
         done: OpNumber,
         tenant: &Tenant,
         target: u64,
     ) {
         let Some(requests) = self.sessions.get_mut(&session) else {
-            return;
+            // It is the place of one that is no more.
+            return self.note(place, false);
         };
         let began = self.began;
         while let Some((_, since)) = requests.waiting.pop_front_if(|(sync, _)| *sync <= done) {
@@ -122,6 +139,8 @@ impl Attainments {
             }
             record.note(now, now.saturating_sub(since));
         }
+        let waits = !requests.waiting.is_empty();
+        self.note(place, waits);
     }
 
     /// A session is no more.
@@ -241,7 +260,7 @@ mod tests {
 
     use super::*;
 
-    const SESSION: SessionId = SessionId(1);
+    const SESSION: Placed = (3, SessionId(1));
     const MS: Nanos = 1_000_000;
 
     fn run(class: CostClass, count: u32) -> CostRun {
@@ -262,7 +281,7 @@ mod tests {
         let mut attainments = Attainments::new(0);
         let (launch, sync) = (run(CostClass::Launch, 3), run(CostClass::Sync, 2));
         attainments.intent(10 * MS, SESSION, 1, &[launch]);
-        assert!(!attainments.awaits(SESSION), "no sync yet");
+        assert!(!attainments.awaits(SESSION.0), "no sync yet");
         // Ops 4 and 5 are syncs, of which the second ends nothing; then another request.
         attainments.intent(15 * MS, SESSION, 4, &[sync, launch, sync]);
         attainments.done(20 * MS, SESSION, 3, &tenant(), 12 * MS);
@@ -272,11 +291,11 @@ mod tests {
         assert_eq!((first.requests, first.within), (1, 1));
         assert!(first.p99_ns.abs_diff(11 * MS) <= 11 * MS / 64);
         attainments.done(30 * MS, SESSION, 10, &tenant(), 12 * MS);
-        assert!(!attainments.awaits(SESSION));
+        assert!(!attainments.awaits(SESSION.0));
         let both = attainments.of(30 * MS, &tenant()).unwrap();
         assert_eq!((both.requests, both.within), (2, 1));
         assert_eq!(both.counted_ns, 30 * MS);
-        attainments.ended(SESSION);
+        attainments.ended(SESSION.1);
         assert!(attainments.sessions.is_empty());
     }
 

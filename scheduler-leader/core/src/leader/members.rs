@@ -14,13 +14,14 @@ pub(super) struct Member {
     pub(super) draining: bool,
     /// What placement needs to know of it.
     pub(super) report: WorkerReport,
-    pub(super) heard_at: Nanos,
 }
 
 /// Every worker heard of and not lost.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     workers: IdMap<Incarnation, Member>,
+    /// When each was heard last: noted with every message, and nothing else of a member is.
+    heard_at: IdMap<Incarnation, Nanos>,
 }
 
 impl Members {
@@ -48,31 +49,28 @@ impl Members {
             device: beat.device.clone(),
             properties: beat.properties.clone(),
             draining: beat.draining,
-            heard_at: now,
         };
         self.workers.insert(incarnation, member);
+        self.heard_at.insert(incarnation, now);
     }
 
     /// A worker said something else than a heartbeat.
     pub(super) fn heard(&mut self, now: Nanos, incarnation: Incarnation) {
-        if let Some(member) = self.workers.get_mut(&incarnation) {
-            member.heard_at = now;
+        if let Some(heard_at) = self.heard_at.get_mut(&incarnation) {
+            *heard_at = now;
         }
     }
 
     /// Our connection is up again: nobody was silent before now.
     pub(super) fn connected(&mut self, now: Nanos) {
-        for member in self.workers.values_mut() {
-            member.heard_at = now;
+        for heard_at in self.heard_at.values_mut() {
+            *heard_at = now;
         }
     }
 
     /// Those not heard from since, in order.
     pub(super) fn silent(&self, since: Nanos) -> Vec<Incarnation> {
-        let silent = self
-            .workers
-            .iter()
-            .filter(|(_, member)| member.heard_at <= since);
+        let silent = self.heard_at.iter().filter(|(_, at)| **at <= since);
         sorted(silent.map(|(incarnation, _)| *incarnation))
     }
 
@@ -81,6 +79,7 @@ impl Members {
     }
 
     pub(super) fn remove(&mut self, incarnation: Incarnation) -> Option<Member> {
+        self.heard_at.remove(&incarnation);
         self.workers.remove(&incarnation)
     }
 

@@ -71,7 +71,7 @@ impl Reign {
         match what {
             ToLeader::Open => match decode::<OpenRequest>(bytes) {
                 Ok(request) => {
-                    let workers = !self.order.workers().is_empty();
+                    let workers = self.order.has_workers();
                     let clients = &mut self.clients;
                     let input = clients.open(tenant, request, reply, workers, &self.voice, cx);
                     self.feed_some(input, cx);

@@ -300,8 +300,9 @@ impl Reign {
         cx: &mut Context<'_>,
     ) {
         self.clients.active(session, cx);
-        if self.order.session(session).is_some() {
-            self.attainments.intent(cx.now, session, first, &runs);
+        if let Some(place) = self.order.place_of(session) {
+            let placed = (place, session);
+            self.attainments.intent(cx.now, placed, first, &runs);
         }
         self.feed(
             Input::Intent {
@@ -415,12 +416,8 @@ impl Reign {
 
     /// Lets time pass for the order while anything is happening.
     fn tick(&mut self, cx: &mut Context<'_>) {
-        let workers = self.order.workers();
-        let busy = workers
-            .iter()
-            .any(|worker| worker.outstanding_ns.iter().any(|ns| *ns > 0));
         let due = self.tick_at.unwrap_or(cx.now);
-        if busy || self.order.awaits_tick() || self.order.has_recent() {
+        if self.order.is_busy() || self.order.awaits_tick() || self.order.has_recent() {
             self.feed(Input::Tick, cx);
             // A little late is made up for; who stood still for long does not make it all up.
             let next = due.saturating_add(TICK_NS);

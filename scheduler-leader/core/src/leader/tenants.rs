@@ -15,13 +15,13 @@ use crate::order::Progress;
 impl Reign {
     /// Counts the requests of a session that are done by now.
     pub(super) fn attain(&mut self, progress: Progress, now: Nanos) {
-        let Progress { session, done, .. } = progress;
-        if self.attainments.awaits(session)
-            && let Some(view) = self.order.session(session)
+        let placed = (progress.place, progress.session);
+        if self.attainments.awaits(progress.place)
+            && let Some(view) = self.order.session(progress.session)
         {
             let target = self.order.target(&view.tenant);
             self.attainments
-                .done(now, session, done, &view.tenant, target);
+                .done(now, placed, progress.done, &view.tenant, target);
         }
     }
 

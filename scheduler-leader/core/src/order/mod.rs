@@ -420,7 +420,12 @@ impl Order {
     }
 
     fn slot(&self, session: SessionId) -> Option<usize> {
-        self.session_index.get(&session).map(|slot| *slot as usize)
+        self.place_of(session).map(|slot| slot as usize)
+    }
+
+    /// A session's place among those that there are.
+    pub(crate) fn place_of(&self, session: SessionId) -> Option<u32> {
+        self.session_index.get(&session).copied()
     }
 }
 

@@ -10,6 +10,8 @@ use super::Order;
 pub(crate) struct Progress {
     /// The session.
     pub(crate) session: SessionId,
+    /// Its place among those that there are.
+    pub(crate) place: u32,
     /// Ops granted.
     pub(crate) granted: OpNumber,
     /// Ops done.
@@ -60,6 +62,7 @@ impl Order {
             if let Some(session) = &self.sessions[slot as usize] {
                 into.push(Progress {
                     session: session.id,
+                    place: slot,
                     granted: session.queue.granted(),
                     done: session.queue.done(),
                     reported: mark == Mark::Reported,

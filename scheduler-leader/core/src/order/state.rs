@@ -227,7 +227,30 @@ pub(super) struct SessionState {
     pub(super) busy: bool,
 }
 
+// What a grant needs of each, field by field: some lie far from others.
+
+impl TenantState {
+    pub(super) fn fetch(&self) -> u64 {
+        let settings = &self.settings;
+        let counts = self.outstanding ^ self.granted ^ self.granted_ns ^ u64::from(self.blocked);
+        counts ^ settings.outstanding_ns ^ u64::from(settings.weight)
+    }
+}
+
+impl Flow {
+    pub(super) fn fetch(&self) -> u64 {
+        let tags = self.tag as u64 ^ self.now as u64;
+        tags ^ self.balance.ns() as u64 ^ self.granted_ns ^ self.slice.get()
+    }
+}
+
 impl SessionState {
+    pub(super) fn fetch(&self) -> u64 {
+        let queue = self.queue.granted() ^ self.queue.done() ^ self.queue.next().cost;
+        let flags = u64::from(self.doubted) ^ u64::from(self.generation);
+        queue ^ flags ^ self.id.0 ^ self.tag as u64
+    }
+
     /// Whether it has work that is not done, as far as the worker is not known to lack it.
     pub(super) fn is_busy(&self) -> bool {
         let alive = !matches!(self.life, Life::Closing(_));

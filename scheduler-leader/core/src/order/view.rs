@@ -158,6 +158,19 @@ impl Order {
         workers.filter(|worker| !worker.lost).map(view).collect()
     }
 
+    /// Whether there are workers that are not lost.
+    #[must_use]
+    pub fn has_workers(&self) -> bool {
+        self.workers.iter().any(|worker| !worker.lost)
+    }
+
+    /// Whether work is granted and not done.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let mut workers = self.workers.iter().filter(|worker| !worker.lost);
+        workers.any(|worker| worker.lanes.outstanding() != [0; 5])
+    }
+
     /// Every tenant, by name.
     #[must_use]
     pub fn tenants(&self) -> Vec<TenantView> {

@@ -260,15 +260,19 @@ impl Order {
             if let Some(granted) = state.peek(report.position)
                 && let Some(Some(session)) = self.sessions.get(granted.slot as usize)
             {
-                let flow = &self.flows[session.flow as usize];
-                seen ^= session.id.0 ^ session.queue.done() ^ u64::from(flow.priority);
+                seen ^= session.fetch() ^ self.flows[session.flow as usize].fetch();
             }
         }
         let mut next = [0; FETCHED];
-        let entries = state.lanes.entries().take(reports.len().min(FETCHED));
+        // As many as there is room for, and the one that finds none.
+        let entries = state
+            .lanes
+            .entries()
+            .take((reports.len() + 1).min(FETCHED));
         let mut count = 0;
         for entry in entries {
             let flow = &self.flows[entry.id as usize];
+            seen ^= flow.fetch();
             if let Some(first) = flow.sessions.first() {
                 next[count] = first.id;
                 count += 1;
@@ -277,7 +281,7 @@ impl Order {
         for slot in &next[..count] {
             if let Some(session) = &self.sessions[*slot as usize] {
                 let tenant = &self.tenants[session.tenant as usize];
-                seen ^= session.id.0 ^ session.queue.fetch() ^ tenant.outstanding ^ tenant.granted;
+                seen ^= session.fetch() ^ session.queue.fetch() ^ tenant.fetch();
             }
         }
         std::hint::black_box(seen);

@@ -253,9 +253,12 @@ impl SliceQueue {
             self.seek(last, Cut::default());
         }
         self.done = self.done.max(last.min(self.granted));
-        while let Some(run) = self.runs.front() {
+        // Most of the time the next slice begins in the first run, which is not looked at then.
+        while self.next.run > 0
+            && let Some(run) = self.runs.front()
+        {
             let end = self.start + u64::from(run.count);
-            if end > self.done + 1 || self.next.run == 0 {
+            if end > self.done + 1 {
                 break;
             }
             self.start = end;
