@@ -116,10 +116,8 @@ impl<'de: 'a, 'a, R: Row> Deserialize<'de> for Column<'a, R> {
 }
 
 /// Appends little-endian fields to a row.
-pub(crate) fn put(out: &mut Vec<u8>, fields: &[u64]) {
-    for field in fields {
-        out.extend_from_slice(&field.to_le_bytes());
-    }
+pub(crate) fn put<const N: usize>(out: &mut Vec<u8>, fields: &[u64; N]) {
+    out.extend_from_slice(fields.map(u64::to_le_bytes).as_flattened());
 }
 
 /// Little-endian fields of a row, taken one after the other.

@@ -64,14 +64,15 @@ pub struct KernelQueue {
     tenant: Tenant,
     notices: Arc<str>,
     errors: Arc<str>,
+    ahead: BTreeMap<OpNumber, (OpNumber, Vec<CostRun>)>,
     epoch: Epoch,
     leader: LeaderId,
     queued: OpNumber,
+    // From here on what every grant and report changes or asks for.
     granted: OpNumber,
     done: OpNumber,
     /// The credit the client was told.
     told: OpNumber,
-    ahead: BTreeMap<OpNumber, (OpNumber, Vec<CostRun>)>,
     notice_at: Option<Nanos>,
     /// Greetings sent; as many as there are once the client was heard.
     greetings: u32,

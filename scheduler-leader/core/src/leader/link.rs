@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bus_schemas::{
-    Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, Outcome,
-    SealAnswer, WIRE_VERSION, encode, limits,
+    Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, Outcome, Row,
+    SealAnswer, WIRE_VERSION, encode_into, limits,
 };
 
 use super::config::{Config, Nanos};
@@ -16,6 +16,8 @@ use crate::input::WorkerReport;
 
 /// Grants unaccepted by a worker that is away are sent again this many times more slowly at most.
 const PATIENCE: u32 = 6;
+/// Room in an order for all but its rows.
+const HEAD_BYTES: usize = 96;
 
 /// A grant on its way.
 #[derive(Debug)]
@@ -254,7 +256,7 @@ impl Link {
         let opens = sending
             .clone()
             .filter_map(|sending| sending.open.as_deref().cloned());
-        let mut packed = Vec::with_capacity(count * 72);
+        let mut packed = Vec::with_capacity(count * Grant::SIZE);
         let order = Order {
             v: WIRE_VERSION,
             epoch: voice.epoch,
@@ -265,7 +267,11 @@ impl Link {
             grants: Column::pack(sending.map(|sending| &sending.grant), &mut packed),
             opens: opens.collect(),
         };
-        voice.publish(self.subject.clone(), encode(&order), actions);
+        let room =
+            HEAD_BYTES + order.grants.len() * Grant::SIZE + order.opens.len() * OpenGrant::SIZE;
+        let mut bytes = Vec::with_capacity(room);
+        encode_into(&order, &mut bytes);
+        voice.publish(self.subject.clone(), bytes, actions);
         (self.tell_at, self.told) = (None, recorded);
     }
 

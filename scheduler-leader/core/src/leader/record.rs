@@ -11,12 +11,16 @@ use crate::input::Input;
 use crate::policy::ORDER_VERSION;
 
 /// Bytes of the stream in one block at most: the rest is the block's own fields.
-const STREAM_BYTES: usize = limits::RECORD_BLOCK_BYTES - 128;
+const STREAM_BYTES: usize = limits::RECORD_BLOCK_BYTES - HEAD_BYTES;
+/// Bytes of a block's own fields at most.
+const HEAD_BYTES: usize = 128;
 
 /// One block: a part of an epoch's stream of inputs. In the stream each input is its length (32
 /// bit, little-endian) and its MessagePack; an input may lie across blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Block {
+#[serde(bound(serialize = "B: serde_bytes::Serialize"))]
+#[serde(bound(deserialize = "B: serde_bytes::Deserialize<'de>"))]
+pub(crate) struct Block<B = Vec<u8>> {
     /// Wire version.
     pub(crate) v: u16,
     /// The rules the inputs were ordered by.
@@ -34,7 +38,7 @@ pub(crate) struct Block {
     pub(crate) gap: bool,
     /// The part of the stream.
     #[serde(with = "serde_bytes")]
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: B,
 }
 
 #[derive(Debug)]
@@ -133,16 +137,14 @@ impl Recorder {
     }
 
     fn cut(&mut self, bytes: usize, actions: &mut Vec<Action>) {
-        let rest = self.buffer.split_off(bytes);
-        let bytes = std::mem::replace(&mut self.buffer, rest);
         // With a gap, `last` counts one that is not recorded.
         let whole = self.last - u64::from(self.gap);
         self.blocks += 1;
-        self.unacknowledged += bytes.len();
+        self.unacknowledged += bytes;
         self.sent.push_back(Sent {
             number: self.blocks,
             through: whole,
-            bytes: bytes.len(),
+            bytes,
         });
         let block = Block {
             v: WIRE_VERSION,
@@ -152,15 +154,17 @@ impl Recorder {
             number: self.blocks,
             through: whole,
             gap: self.gap,
-            bytes,
+            bytes: &self.buffer[..bytes],
         };
-        if let Ok(bytes) = rmp_serde::to_vec_named(&block) {
+        let mut written = Vec::with_capacity(bytes + HEAD_BYTES);
+        if rmp_serde::encode::write_named(&mut written, &block).is_ok() {
             actions.push(Action::Append {
                 epoch: self.epoch,
                 number: self.blocks,
-                bytes,
+                bytes: written,
             });
         }
+        self.buffer.drain(..bytes);
     }
 
     /// A block was acknowledged. Gives whether more inputs are recorded now.

@@ -265,10 +265,7 @@ impl Order {
         }
         let mut next = [0; FETCHED];
         // As many as there is room for, and the one that finds none.
-        let entries = state
-            .lanes
-            .entries()
-            .take((reports.len() + 1).min(FETCHED));
+        let entries = state.lanes.entries().take((reports.len() + 1).min(FETCHED));
         let mut count = 0;
         for entry in entries {
             let flow = &self.flows[entry.id as usize];
