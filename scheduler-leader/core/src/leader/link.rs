@@ -85,6 +85,14 @@ impl Link {
         }
     }
 
+    /// Reads what a report of its worker needs: all that lies apart.
+    pub(super) fn fetch(&self) -> u64 {
+        let sending = self.sending.iter().map(|sending| sending.grant.input);
+        let own = self.accepted ^ self.reports ^ self.told ^ self.input ^ self.retry_at;
+        let subject = self.subject.as_bytes().first();
+        sending.fold(own, |seen, input| seen ^ input) ^ u64::from(*subject.unwrap_or(&0))
+    }
+
     /// Whether it is to be asked to seal, now; the next time is then later.
     pub(super) fn wants_seal(&mut self, now: Nanos, config: &Config) -> bool {
         let due = !self.sealed && now >= self.seal_at;

@@ -62,6 +62,12 @@ impl Links {
         self.entries.get(worker).map(|entry| &entry.link)
     }
 
+    /// Reads what a report of a worker needs of its link.
+    pub(super) fn fetch(&self, worker: &Incarnation) -> u64 {
+        let entry = self.entries.get(worker);
+        entry.map_or(0, |entry| entry.link.fetch() ^ u64::from(entry.stirred))
+    }
+
     /// A link that something happens to: it is attended to at the end of the event.
     pub(super) fn get_mut(&mut self, worker: &Incarnation) -> Option<&mut Link> {
         let entry = self.entries.get_mut(worker)?;

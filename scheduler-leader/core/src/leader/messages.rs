@@ -146,6 +146,8 @@ impl Reign {
         bytes: &[u8],
         cx: &mut Context<'_>,
     ) -> Option<ReignEnd> {
+        // What is far away in memory is waited for at once, and while the message is decoded.
+        std::hint::black_box(self.links.fetch(&worker) ^ self.order.fetch_worker(worker));
         let done: Done<'_> = decode(bytes).ok()?;
         if done.epoch > self.voice.epoch {
             return Some(ReignEnd::Fenced { epoch: done.epoch });

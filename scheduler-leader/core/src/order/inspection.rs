@@ -162,8 +162,7 @@ impl Order {
     /// All there is to see.
     #[must_use]
     pub fn inspect(&self) -> Inspection {
-        let workers = self.worker_index.values().copied();
-        let workers = workers.filter(|worker| !self.workers[*worker as usize].lost);
+        let workers = self.present().into_iter();
         let slots = self.session_index.values();
         let sessions = slots.filter_map(|slot| self.sessions[*slot as usize].as_ref());
         Inspection {
@@ -182,8 +181,7 @@ impl Order {
         }
     }
 
-    fn inspect_worker(&self, index: u32) -> WorkerInspection {
-        let worker = &self.workers[index as usize];
+    fn inspect_worker(&self, worker: &WorkerState) -> WorkerInspection {
         let flows = worker.flows.values();
         let mut flows: Vec<_> = flows.map(|flow| self.inspect_flow(worker, *flow)).collect();
         flows.sort_by(|a, b| (a.priority, &a.tenant).cmp(&(b.priority, &b.tenant)));

@@ -28,6 +28,7 @@ use bus_schemas::{
 use self::placement::Images;
 use self::sessions::IDS;
 use crate::effect::Effect;
+use crate::ids::IdMap;
 use crate::input::{Input, Takeover};
 use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
 use moved::{Mark, Moved};
@@ -46,7 +47,7 @@ pub struct Order {
     tenant_index: BTreeMap<Tenant, u32>,
     /// Lost ones stay in their places: the indices are kept elsewhere.
     workers: Vec<WorkerState>,
-    worker_index: BTreeMap<Incarnation, u32>,
+    worker_index: IdMap<Incarnation, u32>,
     flows: Vec<Flow>,
     /// Where each flow is in its worker's heap.
     flow_places: Vec<u32>,
@@ -421,6 +422,14 @@ impl Order {
 
     fn slot(&self, session: SessionId) -> Option<usize> {
         self.place_of(session).map(|slot| slot as usize)
+    }
+
+    /// The workers that are not lost, in order.
+    fn present(&self) -> Vec<&WorkerState> {
+        let workers = self.workers.iter().filter(|worker| !worker.lost);
+        let mut workers: Vec<_> = workers.collect();
+        workers.sort_unstable_by_key(|worker| worker.incarnation);
+        workers
     }
 
     /// A session's place among those that there are.

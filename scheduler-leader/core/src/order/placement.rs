@@ -109,8 +109,8 @@ impl Order {
     /// The workers that a tenant's new sessions go to, one on each.
     pub(super) fn place(&self, tenant: u32, devices: usize) -> Result<Vec<u32>, Code> {
         let shared = self.images.shared(&self.tenants[tenant as usize].name);
-        let workers = self.worker_index.values();
-        let candidates = workers.map(|worker| self.candidate(tenant, *worker, &shared));
+        let workers = 0..self.workers.len() as u32;
+        let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
         choose(candidates.collect(), devices)
     }
 

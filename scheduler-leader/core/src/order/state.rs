@@ -152,6 +152,14 @@ impl Crowd {
 }
 
 impl WorkerState {
+    /// Reads what its reports need before anything of sessions.
+    pub(super) fn fetch(&self) -> u64 {
+        let granted = self.outstanding.iter().flatten();
+        let granted = granted.fold(0, |seen, granted| seen ^ granted.cost);
+        let own = self.position ^ self.voids ^ self.sessions ^ u64::from(self.dirty);
+        granted ^ own ^ self.lanes.fetch() ^ self.crowd.slots[0] ^ self.limits.of(0).unwrap_or(0)
+    }
+
     /// Memory that nobody holds, bytes.
     pub(super) fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.report.held)

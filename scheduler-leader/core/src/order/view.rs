@@ -153,9 +153,7 @@ impl Order {
     /// Every worker that is not lost, by incarnation.
     #[must_use]
     pub fn workers(&self) -> Vec<WorkerView> {
-        let indices = self.worker_index.values();
-        let workers = indices.map(|index| &self.workers[*index as usize]);
-        workers.filter(|worker| !worker.lost).map(view).collect()
+        self.present().into_iter().map(view).collect()
     }
 
     /// Whether there are workers that are not lost.

@@ -13,12 +13,10 @@ use super::space::Space;
 use super::state::{Crowd, Granted, Life, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::input::WorkerReport;
-use crate::policy::{Cut, Lanes, Limits, SliceQueue};
+use crate::policy::{Cut, FETCHED, Lanes, Limits, SliceQueue};
 
 /// No honest number is higher; above it sums might not fit.
 const HIGHEST: u64 = 1 << 62;
-/// Sessions that are fetched at a time.
-const FETCHED: usize = 8;
 /// The slot of a grant whose session is not there any more.
 const NO_SLOT: u32 = u32::MAX;
 
@@ -250,6 +248,12 @@ impl Order {
         self.touch(worker);
     }
 
+    /// Reads what the next reports of a worker need first, for [`Self::fetch`].
+    pub(crate) fn fetch_worker(&self, incarnation: Incarnation) -> u64 {
+        let worker = self.worker_index.get(&incarnation);
+        worker.map_or(0, |worker| self.workers[*worker as usize].fetch())
+    }
+
     /// Reads what the reports, and the grants they make room for, are about. Where there are many
     /// sessions each is far from the others in memory; read here, one behind the other without
     /// needing one another, they are waited for once and not one after the other.
@@ -260,12 +264,14 @@ impl Order {
             if let Some(granted) = state.peek(report.position)
                 && let Some(Some(session)) = self.sessions.get(granted.slot as usize)
             {
-                seen ^= session.fetch() ^ self.flows[session.flow as usize].fetch();
+                let flow = &self.flows[session.flow as usize];
+                seen ^= session.fetch() ^ session.queue.fetch() ^ flow.fetch();
             }
         }
         let mut next = [0; FETCHED];
-        // As many as there is room for, and the one that finds none.
-        let entries = state.lanes.entries().take((reports.len() + 1).min(FETCHED));
+        // Room comes for about as many, and they are not quite in order.
+        let most = (2 * reports.len()).min(FETCHED);
+        let entries = state.lanes.entries().take(most);
         let mut count = 0;
         for entry in entries {
             let flow = &self.flows[entry.id as usize];

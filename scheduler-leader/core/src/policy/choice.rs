@@ -2,6 +2,8 @@
 
 use super::heap::{Entry, TagHeap};
 
+/// Flows that are read ahead of their turns at most.
+pub(crate) const FETCHED: usize = 8;
 /// Percent that a whole is.
 const WHOLE: u64 = 100;
 
@@ -40,6 +42,13 @@ impl Lanes {
     /// Charged work granted and not done, by priority.
     pub(crate) fn outstanding(&self) -> [u64; 5] {
         self.outstanding
+    }
+
+    /// Reads what a grant needs of it.
+    pub(crate) fn fetch(&self) -> u64 {
+        let entries = self.entries().map(|entry| u64::from(entry.id));
+        let own = self.outstanding[0] ^ self.owed[0] ^ self.now[0] as u64;
+        entries.take(FETCHED).fold(own, |seen, id| seen ^ id)
     }
 
     /// Work each floor is behind, nanoseconds.

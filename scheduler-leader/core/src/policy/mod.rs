@@ -12,7 +12,7 @@ mod target;
 pub(crate) use balance::Balance;
 pub(crate) use budget::Budget;
 pub use budget::TICK_NS;
-pub(crate) use choice::{Lanes, Next};
+pub(crate) use choice::{FETCHED, Lanes, Next};
 pub(crate) use cost::{Costs, virtual_time, whole_ns};
 pub(crate) use heap::{ABSENT, Entry, TagHeap};
 pub(crate) use placement::{Candidate, choose};
