@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     Code, Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome,
-    SessionId, Tenant,
+    SessionId, Tenant, UsageBlock,
 };
 
 /// One thing that happened inside a node.
@@ -138,6 +138,11 @@ pub(crate) enum Fact {
         device_ns: u64,
         /// SM-nanoseconds.
         sm_ns: u64,
+    },
+    /// A worker cut a block of its accounts.
+    Accounted {
+        /// The block.
+        block: Box<UsageBlock>,
     },
     /// A worker's position ended.
     Settled {

@@ -8,7 +8,9 @@ use bus_schemas::{
     Tenant, TenantSettings, Usage, decode,
 };
 
-use crate::check::{Credits, Memory, Places, Positions, Sessions, Verdict, Violation, Windows};
+use crate::check::{
+    Accounts, Credits, Memory, Places, Positions, Sessions, Verdict, Violation, Windows,
+};
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
 use crate::scene::Machine;
@@ -34,6 +36,8 @@ pub(crate) struct Observer {
     pub credits: Credits,
     /// Who is placed where.
     pub places: Places,
+    /// What their blocks have of it.
+    pub accounts: Accounts,
     workers: BTreeMap<NodeId, Incarnation>,
     /// Client nodes with nothing left to do, or nothing but to wait for a place.
     pub finished: BTreeSet<NodeId>,
@@ -69,6 +73,7 @@ impl Observer {
             memory: Memory::new(capacity),
             credits: Credits::default(),
             places: Places::new(machines, tenants, capacity),
+            accounts: Accounts::default(),
             workers: BTreeMap::new(),
             finished: BTreeSet::new(),
             leading: None,
@@ -305,7 +310,12 @@ impl Observer {
                 if let Some(tenant) = self.memory.tenant(session) {
                     let used = [launches, device_ns, sm_ns];
                     self.credits.used(incarnation, tenant, used);
+                    self.accounts.used(incarnation, tenant, device_ns);
                 }
+                Ok(())
+            }
+            Fact::Accounted { block } => {
+                self.accounts.take(&block);
                 Ok(())
             }
             Fact::Closing { session } => {

@@ -3,7 +3,7 @@
 use bus_schemas::{Epoch, GpuTail, Incarnation, digest};
 use scheduler_leader_core::replay::{Replayed, replay};
 
-use crate::check::{Positions, Verdict, Violation};
+use crate::check::{Accounts, Positions, Verdict, Violation};
 use crate::store::Store;
 
 /// What a replay of the record showed.
@@ -33,14 +33,19 @@ fn blocks(store: &Store) -> Vec<(Epoch, u64, Vec<u8>)> {
 ///
 /// # Errors
 /// The violation.
-pub(crate) fn check(store: &Store, positions: &Positions) -> Result<Replay, Violation> {
+pub(crate) fn check(
+    store: &Store,
+    positions: &Positions,
+    accounts: &Accounts,
+) -> Result<Replay, Violation> {
     let finals: Vec<(Incarnation, GpuTail)> = positions
         .tails()
         .filter(|(_, tail, alive)| *alive && tail.position > 0)
         .map(|(incarnation, tail, _)| (incarnation, tail))
         .collect();
     let whole = store.lost_blocks == 0;
-    match replay(&blocks(store), &finals) {
+    let blocks = blocks(store);
+    match replay(&blocks, &finals) {
         Ok(replayed) => {
             // Positions before skipped ones lead to no chain that could confirm them.
             if whole || replayed.skipped == 0 {
@@ -49,6 +54,9 @@ pub(crate) fn check(store: &Store, positions: &Positions) -> Result<Replay, Viol
             if whole {
                 same_chains(&replayed, &finals)?;
             }
+            let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
+            let complete = whole && replayed.gaps == 0;
+            accounts.check(&blocks, |incarnation| complete && lives(incarnation))?;
             Ok(Replay {
                 positions: replayed.positions.len() as u64,
                 adopted: replayed.adopted,

@@ -1,5 +1,6 @@
 //! The checkers: they watch the bus and the facts, and know nothing of the cores.
 
+mod accounts;
 mod credits;
 mod memory;
 mod places;
@@ -8,6 +9,7 @@ mod sessions;
 mod targets;
 mod window;
 
+pub(crate) use accounts::Accounts;
 pub(crate) use credits::Credits;
 pub(crate) use memory::Memory;
 pub(crate) use places::Places;

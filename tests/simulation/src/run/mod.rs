@@ -359,7 +359,8 @@ impl Play {
         if self.flaw == Some(Flaw::LosesBlock) {
             self.cluster.store.forget_middle_block();
         }
-        let replay = record::check(&self.cluster.store, &self.cluster.observer.positions)?;
+        let observer = &self.cluster.observer;
+        let replay = record::check(&self.cluster.store, &observer.positions, &observer.accounts)?;
         if self.troubles.none() && replay.adopted > 0 {
             let what = format!("{} positions adopted though nothing died", replay.adopted);
             return Err(Violation::new("I5", what));

@@ -1,6 +1,6 @@
 //! The real pager and meter at work: slices wait for memory, or are refused it, and are metered.
 
-use gpu_worker_core::ledger::KernelRan;
+use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::pager::{Need, Verdict};
 
@@ -126,6 +126,15 @@ impl WorkerNode {
         let incarnation = self.identity.incarnation;
         if let Some(measured) = self.meter.measured() {
             io.publish(self.subjects.measured(incarnation), encode(&measured));
+        }
+        let cut = Cut {
+            at_ms: io.now / MILLI,
+            last: false,
+        };
+        for block in self.meter.cut(io.now, &self.pager, &cut) {
+            io.fact(Fact::Accounted {
+                block: Box::new(block),
+            });
         }
         let usage = self.meter.usage(io.now, &self.pager);
         io.publish(self.subjects.usage(incarnation), encode(&usage));

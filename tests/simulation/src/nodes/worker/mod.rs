@@ -301,6 +301,8 @@ impl WorkerNode {
     fn event(&mut self, io: &mut Io, reply: Option<&str>, event: Event<'_>) {
         let mut actions = Vec::new();
         self.core.handle(io.now, event, &mut actions);
+        // What completed was accounted for before.
+        self.meter.reported(self.core.reports());
         self.carry_out(io, reply, actions);
     }
 }
