@@ -373,6 +373,9 @@ pub struct WorkerStatus {
     pub outstanding_ns: u64,
     /// Whether it is still there.
     pub lost: bool,
+    /// It gets no new sessions: it was told to stop, or an administrator drains it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub draining: bool,
 }
 
 /// One tenant in a status.

@@ -16,6 +16,7 @@ mod column;
 mod control;
 mod data;
 mod done;
+mod drain;
 mod error;
 mod head;
 mod hot;
@@ -51,6 +52,7 @@ pub use data::{
     Symbol, WorkerAck,
 };
 pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault, fold};
+pub use drain::{Drain, Leave};
 pub use error::{Code, Failure};
 pub use head::Carrier;
 pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};

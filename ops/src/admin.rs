@@ -1,4 +1,4 @@
-//! The administrator's side of a cluster: status, tenants, settings, hold, kill.
+//! The administrator's side of a cluster: status, tenants, settings, hold, drain, kill.
 
 use std::time::{Duration, Instant};
 
@@ -8,23 +8,17 @@ use broker::Credentials;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
     Admission, AdmissionAnswer, AdmissionRequest, CloseReason, CloseRequest, ClusterSettings,
-    Failure, Hold, LeaderNotice, SessionId, Status, StatusRequest, Tenant, TenantSettings,
-    WIRE_VERSION, decode, encode, limits,
+    Drain, Failure, Hold, Incarnation, LeaderNotice, SessionId, Status, StatusRequest, Tenant,
+    TenantSettings, WIRE_VERSION, decode, encode, limits,
 };
 use futures_util::TryStreamExt;
-use serde::Deserialize;
+use scheduler_leader_core::Placement;
 
 use crate::exit::{Unreachable, Usage};
 
 /// How long one question to the leader may take; it is asked again until the caller's patience
 /// ends.
 const ASK: Duration = Duration::from_millis(500);
-
-/// What the stored placement says of holding.
-#[derive(Deserialize)]
-struct Held {
-    held: bool,
-}
 
 /// A connection with the cluster's login.
 pub struct Administrator {
@@ -161,11 +155,45 @@ impl Administrator {
             held,
         });
         self.ask(Admin::Hold, request, patience).await?;
+        self.stored(patience, |placement| placement.held == held)
+            .await
+    }
+
+    /// Drains a worker: it gets no new sessions, and leaves when it has none any more; or has it get
+    /// sessions again. Returns when a leader that takes over from now on would do the same, with what
+    /// the leader said when asked: a status that does not name the worker where it knows none.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within 5 s, or what it did is not stored within 5 s
+    /// more.
+    pub async fn drain(&self, incarnation: Incarnation, draining: bool) -> Result<Status> {
+        let patience = Duration::from_secs(5);
+        let request = encode(&Drain {
+            v: WIRE_VERSION,
+            incarnation,
+            draining,
+        });
+        let answer = self.ask(Admin::Drain, request, patience).await?;
+        let status: Status = decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+        let mut workers = status.workers.iter();
+        if workers.any(|worker| worker.incarnation == incarnation) {
+            // A worker without sessions may have left meanwhile.
+            let done = |placement: &Placement| {
+                let gone = placement.lost.contains(&incarnation);
+                gone || placement.drained.contains(&incarnation) == draining
+            };
+            self.stored(patience, done).await?;
+        }
+        Ok(status)
+    }
+
+    /// Waits until the placement that the leader has stored is like this.
+    async fn stored(&self, patience: Duration, is: impl Fn(&Placement) -> bool) -> Result<()> {
         let (store, asked) = (self.bucket().await?, Instant::now());
         loop {
             let placement = store.get("placement").await?;
             let stored = placement.and_then(|entry| serde_json::from_slice(&entry).ok());
-            if stored.is_some_and(|placement: Held| placement.held == held) {
+            if stored.is_some_and(|placement: Placement| is(&placement)) {
                 return Ok(());
             }
             if asked.elapsed() > patience {

@@ -59,7 +59,7 @@ pub enum Command {
     Up(UpArgs),
     /// Runs a leader candidate
     Leader(LeaderArgs),
-    /// Runs the worker of one device
+    /// Runs the worker of one device; `drain` takes one out
     Worker(WorkerArgs),
     /// Runs one kernel of a PTX file and prints the results
     Submit(SubmitArgs),
@@ -174,15 +174,22 @@ pub struct LeaderArgs {
 
 /// `warploom worker`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   warploom worker --gpu 0 --set broker.credentials=credentials.toml
   warploom worker --gpu 1 --device cpu --set worker.capacity=8GiB
   warploom worker --gpu 2 --group batch --exclusive
+  warploom worker drain 1
 
 Tenants go to all groups that are not exclusive, or to those they are bound to: `warploom tenant set
-NAME --group batch`. An exclusive worker takes bound tenants only, one at a time.")]
+NAME --group batch`. An exclusive worker takes bound tenants only, one at a time."
+)]
 pub struct WorkerArgs {
+    /// What to do with running workers instead
+    #[command(subcommand)]
+    pub command: Option<crate::commands::worker::WorkerCommand>,
     /// Number of its device in the cluster
     #[arg(long)]
     pub gpu: Option<u32>,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use warploom::cli::{Cli, Command, Global};
+use warploom::cli::{Cli, Command, Global, WorkerArgs};
 use warploom::settings::Settings;
 use warploom::{bench, commands, demo, exit, output};
 
@@ -51,7 +51,9 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         Command::DemoTenant(args) => return done(demo::run_tenant(args, &settings)),
         Command::Submit(args) => return done(commands::submit::submit(args, &settings, json)),
         Command::Leader(args) => return done(commands::roles::leader(args, &settings)),
-        Command::Worker(args) => return done(commands::roles::worker(args, &settings)),
+        Command::Worker(args) if args.command.is_none() => {
+            return done(commands::roles::worker(args, &settings));
+        }
         Command::Env(args) => return done(commands::run::env(args, &settings, json)),
         _ => {}
     }
@@ -64,6 +66,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
         }
         done(match &cli.command {
             Command::Up(args) => commands::up::up(args, &settings, json).await,
+            Command::Worker(WorkerArgs {
+                command: Some(command),
+                ..
+            }) => commands::worker::worker(command, &settings, json).await,
             Command::Tenant(command) => commands::tenant::tenant(command, &settings, json).await,
             Command::Cluster(command) => commands::cluster::cluster(command, &settings, json).await,
             Command::Profile(command) => commands::profile::profile(command, &settings, json).await,

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, Lost, MessageError, Op, OpNumber,
-    Order, Rejected, Row, Seal, SessionId, Symbol, Tenant, WIRE_VERSION, decode, encode, limits,
+    Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, Leave, Lost, MessageError, Op,
+    OpNumber, Order, Rejected, Row, Seal, SessionId, Symbol, Tenant, WIRE_VERSION, decode, encode,
+    limits,
 };
 use bytes::Bytes;
 use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event};
@@ -37,6 +38,7 @@ impl GpuWorker {
             }
             Some(WorkerSubject::Order) => self.on_leader(&message.payload, Self::on_order),
             Some(WorkerSubject::Lost) => self.on_leader(&message.payload, Self::on_lost),
+            Some(WorkerSubject::Leave) => self.on_leader(&message.payload, Self::on_leave),
             Some(WorkerSubject::Seal) => {
                 let reply = message.reply.clone();
                 self.on_leader(&message.payload, |worker, bytes| {
@@ -71,6 +73,12 @@ impl GpuWorker {
     fn on_lost(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let lost: Lost = decode(payload)?;
         self.tell(Event::Lost(&lost), &mut Incoming::Nothing);
+        Ok(())
+    }
+
+    fn on_leave(&mut self, payload: &[u8]) -> Result<(), MessageError> {
+        let leave: Leave = decode(payload)?;
+        self.tell(Event::Leave(&leave), &mut Incoming::Nothing);
         Ok(())
     }
 

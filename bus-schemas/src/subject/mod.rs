@@ -67,14 +67,17 @@ pub enum Admin {
     Kill,
     /// [`crate::AdmissionRequest`].
     Admission,
+    /// [`crate::Drain`].
+    Drain,
 }
 
 impl Admin {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 5] = [
         (Self::Status, "status"),
         (Self::Hold, "hold"),
         (Self::Kill, "kill"),
         (Self::Admission, "admission"),
+        (Self::Drain, "drain"),
     ];
 
     fn token(self) -> &'static str {
@@ -227,6 +230,12 @@ impl Subjects {
     #[must_use]
     pub fn seal(&self, worker: Incarnation) -> String {
         format!("{}.s.w.{worker}.seal", self.root)
+    }
+
+    /// [`crate::Leave`], leader to worker.
+    #[must_use]
+    pub fn leave(&self, worker: Incarnation) -> String {
+        format!("{}.s.w.{worker}.leave", self.root)
     }
 
     /// [`crate::Lost`], leader to everyone in the cluster.

@@ -31,9 +31,12 @@ pub enum WorkerSubject {
     Order,
     /// [`crate::Seal`], a request.
     Seal,
+    /// [`crate::Leave`].
+    Leave,
     /// [`crate::Lost`].
     Lost,
 }
+
 impl Subjects {
     fn tail<'s>(&self, subject: &'s str) -> Option<&'s str> {
         subject.strip_prefix(&self.root)?.strip_prefix('.')
@@ -99,6 +102,7 @@ impl Subjects {
                 match tokens.next()? {
                     "order" => WorkerSubject::Order,
                     "seal" => WorkerSubject::Seal,
+                    "leave" => WorkerSubject::Leave,
                     _ => return None,
                 }
             }
@@ -165,6 +169,10 @@ mod tests {
                 subjects.admin(Admin::Hold),
                 LeaderSubject::Admin(Admin::Hold),
             ),
+            (
+                subjects.admin(Admin::Drain),
+                LeaderSubject::Admin(Admin::Drain),
+            ),
         ] {
             assert_eq!(subjects.parse_leader(&subject), Some(parsed), "{subject}");
             assert_eq!(subjects.parse_leader(&format!("{subject}.x")), None);
@@ -190,6 +198,10 @@ mod tests {
         assert_eq!(
             subjects.parse_worker(&subjects.seal(worker)),
             Some(WorkerSubject::Seal)
+        );
+        assert_eq!(
+            subjects.parse_worker(&subjects.leave(worker)),
+            Some(WorkerSubject::Leave)
         );
         assert_eq!(
             subjects.parse_worker(&subjects.lost()),

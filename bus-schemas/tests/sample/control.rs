@@ -135,6 +135,22 @@ pub(crate) fn hold() -> Hold {
     Hold { v: V, held: true }
 }
 
+pub(crate) fn drain() -> Drain {
+    Drain {
+        v: V,
+        incarnation: WORKER,
+        draining: true,
+    }
+}
+
+pub(crate) fn leave() -> Leave {
+    Leave {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+    }
+}
+
 pub(crate) fn admission_request() -> AdmissionRequest {
     AdmissionRequest {
         v: V,
@@ -188,6 +204,7 @@ pub(crate) fn status() -> Status {
         chain: Chain([7; 32]),
         outstanding_ns: 20_000,
         lost: false,
+        draining: false,
     };
     let tenant = TenantStatus {
         tenant: tenant(),

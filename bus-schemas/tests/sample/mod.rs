@@ -59,10 +59,12 @@ macro_rules! for_every_message {
             AdmissionAnswer,
             $crate::sample::admission_answer()
         );
+        $call!(drain, Drain, $crate::sample::drain());
         $call!(hold, Hold, $crate::sample::hold());
         $call!(intent, Intent<'_>, $crate::sample::intent(&mut Vec::new()));
         $call!(leader_beat, LeaderBeat, $crate::sample::leader_beat());
         $call!(leader_notice, LeaderNotice, $crate::sample::leader_notice());
+        $call!(leave, Leave, $crate::sample::leave());
         $call!(lost, Lost, $crate::sample::lost());
         $call!(measured, Measured, $crate::sample::measured());
         $call!(open_answer, OpenAnswer, $crate::sample::open_answer());

@@ -14,6 +14,7 @@ pub mod submit;
 pub mod tenant;
 pub mod up;
 pub mod usage;
+pub mod worker;
 
 use std::path::PathBuf;
 

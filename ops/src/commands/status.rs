@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use bus_schemas::{PlaceStatus, Status, TenantStatus};
+use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
@@ -68,7 +68,7 @@ fn tables(status: &Status) -> String {
             worker.granted.to_string(),
             worker.accepted.to_string(),
             format!("{:.2} ms", worker.outstanding_ns as f64 / 1e6),
-            if worker.lost { "lost" } else { "live" }.to_owned(),
+            state(worker).to_owned(),
         ]);
     }
     let mut tenants = Table::new();
@@ -94,6 +94,14 @@ fn tables(status: &Status) -> String {
         tenants.add_row(row.into_iter().chain(attained));
     }
     format!("{head}\n{workers}\n{tenants}")
+}
+
+fn state(worker: &WorkerStatus) -> &'static str {
+    match (worker.lost, worker.draining) {
+        (true, _) => "lost",
+        (false, true) => "draining",
+        (false, false) => "live",
+    }
 }
 
 /// A tenant's target, and over the last minute its 99th percentile, the share of its requests
@@ -176,6 +184,7 @@ fn as_json(status: &Status) -> serde_json::Value {
                 "free": place.map(|place| place.free),
                 "busy": place.map(|place| place.busy),
                 "lost": worker.lost,
+                "draining": worker.draining,
             })
         })
         .collect();

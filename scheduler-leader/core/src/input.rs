@@ -82,12 +82,20 @@ pub enum Input {
         #[serde(default)]
         accepted: GpuPosition,
     },
-    /// A worker takes no new sessions, or does again.
+    /// A worker finishes what it has accepted and then leaves, or does not.
     Draining {
         /// The worker.
         incarnation: Incarnation,
         /// Whether it drains.
         draining: bool,
+    },
+    /// An administrator wants a worker to take no new sessions, or to take them again. Those it has
+    /// go on as before.
+    Cordon {
+        /// The worker.
+        incarnation: Incarnation,
+        /// Whether it takes none.
+        cordoned: bool,
     },
     /// A worker says what group it is in and what it holds.
     Report {

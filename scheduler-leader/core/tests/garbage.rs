@@ -27,6 +27,7 @@ fn subjects() -> Vec<String> {
         subjects.admin(Admin::Status),
         subjects.admin(Admin::Hold),
         subjects.admin(Admin::Kill),
+        subjects.admin(Admin::Drain),
         format!(
             "{}.leader.{}.{worker}",
             subjects.cluster_inbox(),

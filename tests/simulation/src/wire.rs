@@ -29,8 +29,8 @@ pub(crate) fn unpack_or_default<T: DeserializeOwned + Default>(bytes: Option<&[u
 pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
     use bus_schemas::{
         Alive, Batch, ClientState, CloseRequest, DataChunk, DeviceResult, Done, Intent, LeaderBeat,
-        LeaderNotice, Lost, OpenAnswer, OpenRequest, Order, Refusal, Rejected, Seal, SealReply,
-        WorkerAck, WorkerBeat, decode,
+        LeaderNotice, Leave, Lost, OpenAnswer, OpenRequest, Order, Refusal, Rejected, Seal,
+        SealReply, WorkerAck, WorkerBeat, decode,
     };
     macro_rules! shown {
         ($message:ty) => {
@@ -66,6 +66,7 @@ pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
         "error" => shown!(Rejected),
         "seal" => shown!(Seal),
         "lost" => shown!(Lost),
+        "leave" => shown!(Leave),
         "open" => shown!(OpenRequest),
         "close" => shown!(CloseRequest),
         "alive" => shown!(Alive),

@@ -1,7 +1,7 @@
 //! What the sequencer is told and what it answers.
 
 use bus_schemas::{
-    ClientState, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, LeaderId, Lost,
+    ClientState, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, LeaderId, Leave, Lost,
     ModuleHash, OpNumber, Order, Outcome, Refusal, Seal, SealReply, SessionId, Tenant, Window,
 };
 
@@ -28,6 +28,8 @@ pub enum Event<'a> {
     Seal(&'a Seal),
     /// From a leader.
     Lost(&'a Lost),
+    /// From a leader: the worker is drained and, as far as that leader knows, has no session.
+    Leave(&'a Leave),
     /// From a client: a batch whose ops were checked.
     Batch(BatchEvent<'a>),
     /// From a client.

@@ -1,8 +1,8 @@
 //! What leaders say: orders, seals, the end; and what they are told.
 
 use bus_schemas::{
-    Epoch, LeaderId, Lost, Order, Received, Refusal, Seal, SealAnswer, SealReply, SealedGrant,
-    SessionFault, SessionId, WIRE_VERSION, limits,
+    Epoch, LeaderId, Leave, Lost, Order, Received, Refusal, Seal, SealAnswer, SealReply,
+    SealedGrant, SessionFault, SessionId, WIRE_VERSION, limits,
 };
 
 use super::session::Phase;
@@ -231,6 +231,25 @@ impl Sequencer {
             self.exited = true;
             actions.push(Action::Exit(ExitReason::Lost));
         }
+    }
+
+    /// The leader that is obeyed has no more use for this worker. What it has accepted meanwhile, or
+    /// holds of an earlier leader's, it goes on with: the leader says so again when that has ended.
+    pub(super) fn on_leave(&mut self, now: Nanos, leave: &Leave, actions: &mut Vec<Action>) {
+        let obeyed = self.standpoint(leave.epoch, leave.leader) == Standpoint::Obeyed;
+        let closed = |phase: Phase| matches!(phase, Phase::Closed(_));
+        let empty = self.sessions.values().all(|entry| closed(entry.phase));
+        if obeyed && empty && self.pending.is_empty() {
+            self.drain(now, actions);
+        }
+    }
+
+    /// Takes nothing more, and leaves when what was taken has ended.
+    pub(super) fn drain(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        self.draining.get_or_insert(now);
+        self.close_standing(now, actions);
+        self.ahead.clear();
+        self.beat_at = now;
     }
 
     /// Sends what is due to leaders and clients.

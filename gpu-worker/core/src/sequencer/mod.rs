@@ -182,6 +182,7 @@ impl Sequencer {
             Event::Order(order) => self.on_order(now, order, actions),
             Event::Seal(seal) => self.on_seal(now, seal, actions),
             Event::Lost(lost) => self.on_lost(lost, actions),
+            Event::Leave(leave) => self.on_leave(now, leave, actions),
             Event::Batch(batch) => self.on_batch(now, &batch, actions),
             Event::ClientState {
                 tenant,
@@ -205,12 +206,7 @@ impl Sequencer {
             } => self.on_image(now, session, (transfer, hash), image),
             Event::Prepared { hash, refused } => self.on_prepared(now, hash, refused),
             Event::Tick => {}
-            Event::Drain => {
-                self.draining.get_or_insert(now);
-                self.close_standing(now, actions);
-                self.ahead.clear();
-                self.beat_at = now;
-            }
+            Event::Drain => self.drain(now, actions),
         }
         if self.exited {
             return;

@@ -1,7 +1,8 @@
 //! How a session ends, and a worker.
 
 use bus_schemas::{
-    ClientState, Code, Failure, GrantKind, Incarnation, LeaderId, Lost, Outcome, WIRE_VERSION,
+    ClientState, Code, Failure, GrantKind, Incarnation, LeaderId, Leave, Lost, Outcome,
+    WIRE_VERSION,
 };
 use gpu_worker_core::sequencer::{Action, CompletedEvent, Config, Event, ExitReason, StartAction};
 
@@ -161,4 +162,36 @@ fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
     bench.reports = 2;
     let actions = bench.order(&[]);
     assert!(actions.contains(&Action::Exit(ExitReason::Drained)));
+}
+
+#[test]
+fn a_worker_told_to_leave_does_so_when_it_has_no_session() {
+    let mut bench = Bench::new();
+    let leave = |epoch, leader| Leave {
+        v: WIRE_VERSION,
+        epoch,
+        leader: LeaderId(leader),
+    };
+    let goes = |actions: &[Action]| {
+        let drains = |action: &Action| matches!(action, Action::Beat(beat) if beat.draining);
+        actions.iter().any(drains) && actions.contains(&Action::Exit(ExitReason::Drained))
+    };
+    // The leader has heard of everything, and granted a session since.
+    bench.open(1);
+    assert!(!goes(&bench.tell(Event::Leave(&leave(1, 1)))));
+    bench.order(&[grant(GrantKind::Close, 1, 0, 0)]);
+    assert!(!goes(&bench.tell(Event::Leave(&leave(1, 1)))), "it closes");
+    bench.tell(Event::Closed { session: id(1) });
+    bench.reports = 2;
+    bench.order(&[]);
+    for (epoch, leader) in [(0, 1), (1, 2), (2, 1)] {
+        let actions = bench.tell(Event::Leave(&leave(epoch, leader)));
+        assert!(!goes(&actions), "not a leader it obeys");
+    }
+    bench.open(2);
+    bench.order(&[grant(GrantKind::Close, 2, 0, 0)]);
+    bench.tell(Event::Closed { session: id(2) });
+    bench.reports = 4;
+    bench.order(&[]);
+    assert!(goes(&bench.tell(Event::Leave(&leave(1, 1)))));
 }

@@ -235,7 +235,7 @@ impl WorkerShell {
                 }
                 ToWorker::Data => {}
             },
-            Some(WorkerSubject::Lost) | None => {}
+            Some(WorkerSubject::Lost | WorkerSubject::Leave) | None => {}
         }
         Ok(())
     }

@@ -31,6 +31,9 @@ pub struct Placement {
     pub lost: Vec<Incarnation>,
     /// Whether grants are held.
     pub held: bool,
+    /// Workers that administrators drain: they get no new sessions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drained: Vec<Incarnation>,
 }
 
 /// The state bucket as a candidate has read it.

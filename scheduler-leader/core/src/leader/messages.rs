@@ -2,7 +2,7 @@
 
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
-    AdmissionRequest, Alive, CloseRequest, Done, Failure, Hold, Incarnation, InputNumber,
+    AdmissionRequest, Alive, CloseRequest, Done, Drain, Failure, Hold, Incarnation, InputNumber,
     LeaderBeat, Measured, OpenAnswer, OpenRequest, Outcome, PlaceStatus, Refusal, SessionId,
     Status, StatusRequest, Tenant, TenantStatus, WIRE_VERSION, WorkerBeat, WorkerStatus, decode,
     encode,
@@ -219,6 +219,14 @@ impl Reign {
                 Ok(hold) => self.hold(hold.held, cx),
                 Err(_) => return,
             },
+            Admin::Drain => match decode::<Drain>(bytes) {
+                Ok(drain) if cx.members.get(drain.incarnation).is_some() => {
+                    self.drain(drain.incarnation, drain.draining, cx);
+                }
+                // The status that answers does not name it.
+                Ok(_) => {}
+                Err(_) => return,
+            },
             Admin::Kill => {
                 match decode::<CloseRequest>(bytes) {
                     Ok(request) => self.close(None, &request, reply, cx),
@@ -257,6 +265,7 @@ impl Reign {
                 chain: link.map(|link| link.chain).unwrap_or_default(),
                 outstanding_ns: view.outstanding_ns.iter().sum(),
                 lost: false,
+                draining: view.draining || view.cordoned,
             }
         };
         let tenant = |view: crate::order::TenantView| {

@@ -4,6 +4,7 @@ mod admission;
 mod attainment;
 mod clients;
 mod config;
+mod drain;
 mod election;
 mod event;
 mod learning;
@@ -259,11 +260,13 @@ impl Leader {
         }
         // The leader itself owns profile and placement; the rest may have changed.
         let before = before.unwrap_or_default();
-        let (held, ours) = (state.placement.held, self.epoch());
         // But for what the leader before us wrote last: we may have led before we read that.
-        if ours.is_some_and(|ours| state.placement.epoch < ours) && before.placement.held != held {
+        if self
+            .epoch()
+            .is_some_and(|ours| state.placement.epoch < ours)
+        {
             self.reign_with(now, actions, |reign, cx| {
-                reign.hold(held, cx);
+                reign.adopt_placement(&before.placement, &state.placement, cx);
                 None
             });
         }

@@ -51,7 +51,7 @@ pub(super) struct Reign {
     pub(super) attainments: Attainments,
     pub(super) loads: Loads,
     pub(super) placement: Placement,
-    placement_changed: bool,
+    pub(super) placement_changed: bool,
     /// Sessions that have moved, while they are told.
     moved: Vec<Progress>,
     effects: Vec<Effect>,
@@ -206,6 +206,9 @@ impl Reign {
                 cx,
             );
         }
+        if self.placement.drained.contains(&worker) {
+            self.drained(worker, cx);
+        }
     }
 
     /// Tells the order what a sealed worker says of itself, where that is news.
@@ -275,7 +278,8 @@ impl Reign {
             .into_iter()
             .for_each(|fault| self.clients.failed(fault.session, fault.failure));
         self.report(worker, cx);
-        if cx.members.get(worker).is_some_and(|member| member.draining) {
+        let draining = cx.members.get(worker).is_some_and(|member| member.draining);
+        if draining || self.placement.drained.contains(&worker) {
             self.meet(worker, cx);
         }
         for input in self.clients.waiting_opens() {
@@ -329,6 +333,7 @@ impl Reign {
         self.placement.lost.push(worker);
         let surplus = self.placement.lost.len().saturating_sub(LOST);
         self.placement.lost.drain(..surplus);
+        self.placement.drained.retain(|other| *other != worker);
         self.placement_changed = true;
         self.voice.lost(worker, cx.actions);
         self.learner.lost(worker);

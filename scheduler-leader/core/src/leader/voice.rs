@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    Epoch, Failure, LeaderBeat, LeaderId, LeaderNotice, Lost, OpNumber, Seal, SessionId, Tenant,
-    WIRE_VERSION, encode,
+    Epoch, Failure, LeaderBeat, LeaderId, LeaderNotice, Leave, Lost, OpNumber, Seal, SessionId,
+    Tenant, WIRE_VERSION, encode,
 };
 
 use super::event::Action;
@@ -53,6 +53,16 @@ impl Voice {
             incarnation,
         };
         self.publish(self.subjects.lost().into(), encode(&lost), actions);
+    }
+
+    /// Tells a worker that it is not needed any more.
+    pub(super) fn leave(&self, worker: bus_schemas::Incarnation, actions: &mut Vec<Action>) {
+        let leave = Leave {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+        };
+        self.publish(self.subjects.leave(worker).into(), encode(&leave), actions);
     }
 
     pub(super) fn seal(

@@ -189,7 +189,7 @@ impl Order {
             gpu: worker.gpu,
             incarnation: worker.incarnation,
             position: worker.position,
-            draining: worker.draining,
+            draining: worker.draining || worker.cordoned,
             outstanding_ns: worker.lanes.outstanding(),
             virtual_ns: [0, 1, 2, 3, 4].map(|priority| whole_ns(worker.lanes.now(priority))),
             owed_ns: worker.lanes.owed(),

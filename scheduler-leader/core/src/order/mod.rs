@@ -106,6 +106,10 @@ impl Order {
                 incarnation,
                 draining,
             } => self.worker_draining(*incarnation, *draining),
+            Input::Cordon {
+                incarnation,
+                cordoned,
+            } => self.worker_cordoned(*incarnation, *cordoned),
             Input::Report {
                 incarnation,
                 report,

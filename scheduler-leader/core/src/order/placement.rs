@@ -130,7 +130,7 @@ impl Order {
         let holds = here.is_some_and(|flow| self.flows[*flow as usize].open > 0);
         Candidate {
             worker,
-            takes: !state.lost && !state.draining,
+            takes: !state.lost && !state.draining && !state.cordoned,
             in_group,
             vacant,
             addresses: state

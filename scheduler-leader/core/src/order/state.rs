@@ -92,7 +92,10 @@ pub(super) struct WorkerState {
     pub(super) incarnation: Incarnation,
     pub(super) gpu: GpuId,
     pub(super) capacity: u64,
+    /// It said that it leaves when it has done what it accepted.
     pub(super) draining: bool,
+    /// An administrator wants no new sessions there.
+    pub(super) cordoned: bool,
     pub(super) lost: bool,
     /// Last position granted.
     pub(super) position: GpuPosition,

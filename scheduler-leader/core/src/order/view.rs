@@ -48,8 +48,10 @@ pub struct WorkerView {
     pub grants: u64,
     /// Positions reported void in this epoch.
     pub voids: u64,
-    /// Whether it takes no new sessions.
+    /// Whether it said that it leaves when it has done what it accepted.
     pub draining: bool,
+    /// Whether an administrator wants no new sessions there.
+    pub cordoned: bool,
     /// What it last said of itself.
     pub report: WorkerReport,
     /// Memory sessions may have together, bytes.
@@ -240,6 +242,7 @@ fn view(worker: &WorkerState) -> WorkerView {
         grants: worker.grants,
         voids: worker.voids,
         draining: worker.draining,
+        cordoned: worker.cordoned,
         report: worker.report.clone(),
         capacity: worker.capacity,
         free: worker.free(),

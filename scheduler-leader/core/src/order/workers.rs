@@ -43,6 +43,7 @@ impl Order {
             gpu: answer.gpu,
             capacity: answer.capacity,
             draining: false,
+            cordoned: false,
             lost: false,
             position: answer.position,
             base: answer.position + 1,
@@ -176,6 +177,12 @@ impl Order {
     pub(super) fn worker_draining(&mut self, incarnation: Incarnation, draining: bool) {
         if let Some(worker) = self.worker_index.get(&incarnation) {
             self.workers[*worker as usize].draining = draining;
+        }
+    }
+
+    pub(super) fn worker_cordoned(&mut self, incarnation: Incarnation, cordoned: bool) {
+        if let Some(worker) = self.worker_index.get(&incarnation) {
+            self.workers[*worker as usize].cordoned = cordoned;
         }
     }
 

@@ -14,7 +14,7 @@ const PARTS: u64 = 16;
 pub(crate) struct Candidate {
     /// What it is called in the answer.
     pub(crate) worker: u32,
-    /// It is there and does not drain.
+    /// It is there and takes new sessions.
     pub(crate) takes: bool,
     /// The tenant may use its group.
     pub(crate) in_group: bool,

@@ -232,6 +232,19 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
         draining: false,
     });
     assert_eq!(open(&mut model, 0, 1), Ok(vec![2]));
+    // So it is with one that an administrator drains.
+    let cordon = |cordoned| Input::Cordon {
+        incarnation,
+        cordoned,
+    };
+    let effects = model.apply(cordon(true));
+    assert!(effects.is_empty(), "what is there goes on");
+    assert_eq!(open(&mut model, 0, 1), Ok(vec![1]));
+    assert_eq!(open(&mut model, 0, 3), Err("E-CLUSTER-DEVICES"));
+    let view = model.order.worker(incarnation).unwrap();
+    assert!(view.cordoned && !view.draining);
+    model.apply(cordon(false));
+    assert_eq!(open(&mut model, 0, 1), Ok(vec![2]));
     // A report of who is lost changes nothing.
     let (left, accepted) = (false, 0);
     model.order.apply(

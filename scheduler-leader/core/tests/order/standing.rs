@@ -88,6 +88,25 @@ fn the_only_session_stands_until_another_opens_and_again_once_that_has_ended() {
 }
 
 #[test]
+fn on_a_worker_that_is_drained_sessions_stand_as_before() {
+    use GrantKind::{Open, Standing};
+    let mut model = model(1);
+    let alone = model.open(0).unwrap();
+    drain(&mut model);
+    let effects = model.apply(Input::Cordon {
+        incarnation: WORKER,
+        cordoned: true,
+    });
+    assert!(effects.is_empty(), "{effects:?}");
+    model.submit(alone, &[launches(KERNEL, 10), sync()], true);
+    drain(&mut model);
+    assert_eq!(model.sessions[&alone].done, 11, "before it was announced");
+    model.announce(alone, 100);
+    assert_eq!(kinds(&model), [Open, Standing]);
+    model.settle();
+}
+
+#[test]
 fn whatever_ends_the_right_to_it_revokes_it() {
     let capped = |settings: TenantSettings| Input::TenantSet {
         tenant: tenant(0),

@@ -2,13 +2,12 @@
 
 use bus_schemas::subject::{ConnectionName, ToLeader};
 use bus_schemas::{Code, Incarnation, OpenRequest, WIRE_VERSION, encode};
-
 use scheduler_leader_core::Event;
 
 use crate::world::{World, tenant};
 
 impl World {
-    fn ask_devices(&mut self, nonce: u64, devices: u32) {
+    pub(crate) fn ask_devices(&mut self, nonce: u64, devices: u32) {
         let request = OpenRequest {
             v: WIRE_VERSION,
             nonce,
@@ -21,7 +20,7 @@ impl World {
     }
 
     /// The workers of the last answer.
-    fn workers_had(&self) -> Vec<Incarnation> {
+    pub(crate) fn workers_had(&self) -> Vec<Incarnation> {
         let answer = self.answers.last().cloned().expect("an answer");
         let devices = answer.devices();
         for (index, device) in devices.iter().enumerate() {
@@ -185,4 +184,21 @@ fn who_had_other_devices_meanwhile_keeps_them() {
     assert_eq!((world.answers.len(), world.workers_had()), (3, both));
     assert_eq!(world.answers[1].opened, world.answers[2].opened);
     assert_eq!(world.answers[1].others, world.answers[2].others);
+}
+
+#[test]
+fn what_a_client_asked_for_before_it_died_is_given_to_nobody() {
+    let mut world = World::new(1, 2);
+    let late = world.workers.remove(1);
+    world.pass(250);
+    world.ask_devices(50, 2);
+    world.pass(100);
+    world.tell(0, Event::ConnectionClosed("client-1"));
+    world.workers.push(late);
+    world.pass(500);
+    assert_eq!((open_sessions(&world), world.answers.len()), (0, 0));
+    // Connected anew it asks again.
+    world.ask_devices(50, 2);
+    world.pass(20);
+    assert_eq!(world.workers_had().len(), 2);
 }

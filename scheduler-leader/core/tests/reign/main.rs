@@ -2,6 +2,7 @@
 //! replayed and must arrive at the workers' chains.
 
 mod devices;
+mod drains;
 mod profiles;
 mod stopping;
 mod worker;

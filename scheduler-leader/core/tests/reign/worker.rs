@@ -24,6 +24,8 @@ pub(crate) struct Worker {
     pub(crate) reports: Vec<DoneReport>,
     pub(crate) acknowledged: u64,
     pub(crate) started: Vec<(SessionId, u64, u64)>,
+    /// A leader told it to leave. It stays, for the sake of the tests.
+    pub(crate) dismissed: bool,
 }
 
 /// What the worker of a device says that it is.

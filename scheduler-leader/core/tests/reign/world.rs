@@ -6,8 +6,8 @@ use std::ops::{Range, RangeInclusive};
 use bus_schemas::subject::{Subjects, ToClient, ToLeader};
 use bus_schemas::{
     Chain, ClusterSettings, Column, CostClass, CostRun, GpuTail, Incarnation, Intent, KernelKey,
-    LeaderId, LeaderNotice, OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION,
-    decode, encode,
+    LeaderId, LeaderNotice, Leave, OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings,
+    WIRE_VERSION, decode, encode,
 };
 use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
 use scheduler_leader_core::{
@@ -34,6 +34,10 @@ pub(crate) struct World {
     pub(crate) submitted: u64,
     pub(crate) reigns: Vec<(u64, ReignEnd)>,
     pub(crate) ended: Option<LeaderNotice>,
+    /// The state bucket: what it was at first, and the placement as leaders keep it.
+    pub(crate) stored: StateSnapshot,
+    /// What a leader last answered an administrator.
+    pub(crate) said: Option<Vec<u8>>,
     /// Profiles that leaders had kept.
     pub(crate) written: Vec<Profile>,
     /// Answers to requests for several devices.
@@ -84,6 +88,7 @@ impl World {
             reports: Vec::new(),
             acknowledged: 0,
             started: Vec::new(),
+            dismissed: false,
         };
         let mut world = Self {
             now: MS,
@@ -100,6 +105,8 @@ impl World {
             submitted: 0,
             reigns: Vec::new(),
             ended: None,
+            stored: state.clone(),
+            said: None,
             written: Vec::new(),
             answers: Vec::new(),
         };
@@ -159,6 +166,7 @@ impl World {
                     }
                 }
                 Action::ReignEnded { epoch, why } => self.reigns.push((epoch, why)),
+                Action::WritePlacement(placement) => self.stored.placement = placement,
                 Action::WriteProfile { profile, .. } => self.written.push(profile),
                 _ => {}
             }
@@ -187,7 +195,13 @@ impl World {
                 if subject == self.subjects.seal(incarnation) {
                     let answer = worker.seal(&decode(&bytes).unwrap());
                     self.bus.push_back((reply.clone().unwrap(), None, answer));
-                } else if subject == self.subjects.order(incarnation)
+                }
+                if subject == self.subjects.leave(incarnation) {
+                    let leave: Leave = decode(&bytes).unwrap();
+                    worker.dismissed |=
+                        (leave.epoch, leave.leader) == (worker.epoch, worker.leader);
+                }
+                if subject == self.subjects.order(incarnation)
                     && let Some(refusal) = worker.order(&decode(&bytes).unwrap())
                 {
                     let subject = self.subjects.refusal(incarnation);
@@ -200,6 +214,9 @@ impl World {
 
     /// What the client hears.
     pub(crate) fn client(&mut self, subject: &str, bytes: &[u8]) {
+        if subject == "asked.drain" {
+            self.said = Some(bytes.to_vec());
+        }
         if subject.ends_with(".dn.inbox.devices") {
             self.answers.push(decode(bytes).unwrap());
         }

@@ -184,8 +184,10 @@ impl Clients {
         }
     }
 
-    /// A client's connection was closed: its sessions live on for a short while.
+    /// A client's connection was closed: its sessions live on for a short while. What it asked for
+    /// and does not have nobody waits for: should it be connected again, it asks again.
     pub(super) fn connection_closed(&mut self, name: &str, cx: &Context<'_>) {
+        self.waiting.retain(|_, waiting| waiting.connection != name);
         let deadline = cx.now.saturating_add(cx.config.connection_lost);
         for client in self.sessions.values_mut() {
             if client.connection.as_deref() == Some(name) {

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, Lost, ModuleHash, Op, OpNumber, Order, Rejected,
-    ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode, encode, limits,
+    Batch, Code, DataChunk, DeviceResult, Failure, Leave, Lost, ModuleHash, Op, OpNumber, Order,
+    Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode,
+    encode, limits,
 };
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
@@ -143,6 +144,11 @@ impl WorkerNode {
             Some(WorkerSubject::Lost) => {
                 if let Ok(lost) = decode::<Lost>(bytes) {
                     self.event(io, None, Event::Lost(&lost));
+                }
+            }
+            Some(WorkerSubject::Leave) => {
+                if let Ok(leave) = decode::<Leave>(bytes) {
+                    self.event(io, None, Event::Leave(&leave));
                 }
             }
             Some(WorkerSubject::Tenant(tenant, session, what)) => {

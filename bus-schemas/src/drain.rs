@@ -1,0 +1,37 @@
+//! Workers that are to take no new sessions, and to leave when they have none.
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec::Message;
+use crate::id::{Epoch, Incarnation, LeaderId};
+
+/// Administrator to leader, a request: place no new sessions on a worker, and have it leave when it
+/// has none any more; or place sessions there again. Recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drain {
+    /// Wire version.
+    pub v: u16,
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// Whether it is drained from now on.
+    pub draining: bool,
+}
+
+impl Message for Drain {
+    const ARRAY: bool = false;
+}
+
+/// Leader to a worker that is drained and has no sessions, with every heartbeat of it: leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leave {
+    /// Wire version.
+    pub v: u16,
+    /// The leader's epoch.
+    pub epoch: Epoch,
+    /// The leader.
+    pub leader: LeaderId,
+}
+
+impl Message for Leave {
+    const ARRAY: bool = false;
+}

@@ -1,0 +1,184 @@
+//! `warploom worker drain`: no new sessions for a worker, which leaves when it has none.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{GpuId, Incarnation, Status, WorkerStatus};
+use clap::{Args, Subcommand};
+
+use crate::admin::Administrator;
+use crate::commands::credentials;
+use crate::exit::Usage;
+use crate::output;
+use crate::settings::Settings;
+
+/// What is done with running workers.
+#[derive(Debug, Subcommand)]
+pub enum WorkerCommand {
+    /// Gives a worker no new sessions, and has it leave when it has none any more
+    Drain(DrainArgs),
+}
+
+/// `warploom worker drain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom worker drain 1                 the worker of gpu 1 leaves when its sessions have ended
+  warploom worker drain 1 --wait          returns when it has
+  warploom worker drain 1 --undo          it gets new sessions again
+  warploom worker drain 99aabbccddeeff00  by its id, as `warploom status` shows it
+
+Its sessions go on as before. SIGTERM does not wait for them: the worker finishes what it was
+granted, and its sessions end with E-DEVICE-LOST.")]
+pub struct DrainArgs {
+    /// The number of its gpu, or its id
+    pub worker: Which,
+    /// Gives it new sessions again
+    #[arg(long)]
+    pub undo: bool,
+    /// Returns when the worker has left
+    #[arg(long, conflicts_with = "undo")]
+    pub wait: bool,
+}
+
+/// How long a leader may take to say how the cluster is.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often is looked whether a worker has left.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Which worker: by the number of its device, or this start of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// The only worker of the device.
+    Gpu(GpuId),
+    /// This start of a worker.
+    Incarnation(Incarnation),
+}
+
+impl FromStr for Which {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        // An id has 16 digits, more than any device's number.
+        let id = text.parse().map(Self::Incarnation);
+        id.or_else(|_| text.parse().map(Self::Gpu))
+            .map_err(|_| "neither a gpu's number nor a worker's id of 16 hexadecimal digits")
+    }
+}
+
+impl Which {
+    /// The worker in a status.
+    fn find(self, status: &Status) -> Result<&WorkerStatus> {
+        let is = |worker: &&WorkerStatus| match self {
+            Self::Gpu(gpu) => worker.gpu == gpu,
+            Self::Incarnation(incarnation) => worker.incarnation == incarnation,
+        };
+        let live = status.workers.iter().filter(|worker| !worker.lost);
+        let found: Vec<_> = live.filter(is).collect();
+        match found[..] {
+            [worker] => Ok(worker),
+            [] => bail!(Usage(format!(
+                "there is no such worker; there are {}",
+                ids(status.workers.iter())
+            ))),
+            _ => bail!(Usage(format!(
+                "several workers have that gpu; name one by its id: {}",
+                ids(found.into_iter())
+            ))),
+        }
+    }
+}
+
+fn ids<'w>(workers: impl Iterator<Item = &'w WorkerStatus>) -> String {
+    let named = workers.map(|worker| format!("{} (gpu {})", worker.incarnation, worker.gpu));
+    let named: Vec<_> = named.collect();
+    match named.is_empty() {
+        true => "none".into(),
+        false => named.join(", "),
+    }
+}
+
+/// Runs a worker command.
+///
+/// # Errors
+/// [`Usage`] where there is no such worker, [`crate::exit::Unreachable`] without a cluster.
+pub async fn worker(command: &WorkerCommand, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    match command {
+        WorkerCommand::Drain(args) => drain(args, &administrator, json).await,
+    }
+}
+
+async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> Result<()> {
+    let before = administrator.status(PATIENCE).await?;
+    let incarnation = args.worker.find(&before)?.incarnation;
+    let after = administrator.drain(incarnation, !args.undo).await?;
+    let named = Which::Incarnation(incarnation).find(&after);
+    let worker = named.with_context(|| Usage("the worker has left meanwhile".into()))?;
+    tell(worker, json)?;
+    if args.wait {
+        left(incarnation, worker.sessions, administrator).await?;
+        if !json {
+            output::line("it has left")?;
+        }
+    }
+    Ok(())
+}
+
+fn tell(worker: &WorkerStatus, json: bool) -> Result<()> {
+    let (id, gpu, sessions) = (worker.incarnation, worker.gpu, worker.sessions);
+    if json {
+        return output::line(serde_json::json!({
+            "incarnation": id.to_string(),
+            "gpu": gpu,
+            "draining": worker.draining,
+            "sessions": sessions,
+        }));
+    }
+    match (worker.draining, sessions) {
+        (true, 0) => output::line(format_args!(
+            "worker {id} (gpu {gpu}) gets no new sessions; it has none, and leaves"
+        )),
+        (true, _) => output::line(format_args!(
+            "worker {id} (gpu {gpu}) gets no new sessions, and leaves when its {sessions} have ended"
+        )),
+        (false, _) => output::line(format_args!("worker {id} (gpu {gpu}) gets new sessions")),
+    }
+}
+
+/// Waits until a worker has left, and says on stderr for how many sessions that waits.
+async fn left(worker: Incarnation, mut known: u64, administrator: &Administrator) -> Result<()> {
+    loop {
+        let status = administrator.status(PATIENCE).await?;
+        let mut there = status.workers.iter();
+        let Some(there) = there.find(|it| it.incarnation == worker && !it.lost) else {
+            return Ok(());
+        };
+        if !there.draining {
+            bail!("E-WORKER-DRAIN: somebody undid it: the worker gets new sessions");
+        }
+        if there.sessions != known {
+            known = there.sessions;
+            output::note(format_args!("sessions left: {known}"));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_named_by_gpu_or_id() {
+        assert_eq!("3".parse(), Ok(Which::Gpu(3)));
+        let id = "00000000000000a1".parse();
+        assert_eq!(id, Ok(Which::Incarnation(Incarnation(0xa1))));
+        for bad in ["", "x", "-1", "a1", "99aabbccddeeff0g"] {
+            assert!(bad.parse::<Which>().is_err(), "{bad}");
+        }
+        let digits = "0000000000000003".parse();
+        assert_eq!(digits, Ok(Which::Incarnation(Incarnation(3))));
+    }
+}

@@ -1,0 +1,78 @@
+//! Workers that an administrator drains: they get no new sessions, and leave when they have none.
+
+use bus_schemas::Incarnation;
+
+use super::event::Placement;
+use super::reign::{Context, Reign};
+use crate::input::Input;
+
+/// Drained workers remembered in the placement: some may have gone while nobody led.
+const DRAINED: usize = 4_096;
+
+impl Reign {
+    /// What administrators had the leader before us do, and we have read only now.
+    pub(super) fn adopt_placement(
+        &mut self,
+        before: &Placement,
+        now: &Placement,
+        cx: &mut Context<'_>,
+    ) {
+        if before.held != now.held {
+            self.hold(now.held, cx);
+        }
+        for worker in before.drained.iter().chain(&now.drained) {
+            let draining = now.drained.contains(worker);
+            if before.drained.contains(worker) != draining {
+                self.drain(*worker, draining, cx);
+            }
+        }
+    }
+
+    /// A worker is to be drained, or not any more.
+    pub(super) fn drain(&mut self, worker: Incarnation, draining: bool, cx: &mut Context<'_>) {
+        let (drained, lost) = (&mut self.placement.drained, &self.placement.lost);
+        if drained.contains(&worker) == draining || (draining && lost.contains(&worker)) {
+            return;
+        }
+        self.placement_changed = true;
+        if draining {
+            drained.push(worker);
+            let surplus = drained.len().saturating_sub(DRAINED);
+            drained.drain(..surplus);
+            self.drained(worker, cx);
+            return;
+        }
+        drained.retain(|other| *other != worker);
+        if self.order.worker(worker).is_some() {
+            self.feed(
+                Input::Cordon {
+                    incarnation: worker,
+                    cordoned: false,
+                },
+                cx,
+            );
+            for input in self.clients.waiting_opens() {
+                self.feed(input, cx);
+            }
+        }
+    }
+
+    /// A worker that is drained was heard of: the order is told, and the worker that it is not
+    /// needed any more.
+    pub(super) fn drained(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        let Some(view) = self.order.worker(worker) else {
+            return;
+        };
+        if !view.cordoned {
+            self.feed(
+                Input::Cordon {
+                    incarnation: worker,
+                    cordoned: true,
+                },
+                cx,
+            );
+        } else if view.sessions == 0 {
+            self.voice.leave(worker, cx.actions);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Workers that an administrator drains: no new sessions, and gone with the last.
+
+use bus_schemas::subject::{Admin, ConnectionName, ToLeader};
+use bus_schemas::{
+    CloseReason, CloseRequest, Code, Drain, Incarnation, Status, WIRE_VERSION, decode, encode,
+};
+use scheduler_leader_core::Event;
+
+use crate::world::{World, opened, tenant};
+
+impl World {
+    fn drain(&mut self, incarnation: Incarnation, draining: bool) {
+        let request = Drain {
+            v: WIRE_VERSION,
+            incarnation,
+            draining,
+        };
+        let subject = self.subjects.admin(Admin::Drain);
+        self.bus
+            .push_back((subject, Some("asked.drain".into()), encode(&request)));
+        self.pass(10);
+    }
+
+    /// Whether the leader's last answer says that a worker is drained, if it names it.
+    fn says(&self, incarnation: Incarnation) -> Option<bool> {
+        let status: Status = decode(self.said.as_ref().expect("an answer")).expect("a status");
+        let mut workers = status.workers.iter();
+        let worker = workers.find(|worker| worker.incarnation == incarnation);
+        worker.map(|worker| worker.draining)
+    }
+
+    fn dismissed(&self, incarnation: Incarnation) -> bool {
+        let mut workers = self.workers.iter();
+        let worker = workers.find(|worker| worker.incarnation == incarnation);
+        worker.expect("one of ours").dismissed
+    }
+
+    fn close(&mut self) {
+        let close = CloseRequest {
+            v: WIRE_VERSION,
+            session: self.opened.as_ref().unwrap().session,
+            after: self.submitted,
+            reason: CloseReason::Asked,
+        };
+        let subject = self.subjects.to_leader(&tenant(), ToLeader::Close);
+        self.bus.push_back((subject, None, encode(&close)));
+    }
+
+    fn refusal(&self) -> Option<Code> {
+        let failure = self.answers.last().expect("an answer").failure.clone();
+        failure.map(|failure| failure.code)
+    }
+}
+
+#[test]
+fn a_drained_worker_keeps_its_sessions_gets_no_others_and_leaves_behind_them() {
+    let mut world = opened(2);
+    let drained = world.opened.as_ref().unwrap().incarnation;
+    world.submit(2_000);
+    world.drain(drained, true);
+    assert_eq!(world.says(drained), Some(true));
+    // Its session goes on, a new one goes elsewhere, and two devices there are not.
+    world.submit(2_000);
+    for nonce in [100, 200] {
+        world.ask_devices(nonce, 1);
+        world.pass(20);
+        assert!(!world.workers_had().contains(&drained));
+    }
+    world.ask_devices(300, 2);
+    world.pass(4_600);
+    assert_eq!(world.refusal(), Some(Code::TooFewWorkers));
+    assert!(!world.dismissed(drained), "it has a session");
+    // So it is under the next leader, whether it reads what is stored before it leads or after.
+    let state = world.stored.clone();
+    let standby = 1 - world.leading().unwrap();
+    world.tell(standby, Event::State(&state));
+    world.kill_leader(0);
+    world.pass(60);
+    world.submit(500);
+    world.ask_devices(400, 1);
+    world.pass(20);
+    assert!(!world.workers_had().contains(&drained));
+    world.pass(500);
+    assert!(!world.dismissed(drained));
+    world.close();
+    world.pass(1_500);
+    assert!(world.dismissed(drained), "nobody is there any more");
+    world.check();
+    // Gone, it is forgotten: another start of it is another worker.
+    world.tell(
+        standby,
+        Event::ConnectionClosed(&ConnectionName::Worker(drained).to_string()),
+    );
+    world.pass(300);
+    assert!(world.stored.placement.lost.contains(&drained));
+    assert!(world.stored.placement.drained.is_empty());
+}
+
+#[test]
+fn what_waited_for_a_worker_gets_it_when_its_drain_is_undone() {
+    let mut world = opened(1);
+    let drained = world.opened.as_ref().unwrap().incarnation;
+    world.drain(drained, true);
+    world.ask_devices(100, 2);
+    world.pass(200);
+    assert!(world.answers.is_empty(), "a worker may still come");
+    world.drain(drained, false);
+    assert_eq!(world.says(drained), Some(false));
+    world.pass(20);
+    assert_eq!(world.workers_had().len(), 2);
+    world.submit(700);
+    world.pass(1_500);
+    assert!(!world.dismissed(drained));
+    world.check();
+    assert!(world.stored.placement.drained.is_empty());
+}
+
+#[test]
+fn who_leads_before_it_has_read_of_a_drain_takes_it_then() {
+    let mut world = opened(2);
+    let drained = world.opened.as_ref().unwrap().incarnation;
+    world.drain(drained, true);
+    world.pass(200);
+    let state = world.stored.clone();
+    world.kill_leader(0);
+    world.pass(60);
+    let at = world.leading().expect("a successor");
+    world.ask_devices(100, 2);
+    world.pass(20);
+    assert_eq!(world.workers_had().len(), 2, "it does not know better");
+    world.tell(at, Event::State(&state));
+    world.ask_devices(200, 1);
+    world.pass(20);
+    assert!(!world.workers_had().contains(&drained));
+    world.replay().unwrap();
+}
+
+#[test]
+fn a_worker_that_nobody_knows_is_not_drained() {
+    let mut world = opened(1);
+    world.drain(Incarnation(77), true);
+    assert_eq!(world.says(Incarnation(77)), None);
+    world.pass(200);
+    assert!(world.stored.placement.drained.is_empty());
+}
