@@ -26,14 +26,15 @@ fn main() {
         let bytes = resident().saturating_sub(before) / sessions;
         println!("{sessions} sessions, {gpus} GPUs: {bytes} bytes resident an idle session");
         fleet.begin_work();
+        let before = (fleet.recorded_bytes(), fleet.grants());
         let (whole, each) = apart(&mut fleet);
         println!("{sessions} sessions, {gpus} GPUs: {whole:.0} ns a grant by the protocol core");
         let most = 1e9 / (whole * each);
         println!(
             "{sessions} sessions, {gpus} GPUs: {each:.0} grants a second and GPU, {most:.0} GPUs of these a core"
         );
-        let (recorded, grants) = (fleet.recorded_bytes(), fleet.grants());
-        let bytes = recorded as f64 / grants as f64;
+        let recorded = fleet.recorded_bytes() - before.0;
+        let bytes = recorded as f64 / (fleet.grants() - before.1) as f64;
         println!("{sessions} sessions, {gpus} GPUs: {bytes:.1} bytes of record a grant");
     }
 }

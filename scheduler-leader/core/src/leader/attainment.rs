@@ -300,6 +300,22 @@ mod tests {
     }
 
     #[test]
+    fn a_place_is_anothers_once_its_session_has_ended() {
+        let mut attainments = Attainments::new(0);
+        let request = [run(CostClass::Launch, 1), run(CostClass::Sync, 1)];
+        attainments.intent(MS, SESSION, 1, &request);
+        attainments.ended(SESSION.1);
+        let next = (SESSION.0, SessionId(2));
+        attainments.done(2 * MS, next, 0, &tenant(), 0);
+        assert!(!attainments.awaits(next.0), "that was the other's");
+        attainments.intent(3 * MS, next, 1, &request);
+        assert!(attainments.awaits(next.0));
+        attainments.done(4 * MS, next, 2, &tenant(), 0);
+        let counted = attainments.of(4 * MS, &tenant()).unwrap();
+        assert_eq!(counted.requests, 1);
+    }
+
+    #[test]
     fn what_began_before_the_reign_is_not_counted() {
         let mut attainments = Attainments::new(0);
         let request = [run(CostClass::Launch, 1), run(CostClass::Sync, 1)];

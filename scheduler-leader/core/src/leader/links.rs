@@ -157,7 +157,113 @@ impl Links {
 
 #[cfg(test)]
 mod tests {
+    use bus_schemas::subject::Subjects;
+    use bus_schemas::{Chain, Grant, GrantKind, LeaderId, Order, SealAnswer, SessionId, decode};
+
     use super::*;
+    use crate::leader::voice::Voice;
+    use crate::leader::{Action, Config};
+
+    const WORKER: Incarnation = Incarnation(7);
+    const MS: Nanos = 1_000_000;
+
+    /// A link that is sealed, on its own.
+    fn links() -> Links {
+        let mut links = Links::default();
+        links.meet(WORKER, || Link::new("order".into(), 0));
+        let answer = SealAnswer {
+            v: 1,
+            epoch: 1,
+            leader: LeaderId(1),
+            gpu: 0,
+            capacity: 0,
+            position: 0,
+            chain: Chain::default(),
+            global: 0,
+            reports: 0,
+            sessions: Vec::new(),
+            outstanding: Vec::new(),
+            tail_epoch: 0,
+            tail_recorded: 0,
+            tail: Vec::new(),
+            ordinals: Vec::new(),
+            faults: Vec::new(),
+        };
+        links.get_mut(&WORKER).unwrap().seal(&answer);
+        links
+    }
+
+    fn grant(input: InputNumber) -> Grant {
+        Grant {
+            kind: GrantKind::Run,
+            priority: 2,
+            global: 1,
+            session: SessionId(1),
+            first: 1,
+            last: 1,
+            cost: 1,
+            declared: 0,
+            input,
+            epoch: 1,
+        }
+    }
+
+    /// What the worker is told at a time: grants, and through where they are recorded.
+    fn told(links: &mut Links, now: Nanos) -> Vec<(usize, InputNumber)> {
+        let cluster = "lab".parse().unwrap();
+        let voice = Voice {
+            subjects: Subjects::new(&cluster),
+            epoch: 1,
+            leader: LeaderId(1),
+            connected: true,
+        };
+        let (config, mut actions) = (Config::new(cluster), Vec::new());
+        links.attend(now, |_, link, recordings| {
+            let recorded = (recordings.through(), recordings);
+            link.flush(now, recorded, &voice, &config, &mut actions);
+        });
+        let told = actions.iter().map(|action| match action {
+            Action::Publish { bytes, .. } => {
+                let order: Order<'_> = decode(bytes).unwrap();
+                (order.grants.len(), order.recorded)
+            }
+            other => panic!("{other:?}"),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn a_worker_learns_soon_after_that_its_grants_are_recorded() {
+        let config = Config::new("lab".parse().unwrap());
+        let mut links = links();
+        links.get_mut(&WORKER).unwrap().push(grant(3), None);
+        assert_eq!(told(&mut links, 0), [(1, 0)]);
+        let link = links.get_mut(&WORKER).unwrap();
+        link.accept(MS, 1, Chain::default(), &config);
+        assert_eq!(told(&mut links, MS), []);
+        // By then it would have been sent again.
+        assert_eq!(told(&mut links, 5 * MS), []);
+        links.recorded(6 * MS, 2, config.record_linger);
+        links.recorded(9 * MS, 3, config.record_linger);
+        let mut heard = Vec::new();
+        while let Some(due) = links.deadline() {
+            heard.extend(told(&mut links, due).into_iter().map(|it| (due, it)));
+        }
+        // Of the first acknowledgement there is news for it; all that is recorded is told then.
+        assert_eq!(heard, [(26 * MS, (0, 3))]);
+    }
+
+    #[test]
+    fn a_worker_that_has_no_grants_is_told_of_no_recording() {
+        let config = Config::new("lab".parse().unwrap());
+        let mut links = links();
+        assert_eq!(told(&mut links, 0), []);
+        links.recorded(6 * MS, 2, config.record_linger);
+        assert_eq!(
+            (told(&mut links, 60 * MS), links.deadline()),
+            (vec![], None)
+        );
+    }
 
     #[test]
     fn recordings_know_since_when_what_is_not_long_ago() {
