@@ -1,7 +1,7 @@
 //! What leaders say: orders, seals, the end; and what they are told.
 
 use bus_schemas::{
-    Epoch, LeaderId, Leave, Lost, Order, Received, Refusal, Seal, SealAnswer, SealReply,
+    Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, Seal, SealAnswer, SealReply,
     SealedGrant, SessionFault, SessionId, WIRE_VERSION, limits,
 };
 
@@ -290,10 +290,19 @@ impl Sequencer {
     pub(super) fn telling_due(&self) -> Nanos {
         let since = match self.telling_since {
             Some(since) if self.reports.unsent() == 0 => since.max(self.told_at),
-            Some(since) if self.is_idle() => return since + self.config.linger_little_ns,
+            Some(since) if self.is_idle() || self.is_progress() => {
+                return since + self.config.linger_little_ns;
+            }
             _ => self.told_at,
         };
         since + self.config.report_ns
+    }
+
+    /// Whether there is only to tell how the open standing grant went on by next to nothing. Nobody
+    /// waits for that: what is granted behind it closes it, which is told at once.
+    fn is_progress(&self) -> bool {
+        let goes_on = |position| self.reports.are_of(position, Outcome::Part);
+        self.open.is_some_and(goes_on) && self.reports.are_little(self.config.little_ns)
     }
 
     /// Whether the leader owes an answer to something it was told.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DoneReport, Outcome, limits};
+use bus_schemas::{DoneReport, GpuPosition, Outcome, limits};
 
 /// Reports that are not acknowledged.
 #[derive(Debug, Default)]
@@ -44,6 +44,12 @@ impl Reports {
         (1..=16).contains(&unsent)
             && last().all(ran)
             && last().map(|report| report.measured).sum::<u64>() <= most
+    }
+
+    /// Whether all that was never sent is of this position, with this outcome.
+    pub(super) fn are_of(&self, position: GpuPosition, outcome: Outcome) -> bool {
+        let mut unsent = self.kept.iter().rev().take(self.unsent() as usize);
+        unsent.all(|report| report.position == position && report.outcome == outcome)
     }
 
     /// Whether a report that was sent is not acknowledged.

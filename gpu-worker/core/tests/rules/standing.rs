@@ -38,8 +38,9 @@ fn ops_start_as_they_arrive_and_the_next_position_closes_the_grant() {
     assert_eq!((part.position, part.first, part.last), (2, 1, 1));
     assert_eq!(part.declared, None);
     let actions = bench.complete(part, &[0]);
-    assert_eq!(reports(&actions), [(2, Outcome::Part, 1)]);
     assert!(outcomes(&actions).is_empty(), "it stands on");
+    assert!(done(&actions).is_none(), "nobody waits for that");
+    assert_eq!(reports(&bench.after(MS)), [(2, Outcome::Part, 1)]);
     let part = starts(&bench.batch(1, 2, 1))[0];
     assert_eq!((part.position, part.first, part.last), (2, 2, 2));
     bench.batch(1, 3, 2);
@@ -151,7 +152,8 @@ fn declarations_are_added_up_for_the_leader() {
     for op in 1..=3 {
         let part = starts(&bench.batch(1, op, 1))[0];
         sum = sum.wrapping_add(op << 40);
-        let actions = bench.complete_declared(part, op << 40);
+        bench.complete_declared(part, op << 40);
+        let actions = bench.after(MS);
         assert_eq!(done(&actions).unwrap().reports[0].declared, fold(sum));
     }
 }
