@@ -241,6 +241,10 @@ pub struct LeaderNotice {
     pub queue_through: OpNumber,
     /// The session has ended, and why.
     pub ended: Option<Failure>,
+    /// The session is alone on its device and its ops run as they arrive: the client may gather its
+    /// intents for a moment, and does so no longer once it is told otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 impl Message for LeaderNotice {

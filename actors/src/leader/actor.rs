@@ -9,8 +9,8 @@ use actix::dev::SendError;
 use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use async_nats::Client;
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Failure, LeaderId, OpNumber, SessionId};
-use scheduler_leader_core::{Action, Config, Event, Leader as Core, StateSnapshot};
+use bus_schemas::{Failure, LeaderId, SessionId};
+use scheduler_leader_core::{Action, Config, Event, Leader as Core, Progress, StateSnapshot};
 use tokio::sync::oneshot;
 
 use super::gateway::Router;
@@ -46,7 +46,7 @@ pub(super) struct Parts {
 
 /// What waits for room in a queue's mailbox: always the latest.
 enum Waiting {
-    Progress(OpNumber, OpNumber),
+    Progress(Progress),
     End(Failure),
 }
 
@@ -173,11 +173,7 @@ impl Leader {
                     .borrow_mut()
                     .insert(session, (owner, queue));
             }
-            Action::QueueProgress {
-                session,
-                granted,
-                done,
-            } => self.progress(session, granted, done),
+            Action::QueueProgress { session, progress } => self.progress(session, progress),
             Action::QueueEnd { session, failure } => {
                 let queue = self.router.queues.borrow_mut().remove(&session);
                 if let Some((_, queue)) = queue {
@@ -207,20 +203,17 @@ impl Leader {
         }
     }
 
-    fn progress(&mut self, session: SessionId, granted: OpNumber, done: OpNumber) {
+    fn progress(&mut self, session: SessionId, progress: Progress) {
         let queue = self.router.queues.borrow().get(&session).cloned();
         if let Some((_, queue)) = queue {
-            self.tell_queue(session, queue, Waiting::Progress(granted, done));
+            self.tell_queue(session, queue, Waiting::Progress(progress));
         }
     }
 
     /// Tells a queue something that is not said again; kept until there is room.
     fn tell_queue(&mut self, session: SessionId, queue: Addr<KernelQueue>, waiting: Waiting) {
         let told = match &waiting {
-            Waiting::Progress(granted, done) => queue::Told::Progress {
-                granted: *granted,
-                done: *done,
-            },
+            Waiting::Progress(progress) => queue::Told::Progress(*progress),
             Waiting::End(failure) => queue::Told::End(failure.clone()),
         };
         let full = matches!(queue.try_send(told), Err(SendError::Full(_)));

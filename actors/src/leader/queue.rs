@@ -8,7 +8,7 @@ use actix::dev::SendError;
 use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
 use bytes::Bytes;
-use scheduler_leader_core::{KernelQueue as Core, QueueAction, QueueEvent};
+use scheduler_leader_core::{KernelQueue as Core, Progress, QueueAction, QueueEvent};
 
 use super::outgoing::Outgoing;
 use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
@@ -24,7 +24,7 @@ pub(super) enum Told {
     /// An intent, with the request it belongs to.
     Intent(Bytes, Option<TraceContext>),
     /// Ops were granted or are done.
-    Progress { granted: OpNumber, done: OpNumber },
+    Progress(Progress),
     /// The session has ended.
     End(Failure),
 }
@@ -202,9 +202,9 @@ impl Handler<Told> for KernelQueue {
                     self.trail.received(before + 1, queued, context, now);
                 }
             }
-            Told::Progress { granted, done } => {
-                self.granted(granted);
-                self.tell(QueueEvent::Progress { granted, done }, ctx);
+            Told::Progress(progress) => {
+                self.granted(progress.granted);
+                self.tell(QueueEvent::Progress(progress), ctx);
             }
             Told::End(failure) => self.tell(QueueEvent::End(&failure), ctx),
         }

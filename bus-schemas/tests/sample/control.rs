@@ -94,6 +94,7 @@ pub(crate) fn leader_notice() -> LeaderNotice {
         granted: 10,
         queue_through: 4096,
         ended: Some(Failure::new(Code::SessionGone, "closed by its client")),
+        alone: false,
     }
 }
 

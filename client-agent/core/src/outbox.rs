@@ -26,6 +26,10 @@ const RESENT: usize = 8;
 /// Transfers that may be unfinished at a time: half of what a worker keeps track of.
 const TRANSFERS: u64 = 512;
 
+/// How long intents are gathered that nobody waits for, and how many ops' at most.
+const GATHERED: Nanos = 1_000_000;
+const GATHERED_OPS: u64 = 1_024;
+
 /// A batch that the worker has not received.
 #[derive(Debug)]
 struct Sent {
@@ -86,6 +90,9 @@ pub struct Outbox {
     queue_through: OpNumber,
     /// The last op announced, in this epoch or before.
     announced: OpNumber,
+    /// The leader lets intents be gathered, and since when there are some.
+    alone: bool,
+    gathering: Option<Nanos>,
     runs: Runs,
     results: Results,
     /// Results the worker was last told of.
@@ -141,6 +148,8 @@ impl Outbox {
             queued: 0,
             queue_through: limits::FIRST_OPS,
             announced: 0,
+            alone: false,
+            gathering: None,
             runs: Runs::new(),
             results: Results::default(),
             results_told: 0,
@@ -313,8 +322,9 @@ impl Outbox {
             &self.tell_results,
         ];
         let until = self.failing.as_ref().map(|failing| failing.until);
+        let gathered = self.gathering.map(|since| since.saturating_add(GATHERED));
         let due = retries.into_iter().filter_map(Retry::due);
-        due.chain(until).min()
+        due.chain(until).chain(gathered).min()
     }
 
     /// The message of an [`Action::PublishChunk`]; none where it is no longer needed.

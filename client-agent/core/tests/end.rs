@@ -47,6 +47,7 @@ fn notice(epoch: u64, queued: u64, ended: Option<Failure>) -> LeaderNotice {
         granted: 0,
         queue_through: 2000,
         ended,
+        alone: false,
     }
 }
 

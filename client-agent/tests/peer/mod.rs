@@ -422,6 +422,7 @@ impl Peer {
             granted: held.map_or(0, |held| held.done),
             queue_through: held.map_or(0, |held| held.done) + 16_384,
             ended,
+            alone: false,
         };
         let subject = self.subjects.to_client(tenant, session, ToClient::Leader);
         if !self.knobs.loses() {

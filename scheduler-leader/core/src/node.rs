@@ -109,16 +109,9 @@ impl LeaderNode {
                 self.queues.insert(session, queue);
                 self.tell_queue(now, session, QueueEvent::Timer, actions);
             }
-            Action::QueueProgress {
-                session,
-                granted,
-                done,
-            } => self.tell_queue(
-                now,
-                session,
-                QueueEvent::Progress { granted, done },
-                actions,
-            ),
+            Action::QueueProgress { session, progress } => {
+                self.tell_queue(now, session, QueueEvent::Progress(progress), actions);
+            }
             Action::QueueEnd { session, failure } => {
                 self.tell_queue(now, session, QueueEvent::End(&failure), actions);
                 self.queues.remove(&session);

@@ -21,18 +21,25 @@ const LINGER: Nanos = 2_000_000;
 const GREETING: Nanos = 20_000_000;
 const GREETINGS: u32 = 9;
 
+/// How far the order is with a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Ops granted, as of now.
+    pub granted: OpNumber,
+    /// Ops done.
+    pub done: OpNumber,
+    /// The session is alone on its device, its ops run as they arrive, and nobody watches a target
+    /// of its tenant: its intents may come late.
+    pub alone: bool,
+}
+
 /// What a kernel queue is told.
 #[derive(Debug)]
 pub enum QueueEvent<'a> {
     /// A message on the session's intent subject.
     Message(&'a [u8]),
     /// From [`crate::Action::QueueProgress`].
-    Progress {
-        /// Ops granted.
-        granted: OpNumber,
-        /// Ops done.
-        done: OpNumber,
-    },
+    Progress(Progress),
     /// From [`crate::Action::QueueEnd`].
     End(&'a Failure),
     /// Time has passed: due at [`KernelQueue::deadline`]. Also to be sent once at the start.
@@ -73,6 +80,8 @@ pub struct KernelQueue {
     done: OpNumber,
     /// The credit the client was told.
     told: OpNumber,
+    /// The client may gather its intents.
+    alone: bool,
     notice_at: Option<Nanos>,
     /// Greetings sent; as many as there are once the client was heard.
     greetings: u32,
@@ -102,6 +111,7 @@ impl KernelQueue {
             done: queued,
             told: 0,
             ahead: BTreeMap::new(),
+            alone: false,
             notice_at: Some(0),
             greetings: 0,
         }
@@ -123,9 +133,13 @@ impl KernelQueue {
     pub fn handle(&mut self, now: Nanos, event: QueueEvent<'_>, actions: &mut Vec<QueueAction>) {
         match event {
             QueueEvent::Message(bytes) => self.message(now, bytes, actions),
-            QueueEvent::Progress { granted, done } => {
-                self.granted = granted;
-                self.done = self.done.max(done);
+            QueueEvent::Progress(progress) => {
+                self.granted = progress.granted;
+                self.done = self.done.max(progress.done);
+                if std::mem::replace(&mut self.alone, progress.alone) && !progress.alone {
+                    // Another came, and is to wait behind what this one has ready.
+                    self.due(now);
+                }
                 // Half of the credit used up: the client should not come to wait for more.
                 if self.through().saturating_sub(self.told) >= CREDIT / 4 {
                     self.due(now);
@@ -241,6 +255,7 @@ impl KernelQueue {
             granted: self.granted,
             queue_through: self.told,
             ended,
+            alone: self.alone,
         };
         actions.push(QueueAction::Publish {
             subject: self.notices.clone(),

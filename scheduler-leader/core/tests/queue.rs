@@ -5,7 +5,7 @@ use bus_schemas::{
     WIRE_VERSION, decode, encode,
 };
 use proptest::prelude::*;
-use scheduler_leader_core::{KernelQueue, QueueAction, QueueEvent};
+use scheduler_leader_core::{KernelQueue, Progress, QueueAction, QueueEvent};
 
 const MS: u64 = 1_000_000;
 /// Ops a client may have queued and not done, as the queue's notices say.
@@ -151,10 +151,35 @@ fn nothing_above_the_credit_is_taken() {
     assert_eq!((out.ops.len(), queue.queued()), (0, 0));
     assert_eq!(out.notice.as_ref().unwrap().queue_through, CREDIT);
     // Once ops are done there is room for more, and the client hears of it.
-    let (granted, done) = (1, CREDIT / 2);
-    queue.handle(MS, QueueEvent::Progress { granted, done }, &mut actions);
+    let done = CREDIT / 2;
+    queue.handle(MS, progress(done, false), &mut actions);
     out.take(&mut actions);
     assert_eq!(out.notice.unwrap().queue_through, CREDIT + done);
+}
+
+fn progress(done: u64, alone: bool) -> QueueEvent<'static> {
+    let granted = done;
+    QueueEvent::Progress(Progress {
+        granted,
+        done,
+        alone,
+    })
+}
+
+/// That a client may gather its intents can wait for the next notice; that it may no longer cannot.
+#[test]
+fn a_client_hears_at_once_that_it_is_no_longer_alone() {
+    let mut queue = queue(0);
+    let (mut actions, mut out) = (Vec::new(), Out::default());
+    queue.handle(MS, QueueEvent::Timer, &mut actions);
+    out.take(&mut actions);
+    out.notice = None;
+    queue.handle(MS, progress(0, true), &mut actions);
+    out.take(&mut actions);
+    assert!(out.notice.is_none());
+    queue.handle(MS, progress(0, false), &mut actions);
+    out.take(&mut actions);
+    assert!(out.notice.is_some_and(|notice| !notice.alone));
 }
 
 #[test]

@@ -145,6 +145,7 @@ impl Outbox {
             return;
         }
         self.heard_at = now;
+        self.alone = notice.alone;
         self.raise_queued(now, notice.queued.min(self.last));
         if notice.queue_through > self.queue_through {
             self.queue_through = notice.queue_through;
@@ -203,6 +204,7 @@ impl Outbox {
     /// is announced again.
     fn begin_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
         (self.epoch, self.leader) = (epoch, leader);
+        self.alone = false;
         self.queued = self.done;
         self.queue_through = self.done + limits::FIRST_OPS;
         self.runs.seek(self.done + 1);
@@ -324,9 +326,13 @@ impl Outbox {
             self.send_batches(flush, actions);
             let batches = actions.len() - start;
             let through = self.announceable().min(self.queue_through);
-            self.announce(through, actions);
-            // The leader's way to the worker is the longer one, so it goes first.
-            actions[start..].rotate_left(batches);
+            if !self.gathers(now, through) {
+                self.announce(through, actions);
+            }
+            if !self.alone {
+                // The leader's way to the worker is the longer one, so it goes first.
+                actions[start..].rotate_left(batches);
+            }
             while let Some(chunk) = self.transfers.next_chunk() {
                 more = true;
                 actions.push(Action::PublishChunk {
@@ -410,6 +416,21 @@ impl Outbox {
     fn announceable(&self) -> OpNumber {
         let gate = self.gates.front().map_or(u64::MAX, |(op, _)| op - 1);
         self.sent_through.min(gate)
+    }
+
+    /// Whether what the leader has not heard of, through this op, may wait for more: the session is
+    /// alone on its device, so nobody waits for it either.
+    fn gathers(&mut self, now: Nanos, through: OpNumber) -> bool {
+        let new = through.saturating_sub(self.announced);
+        let may = self.alone && self.state == State::Open && self.runs.next() > self.announced;
+        if !may || !(1..GATHERED_OPS).contains(&new) {
+            self.gathering = None;
+            return false;
+        }
+        let since = *self.gathering.get_or_insert(now);
+        let gathers = now < since.saturating_add(GATHERED);
+        self.gathering = self.gathering.filter(|_| gathers);
+        gathers
     }
 
     fn announce(&mut self, through: OpNumber, actions: &mut Vec<Action>) {

@@ -389,6 +389,8 @@ impl Peers {
             granted: self.done,
             queue_through: self.done + self.window,
             ended: ended.then(|| Failure::new(Code::SessionGone, "closed")),
+            // Now and then, and it is taken back.
+            alone: self.done % 3 == 1,
         };
         network.send(To::Client, Kind::Notice, encode(&notice));
     }

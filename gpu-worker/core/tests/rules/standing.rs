@@ -34,12 +34,13 @@ fn ops_start_as_they_arrive_and_the_next_position_closes_the_grant() {
     let mut bench = stands();
     let opened = bench.core.accepted();
     assert_eq!(opened.0, 1, "accepted when closed");
+    bench.device_ns = 45_000;
     let part = starts(&bench.batch(1, 1, 1))[0];
     assert_eq!((part.position, part.first, part.last), (2, 1, 1));
     assert_eq!(part.declared, None);
     let actions = bench.complete(part, &[0]);
     assert!(outcomes(&actions).is_empty(), "it stands on");
-    assert!(done(&actions).is_none(), "nobody waits for that");
+    assert!(done(&actions).is_none(), "nobody waits for so little");
     assert_eq!(reports(&bench.after(MS)), [(2, Outcome::Part, 1)]);
     let part = starts(&bench.batch(1, 2, 1))[0];
     assert_eq!((part.position, part.first, part.last), (2, 2, 2));
@@ -148,6 +149,7 @@ fn one_that_never_began_ends_where_it_would_have_begun() {
 #[test]
 fn declarations_are_added_up_for_the_leader() {
     let mut bench = stands();
+    bench.device_ns = 2_000;
     let mut sum = 0_u64;
     for op in 1..=3 {
         let part = starts(&bench.batch(1, op, 1))[0];

@@ -246,14 +246,10 @@ impl Fleet {
                     let index = self.index(session);
                     self.queues[index] = Some(Box::new(queue));
                 }
-                Action::QueueProgress {
-                    session,
-                    granted,
-                    done,
-                } => {
+                Action::QueueProgress { session, progress } => {
                     let index = self.index(session);
                     if let Some(queue) = &mut self.queues[index] {
-                        let progress = QueueEvent::Progress { granted, done };
+                        let progress = QueueEvent::Progress(progress);
                         queue.handle(self.now, progress, &mut Vec::new());
                     }
                 }

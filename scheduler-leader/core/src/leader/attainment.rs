@@ -137,7 +137,11 @@ impl Attainments {
             if record.target != target {
                 *record = Record::new(target, now);
             }
-            record.note(now, now.saturating_sub(since));
+            // What was done before its intent came, as with a client that gathers those, has no
+            // time that the leader knows.
+            if now > since {
+                record.note(now, now - since);
+            }
         }
         let waits = !requests.waiting.is_empty();
         self.note(place, waits);

@@ -10,6 +10,7 @@ use bus_schemas::{
 use serde::{Deserialize, Serialize};
 
 use crate::input::Profile;
+use crate::queue::Progress;
 
 /// The lease's value: KV entry `leader`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,10 +212,8 @@ pub enum Action {
     QueueProgress {
         /// The session.
         session: SessionId,
-        /// Ops granted, as of now.
-        granted: OpNumber,
-        /// Ops done.
-        done: OpNumber,
+        /// How far.
+        progress: Progress,
     },
     /// A session has ended: its queue tells the client and goes.
     QueueEnd {

@@ -20,7 +20,7 @@ use super::record::Recorder;
 use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
-use crate::order::{Order, Progress};
+use crate::order::{Move, Order};
 use crate::policy::{ORDER_VERSION, TICK_NS};
 
 /// Lost incarnations remembered in the placement.
@@ -53,7 +53,7 @@ pub(super) struct Reign {
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
     /// Sessions that have moved, while they are told.
-    moved: Vec<Progress>,
+    moved: Vec<Move>,
     effects: Vec<Effect>,
     inbox: String,
     pub(super) began: Nanos,
@@ -436,14 +436,13 @@ impl Reign {
     fn tell_progress(&mut self, cx: &mut Context<'_>) {
         let mut moved = std::mem::take(&mut self.moved);
         self.order.take_moved(&mut moved);
-        for progress in moved.drain(..) {
-            if progress.reported {
-                self.attain(progress, cx.now);
+        for it in moved.drain(..) {
+            if it.reported {
+                self.attain(&it, cx.now);
             }
             cx.actions.push(Action::QueueProgress {
-                session: progress.session,
-                granted: progress.granted,
-                done: progress.done,
+                session: it.session,
+                progress: it.progress,
             });
         }
         self.moved = moved;

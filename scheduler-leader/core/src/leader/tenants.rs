@@ -10,18 +10,19 @@ use bus_schemas::{
 use super::admission;
 use super::config::Nanos;
 use super::reign::Reign;
-use crate::order::Progress;
+use crate::order::Move;
 
 impl Reign {
     /// Counts the requests of a session that are done by now.
-    pub(super) fn attain(&mut self, progress: Progress, now: Nanos) {
-        let placed = (progress.place, progress.session);
-        if self.attainments.awaits(progress.place)
-            && let Some(view) = self.order.session(progress.session)
+    pub(super) fn attain(&mut self, moved: &Move, now: Nanos) {
+        let (session, done) = (moved.session, moved.progress.done);
+        let placed = (moved.place, session);
+        if self.attainments.awaits(moved.place)
+            && let Some(view) = self.order.session(session)
         {
             let target = self.order.target(&view.tenant);
             self.attainments
-                .done(now, placed, progress.done, &view.tenant, target);
+                .done(now, placed, done, &view.tenant, target);
         }
     }
 

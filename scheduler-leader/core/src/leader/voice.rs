@@ -101,6 +101,7 @@ impl Voice {
             granted,
             queue_through: granted,
             ended: Some(failure.clone()),
+            alone: false,
         };
         let subject = match to {
             Ok(reply) => reply.clone(),

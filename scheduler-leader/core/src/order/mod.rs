@@ -15,7 +15,7 @@ mod workers;
 pub use inspection::{
     FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,
 };
-pub(crate) use moved::Progress;
+pub(crate) use moved::Move;
 pub use view::{FlowView, SessionView, TenantView, WorkerView};
 
 use std::collections::BTreeMap;

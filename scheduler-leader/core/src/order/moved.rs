@@ -1,21 +1,20 @@
 //! Which sessions have moved since that was last asked: whoever tells their clients need not look for
 //! each of them.
 
-use bus_schemas::{OpNumber, SessionId};
+use bus_schemas::SessionId;
 
 use super::Order;
+use crate::queue::Progress;
 
-/// How far a session has come that has moved.
+/// A session that has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct Move {
     /// The session.
     pub(crate) session: SessionId,
     /// Its place among those that there are.
     pub(crate) place: u32,
-    /// Ops granted.
-    pub(crate) granted: OpNumber,
-    /// Ops done.
-    pub(crate) done: OpNumber,
+    /// How far it has come.
+    pub(crate) progress: Progress,
     /// Its worker reported of it.
     pub(crate) reported: bool,
 }
@@ -54,21 +53,37 @@ impl Moved {
 
 impl Order {
     /// Appends what has moved since this was last called, by session, and is there still.
-    pub(crate) fn take_moved(&mut self, into: &mut Vec<Progress>) {
+    pub(crate) fn take_moved(&mut self, into: &mut Vec<Move>) {
         let before = into.len();
-        let Moved { marks, slots } = &mut self.moved;
+        let mut moved = std::mem::take(&mut self.moved);
+        let Moved { marks, slots } = &mut moved;
         for slot in slots.drain(..) {
             let mark = std::mem::take(&mut marks[slot as usize]);
             if let Some(session) = &self.sessions[slot as usize] {
-                into.push(Progress {
+                into.push(Move {
                     session: session.id,
                     place: slot,
-                    granted: session.queue.granted(),
-                    done: session.queue.done(),
+                    progress: Progress {
+                        granted: session.queue.granted(),
+                        done: session.queue.done(),
+                        alone: session.standing.is_some() && self.is_alone(slot),
+                    },
                     reported: mark == Mark::Reported,
                 });
             }
         }
-        into[before..].sort_unstable_by_key(|progress| progress.session);
+        self.moved = moved;
+        into[before..].sort_unstable_by_key(|it| it.session);
+    }
+
+    /// Whether a session is the only one of its worker, under a standing grant, and of a tenant
+    /// without a target.
+    fn is_alone(&self, slot: u32) -> bool {
+        let session = self.sessions[slot as usize].as_ref();
+        session.is_some_and(|session| {
+            let worker = &self.workers[session.worker as usize];
+            let stands = worker.standing == Some(slot) && worker.sessions == 1;
+            stands && self.tenants[session.tenant as usize].settings.slo_ns == 0
+        })
     }
 }

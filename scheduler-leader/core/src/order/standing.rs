@@ -291,6 +291,7 @@ impl Order {
             return;
         };
         let (worker, before) = (session.worker, session.queue.granted());
+        let done_before = session.queue.done();
         let Some(standing) = &mut session.standing else {
             return;
         };
@@ -306,6 +307,9 @@ impl Order {
             standing.through
         };
         session.queue.finish(done.min(standing.accounted));
+        if session.queue.done() > done_before {
+            self.moved.note(slot, Mark::Reported);
+        }
         let lied =
             standing.accounted == standing.through && fold(standing.declared) != standing.claimed;
         let ops = session.queue.granted() - before;
