@@ -21,10 +21,7 @@ fn main() {
             continue;
         }
         let mut fleet = Fleet::new(sessions, gpus);
-        let before = resident();
         fleet.open();
-        let bytes = resident().saturating_sub(before) / sessions;
-        println!("{sessions} sessions, {gpus} GPUs: {bytes} bytes resident an idle session");
         fleet.begin_work();
         let before = (fleet.recorded_bytes(), fleet.grants());
         let (whole, each) = apart(&mut fleet);
@@ -66,11 +63,4 @@ fn apart(fleet: &mut Fleet) -> (f64, f64) {
     let seconds = f64::from(reports) * Fleet::PERIOD.as_secs_f64();
     let each = grants as f64 / seconds;
     (spent.as_nanos() as f64 / grants as f64, each)
-}
-
-/// Resident memory of this process, bytes.
-fn resident() -> usize {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
-    pages.unwrap_or(0_usize) * 4_096
 }

@@ -72,7 +72,8 @@ struct Client {
 /// All sessions of a reign.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    sessions: BTreeMap<SessionId, Client>,
+    /// Each on its own: a leaf of a tree that grows at its end is half empty.
+    sessions: BTreeMap<SessionId, Box<Client>>,
     requests: BTreeMap<Request, SessionId>,
     waiting: BTreeMap<Request, Waiting>,
     /// Sessions whose open grant is not accepted.

@@ -274,7 +274,7 @@ impl Clients {
             connection,
             ..Client::new(tenant.clone(), of, placed.incarnation, cx)
         };
-        self.sessions.insert(session, client);
+        self.sessions.insert(session, Box::new(client));
         match opening {
             Some(_) => self.opening.push(session),
             None => self.complete(&tenant, nonce, voice, cx),
