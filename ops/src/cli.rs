@@ -1,8 +1,14 @@
 //! The command line.
 
+mod admin;
+mod program;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+pub use admin::{ClusterCommand, ProfileCommand, TenantCommand, TenantSetArgs, UsageArgs};
+pub use program::{EnvArgs, RunArgs, SubmitArgs};
 
 /// A GPU hypervisor: many tenants share GPUs in one global, deterministic order.
 #[derive(Debug, Parser)]
@@ -99,51 +105,6 @@ pub enum Command {
     DemoTenant(DemoTenantArgs),
 }
 
-/// `warploom run`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  warploom run -- python train.py
-  warploom run --tenant research --priority 2 -- python train.py
-  warploom run --devices 2 --stats -- ./simulation
-
-The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it needs
-no GPU and no change. Without a cluster (`warploom up`, or broker.url) one is started for the
-program's life. Exits as the program does, with 128 and its number if a signal ended it. -v prints
-what is set for the program.")]
-pub struct RunArgs {
-    /// Whose program it is; made if it does not exist and the credentials allow it
-    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
-    pub tenant: bus_schemas::Tenant,
-    /// The tenant's priority from now on, 0 (highest) to 4
-    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
-    pub priority: Option<u8>,
-    /// Virtual devices that the program sees, each on another worker
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub devices: u32,
-    /// Prints at its end how often the program waited for an answer, and what it called in vain
-    #[arg(long)]
-    pub stats: bool,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    pub command: Vec<PathBuf>,
-}
-
-/// `warploom env`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  eval \"$(warploom env --tenant research)\" && python train.py
-  warploom env --json")]
-pub struct EnvArgs {
-    /// Whose programs they are
-    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
-    pub tenant: bus_schemas::Tenant,
-    /// Virtual devices that they see, each on another worker
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub devices: u32,
-}
-
 /// `warploom up`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -208,195 +169,6 @@ pub struct WorkerArgs {
     /// Appends a line for every position that ended to this file
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
-}
-
-/// `warploom submit`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Arguments, in the kernel's order, one --arg each:
-  f32:2.5                 a scalar: i8 u8 i16 u16 i32 u32 i64 u64 f32 f64
-  f32*1024=1.5            a device buffer of 1024 elements, all set to 1.5
-  f32*1024:FILE           a device buffer filled from FILE (little-endian, or text if FILE is .txt)
-  f32[1,2,3]              a device buffer with these elements
---out N prints argument N (from 0; a buffer) after the run; --out N:FILE writes its bytes.
-
-Example:
-  warploom submit --tenant default tests/kernels/saxpy.ptx saxpy --grid 1 --block 4 \\
-      --arg u32:4 --arg f32:2 --arg f32[1,2,3,4] --arg f32*4=10 --out 3")]
-pub struct SubmitArgs {
-    /// PTX file
-    pub ptx: PathBuf,
-    /// Entry function
-    pub entry: String,
-    /// Whose session it is
-    #[arg(long, default_value = "default")]
-    pub tenant: bus_schemas::Tenant,
-    /// Blocks: x[,y[,z]]
-    #[arg(long, default_value = "1", value_parser = dim)]
-    pub grid: bus_schemas::Dim,
-    /// Threads of a block: x[,y[,z]]
-    #[arg(long, default_value = "1", value_parser = dim)]
-    pub block: bus_schemas::Dim,
-    /// Dynamic shared memory, bytes
-    #[arg(long, default_value_t = 0)]
-    pub shared: u32,
-    /// A kernel argument (see below)
-    #[arg(long = "arg", value_name = "ARG")]
-    pub args: Vec<String>,
-    /// A buffer to print or write afterwards (default: all buffers)
-    #[arg(long = "out", value_name = "N[:FILE]")]
-    pub out: Vec<String>,
-    /// Devices it runs on, each on another worker: the same on all, results by device
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
-    pub devices: u32,
-    /// Launches it this many times before the results are read
-    #[arg(long, default_value_t = 1)]
-    pub repeat: u32,
-}
-
-fn dim(text: &str) -> Result<bus_schemas::Dim, String> {
-    let mut dim = [1; 3];
-    let mut parts = text.split(',');
-    for slot in &mut dim {
-        if let Some(part) = parts.next() {
-            *slot = part
-                .trim()
-                .parse()
-                .map_err(|_| format!("{part:?} is not a number"))?;
-        }
-    }
-    parts
-        .next()
-        .map_or(Ok(dim), |_| Err("at most three dimensions".into()))
-}
-
-/// `warploom tenant`.
-#[derive(Debug, Subcommand)]
-pub enum TenantCommand {
-    /// Makes a tenant, with a login of its own on a broker that `up` started
-    Create(TenantSetArgs),
-    /// Changes a tenant's settings
-    Set(TenantSetArgs),
-    /// Lists tenants
-    List,
-}
-
-/// `warploom tenant create` and `set`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  warploom tenant create chat --priority 0
-  warploom tenant set train --priority 4 --weight 2 --quota 8GiB
-  warploom tenant set train --group batch --group spare")]
-pub struct TenantSetArgs {
-    /// The tenant: 1 to 32 of a-z, 0-9, '-', starting with a letter
-    pub tenant: bus_schemas::Tenant,
-    /// 0 (highest) to 4
-    #[arg(long)]
-    pub priority: Option<u8>,
-    /// Share within the priority, 1 to 1000
-    #[arg(long)]
-    pub weight: Option<u32>,
-    /// Device memory per device, such as 4GiB; 0 is the device's capacity
-    #[arg(long)]
-    pub quota: Option<String>,
-    /// Sessions at a time; 0 is no limit
-    #[arg(long)]
-    pub sessions: Option<u32>,
-    /// Charged work granted and not done, milliseconds; 0 is no bound
-    #[arg(long, value_name = "MS")]
-    pub outstanding: Option<u64>,
-    /// Percent of each device's time the tenant may use at most; 0 is no cap
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
-    pub cap: Option<u8>,
-    /// Group of workers its sessions go to; repeated, any of them
-    #[arg(long = "group", value_name = "NAME")]
-    pub groups: Vec<bus_schemas::Tenant>,
-    /// Its sessions go to any group that is not exclusive, as at first
-    #[arg(long, conflicts_with = "groups")]
-    pub no_group: bool,
-    /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it
-    /// away. Lower priorities make room for it (docs/slo.md)
-    #[arg(long, value_name = "TARGET")]
-    pub slo: Option<String>,
-    /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it, that
-    /// is a warning
-    #[arg(long)]
-    pub strict: bool,
-}
-
-/// `warploom cluster`.
-#[derive(Debug, Subcommand)]
-pub enum ClusterCommand {
-    /// Shows each setting, whence it came and what it does
-    Show,
-    /// Changes settings, all of them together or none
-    #[command(after_help = "\
-Examples:
-  warploom cluster set window=4ms quantum=1ms
-  warploom cluster set floors=0,0,0,0,10     priority 4 is left a tenth of each GPU
-  warploom cluster set learn=off
-  warploom cluster set window=default")]
-    Set {
-        /// SETTING=VALUE, or SETTING=default; `warploom cluster show` lists the settings
-        #[arg(required = true, value_name = "SETTING=VALUE")]
-        changes: Vec<String>,
-    },
-}
-
-/// `warploom profile`.
-#[derive(Debug, Subcommand)]
-#[command(after_help = "\
-Examples:
-  warploom profile list
-  warploom profile show 12
-  warploom profile pin            the newest version, until unpin: the order depends on nothing measured")]
-pub enum ProfileCommand {
-    /// Lists the versions that are kept, the last 64
-    List,
-    /// Shows a version's kernels
-    Show {
-        /// Its number or the beginning of its hash (default: the one in force)
-        #[arg(value_name = "VERSION")]
-        name: Option<String>,
-    },
-    /// Orders by a version from now on, whatever is measured
-    Pin {
-        /// Its number or the beginning of its hash (default: the newest)
-        #[arg(value_name = "VERSION")]
-        name: Option<String>,
-    },
-    /// Learns from what is measured again
-    Unpin,
-}
-
-/// `warploom usage`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  warploom usage
-  warploom usage --by tenant,day --since 7d --csv > week.csv
-  warploom usage --by kernel --tenant train --since 2026-11-21T08:00Z
-  warploom usage --json | jq .core_credits
-
-A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
-(docs/metering.md). Times are UTC.")]
-pub struct UsageArgs {
-    /// What rows are told apart by: several with commas between them
-    #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
-    pub by: Vec<crate::accounts::By>,
-    /// From then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
-    #[arg(long, value_name = "TIME")]
-    pub since: Option<String>,
-    /// Until then, likewise (default: now)
-    #[arg(long, value_name = "TIME")]
-    pub until: Option<String>,
-    /// Of this tenant only
-    #[arg(long)]
-    pub tenant: Option<bus_schemas::Tenant>,
-    /// Prints CSV
-    #[arg(long, conflicts_with = "json")]
-    pub csv: bool,
 }
 
 /// `warploom status`.
@@ -513,12 +285,5 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn dimensions() {
-        assert_eq!(dim("4"), Ok([4, 1, 1]));
-        assert_eq!(dim("4,2,3"), Ok([4, 2, 3]));
-        assert!(dim("1,2,3,4").is_err() && dim("x").is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! One session's program order on its way out.
 
+mod announce;
 mod flow;
 mod image;
 

@@ -1,0 +1,156 @@
+//! A reign's workers: met by their heartbeats, sealed, reported to the order, and lost.
+
+use bus_schemas::{Epoch, Incarnation, LeaderId, SealReply, decode};
+
+use super::{Context, LOST, Reign, reply};
+use crate::input::Input;
+use crate::leader::event::ReignEnd;
+use crate::leader::link::Link;
+
+impl Reign {
+    /// A worker was heard of: it is to be sealed, unless it is already.
+    pub(in crate::leader) fn meet(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if self.placement.lost.contains(&worker) {
+            cx.members.remove(worker);
+            self.voice.lost(worker, cx.actions);
+            return;
+        }
+        let subject = self.voice.subjects.order(worker);
+        self.links
+            .meet(worker, || Link::new(subject.into(), cx.now));
+        self.ask_seal(worker, cx);
+        self.report(worker, cx);
+        if let Some(member) = cx.members.get(worker)
+            && let Some(view) = self.order.worker(worker)
+            && view.draining != member.draining
+        {
+            let draining = member.draining;
+            let incarnation = worker;
+            self.feed(
+                Input::Draining {
+                    incarnation,
+                    draining,
+                },
+                cx,
+            );
+        }
+        if self.placement.drained.contains(&worker) {
+            self.drained(worker, cx);
+        }
+    }
+
+    /// Tells the order what a sealed worker says of itself, where that is news.
+    fn report(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        let (Some(link), Some(member)) = (self.links.note_in(worker), cx.members.get(worker))
+        else {
+            return;
+        };
+        let report = &member.report;
+        let due = match &link.reported {
+            None => true,
+            Some((at, told)) => {
+                let group = (&report.group, report.exclusive) != (&told.group, told.exclusive);
+                group || (report != told && cx.now >= at.saturating_add(cx.config.report))
+            }
+        };
+        if link.sealed && due {
+            link.reported = Some((cx.now, report.clone()));
+            let (incarnation, report) = (worker, report.clone());
+            self.feed(
+                Input::Report {
+                    incarnation,
+                    report,
+                },
+                cx,
+            );
+        }
+    }
+
+    fn ask_seal(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if let Some(link) = self.links.note_in(worker)
+            && link.wants_seal(cx.now, cx.config)
+        {
+            self.voice
+                .seal(worker, reply(&self.inbox, worker), cx.actions);
+        }
+    }
+
+    /// A worker answered a seal.
+    pub(in crate::leader) fn seal_reply(
+        &mut self,
+        worker: Incarnation,
+        bytes: &[u8],
+        cx: &mut Context<'_>,
+    ) -> Option<ReignEnd> {
+        let reply: SealReply = decode(bytes).ok()?;
+        if let Some(refusal) = reply.refused {
+            return self.refused(refusal.epoch, refusal.leader);
+        }
+        let answer = reply.sealed?;
+        let link = self.links.get_mut(&worker)?;
+        let ours = (answer.epoch, answer.leader) == (self.voice.epoch, self.voice.leader);
+        if link.sealed || !ours {
+            return None;
+        }
+        cx.members.heard(cx.now, worker);
+        link.seal(&answer);
+        let faults: Vec<_> = answer.faults.clone();
+        self.feed(
+            Input::WorkerSealed {
+                incarnation: worker,
+                answer: Box::new(answer),
+            },
+            cx,
+        );
+        faults
+            .into_iter()
+            .for_each(|fault| self.clients.failed(fault.session, fault.failure));
+        self.report(worker, cx);
+        let draining = cx.members.get(worker).is_some_and(|member| member.draining);
+        if draining || self.placement.drained.contains(&worker) {
+            self.meet(worker, cx);
+        }
+        for input in self.clients.waiting_opens() {
+            self.feed(input, cx);
+        }
+        None
+    }
+
+    /// Whether somebody who named this epoch and leader ends our reign.
+    pub(in crate::leader) fn refused(&self, epoch: Epoch, leader: LeaderId) -> Option<ReignEnd> {
+        let ours = (self.voice.epoch, self.voice.leader);
+        let above = epoch > ours.0 || (epoch == ours.0 && leader != ours.1);
+        above.then_some(ReignEnd::Fenced { epoch })
+    }
+
+    /// A worker's connection was closed.
+    pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        if cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
+            self.lose(worker, cx);
+        }
+    }
+
+    /// Declares a worker lost, for good.
+    pub(super) fn lose(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
+        let Some(member) = cx.members.remove(worker) else {
+            return;
+        };
+        self.placement.lost.push(worker);
+        let surplus = self.placement.lost.len().saturating_sub(LOST);
+        self.placement.lost.drain(..surplus);
+        self.placement.drained.retain(|other| *other != worker);
+        self.placement_changed = true;
+        self.voice.lost(worker, cx.actions);
+        self.learner.lost(worker);
+        let accepted = self.links.get(&worker).map_or(0, |link| link.accepted);
+        self.feed(
+            Input::WorkerLost {
+                incarnation: worker,
+                left: member.draining,
+                accepted,
+            },
+            cx,
+        );
+        self.links.remove(worker);
+    }
+}
