@@ -1,8 +1,8 @@
 //! What a client leaves for later while its session is alone on its device.
 
 use bus_schemas::{
-    Column, Intent, KernelKey, LeaderId, LeaderNotice, Op, SessionId, WIRE_VERSION, WorkerAck,
-    decode,
+    Code, Column, Failure, Intent, KernelKey, LeaderId, LeaderNotice, Op, SessionId, WIRE_VERSION,
+    WorkerAck, decode,
 };
 use client_agent_core::{Action, Event, Outbox, OutboxSettings};
 
@@ -111,5 +111,24 @@ fn all_is_told_at_once_when_it_is_not_alone_or_has_another_leader_or_ends() {
         sync(&mut outbox, MS);
         let actions = handle(&mut outbox, MS, event);
         assert_eq!(intents(&actions).last(), Some(&(2, 1)));
+    }
+}
+
+/// Nothing is left to wake for: a task that is woken for what is past would never rest again.
+#[test]
+fn what_was_gathered_goes_with_a_session_that_fails_or_ends() {
+    let failure = || Failure::new(Code::Trap, "trapped");
+    let gone = LeaderNotice {
+        ended: Some(failure()),
+        ..notice(3, 1, true)
+    };
+    for event in [Event::LeaderNotice(&gone), Event::Error(failure())] {
+        let mut outbox = alone();
+        sync(&mut outbox, MS);
+        handle(&mut outbox, MS, event);
+        let late = 5_000 * MS;
+        handle(&mut outbox, late, Event::Tick);
+        let next = outbox.next_wakeup();
+        assert!(next.is_none_or(|at| at > late), "{next:?}");
     }
 }

@@ -58,7 +58,12 @@ fn sizes() -> [usize; 3] {
         grants: Column::pack(&[grant], &mut rows),
         opens: Vec::new(),
     });
-    let result = encode(&DeviceResult {
+    [intent.len(), order.len(), result_size()]
+}
+
+/// Bytes of a sync's answer.
+pub(super) fn result_size() -> usize {
+    let result = DeviceResult {
         v: WIRE_VERSION,
         number: 100_000,
         op: 100_000,
@@ -68,8 +73,8 @@ fn sizes() -> [usize; 3] {
         offset: 0,
         bytes: &[],
         events: Column::default(),
-    });
-    [intent.len(), order.len(), result.len()]
+    };
+    encode(&result).len()
 }
 
 /// A launch and its sync, beside a bare relay of three hops.

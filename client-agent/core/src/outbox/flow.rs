@@ -272,6 +272,7 @@ impl Outbox {
             self.fail(0, failure, actions);
         }
         self.state = State::Ended;
+        self.gathering = None;
         for retry in self.retries_mut() {
             retry.arm(0, false);
         }
@@ -341,6 +342,8 @@ impl Outbox {
                     len: chunk.len,
                 });
             }
+        } else {
+            self.gathering = None;
         }
         if let State::Closing(reason) = self.state {
             // The worker forgets results with the session, so those come first.

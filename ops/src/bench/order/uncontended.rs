@@ -2,12 +2,11 @@
 //! many as a bare request and its reply are.
 
 use anyhow::Result;
-use bus_schemas::{
-    Batch, Column, DeviceResult, Launch, Op, ResultKind, WIRE_VERSION, encode, write_descriptor,
-};
+use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 
 use crate::bench::baseline::Baselines;
 use crate::bench::bus::{Stage, play};
+use crate::bench::latency::result_size;
 use crate::bench::median;
 use crate::bench::metric::{Goal, Metric, Spec};
 use crate::bench::party::Synced;
@@ -47,18 +46,7 @@ fn sizes() -> [usize; 2] {
         descriptors: &descriptors,
         blob: &[],
     });
-    let result = encode(&DeviceResult {
-        v: WIRE_VERSION,
-        number: 100_000,
-        op: 100_000,
-        kind: ResultKind::Sync,
-        device_ns: 1_000,
-        total: 0,
-        offset: 0,
-        bytes: &[],
-        events: Column::default(),
-    });
-    [batch.len(), result.len()]
+    [batch.len(), result_size()]
 }
 
 /// Measures it, each repetition beside its baseline.
