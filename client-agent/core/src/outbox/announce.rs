@@ -25,11 +25,19 @@ impl Outbox {
         gathers
     }
 
+    /// Tells the leader of the ops through this one, from the first that it is to hear of next on.
     pub(super) fn announce(&mut self, through: OpNumber, actions: &mut Vec<Action>) {
-        while let Some((first, count)) =
-            self.runs
-                .announce(through, limits::BATCH_OPS, &mut self.rows)
-        {
+        loop {
+            // What is said again goes alone: a message belongs to the request of its first op, and
+            // what is new is mostly a later one's.
+            let through = match self.runs.next() <= self.announced {
+                true => through.min(self.announced),
+                false => through,
+            };
+            let rows = &mut self.rows;
+            let Some((first, count)) = self.runs.announce(through, limits::BATCH_OPS, rows) else {
+                break;
+            };
             self.announced = self.announced.max(first + u64::from(count) - 1);
             let message = Intent {
                 v: WIRE_VERSION,

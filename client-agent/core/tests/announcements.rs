@@ -1,4 +1,5 @@
-//! What a client leaves for later while its session is alone on its device.
+//! What a client tells the leader, and when: what it leaves for later while its session is alone on
+//! its device, and what it says again.
 
 use bus_schemas::{
     Code, Column, Failure, Intent, KernelKey, LeaderId, LeaderNotice, Op, SessionId, WIRE_VERSION,
@@ -131,4 +132,13 @@ fn what_was_gathered_goes_with_a_session_that_fails_or_ends() {
         let next = outbox.next_wakeup();
         assert!(next.is_none_or(|at| at > late), "{next:?}");
     }
+}
+
+#[test]
+fn what_is_said_again_goes_in_a_message_of_its_own() {
+    let mut outbox = Outbox::new(OutboxSettings::new(SessionId(5), 3, LeaderId(30)));
+    assert_eq!(intents(&sync(&mut outbox, 0)), [(1, 1)]);
+    assert_eq!(intents(&sync(&mut outbox, 1)), [(2, 1)]);
+    // Nobody has answered: the third op, of another request, comes with the first two due again.
+    assert_eq!(intents(&sync(&mut outbox, 100 * MS)), [(1, 2), (3, 1)]);
 }
