@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::Message;
 use crate::column::{Fields, Row, put};
 use crate::id::{GpuId, Incarnation, KernelKey, ModuleId, Tenant};
-use crate::ops::Dim;
+use crate::op::Dim;
 use crate::owned::{list, rows, text};
 pub use end::{AccountEnd, AccountEnds};
 

@@ -7,11 +7,13 @@ use crate::address::Window;
 use crate::chain::GrantKind;
 use crate::codec::Message;
 use crate::column::{Column, Fields, Row, put};
+use crate::fingerprint::mix;
 use crate::id::{
     Epoch, GlobalPosition, GpuPosition, InputNumber, KernelKey, LeaderId, OpNumber, SessionId,
     Tenant,
 };
-use crate::ops::{Op, OpError, Ops, mix};
+use crate::op::Op;
+use crate::ops::{OpError, Ops};
 use crate::owned::rows;
 
 /// Client to worker: the ops `first .. first + count` of a session. Sent again until the worker's

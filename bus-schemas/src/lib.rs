@@ -15,14 +15,18 @@ mod codec;
 mod column;
 mod control;
 mod data;
+mod descriptor;
 mod done;
 mod drain;
 mod error;
+mod fingerprint;
 mod head;
 mod hot;
 mod id;
 mod kernel;
 pub mod limits;
+mod op;
+mod opening;
 mod ops;
 mod owned;
 mod parcel;
@@ -31,6 +35,7 @@ mod profile;
 mod properties;
 mod seal;
 mod settings;
+mod status;
 pub mod subject;
 mod target;
 
@@ -43,17 +48,17 @@ pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
 pub use codec::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};
 pub use column::{Column, Row};
 pub use control::{
-    Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, OpenAnswer,
-    OpenRequest, Opened, ProfileStatus, Rejected, Status, StatusRequest, TenantStatus, WorkerBeat,
-    WorkerStatus,
+    Alive, CloseReason, CloseRequest, Hold, LeaderBeat, LeaderNotice, Lost, Rejected, WorkerBeat,
 };
 pub use data::{
     ClientState, DataChunk, DeviceResult, EventTime, Prepared, RefusedImage, ResultKind, Staged,
     Symbol, WorkerAck,
 };
+pub use descriptor::{DESCRIPTOR_BYTES, write_descriptor};
 pub use done::{Done, DoneReport, FaultRow, Outcome, Received, SessionFault, fold};
 pub use drain::{Drain, Leave};
 pub use error::{Code, Failure};
+pub use fingerprint::FunctionFingerprint;
 pub use head::Carrier;
 pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};
 pub use id::{
@@ -61,13 +66,14 @@ pub use id::{
     LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
 pub use kernel::{KernelRecord, Spread};
-pub use ops::{
-    DESCRIPTOR_BYTES, Dim, FunctionFingerprint, Launch, Op, OpError, OpRef, Ops, write_descriptor,
-};
+pub use op::{Dim, Launch, Op, OpRef};
+pub use opening::{OpenAnswer, OpenRequest, Opened};
+pub use ops::{OpError, Ops};
 pub use parcel::{Parcel, Spares};
 pub use placement::{Groups, Images, OtherDevice, PlaceStatus};
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};
+pub use status::{ProfileStatus, Status, StatusRequest, TenantStatus, WorkerStatus};
 pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};

@@ -1,0 +1,133 @@
+//! One op: a unit of a session's program order.
+
+use crate::id::ModuleHash;
+
+/// Grid or block dimensions: x, y, z.
+pub type Dim = [u32; 3];
+
+/// A kernel launch. Its parameters are the op's payload, laid out as the kernel's image says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// The session's module slot, set by [`Op::LoadModule`].
+    pub module: u32,
+    /// Index of the entry among the module's entries in source order.
+    pub function: u32,
+    /// Blocks.
+    pub grid: Dim,
+    /// Threads of a block.
+    pub block: Dim,
+    /// Dynamic shared bytes.
+    pub shared: u32,
+}
+
+/// One unit of a session's program order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Backs `[address, address + bytes)` with memory. The client picks the address, a multiple
+    /// of 256, inside the session's window.
+    Alloc {
+        /// First device address.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Frees the allocation that begins at `address`.
+    Free {
+        /// First device address.
+        address: u64,
+    },
+    /// Host to device. The bytes are the payload, or transfer `transfer` where that is not 0.
+    CopyIn {
+        /// Destination.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+        /// The staged transfer that holds the bytes, or 0.
+        transfer: u64,
+    },
+    /// Device to host; answered by a result.
+    CopyOut {
+        /// Source.
+        address: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Device to device, within the session.
+    Copy {
+        /// Destination.
+        to: u64,
+        /// Source.
+        from: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// Sets `count` elements of `width` bytes (1, 2 or 4) to `value`.
+    Set {
+        /// Destination, aligned to `width`.
+        address: u64,
+        /// Elements.
+        count: u64,
+        /// The element's bits.
+        value: u32,
+        /// Bytes of an element.
+        width: u8,
+    },
+    /// Puts the module of this hash into a slot. Its image was staged before by some session of
+    /// the tenant on this worker, or as `transfer` of this one.
+    LoadModule {
+        /// The session's slot.
+        slot: u32,
+        /// The image's hash.
+        hash: ModuleHash,
+    },
+    /// Empties a slot.
+    UnloadModule {
+        /// The session's slot.
+        slot: u32,
+    },
+    /// Runs a kernel.
+    Launch(Launch),
+    /// Records an event: its time is when all earlier ops of the session were done.
+    Event {
+        /// The session's event number.
+        event: u32,
+        /// Whether its time is told, with the session's next result.
+        timed: bool,
+    },
+    /// Answered by a result once every earlier op is done.
+    Sync,
+    /// Answered by the addresses of a module's variables: a [`crate::Symbol`] for each name in
+    /// `.global` or `.const` space, in the order in which the image first names them.
+    Symbols {
+        /// The session's module slot.
+        slot: u32,
+    },
+}
+
+/// An op with its stream and payload, borrowed from a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpRef<'a> {
+    /// The op.
+    pub op: Op,
+    /// The session's stream number; 0 is the default stream.
+    pub stream: u16,
+    /// Parameters of a launch, bytes of an inline copy; else empty.
+    pub payload: &'a [u8],
+}
+
+impl Op {
+    /// Whether a slice ends behind this op and its batch is flushed at once.
+    #[must_use]
+    pub fn is_sync(&self) -> bool {
+        self.has_result()
+    }
+
+    /// Whether the op is answered by a result.
+    #[must_use]
+    pub fn has_result(&self) -> bool {
+        matches!(
+            self,
+            Self::Sync | Self::CopyOut { .. } | Self::Symbols { .. }
+        )
+    }
+}
