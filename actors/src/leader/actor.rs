@@ -10,7 +10,9 @@ use actix::{Actor, Addr, AsyncContext, Context, Handler};
 use async_nats::Client;
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Failure, LeaderId, SessionId};
-use scheduler_leader_core::{Action, Config, Event, Leader as Core, Progress, StateSnapshot};
+use scheduler_leader_core::{
+    Action, Config, Event, Leader as Core, Progress, QueueOpening, StateSnapshot,
+};
 use tokio::sync::oneshot;
 
 use super::gateway::Router;
@@ -158,16 +160,10 @@ impl Leader {
             }
             Action::WritePlacement(placement) => self.state.placement(&placement),
             Action::WriteProfile { epoch, profile } => self.state.profile(epoch, profile),
-            Action::QueueOpen {
-                session,
-                tenant,
-                epoch,
-                queued,
-            } => {
+            Action::QueueOpen(opening) => {
                 let leader = ctx.address().recipient();
-                let owner = tenant.clone();
-                let queue =
-                    KernelQueue::launch(&self.shared, leader, session, tenant, epoch, queued);
+                let (session, owner) = (opening.session, opening.tenant.clone());
+                let queue = KernelQueue::launch(&self.shared, leader, opening);
                 self.router
                     .queues
                     .borrow_mut()
@@ -269,13 +265,13 @@ impl Leader {
         let view = self.core.order().and_then(|order| order.session(session));
         if let Some(view) = view {
             tracing::error!(%session, "a kernel queue died and is started anew");
-            let action = Action::QueueOpen {
+            let opening = QueueOpening {
                 session,
                 tenant: view.tenant,
                 epoch,
                 queued: view.queued,
             };
-            self.carry_out(action, ctx);
+            self.carry_out(Action::QueueOpen(opening), ctx);
         }
     }
 }

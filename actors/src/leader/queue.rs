@@ -8,7 +8,7 @@ use actix::dev::SendError;
 use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
 use bytes::Bytes;
-use scheduler_leader_core::{KernelQueue as Core, Progress, QueueAction, QueueEvent};
+use scheduler_leader_core::{KernelQueue as Core, Progress, QueueAction, QueueEvent, QueueOpening};
 
 use super::outgoing::Outgoing;
 use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
@@ -61,26 +61,22 @@ pub(super) struct Shared {
 }
 
 impl KernelQueue {
-    /// Starts the queue of a session whose next op is `queued + 1`.
+    /// Starts the queue of a session.
     pub(super) fn launch(
         shared: &Shared,
         leader: Recipient<super::told::Told>,
-        session: SessionId,
-        tenant: Tenant,
-        epoch: Epoch,
-        queued: OpNumber,
+        opening: QueueOpening,
     ) -> Addr<Self> {
-        let core = Core::new(&shared.cluster, &tenant, session, epoch, shared.id, queued);
         let queue = Self {
-            core,
-            session,
-            epoch,
+            core: Core::new(&shared.cluster, shared.id, &opening),
+            session: opening.session,
+            epoch: opening.epoch,
             began: shared.began,
             leader,
             outgoing: shared.outgoing.clone(),
-            meters: shared.telemetry.meters().tenant(&tenant),
+            meters: shared.telemetry.meters().tenant(&opening.tenant),
             telemetry: shared.telemetry.clone(),
-            tenant,
+            tenant: opening.tenant,
             trail: Trail::default(),
             backlog: VecDeque::new(),
             timer: Timer::default(),

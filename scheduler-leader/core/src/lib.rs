@@ -28,4 +28,4 @@ pub use order::{
     TenantView, WorkerInspection, WorkerView,
 };
 pub use policy::{ORDER_VERSION, TICK_NS};
-pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent};
+pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};

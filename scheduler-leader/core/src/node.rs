@@ -98,14 +98,9 @@ impl LeaderNode {
 
     fn carry_out(&mut self, now: Nanos, action: Action, actions: &mut Vec<Action>) {
         match action {
-            Action::QueueOpen {
-                session,
-                tenant,
-                epoch,
-                queued,
-            } => {
-                let id = self.leader.id();
-                let queue = KernelQueue::new(&self.cluster, &tenant, session, epoch, id, queued);
+            Action::QueueOpen(opening) => {
+                let session = opening.session;
+                let queue = KernelQueue::new(&self.cluster, self.leader.id(), &opening);
                 self.queues.insert(session, queue);
                 self.tell_queue(now, session, QueueEvent::Timer, actions);
             }

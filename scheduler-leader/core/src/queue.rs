@@ -33,6 +33,19 @@ pub struct Progress {
     pub alone: bool,
 }
 
+/// Whose queue it is, and where it begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueOpening {
+    /// The session.
+    pub session: SessionId,
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// The epoch that it is opened in.
+    pub epoch: Epoch,
+    /// Ops that need no intent any more: the queue's next op is the one behind.
+    pub queued: OpNumber,
+}
+
 /// What a kernel queue is told.
 #[derive(Debug)]
 pub enum QueueEvent<'a> {
@@ -88,17 +101,12 @@ pub struct KernelQueue {
 }
 
 impl KernelQueue {
-    /// A queue whose next op is `queued + 1`. Its first notice is due at once.
+    /// The queue that a leader opens. Its first notice is due at once.
     #[must_use]
-    pub fn new(
-        cluster: &Tenant,
-        tenant: &Tenant,
-        session: SessionId,
-        epoch: Epoch,
-        leader: LeaderId,
-        queued: OpNumber,
-    ) -> Self {
+    pub fn new(cluster: &Tenant, leader: LeaderId, opening: &QueueOpening) -> Self {
         let subjects = Subjects::new(cluster);
+        let (tenant, session) = (&opening.tenant, opening.session);
+        let (epoch, queued) = (opening.epoch, opening.queued);
         let to = |what| subjects.to_client(tenant, session, what).into();
         Self {
             tenant: tenant.clone(),

@@ -5,7 +5,7 @@ use bus_schemas::{
     WIRE_VERSION, decode, encode,
 };
 use proptest::prelude::*;
-use scheduler_leader_core::{KernelQueue, Progress, QueueAction, QueueEvent};
+use scheduler_leader_core::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
 
 const MS: u64 = 1_000_000;
 /// Ops a client may have queued and not done, as the queue's notices say.
@@ -13,8 +13,13 @@ const CREDIT: u64 = 65_536;
 
 fn queue(queued: u64) -> KernelQueue {
     let cluster = "lab".parse().unwrap();
-    let tenant = "chat".parse().unwrap();
-    KernelQueue::new(&cluster, &tenant, SessionId(5), 3, LeaderId(9), queued)
+    let opening = QueueOpening {
+        session: SessionId(5),
+        tenant: "chat".parse().unwrap(),
+        epoch: 3,
+        queued,
+    };
+    KernelQueue::new(&cluster, LeaderId(9), &opening)
 }
 
 /// Op `n` is a launch of kernel `n`: what comes out can be told apart.

@@ -10,7 +10,7 @@ use bus_schemas::{
 use serde::{Deserialize, Serialize};
 
 use crate::input::Profile;
-use crate::queue::Progress;
+use crate::queue::{Progress, QueueOpening};
 
 /// The lease's value: KV entry `leader`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -198,16 +198,7 @@ pub enum Action {
         profile: Profile,
     },
     /// A session needs a kernel queue.
-    QueueOpen {
-        /// The session.
-        session: SessionId,
-        /// Its tenant.
-        tenant: Tenant,
-        /// Our epoch.
-        epoch: Epoch,
-        /// Ops that need no intent any more.
-        queued: OpNumber,
-    },
+    QueueOpen(QueueOpening),
     /// Ops of a session were granted or are done.
     QueueProgress {
         /// The session.

@@ -14,6 +14,7 @@ mod members;
 mod messages;
 mod record;
 mod reign;
+mod state;
 mod tenants;
 mod voice;
 
@@ -152,18 +153,24 @@ impl Leader {
         actions: &mut Vec<Action>,
         act: impl FnOnce(&mut Reign, &mut Context<'_>) -> Option<ReignEnd>,
     ) {
-        let Some(reign) = &mut self.reign else {
+        let Some(mut reign) = self.reign.take() else {
             return;
         };
-        let mut cx = Context {
+        let end = act(&mut reign, &mut self.context(now, actions));
+        self.reign = Some(reign);
+        if let Some(why) = end {
+            self.end_reign(now, why, actions);
+        }
+    }
+
+    /// What a reign needs beside itself.
+    fn context<'a>(&'a mut self, now: Nanos, actions: &'a mut Vec<Action>) -> Context<'a> {
+        Context {
             now,
             config: &self.config,
             members: &mut self.members,
             connected_at: self.connected_at.unwrap_or(now),
             actions,
-        };
-        if let Some(why) = act(reign, &mut cx) {
-            self.end_reign(now, why, actions);
         }
     }
 
@@ -199,14 +206,8 @@ impl Leader {
             Outcome::Won(lease) => {
                 let wins = self.reign.is_none() && !self.leaving;
                 if let Some(state) = self.state.clone().filter(|_| wins) {
-                    let mut cx = Context {
-                        now,
-                        config: &self.config,
-                        members: &mut self.members,
-                        connected_at: self.connected_at.unwrap_or(now),
-                        actions,
-                    };
-                    let reign = Reign::new(lease.epoch, self.id, &state, &mut cx);
+                    let (id, mut cx) = (self.id, self.context(now, actions));
+                    let reign = Reign::new(lease.epoch, id, &state, &mut cx);
                     self.reign = Some(Box::new(reign));
                 }
             }
@@ -250,75 +251,6 @@ impl Leader {
                 None
             }),
         }
-    }
-
-    fn set_state(&mut self, now: Nanos, state: &StateSnapshot, actions: &mut Vec<Action>) {
-        self.election.saw(state.placement.epoch);
-        let before = self.state.replace(state.clone());
-        if self.reign.is_none() {
-            return;
-        }
-        // The leader itself owns profile and placement; the rest may have changed.
-        let before = before.unwrap_or_default();
-        // But for what the leader before us wrote last: we may have led before we read that.
-        if self
-            .epoch()
-            .is_some_and(|ours| state.placement.epoch < ours)
-        {
-            self.reign_with(now, actions, |reign, cx| {
-                reign.adopt_placement(&before.placement, &state.placement, cx);
-                None
-            });
-        }
-        if let Some(profile) = &state.pinned
-            && before.pinned != state.pinned
-        {
-            self.reign_with(now, actions, |reign, cx| {
-                reign.adopt(profile, cx);
-                None
-            });
-        }
-        if before.settings_in_force() != state.settings_in_force() {
-            self.change(now, Input::Settings(state.settings.clone()), actions);
-        }
-        for (tenant, settings) in &state.tenants {
-            let known = before.tenants.iter().find(|(name, _)| name == tenant);
-            if known.is_none_or(|(_, known)| known != settings) {
-                let (tenant, settings) = (tenant.clone(), Some(settings.clone()));
-                self.change(now, Input::TenantSet { tenant, settings }, actions);
-            }
-        }
-        for (tenant, _) in before.tenants {
-            if !state.tenants.iter().any(|(name, _)| *name == tenant) {
-                let settings = None;
-                self.change(now, Input::TenantSet { tenant, settings }, actions);
-            }
-        }
-    }
-
-    /// An administrator's change: kept for the next takeover, and an input if we lead.
-    fn change(&mut self, now: Nanos, mut input: Input, actions: &mut Vec<Action>) {
-        if let Some(state) = &mut self.state {
-            match &mut input {
-                Input::Settings(settings) => {
-                    state.settings = settings.clone();
-                    *settings = state.settings_in_force();
-                }
-                Input::TenantSet { tenant, settings } => keep(state, tenant, settings.as_ref()),
-                _ => {}
-            }
-        }
-        self.reign_with(now, actions, |reign, cx| {
-            match &input {
-                Input::Settings(settings) => reign.learning = settings.learn,
-                Input::TenantSet { tenant, settings } => {
-                    reign.tenant_set(tenant, settings.as_ref(), cx.now);
-                }
-                _ => {}
-            }
-            reign.feed(input, cx);
-            None
-        });
     }
 
     fn message(
@@ -433,14 +365,5 @@ impl Leader {
     pub fn seal_reply_of(&self, subject: &str) -> Option<Incarnation> {
         let prefix = format!("{}.leader.{}.", self.subjects.cluster_inbox(), self.id);
         subject.strip_prefix(&prefix)?.parse().ok()
-    }
-}
-
-/// Keeps a tenant's settings, or forgets them.
-fn keep(state: &mut StateSnapshot, tenant: &Tenant, settings: Option<&TenantSettings>) {
-    state.tenants.retain(|(name, _)| name != tenant);
-    if let Some(settings) = settings {
-        state.tenants.push((tenant.clone(), settings.clone()));
-        state.tenants.sort_by(|one, other| one.0.cmp(&other.0));
     }
 }

@@ -6,4 +6,5 @@ mod invariants;
 mod model;
 mod placement;
 mod standing;
+mod steps;
 mod targets;

@@ -16,6 +16,7 @@ use crate::leader::event::Action;
 use crate::leader::link::Link;
 use crate::leader::reign::Context;
 use crate::leader::voice::Voice;
+use crate::queue::QueueOpening;
 
 impl Clients {
     /// An open request. Gives the input it makes, if it is new.
@@ -279,12 +280,12 @@ impl Clients {
             Some(_) => self.opening.push(session),
             None => self.complete(&tenant, nonce, voice, cx),
         }
-        cx.actions.push(Action::QueueOpen {
+        cx.actions.push(Action::QueueOpen(QueueOpening {
             session,
             tenant,
             epoch,
             queued,
-        });
+        }));
     }
 
     /// The order refused a request. While it is young a place for it may still come.

@@ -1,39 +1,24 @@
 //! The leader's protocol core with sessions on modelled GPUs: every message as it comes from the
 //! bus. What the others do is prepared apart, so that only the leader's part is measured.
 
-use std::sync::Arc;
+mod others;
+
 use std::time::Duration;
 
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{
-    Chain, Column, CostClass, CostRun, Done, DoneReport, Incarnation, Intent, KernelKey, LeaderId,
-    OpenRequest, Order, Outcome, SealReply, SessionId, Tenant, TenantSettings, WIRE_VERSION,
-    WorkerBeat, decode, encode, limits,
+    KernelKey, LeaderId, OpenRequest, SealReply, SessionId, Tenant, TenantSettings, WIRE_VERSION,
+    encode,
 };
 
-use super::{ANNOUNCED, KERNELS, answer, incarnation, tenant};
+use super::{KERNELS, answer, incarnation, tenant};
 use crate::input::Profile;
 use crate::leader::{Action, Config, Event, Leader, StateSnapshot};
 use crate::queue::{KernelQueue, QueueAction, QueueEvent};
+use others::{Client, Gpu, beat};
 
 /// Memory of a modelled GPU.
 const CAPACITY: u64 = 141 << 30;
-
-#[derive(Debug, Default)]
-struct Gpu {
-    position: u64,
-    /// Reports not acknowledged, from number `first` on.
-    reports: Vec<DoneReport>,
-    first: u64,
-}
-
-#[derive(Debug)]
-struct Client {
-    tenant: Tenant,
-    id: SessionId,
-    granted: u64,
-    announced: u64,
-}
 
 /// What the leader is told.
 #[derive(Debug)]
@@ -234,16 +219,11 @@ impl Fleet {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
-                Action::QueueOpen {
-                    session,
-                    tenant,
-                    epoch,
-                    queued,
-                } => {
-                    let (cluster, id) = (self.subjects.cluster().clone(), self.leader.id());
-                    let mut queue = KernelQueue::new(&cluster, &tenant, session, epoch, id, queued);
+                Action::QueueOpen(opening) => {
+                    let (cluster, leader) = (self.subjects.cluster(), self.leader.id());
+                    let mut queue = KernelQueue::new(cluster, leader, &opening);
                     queue.handle(self.now, QueueEvent::Timer, &mut Vec::new());
-                    let index = self.index(session);
+                    let index = self.index(opening.session);
                     self.queues[index] = Some(Box::new(queue));
                 }
                 Action::QueueProgress { session, progress } => {
@@ -305,134 +285,5 @@ impl Fleet {
                 });
             }
         }
-    }
-
-    /// A session's next ops become a prepared intent.
-    fn announce(&mut self, index: usize) {
-        let client = &mut self.clients[index];
-        let run = |run: u64| CostRun {
-            key: KernelKey((client.announced / 64 + run + index as u64) % KERNELS),
-            bytes: 0,
-            count: 64,
-            class: CostClass::Launch,
-        };
-        let runs: Vec<_> = (0..u64::from(limits::BATCH_OPS) / 64).map(run).collect();
-        for _ in 0..ANNOUNCED / limits::BATCH_OPS {
-            let mut packed = Vec::new();
-            let intent = encode(&Intent {
-                v: WIRE_VERSION,
-                first: client.announced + 1,
-                count: limits::BATCH_OPS,
-                runs: Column::pack(&runs, &mut packed),
-            });
-            client.announced += u64::from(limits::BATCH_OPS);
-            let what = ToLeader::Intent(client.id);
-            let subject = LeaderSubject::Tenant(client.tenant.clone(), what);
-            self.prepared.push(Told::Message(subject, intent));
-        }
-    }
-
-    /// What a GPU did becomes a prepared report.
-    fn report(&mut self, gpu: usize) {
-        let state = &mut self.gpus[gpu];
-        let mut packed = Vec::new();
-        let done = encode(&Done {
-            v: WIRE_VERSION,
-            epoch: self.leader.epoch().unwrap_or(0),
-            accepted: state.position,
-            chain: Chain::default(),
-            first: state.first + 1,
-            reports: Column::pack(&state.reports, &mut packed),
-            received: Column::default(),
-            faults: Column::default(),
-            details: "",
-        });
-        self.grants += state.reports.len();
-        self.total += state.reports.len() as u64;
-        state.first += state.reports.len() as u64;
-        state.reports = Vec::new();
-        let subject = LeaderSubject::Done(incarnation(gpu));
-        self.prepared.push(Told::Message(subject, done));
-    }
-
-    /// Hears what the leader said. Gives the sessions that run low.
-    fn take(&mut self) -> Vec<usize> {
-        let mut low = Vec::new();
-        let mut said = std::mem::take(&mut self.said);
-        for action in said.drain(..) {
-            match action {
-                Action::Publish { subject, bytes, .. } => self.hear(&subject, &bytes, &mut low),
-                Action::Append {
-                    epoch,
-                    number,
-                    bytes,
-                } => {
-                    self.bytes += bytes.len() as u64;
-                    self.prepared.push(Told::Recorded { epoch, number });
-                }
-                _ => {}
-            }
-        }
-        self.said = said;
-        low
-    }
-
-    fn hear(&mut self, subject: &Arc<str>, bytes: &[u8], low: &mut Vec<usize>) {
-        let Some(gpu) = gpu_of(subject) else {
-            return;
-        };
-        let Ok(order) = decode::<Order<'_>>(bytes) else {
-            return;
-        };
-        let state = &mut self.gpus[gpu];
-        for (position, grant) in (order.first..).zip(order.grants.iter()) {
-            if position != state.position + 1 {
-                continue;
-            }
-            state.position = position;
-            state.reports.push(DoneReport {
-                position,
-                session: grant.session,
-                measured: grant.cost,
-                received: grant.last,
-                outcome: Outcome::Ran,
-                declared: 0,
-            });
-            let first = *self.first_id.get_or_insert(grant.session.0);
-            let index = (grant.session.0 - first) as usize;
-            let client = &mut self.clients[index];
-            client.id = grant.session;
-            let half = u64::from(ANNOUNCED) / 2;
-            let was_low = client.announced - client.granted < half;
-            client.granted = grant.last;
-            if !was_low && client.announced - client.granted < half {
-                low.push(index);
-            }
-        }
-    }
-}
-
-/// Which GPU's order this is.
-fn gpu_of(subject: &str) -> Option<usize> {
-    let (_, worker) = subject.strip_suffix(".order")?.rsplit_once('.')?;
-    let worker: Incarnation = worker.parse().ok()?;
-    Some(worker.0 as usize - 1)
-}
-
-fn beat(gpu: usize) -> WorkerBeat {
-    WorkerBeat {
-        v: WIRE_VERSION,
-        incarnation: incarnation(gpu),
-        gpu: gpu as u32,
-        epoch: 0,
-        leader: LeaderId(0),
-        device: "model".into(),
-        capacity: CAPACITY,
-        draining: false,
-        properties: None,
-        group: None,
-        exclusive: false,
-        held: 0,
-        images: None,
     }
 }

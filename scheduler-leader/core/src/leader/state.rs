@@ -1,0 +1,92 @@
+//! What the cluster's store says, and administrators change: kept for the next takeover.
+
+use bus_schemas::{Tenant, TenantSettings};
+
+use super::{Action, Leader, Nanos, StateSnapshot};
+use crate::input::Input;
+
+impl Leader {
+    /// The store was read: what is new of it is taken over, and is an input if we lead.
+    pub(super) fn set_state(
+        &mut self,
+        now: Nanos,
+        state: &StateSnapshot,
+        actions: &mut Vec<Action>,
+    ) {
+        self.election.saw(state.placement.epoch);
+        let before = self.state.replace(state.clone());
+        if self.reign.is_none() {
+            return;
+        }
+        // The leader itself owns profile and placement; the rest may have changed.
+        let before = before.unwrap_or_default();
+        // But for what the leader before us wrote last: we may have led before we read that.
+        if self
+            .epoch()
+            .is_some_and(|ours| state.placement.epoch < ours)
+        {
+            self.reign_with(now, actions, |reign, cx| {
+                reign.adopt_placement(&before.placement, &state.placement, cx);
+                None
+            });
+        }
+        if let Some(profile) = &state.pinned
+            && before.pinned != state.pinned
+        {
+            self.reign_with(now, actions, |reign, cx| {
+                reign.adopt(profile, cx);
+                None
+            });
+        }
+        if before.settings_in_force() != state.settings_in_force() {
+            self.change(now, Input::Settings(state.settings.clone()), actions);
+        }
+        for (tenant, settings) in &state.tenants {
+            let known = before.tenants.iter().find(|(name, _)| name == tenant);
+            if known.is_none_or(|(_, known)| known != settings) {
+                let (tenant, settings) = (tenant.clone(), Some(settings.clone()));
+                self.change(now, Input::TenantSet { tenant, settings }, actions);
+            }
+        }
+        for (tenant, _) in before.tenants {
+            if !state.tenants.iter().any(|(name, _)| *name == tenant) {
+                let settings = None;
+                self.change(now, Input::TenantSet { tenant, settings }, actions);
+            }
+        }
+    }
+
+    /// An administrator's change: kept for the next takeover, and an input if we lead.
+    pub(super) fn change(&mut self, now: Nanos, mut input: Input, actions: &mut Vec<Action>) {
+        if let Some(state) = &mut self.state {
+            match &mut input {
+                Input::Settings(settings) => {
+                    state.settings = settings.clone();
+                    *settings = state.settings_in_force();
+                }
+                Input::TenantSet { tenant, settings } => keep(state, tenant, settings.as_ref()),
+                _ => {}
+            }
+        }
+        self.reign_with(now, actions, |reign, cx| {
+            match &input {
+                Input::Settings(settings) => reign.learning = settings.learn,
+                Input::TenantSet { tenant, settings } => {
+                    reign.tenant_set(tenant, settings.as_ref(), cx.now);
+                }
+                _ => {}
+            }
+            reign.feed(input, cx);
+            None
+        });
+    }
+}
+
+/// Keeps a tenant's settings, or forgets them.
+fn keep(state: &mut StateSnapshot, tenant: &Tenant, settings: Option<&TenantSettings>) {
+    state.tenants.retain(|(name, _)| name != tenant);
+    if let Some(settings) = settings {
+        state.tenants.push((tenant.clone(), settings.clone()));
+        state.tenants.sort_by(|one, other| one.0.cmp(&other.0));
+    }
+}
