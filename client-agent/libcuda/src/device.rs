@@ -57,6 +57,16 @@ impl Device {
         self.round_trips.load(Ordering::Relaxed)
     }
 
+    /// Allocates managed memory.
+    pub(crate) fn alloc_managed(&self, bytes: usize) -> Result<u64> {
+        self.managed.alloc(&self.session(), &self.mirrors, bytes)
+    }
+
+    /// Frees an allocation, if it is a managed one; whether it was.
+    pub(crate) fn free_managed(&self, address: u64) -> Result<bool> {
+        self.with(|session| self.managed.free(session, &self.mirrors, address))
+    }
+
     /// Whether an address lies in its window.
     pub(crate) fn holds(&self, address: u64) -> bool {
         self.with(|session| {

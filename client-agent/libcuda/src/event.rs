@@ -1,19 +1,15 @@
 //! Events: a place in a session's order, and when the device got there.
 
-use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use bus_schemas::EventTime;
-use client_line::Observer;
-
-use crate::context::current_device;
+use crate::current::current_device;
 use crate::device::Device;
 use crate::handle::Handles;
 use crate::process::process;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
-use crate::work;
+use crate::{timekeeper, work};
 
 /// The flag of an event that takes no time.
 pub(crate) const DISABLE_TIMING: u32 = 2;
@@ -29,29 +25,6 @@ pub(crate) struct Event {
     pub(crate) op: AtomicU64,
 }
 
-/// When each event that a program has was reached last, nanoseconds of its device's clock; 0 is not
-/// yet.
-static TIMES: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
-
-fn times() -> MutexGuard<'static, HashMap<u32, u64>> {
-    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Looks on at a session for the times of its events.
-pub(crate) struct Timekeeper;
-
-impl Observer for Timekeeper {
-    fn timed(&mut self, told: &[EventTime]) {
-        let mut times = times();
-        for told in told {
-            // One that was destroyed meanwhile is not kept.
-            if let Some(time) = times.get_mut(&told.event) {
-                *time = told.ns;
-            }
-        }
-    }
-}
-
 pub(crate) static EVENTS: LazyLock<Handles<Event>> = LazyLock::new(Handles::new);
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
@@ -59,7 +32,7 @@ impl Event {
     pub(crate) fn new(flags: u32, device: usize) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         if flags & DISABLE_TIMING == 0 {
-            times().insert(number, 0);
+            timekeeper::begin(number);
         }
         Self {
             number,
@@ -72,7 +45,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        times().remove(&self.number);
+        timekeeper::forget(self.number);
     }
 }
 
@@ -84,7 +57,7 @@ impl Event {
 
     /// When it was reached last, as far as an answer told.
     pub(crate) fn time(&self) -> Option<u64> {
-        times().get(&self.number).copied().filter(|time| *time > 0)
+        timekeeper::time(self.number)
     }
 }
 

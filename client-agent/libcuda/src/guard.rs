@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::process::is_forked;
+use crate::fork::is_forked;
 use crate::status::{Result, Status, note};
 
 /// What the child of a fork may call: they answer from what never changes and take no lock.

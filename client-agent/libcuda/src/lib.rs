@@ -11,8 +11,10 @@
 //! | [`api`] | the exported functions: thin, each one names its arguments and calls the rest |
 //! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
 //! | [`process`] | what begins with `cuInit`: settings, connection, devices |
+//! | [`connection`] | the sessions' way to the cluster: opened, kept alive, ended |
+//! | [`fork`] | what the child of a fork is told |
 //! | [`device`] | one virtual device: its session, its memory, what is known of it |
-//! | [`context`] | contexts, and each thread's stack of them |
+//! | [`context`], [`stack`], [`current`] | contexts, each thread's stack of them, the one a thread is in |
 //! | [`module`] | images, libraries, functions |
 //! | [`copy`], [`volume`] | copies and sets |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
@@ -21,11 +23,14 @@
 mod api;
 mod attribute;
 mod capture;
+mod connection;
 mod context;
 mod copy;
+mod current;
 mod device;
 mod event;
 mod fatbin;
+mod fork;
 mod graph;
 mod guard;
 mod handle;
@@ -37,9 +42,11 @@ mod module;
 mod process;
 mod settings;
 mod signal;
+mod stack;
 mod status;
 mod stream;
 mod symbol;
+mod timekeeper;
 mod user_object;
 mod volume;
 mod work;

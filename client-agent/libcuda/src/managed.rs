@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::device::Device;
+use client_line::Session;
+
+use crate::mirror::Mirrors;
 use crate::status::{Result, Status};
 
 const PAGE: u64 = 4096;
@@ -37,8 +39,7 @@ impl Managed {
     }
 
     /// Allocates, on the device and here.
-    pub(crate) fn alloc(&self, device: &Device, bytes: usize) -> Result<u64> {
-        let session = device.session();
+    pub(crate) fn alloc(&self, session: &Session, mirrors: &Mirrors, bytes: usize) -> Result<u64> {
         // Pages of its own: a multiple of a page lies in every range that is a page longer.
         let bytes = (bytes as u64)
             .checked_next_multiple_of(PAGE)
@@ -50,22 +51,18 @@ impl Managed {
             return Err(Status::OUT_OF_MEMORY);
         }
         // SAFETY: the pages are fresh, and open until they are freed, which ends the mirror first.
-        unsafe {
-            device
-                .mirrors
-                .add_zeroed(&session, address as usize, address, bytes as usize)?
-        };
+        unsafe { mirrors.add_zeroed(session, address as usize, address, bytes as usize)? };
         self.lock().insert(address, Range { bytes, base });
         Ok(address)
     }
 
     /// Frees an allocation, if it is a managed one; whether it was.
-    pub(crate) fn free(&self, device: &Device, address: u64) -> Result<bool> {
+    pub(crate) fn free(&self, session: &Session, mirrors: &Mirrors, address: u64) -> Result<bool> {
         let Some(range) = self.lock().remove(&address) else {
             return Ok(false);
         };
-        device.mirrors.remove(address as usize);
-        device.with(|session| session.free(range.base))?;
+        mirrors.remove(address as usize);
+        session.free(range.base)?;
         let to = address as *mut libc::c_void;
         // SAFETY: these pages are ours and the program says that it does not use them any more.
         unsafe { libc::madvise(to, range.bytes as usize, libc::MADV_DONTNEED) };

@@ -1,69 +1,31 @@
 //! What begins with `cuInit` and lasts as long as the process: threads, connection, devices.
 
-#![expect(unsafe_code, reason = "fork and exit handlers of the C library")]
+#![expect(unsafe_code, reason = "an exit handler of the C library")]
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use async_nats::Subscriber;
-use bus::{BusSettings, Link};
-use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, Code, Opened, SessionId, WIRE_VERSION, decode, encode};
-use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
-use tokio::sync::Notify;
-use tokio::sync::mpsc::UnboundedReceiver;
-
+use crate::connection::{Connection, FAREWELL};
 use crate::context::Contexts;
-use crate::device::{Device, release, reserve};
-use crate::event::Timekeeper;
+use crate::device::Device;
+use crate::fork::{self, is_forked};
 use crate::settings::Settings;
-use crate::signal::{block_signals, without_signals};
+use crate::signal::without_signals;
 use crate::status::{Result, Status, note};
-
-/// How long connecting, and opening a session, may take.
-const PATIENCE: Duration = Duration::from_millis(2_400);
-/// How often the leader is told that the sessions live.
-const ALIVE: Duration = Duration::from_secs(10);
-/// How long a new leader, or a new connection, takes to be there for it.
-const SETTLING: Duration = Duration::from_millis(250);
-/// How long the exit of the process waits for its sessions to end.
-const FAREWELL: Duration = Duration::from_millis(200);
-/// Tries to get a window that is free in this process too.
-const WINDOWS: usize = 4;
 
 /// Everything of this process.
 pub(crate) struct Process {
     pub(crate) devices: Vec<Device>,
     pub(crate) contexts: Contexts,
-    bus: Bus,
-}
-
-/// The connection, shared with its tasks.
-#[derive(Clone)]
-pub(crate) struct Bus {
-    client: async_nats::Client,
-    subjects: Subjects,
-    connection: String,
-    driver: Driver,
-    images: Arc<client_line::Images>,
-    lines: Arc<Mutex<Vec<Arc<Line>>>>,
-    /// The leader is to be told soon that the sessions live.
-    stir: Arc<Notify>,
+    connection: Connection,
 }
 
 static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static BEGINNING: Mutex<()> = Mutex::new(());
-/// Forks are heard of.
-static WATCHED: AtomicBool = AtomicBool::new(false);
-/// Threads that are about to initialise the process.
-static INITIALIZING: AtomicUsize = AtomicUsize::new(0);
-/// This process is the child of one that was initialised, or about to be.
-static FORKED: AtomicBool = AtomicBool::new(false);
 /// The process exits.
 static LEAVING: AtomicBool = AtomicBool::new(false);
 /// What was called and is not supported.
@@ -74,15 +36,7 @@ static MISSED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 /// # Errors
 /// What is wrong, with its reason noted; a later call tries again.
 pub(crate) fn init() -> Result {
-    if !WATCHED.swap(true, Ordering::SeqCst) {
-        // SAFETY: the handler is a function without arguments that stays where it is.
-        unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-    }
-    // Before the lock is taken and until it is free again: a child must not find it taken.
-    INITIALIZING.fetch_add(1, Ordering::SeqCst);
-    let begun = init_once();
-    INITIALIZING.fetch_sub(1, Ordering::SeqCst);
-    begun
+    fork::watched(init_once)
 }
 
 fn init_once() -> Result {
@@ -92,6 +46,7 @@ fn init_once() -> Result {
     }
     let process = begin()?;
     PROCESS.store(Box::into_raw(Box::new(process)), Ordering::Release);
+    fork::initialized();
     // SAFETY: the handler is a function without arguments that stays where it is.
     unsafe { libc::atexit(leave) };
     Ok(())
@@ -108,24 +63,10 @@ pub(crate) fn process() -> Result<&'static Process> {
     unsafe { process.as_ref() }.ok_or(Status::NOT_INITIALIZED)
 }
 
-/// Whether this is the child of a process that was initialised.
-#[inline]
-pub(crate) fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
-}
-
 /// The device that an address lies on.
 pub(crate) fn holder(address: u64) -> Result<Option<&'static Device>> {
     let devices = &process()?.devices;
     Ok(devices.iter().find(|device| device.holds(address)))
-}
-
-/// In the child of a fork: no lock, no allocation.
-extern "C" fn forked() {
-    let initializing = INITIALIZING.load(Ordering::SeqCst) > 0;
-    if initializing || !PROCESS.load(Ordering::Relaxed).is_null() {
-        FORKED.store(true, Ordering::Relaxed);
-    }
 }
 
 /// At the end of the process: the sessions end, so that their memory is free at once. Whatever
@@ -142,7 +83,8 @@ extern "C" fn leave() {
     if std::env::var_os("WARPLOOM_STATS").is_some() {
         tell(process);
     }
-    let farewell = || without_signals(|| thread::Builder::new().spawn(|| process.bus.leave()));
+    let farewell =
+        || without_signals(|| thread::Builder::new().spawn(|| process.connection.leave()));
     let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) else {
         return;
     };
@@ -179,232 +121,13 @@ fn begin() -> Result<Process> {
         note(Status::SYSTEM_NOT_READY, why);
         Status::SYSTEM_NOT_READY
     })?;
-    let bus = without_signals(|| Bus::start(&settings))?;
-    let sessions = bus.open(&settings)?.into_iter().enumerate();
+    let connection = without_signals(|| Connection::start(&settings))?;
+    let sessions = connection.open(&settings)?.into_iter().enumerate();
     let devices = sessions.map(|(ordinal, session)| Device::new(ordinal, session));
     let devices = devices.collect::<Result<Vec<_>>>()?;
     Ok(Process {
         contexts: Contexts::new(&devices),
         devices,
-        bus,
+        connection,
     })
-}
-
-/// Why there is no device yet, and what to do about it where somebody can.
-fn not_ready(error: ClientError) -> Status {
-    let advice = match error.code() {
-        Code::TooFewWorkers => {
-            "`warploom status` shows the workers; ask for fewer devices, or start more workers"
-        }
-        code if code.is_placement() => {
-            "`warploom status` shows the workers; `warploom worker` starts one"
-        }
-        Code::NoLeader => {
-            "`warploom status` shows what there is; `warploom up` starts a cluster, and `warploom \
-             run` starts the program on it, or on one of its own where none is configured"
-        }
-        _ => return error.into(),
-    };
-    note(Status::SYSTEM_NOT_READY, format!("{error}; {advice}"));
-    Status::SYSTEM_NOT_READY
-}
-
-impl Bus {
-    fn start(settings: &Settings) -> Result<Self> {
-        let connection = format!("client-{:016x}", random());
-        let subjects = Subjects::new(&settings.cluster);
-        let wanted = BusSettings {
-            url: settings.url.clone(),
-            login: settings.login.clone(),
-            name: connection.clone(),
-            inbox: subjects.tenant_inbox(&settings.tenant),
-            patience: Some(PATIENCE),
-        };
-        let failed = |error: std::io::Error| {
-            note(Status::OPERATING_SYSTEM, error.to_string());
-            Status::OPERATING_SYSTEM
-        };
-        let (driver, _thread) = Driver::start(block_signals).map_err(failed)?;
-        let reign = subjects.reign(&settings.tenant);
-        let connecting = driver.handle().spawn(async move {
-            let (client, links) = bus::connect(&wanted).await.map_err(ClientError::from)?;
-            let reigns = client.subscribe(reign).await;
-            let reigns = reigns.map_err(|error| ClientError::Connect(error.to_string()))?;
-            Ok::<_, ClientError>((client, links, reigns))
-        });
-        let connected = driver.wait(connecting);
-        let connected = connected.unwrap_or_else(|_| Err(ClientError::closed()));
-        let connected = connected.inspect_err(|_| driver.stop());
-        let (client, links, reigns) = connected.map_err(not_ready)?;
-        let bus = Self {
-            client,
-            subjects,
-            connection,
-            driver,
-            images: Arc::default(),
-            lines: Arc::default(),
-            stir: Arc::default(),
-        };
-        let tasks = bus.driver.handle();
-        tasks.spawn(bus.clone().hear_links(links));
-        tasks.spawn(bus.clone().hear_reigns(reigns));
-        tasks.spawn(bus.clone().live(settings.tenant.clone()));
-        Ok(bus)
-    }
-
-    /// Opens the devices' sessions, whose windows are free in this process too, and reserves those.
-    fn open(&self, settings: &Settings) -> Result<Vec<Session>> {
-        // Kept until there are others, so that those get other windows.
-        let mut unfit = Vec::new();
-        for _ in 0..WINDOWS {
-            let sessions = self.open_once(settings)?;
-            let windows = sessions.iter().map(|session| session.opened().window);
-            let windows: Vec<_> = windows.collect();
-            let reserved = windows
-                .iter()
-                .take_while(|window| reserve(**window))
-                .count();
-            let Some(taken) = windows.get(reserved) else {
-                return Ok(sessions);
-            };
-            let (base, end) = (taken.base, taken.end());
-            let why = format!("addresses {base:#x} to {end:#x} are taken");
-            note(Status::OPERATING_SYSTEM, why);
-            windows[..reserved]
-                .iter()
-                .for_each(|window| release(*window));
-            unfit.push(sessions);
-        }
-        Err(Status::OPERATING_SYSTEM)
-    }
-
-    fn open_once(&self, settings: &Settings) -> Result<Vec<Session>> {
-        let opening = Opening {
-            tenant: settings.tenant.clone(),
-            connection: self.connection.clone(),
-            nonce: random(),
-            devices: settings.devices as u32,
-            patience: PATIENCE,
-        };
-        let (client, subjects) = (self.client.clone(), self.subjects.clone());
-        let asked = self
-            .driver
-            .handle()
-            .spawn(async move { open(&client, &subjects, &opening).await });
-        let opened = self.driver.wait(asked);
-        let opened = opened.unwrap_or_else(|_| Err(ClientError::closed()));
-        let devices = opened.map_err(not_ready)?.into_iter();
-        let sessions = devices.map(|(opened, heard)| self.begin(opened, heard, settings));
-        Ok(sessions.collect())
-    }
-
-    /// A session begins to be served.
-    fn begin(&self, opened: Opened, heard: Subscriber, settings: &Settings) -> Session {
-        let line = Arc::new(Line::new(
-            opened,
-            self.client.clone(),
-            &self.subjects,
-            &settings.tenant,
-            Box::new(Timekeeper),
-            self.driver.clone(),
-        ));
-        enlist(line.opened().session);
-        self.lines().push(Arc::clone(&line));
-        let (served, subjects, lines) = (
-            Arc::clone(&line),
-            self.subjects.clone(),
-            Arc::clone(&self.lines),
-        );
-        self.driver.handle().spawn(async move {
-            let session = served.opened().session;
-            serve(served, subjects, heard).await;
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.retain(|line| line.opened().session != session);
-        });
-        Session::new(line, Arc::clone(&self.images), PATIENCE)
-    }
-
-    fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn hear_links(self, mut links: UnboundedReceiver<Link>) {
-        while let Some(link) = links.recv().await {
-            if link == Link::Up {
-                self.lines().iter().for_each(|line| line.reconnected());
-                self.stir.notify_one();
-            }
-        }
-    }
-
-    async fn hear_reigns(self, mut reigns: async_nats::Subscriber) {
-        use futures_util::StreamExt;
-        while let Some(message) = reigns.next().await {
-            if let Ok(beat) = decode(&message.payload) {
-                self.lines().iter().for_each(|line| line.reign(beat));
-                self.stir.notify_one();
-            }
-        }
-    }
-
-    /// Tells the leader that the sessions live, and on which connection: else a new leader would
-    /// not know whose they are when that is closed.
-    async fn live(self, tenant: bus_schemas::Tenant) {
-        let subject = self.subjects.to_leader(&tenant, ToLeader::Alive);
-        loop {
-            if tokio::time::timeout(ALIVE, self.stir.notified())
-                .await
-                .is_ok()
-            {
-                tokio::time::sleep(SETTLING).await;
-            }
-            let sessions: Vec<_> = self
-                .lines()
-                .iter()
-                .map(|line| line.opened().session)
-                .collect();
-            if sessions.is_empty() {
-                continue;
-            }
-            let alive = Alive {
-                v: WIRE_VERSION,
-                connection: self.connection.clone(),
-                sessions,
-            };
-            // A lost one is made up for by the next.
-            let _ = self
-                .client
-                .publish(subject.clone(), encode(&alive).into())
-                .await;
-        }
-    }
-
-    fn leave(&self) {
-        let lines: Vec<_> = self.lines().clone();
-        lines.iter().for_each(|line| line.close());
-        let ended = async {
-            let all = async {
-                for line in &lines {
-                    line.ended().await;
-                }
-            };
-            let _ = tokio::time::timeout(FAREWELL, all).await;
-        };
-        self.driver.wait(ended);
-    }
-}
-
-/// Tells `warploom run` of a session, so that it ends with the program however that ends.
-fn enlist(session: SessionId) {
-    let Some(path) = std::env::var_os("WARPLOOM_SESSIONS") else {
-        return;
-    };
-    let file = std::fs::File::options().append(true).open(path);
-    // Without it the session ends some seconds after its connection.
-    let _ = file.and_then(|mut file| writeln!(file, "{session}"));
-}
-
-/// A number nobody else has: the standard library's hash keys are drawn by the system.
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }

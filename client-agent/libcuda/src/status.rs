@@ -7,7 +7,7 @@ use bus_schemas::Code;
 use bus_schemas::Failure;
 use client_line::ClientError;
 
-use crate::process::is_forked;
+use crate::fork::is_forked;
 
 /// A `CUresult` that is not success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

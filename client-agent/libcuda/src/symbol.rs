@@ -51,7 +51,7 @@ include!(concat!(env!("OUT_DIR"), "/table.rs"));
 
 #[cold]
 fn refuse(name: &'static str, called: &AtomicBool) -> i32 {
-    if crate::process::is_forked() {
+    if crate::fork::is_forked() {
         return Status::NOT_INITIALIZED.0;
     }
     if !called.swap(true, Ordering::Relaxed) {

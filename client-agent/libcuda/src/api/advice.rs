@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::device::device;
 use super::put;
-use crate::context::current;
+use crate::current::current;
 use crate::device::pool;
 use crate::guard::api;
 use crate::process::holder;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::graph::nodes;
 use super::{put, put_if};
 use crate::capture::{begin, end, is_captured, with};
-use crate::context::current_device;
+use crate::current::current_device;
 use crate::graph::graph;
 use crate::guard::api;
 use crate::status::{Result, Status};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::device::device;
 use super::{put, put_if};
-use crate::context::{self, current, current_device};
+use crate::current::{self, current, current_device};
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
@@ -58,24 +58,24 @@ api! {
     }
 
     fn cuCtxPushCurrent_v2(handle: usize) also cuCtxPushCurrent {
-        context::push(handle)
+        current::push(handle)
     }
 
     fn cuCtxPopCurrent_v2(handle: *mut usize) also cuCtxPopCurrent {
-        let popped = context::pop()?;
+        let popped = current::pop()?;
         // SAFETY: the caller's pointer.
         unsafe { put_if(handle, popped) };
         Ok(())
     }
 
     fn cuCtxSetCurrent(handle: usize) {
-        context::set(handle)
+        current::set(handle)
     }
 
     fn cuCtxGetCurrent(handle: *mut usize) {
         process()?;
         // SAFETY: the caller's pointer.
-        unsafe { put(handle, context::top()) }
+        unsafe { put(handle, current::top()) }
     }
 
     fn cuCtxGetDevice(number: *mut c_int) {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use super::put;
 use crate::attribute::Properties;
-use crate::context;
+use crate::current;
 use crate::device::{Device, pool as pool_of};
 use crate::guard::api;
 use crate::process::process;
@@ -151,7 +151,7 @@ api! {
     }
 
     fn cuCtxGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
-        context::current()?;
+        current::current()?;
         // SAFETY: the caller's pointers. Streams of a session are scheduled as one.
         unsafe {
             super::put_if(least, 0);

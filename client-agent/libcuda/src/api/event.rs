@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::put;
 use crate::capture::{self, or_capture};
-use crate::context::current;
+use crate::current::current;
 use crate::device::Device;
 use crate::event::{EVENTS, Event, record};
 use crate::graph::Work;

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::stream::device as of_stream;
 use super::{put, put_if};
 use crate::capture::or_capture;
-use crate::context::current_device;
+use crate::current::current_device;
 use crate::graph::{EXECS, Exec, Graph, Work, graph};
 use crate::guard::api;
 use crate::process::process;

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::{put, put_if};
 use crate::capture::or_capture;
-use crate::context::current_device;
+use crate::current::current_device;
 use crate::graph::{HostCall, Launch, Work};
 use crate::guard::api;
 use crate::launch::{self, Arguments, Shape};

@@ -8,7 +8,7 @@ use client_line::ClientError;
 use super::module::target;
 use super::options::Options;
 use super::{put, put_if, text};
-use crate::context::current_device;
+use crate::current::current_device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
 use crate::handle::Handles;

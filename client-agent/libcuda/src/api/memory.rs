@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::stream::device as of_stream;
 use super::{put, put_if};
 use crate::capture;
-use crate::context::{current, current_device};
+use crate::current::{current, current_device};
 use crate::device::{Device, pool};
 use crate::guard::api;
 use crate::host;
@@ -35,7 +35,7 @@ fn free(address: u64) -> Result {
         return Ok(());
     }
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    if device.managed.free(device, address)? {
+    if device.free_managed(address)? {
         return Ok(());
     }
     device
@@ -185,7 +185,7 @@ api! {
         if address.is_null() || bytes == 0 || !matches!(flags, 1 | 2) {
             return Err(Status::INVALID_VALUE);
         }
-        let made = device.managed.alloc(device, bytes)?;
+        let made = device.alloc_managed(bytes)?;
         // SAFETY: the caller's pointer.
         unsafe { put(address, made) }
     }

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::graph::nodes;
 use super::put;
-use crate::context::current_device;
+use crate::current::current_device;
 use crate::graph::params::{
     FillParams, HostParams, KernelParams, KernelParams2, NodeParams, event, take,
 };
@@ -191,7 +191,7 @@ api! {
 
     fn cuGraphKernelNodeGetParams_v2(node: usize, params: *mut KernelParams2) {
         let first = graph_of(node)?.with(node, |work| KernelParams::of(work))?;
-        let found = KernelParams2 { first, kernel: 0, context: crate::context::top() };
+        let found = KernelParams2 { first, kernel: 0, context: crate::current::top() };
         // SAFETY: as above.
         unsafe { put(params, found) }
     }

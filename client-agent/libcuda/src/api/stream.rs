@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::put;
 use crate::capture::{self, or_capture};
-use crate::context::{current, current_device};
+use crate::current::{current, current_device};
 use crate::event::wait;
 use crate::graph::Work;
 use crate::guard::api;

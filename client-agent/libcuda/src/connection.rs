@@ -1,0 +1,266 @@
+//! The process's connection: its sessions are opened on it, live with it, and end before it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_nats::Subscriber;
+use bus::{BusSettings, Link};
+use bus_schemas::subject::{Subjects, ToLeader};
+use bus_schemas::{Alive, Code, Opened, SessionId, WIRE_VERSION, decode, encode};
+use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
+use futures_util::StreamExt;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::device::{release, reserve};
+use crate::settings::Settings;
+use crate::signal::block_signals;
+use crate::status::{Result, Status, note};
+use crate::timekeeper::Timekeeper;
+
+/// How long connecting, and opening a session, may take.
+const PATIENCE: Duration = Duration::from_millis(2_400);
+/// How often the leader is told that the sessions live.
+const ALIVE: Duration = Duration::from_secs(10);
+/// How long a new leader, or a new connection, takes to be there for it.
+const SETTLING: Duration = Duration::from_millis(250);
+/// How long the exit of the process waits for its sessions to end.
+pub(crate) const FAREWELL: Duration = Duration::from_millis(200);
+/// Tries to get a window that is free in this process too.
+const WINDOWS: usize = 4;
+
+/// The connection, shared with its tasks.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    client: async_nats::Client,
+    subjects: Subjects,
+    /// Its name.
+    name: String,
+    driver: Driver,
+    images: Arc<client_line::Images>,
+    lines: Arc<Mutex<Vec<Arc<Line>>>>,
+    /// The leader is to be told soon that the sessions live.
+    stir: Arc<Notify>,
+}
+
+/// Why there is no device yet, and what to do about it where somebody can.
+fn not_ready(error: ClientError) -> Status {
+    let advice = match error.code() {
+        Code::TooFewWorkers => {
+            "`warploom status` shows the workers; ask for fewer devices, or start more workers"
+        }
+        code if code.is_placement() => {
+            "`warploom status` shows the workers; `warploom worker` starts one"
+        }
+        Code::NoLeader => {
+            "`warploom status` shows what there is; `warploom up` starts a cluster, and `warploom \
+             run` starts the program on it, or on one of its own where none is configured"
+        }
+        _ => return error.into(),
+    };
+    note(Status::SYSTEM_NOT_READY, format!("{error}; {advice}"));
+    Status::SYSTEM_NOT_READY
+}
+
+impl Connection {
+    /// Connects, and hears of the link and of new leaders from then on.
+    pub(crate) fn start(settings: &Settings) -> Result<Self> {
+        let name = format!("client-{:016x}", random());
+        let subjects = Subjects::new(&settings.cluster);
+        let wanted = BusSettings {
+            url: settings.url.clone(),
+            login: settings.login.clone(),
+            name: name.clone(),
+            inbox: subjects.tenant_inbox(&settings.tenant),
+            patience: Some(PATIENCE),
+        };
+        let failed = |error: std::io::Error| {
+            note(Status::OPERATING_SYSTEM, error.to_string());
+            Status::OPERATING_SYSTEM
+        };
+        let (driver, _thread) = Driver::start(block_signals).map_err(failed)?;
+        let reign = subjects.reign(&settings.tenant);
+        let connecting = driver.handle().spawn(async move {
+            let (client, links) = bus::connect(&wanted).await.map_err(ClientError::from)?;
+            let reigns = client.subscribe(reign).await;
+            let reigns = reigns.map_err(|error| ClientError::Connect(error.to_string()))?;
+            Ok::<_, ClientError>((client, links, reigns))
+        });
+        let connected = driver.wait(connecting);
+        let connected = connected.unwrap_or_else(|_| Err(ClientError::closed()));
+        let connected = connected.inspect_err(|_| driver.stop());
+        let (client, links, reigns) = connected.map_err(not_ready)?;
+        let connection = Self {
+            client,
+            subjects,
+            name,
+            driver,
+            images: Arc::default(),
+            lines: Arc::default(),
+            stir: Arc::default(),
+        };
+        let tasks = connection.driver.handle();
+        tasks.spawn(connection.clone().hear_links(links));
+        tasks.spawn(connection.clone().hear_reigns(reigns));
+        tasks.spawn(connection.clone().live(settings.tenant.clone()));
+        Ok(connection)
+    }
+
+    /// Opens the devices' sessions, whose windows are free in this process too, and reserves those.
+    pub(crate) fn open(&self, settings: &Settings) -> Result<Vec<Session>> {
+        // Kept until there are others, so that those get other windows.
+        let mut unfit = Vec::new();
+        for _ in 0..WINDOWS {
+            let sessions = self.open_once(settings)?;
+            let windows = sessions.iter().map(|session| session.opened().window);
+            let windows: Vec<_> = windows.collect();
+            let reserved = windows
+                .iter()
+                .take_while(|window| reserve(**window))
+                .count();
+            let Some(taken) = windows.get(reserved) else {
+                return Ok(sessions);
+            };
+            let (base, end) = (taken.base, taken.end());
+            let why = format!("addresses {base:#x} to {end:#x} are taken");
+            note(Status::OPERATING_SYSTEM, why);
+            windows[..reserved]
+                .iter()
+                .for_each(|window| release(*window));
+            unfit.push(sessions);
+        }
+        Err(Status::OPERATING_SYSTEM)
+    }
+
+    fn open_once(&self, settings: &Settings) -> Result<Vec<Session>> {
+        let opening = Opening {
+            tenant: settings.tenant.clone(),
+            connection: self.name.clone(),
+            nonce: random(),
+            devices: settings.devices as u32,
+            patience: PATIENCE,
+        };
+        let (client, subjects) = (self.client.clone(), self.subjects.clone());
+        let asked = self
+            .driver
+            .handle()
+            .spawn(async move { open(&client, &subjects, &opening).await });
+        let opened = self.driver.wait(asked);
+        let opened = opened.unwrap_or_else(|_| Err(ClientError::closed()));
+        let devices = opened.map_err(not_ready)?.into_iter();
+        let sessions = devices.map(|(opened, heard)| self.begin(opened, heard, settings));
+        Ok(sessions.collect())
+    }
+
+    /// A session begins to be served.
+    fn begin(&self, opened: Opened, heard: Subscriber, settings: &Settings) -> Session {
+        let line = Arc::new(Line::new(
+            opened,
+            self.client.clone(),
+            &self.subjects,
+            &settings.tenant,
+            Box::new(Timekeeper),
+            self.driver.clone(),
+        ));
+        enlist(line.opened().session);
+        self.lines().push(Arc::clone(&line));
+        let (served, subjects, lines) = (
+            Arc::clone(&line),
+            self.subjects.clone(),
+            Arc::clone(&self.lines),
+        );
+        self.driver.handle().spawn(async move {
+            let session = served.opened().session;
+            serve(served, subjects, heard).await;
+            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.retain(|line| line.opened().session != session);
+        });
+        Session::new(line, Arc::clone(&self.images), PATIENCE)
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn hear_links(self, mut links: UnboundedReceiver<Link>) {
+        while let Some(link) = links.recv().await {
+            if link == Link::Up {
+                self.lines().iter().for_each(|line| line.reconnected());
+                self.stir.notify_one();
+            }
+        }
+    }
+
+    async fn hear_reigns(self, mut reigns: Subscriber) {
+        while let Some(message) = reigns.next().await {
+            if let Ok(beat) = decode(&message.payload) {
+                self.lines().iter().for_each(|line| line.reign(beat));
+                self.stir.notify_one();
+            }
+        }
+    }
+
+    /// Tells the leader that the sessions live, and on which connection: else a new leader would
+    /// not know whose they are when that is closed.
+    async fn live(self, tenant: bus_schemas::Tenant) {
+        let subject = self.subjects.to_leader(&tenant, ToLeader::Alive);
+        loop {
+            if tokio::time::timeout(ALIVE, self.stir.notified())
+                .await
+                .is_ok()
+            {
+                tokio::time::sleep(SETTLING).await;
+            }
+            let sessions: Vec<_> = self
+                .lines()
+                .iter()
+                .map(|line| line.opened().session)
+                .collect();
+            if sessions.is_empty() {
+                continue;
+            }
+            let alive = Alive {
+                v: WIRE_VERSION,
+                connection: self.name.clone(),
+                sessions,
+            };
+            // A lost one is made up for by the next.
+            let _ = self
+                .client
+                .publish(subject.clone(), encode(&alive).into())
+                .await;
+        }
+    }
+
+    /// Ends the sessions, and waits a little for it.
+    pub(crate) fn leave(&self) {
+        let lines: Vec<_> = self.lines().clone();
+        lines.iter().for_each(|line| line.close());
+        let ended = async {
+            let all = async {
+                for line in &lines {
+                    line.ended().await;
+                }
+            };
+            let _ = tokio::time::timeout(FAREWELL, all).await;
+        };
+        self.driver.wait(ended);
+    }
+}
+
+/// Tells `warploom run` of a session, so that it ends with the program however that ends.
+fn enlist(session: SessionId) {
+    let Some(path) = std::env::var_os("WARPLOOM_SESSIONS") else {
+        return;
+    };
+    let file = std::fs::File::options().append(true).open(path);
+    // Without it the session ends some seconds after its connection.
+    let _ = file.and_then(|mut file| writeln!(file, "{session}"));
+}
+
+/// A number nobody else has: the standard library's hash keys are drawn by the system.
+fn random() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}

@@ -1,0 +1,93 @@
+//! Each thread's stack of contexts, by their handles.
+
+use std::cell::RefCell;
+use std::mem::ManuallyDrop;
+
+use crate::status::{Result, Status};
+
+/// Contexts of a thread that lie in the stack itself.
+const NEAR: usize = 14;
+
+/// A thread's contexts. Nothing of it is destroyed with the thread's other values: handlers of the
+/// process's exit, such as destructors of the program's, run behind that and still have a context.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    near: [usize; NEAR],
+    far: ManuallyDrop<Vec<usize>>,
+    depth: usize,
+}
+
+impl Stack {
+    const EMPTY: Self = Self {
+        near: [0; NEAR],
+        far: ManuallyDrop::new(Vec::new()),
+        depth: 0,
+    };
+
+    /// The current context.
+    pub(crate) fn last(&self) -> Option<usize> {
+        let index = self.depth.checked_sub(1)?;
+        self.near.get(index).or_else(|| self.far.last()).copied()
+    }
+
+    pub(crate) fn push(&mut self, handle: usize) {
+        match self.near.get_mut(self.depth) {
+            Some(place) => *place = handle,
+            None => self.far.push(handle),
+        }
+        self.depth += 1;
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<usize> {
+        let last = self.last()?;
+        self.depth -= 1;
+        if self.depth >= NEAR {
+            self.far.pop();
+        } else {
+            // Freed here, for nothing else does.
+            *self.far = Vec::new();
+        }
+        Some(last)
+    }
+}
+
+thread_local! {
+    static STACK: RefCell<Stack> = const { RefCell::new(Stack::EMPTY) };
+}
+
+/// Looks at the thread's stack, or changes it.
+///
+/// # Errors
+/// Where the thread is at it already.
+pub(crate) fn stack<R>(body: impl FnOnce(&mut Stack) -> R) -> Result<R> {
+    STACK
+        .with(|stack| {
+            let stack = stack.try_borrow_mut();
+            stack.map(|mut stack| body(&mut stack))
+        })
+        .map_err(|_| Status::INVALID_CONTEXT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_as_deep_as_it_is_used() {
+        let mut stack = Stack::EMPTY;
+        assert_eq!(stack.pop(), None);
+        for handle in 1..=40 {
+            stack.push(handle);
+            assert_eq!(stack.last(), Some(handle));
+        }
+        for handle in (1..=40).rev() {
+            assert_eq!(stack.pop(), Some(handle));
+        }
+        assert_eq!((stack.last(), stack.far.capacity()), (None, 0));
+    }
+
+    #[test]
+    fn a_stack_outlives_its_threads_other_values() {
+        assert!(!std::mem::needs_drop::<RefCell<Stack>>());
+    }
+}

@@ -1,0 +1,45 @@
+//! When events were reached, as answers tell.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use bus_schemas::EventTime;
+use client_line::Observer;
+
+/// When each event that a program has was reached last, nanoseconds of its device's clock; 0 is not
+/// yet.
+static TIMES: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
+
+fn times() -> MutexGuard<'static, HashMap<u32, u64>> {
+    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Looks on at a session for the times of its events.
+pub(crate) struct Timekeeper;
+
+impl Observer for Timekeeper {
+    fn timed(&mut self, told: &[EventTime]) {
+        let mut times = times();
+        for told in told {
+            // One that was destroyed meanwhile is not kept.
+            if let Some(time) = times.get_mut(&told.event) {
+                *time = told.ns;
+            }
+        }
+    }
+}
+
+/// From now on the times of an event are kept.
+pub(crate) fn begin(event: u32) {
+    times().insert(event, 0);
+}
+
+/// They are not any more.
+pub(crate) fn forget(event: u32) {
+    times().remove(&event);
+}
+
+/// When an event was reached last, as far as an answer told.
+pub(crate) fn time(event: u32) -> Option<u64> {
+    times().get(&event).copied().filter(|time| *time > 0)
+}
