@@ -12,6 +12,7 @@ mod failover;
 mod faults;
 mod guest;
 mod load;
+mod lost;
 mod manners;
 mod members;
 mod order;

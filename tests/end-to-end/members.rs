@@ -40,7 +40,7 @@ async fn status(scene: &Scene) -> Status {
 }
 
 /// Waits until the leader says something of the cluster.
-async fn until(scene: &Scene, what: &str, is: impl Fn(&Status) -> bool) -> Status {
+pub(crate) async fn until(scene: &Scene, what: &str, is: impl Fn(&Status) -> bool) -> Status {
     let asked = std::time::Instant::now();
     loop {
         let status = status(scene).await;

@@ -19,7 +19,7 @@ pub use file::{read, write};
 pub use listing::{Format, read_listing, write_listing};
 pub use row::{Row, rows};
 pub use stream::{follow, of_cluster, stream_blocks};
-pub use verdict::{First, GpuVerdict, OrderVerdict};
+pub use verdict::{First, GpuVerdict, OrderVerdict, With};
 
 use crate::admin::Administrator;
 use crate::commands::credentials;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{Chain, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{Position, Replay, ReplayError};
+use scheduler_leader_core::replay::{Position, Replay, ReplayError, Tail};
 use serde::Serialize;
 
 use super::{Record, Row};
@@ -34,8 +34,27 @@ pub struct GpuVerdict {
     pub position: u64,
     /// The chain there.
     pub chain: String,
-    /// The position at which the worker said what its chain is.
+    /// The position at which the worker itself said what its chain is.
     pub heard: Option<u64>,
+    /// The last position at which the record says what it is: when the worker was sealed, or when
+    /// its leader took it for lost.
+    pub recorded: Option<u64>,
+    /// What the recomputed chain was compared with.
+    pub with: With,
+}
+
+/// What a chain was compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum With {
+    /// With what its worker said, when it was asked or when the record was exported.
+    Worker,
+    /// With what the record says of the worker, which said nothing itself: it is gone.
+    Record,
+    /// With the chain that each exported row carries.
+    Rows,
+    /// With nothing: it is what follows from the record, and nobody confirms it.
+    Nothing,
 }
 
 /// Where it goes wrong.
@@ -51,6 +70,30 @@ pub struct First {
     pub why: String,
 }
 
+impl GpuVerdict {
+    /// A chain as it was recomputed, and what there was to compare it with.
+    fn new(record: &Record, tail: &Tail) -> Self {
+        let mut ends = record.ends.iter();
+        let heard = ends.find(|(worker, _)| *worker == tail.incarnation);
+        let heard = heard.map(|(_, tail)| tail.position);
+        let recorded = Some(tail.recorded).filter(|position| *position > 0);
+        let with = match (heard, recorded) {
+            (Some(_), _) => With::Worker,
+            (None, Some(_)) => With::Record,
+            (None, None) => With::Nothing,
+        };
+        Self {
+            gpu: tail.tail.gpu,
+            incarnation: tail.incarnation.to_string(),
+            position: tail.tail.position,
+            chain: tail.tail.chain.to_string(),
+            heard,
+            recorded,
+            with,
+        }
+    }
+}
+
 impl OrderVerdict {
     /// Judges a record that was replayed, as far as it could be.
     pub(super) fn new(record: &Record, replay: Replay, failed: Option<ReplayError>) -> Self {
@@ -60,11 +103,12 @@ impl OrderVerdict {
         let failed = failed.map(|error| match error {
             ReplayError::Disagrees {
                 gpu,
+                incarnation,
                 position,
                 ref why,
             } => First {
                 gpu,
-                incarnation: None,
+                incarnation: Some(incarnation.to_string()),
                 position,
                 why: why.clone(),
             },
@@ -94,19 +138,15 @@ impl OrderVerdict {
         let mut firsts: Vec<First> = marks
             .filter_map(|(worker, marks)| verdict.compare_marks(*worker, marks, rows(*worker)))
             .collect();
-        for (worker, tail) in &record.ends {
+        // Where the replay ended before its end, no chain is where its worker's is.
+        let ends = record.ends.iter().filter(|_| failed.is_none());
+        for (worker, tail) in ends {
             firsts.extend(verdict.compare_end(*worker, tail, rows(*worker)));
         }
         for tail in &tails {
-            let mut ends = record.ends.iter();
-            let heard = ends.find(|(worker, _)| *worker == tail.incarnation);
-            verdict.gpus.push(GpuVerdict {
-                gpu: tail.tail.gpu,
-                incarnation: tail.incarnation.to_string(),
-                position: tail.tail.position,
-                chain: tail.tail.chain.to_string(),
-                heard: heard.map(|(_, tail)| tail.position),
-            });
+            let gpu = GpuVerdict::new(record, tail);
+            verdict.compared += u64::from(gpu.with == With::Record);
+            verdict.gpus.push(gpu);
         }
         // Marks tell the very position, chains of workers only one behind it.
         let epoch = |first: &First| {
@@ -230,6 +270,8 @@ impl OrderVerdict {
                 position,
                 chain: chain.to_string(),
                 heard: None,
+                recorded: None,
+                with: With::Rows,
             });
         }
         let earliest = firsts.into_iter().min_by_key(|(at, _)| *at);

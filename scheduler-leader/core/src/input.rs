@@ -1,8 +1,9 @@
 //! What the order is told: a closed set of inputs, numbered by their order and recorded.
 
 use bus_schemas::{
-    CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition, Incarnation,
-    KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SessionId, Tenant, TenantSettings,
+    Chain, CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition,
+    Incarnation, KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SessionId, Tenant,
+    TenantSettings,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -81,6 +82,10 @@ pub enum Input {
         /// The last position it is known to have accepted. Of one that left, this is all.
         #[serde(default)]
         accepted: GpuPosition,
+        /// Its chain there, as it said: who replays the record compares with it. None where this
+        /// leader had not sealed it, and in records of before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        chain: Option<Chain>,
     },
     /// A worker finishes what it has accepted and then leaves, or does not.
     Draining {

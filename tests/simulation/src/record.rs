@@ -1,7 +1,7 @@
 //! I5 at the end of a run: the order recomputed from the record is what the workers accepted.
 
 use bus_schemas::{Epoch, GpuTail, Incarnation, digest};
-use scheduler_leader_core::replay::{Replayed, replay};
+use scheduler_leader_core::replay::{Position, Replayed, Tail, replay};
 
 use crate::check::{Accounts, Positions, Verdict, Violation};
 use crate::store::Store;
@@ -13,6 +13,8 @@ pub(crate) struct Replay {
     pub positions: u64,
     /// Positions taken from seals' tails.
     pub adopted: u64,
+    /// Workers that are gone, and whose chain is what was recorded of it.
+    pub gone: u64,
 }
 
 /// The record's blocks as replay wants them.
@@ -57,9 +59,11 @@ pub(crate) fn check(
             let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
             let complete = whole && replayed.gaps == 0;
             accounts.check(&blocks, |incarnation| complete && lives(incarnation))?;
+            let known = |tail: &&Tail| tail.recorded > 0 && !lives(tail.incarnation);
             Ok(Replay {
                 positions: replayed.positions.len() as u64,
                 adopted: replayed.adopted,
+                gone: replayed.tails.iter().filter(known).count() as u64,
             })
         }
         Err(error) if whole => Err(Violation::new("I5", format!("replay: {error}"))),
@@ -68,18 +72,19 @@ pub(crate) fn check(
 }
 
 /// Of a worker that died, the last leader's inputs may have died, too: only what leads to a chain
-/// that is still there can be told for sure.
+/// that is still there, or that was recorded, can be told for sure.
 fn same_positions(
     replayed: &Replayed,
     positions: &Positions,
     finals: &[(Incarnation, GpuTail)],
 ) -> Verdict {
-    let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
-    for row in replayed
-        .positions
-        .iter()
-        .filter(|row| lives(row.incarnation))
-    {
+    let sure = |row: &&Position| {
+        let lives = finals.iter().any(|(of, _)| *of == row.incarnation);
+        let mut tails = replayed.tails.iter();
+        let tail = tails.find(|tail| tail.incarnation == row.incarnation);
+        lives || tail.is_some_and(|tail| row.position <= tail.recorded)
+    };
+    for row in replayed.positions.iter().filter(sure) {
         let Some(grant) = positions.grant(row.incarnation, row.position) else {
             continue;
         };

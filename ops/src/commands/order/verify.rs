@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use super::VerifyArgs;
 use crate::evidence::Evidence;
 use crate::output;
-use crate::record::{First, OrderVerdict, Source};
+use crate::record::{First, GpuVerdict, OrderVerdict, Source, With};
 use crate::settings::Settings;
 
 /// Checks an order: a record is replayed and compared with what its workers said, rows are compared
@@ -42,13 +42,13 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
 
 fn tell(verdict: &OrderVerdict) -> Result<()> {
     for gpu in &verdict.gpus {
-        let heard = match gpu.heard {
-            Some(position) => format!(", its worker's at position {position}"),
-            None => String::new(),
-        };
         output::line(format_args!(
-            "gpu {} worker {}: {} positions, chain {}{heard}",
-            gpu.gpu, gpu.incarnation, gpu.position, gpu.chain
+            "gpu {} worker {}: {} positions, chain {}, compared with {}",
+            gpu.gpu,
+            gpu.incarnation,
+            gpu.position,
+            gpu.chain,
+            compared(gpu)
         ))?;
     }
     let digest = match verdict.digest.as_str() {
@@ -59,6 +59,22 @@ fn tell(verdict: &OrderVerdict) -> Result<()> {
         "{} positions, {} compared{digest}",
         verdict.positions, verdict.compared
     ))
+}
+
+/// What a chain was compared with, in words.
+fn compared(gpu: &GpuVerdict) -> String {
+    let with = match gpu.with {
+        With::Rows => return "its rows' chains".into(),
+        With::Nothing => return "nothing".into(),
+        With::Worker => "its worker's",
+        With::Record => "what was recorded of it",
+    };
+    let through = gpu.heard.or(gpu.recorded).unwrap_or_default();
+    let behind = match gpu.position.saturating_sub(through) {
+        0 => String::new(),
+        behind => format!(" ({behind} behind it with nothing)"),
+    };
+    format!("{with} at position {through}{behind}")
 }
 
 fn at(first: &First) -> String {

@@ -206,6 +206,7 @@ fn numbers(totals: &Totals) -> Value {
         "faults": totals.faults,
         "positions_replayed": totals.replayed,
         "positions_adopted": totals.adopted,
+        "lost_workers_compared": totals.gone,
         "runs_with_two_leaders_at_once": totals.rivals,
         "epochs_given_twice": totals.epochs_twice,
         "shares_compared": totals.compared,

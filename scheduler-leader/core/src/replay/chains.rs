@@ -61,6 +61,7 @@ impl Proposed {
 struct Worker {
     tail: Reached,
     lost: bool,
+    recorded: GpuPosition,
     proposed: BTreeMap<GpuPosition, Proposed>,
     positions: Vec<Position>,
 }
@@ -182,6 +183,7 @@ impl Chains {
                 Some(_) => {
                     return Err(ReplayError::Disagrees {
                         gpu: answer.gpu,
+                        incarnation,
                         position: sealed.position,
                         why: "the worker accepted another grant than was recomputed".into(),
                     });
@@ -212,18 +214,7 @@ impl Chains {
         may_skip: bool,
     ) -> Result<(), ReplayError> {
         let worker = self.workers.entry(incarnation).or_default();
-        while worker.tail.position < to.position {
-            let next = worker.proposed.remove(&(worker.tail.position + 1));
-            let next = next.filter(|next| !next.open);
-            let known = next
-                .as_ref()
-                .map(|next| self.names.get(&next.grant.session));
-            let (Some(next), Some(Some(name))) = (&next, known) else {
-                break;
-            };
-            self.adopted += u64::from(next.adopted);
-            worker.advance(incarnation, next, name);
-        }
+        self.adopted += worker.advance(incarnation, to.position, &self.names);
         let missing = to.position.saturating_sub(worker.tail.position);
         if missing > 0 && may_skip {
             self.skipped += missing;
@@ -231,9 +222,12 @@ impl Chains {
                 .proposed
                 .retain(|position, _| *position > to.position);
             (worker.tail.position, worker.tail.chain) = (to.position, to.chain);
+        } else if may_skip {
+            worker.recorded = to.position;
         }
         let disagrees = |why: &str| ReplayError::Disagrees {
             gpu: to.gpu,
+            incarnation,
             position: to.position,
             why: why.into(),
         };
@@ -256,6 +250,36 @@ impl Chains {
         }
     }
 
+    /// A worker is gone, and this is what its leader knew of its chain. Where a standing grant
+    /// ended whose end nobody told that leader of, there is nothing to compare with.
+    pub(super) fn last_words(
+        &mut self,
+        incarnation: Incarnation,
+        accepted: GpuPosition,
+        chain: Chain,
+    ) -> Result<(), ReplayError> {
+        let Some(worker) = self.workers.get_mut(&incarnation) else {
+            return Ok(());
+        };
+        self.adopted += worker.advance(incarnation, accepted, &self.names);
+        let next = worker.proposed.get(&(worker.tail.position + 1));
+        let why = match worker.chain_at(accepted) {
+            Some(recomputed) if recomputed == chain => {
+                worker.recorded = accepted;
+                return Ok(());
+            }
+            Some(_) => "the recomputed chain is not the one its leader knew when it was lost",
+            None if next.is_some_and(|next| next.open) => return Ok(()),
+            None => "it had accepted this when it was lost, the record does not lead there",
+        };
+        Err(ReplayError::Disagrees {
+            gpu: worker.tail.gpu,
+            incarnation,
+            position: accepted,
+            why: why.into(),
+        })
+    }
+
     /// What a worker reports at the end.
     pub(super) fn finish(
         &mut self,
@@ -275,13 +299,7 @@ impl Chains {
     /// Of the others, all that was granted counts.
     pub(super) fn finish_rest(&mut self) {
         for (incarnation, worker) in &mut self.workers {
-            while let Some(next) = worker.proposed.remove(&(worker.tail.position + 1)) {
-                let name = self.names.get(&next.grant.session);
-                let Some(name) = name.filter(|_| !next.open) else {
-                    break;
-                };
-                worker.advance(*incarnation, &next, name);
-            }
+            worker.advance(*incarnation, GpuPosition::MAX, &self.names);
         }
     }
 
@@ -295,6 +313,7 @@ impl Chains {
                 chain: worker.tail.chain,
             },
             lost: worker.lost,
+            recorded: worker.recorded,
         });
         let mut tails: Vec<_> = tails.collect();
         tails.sort_by_key(|tail| (tail.tail.gpu, tail.incarnation));
@@ -311,7 +330,38 @@ impl Chains {
 }
 
 impl Worker {
+    /// Goes on to a position, as far as what was granted there is known, and says how many positions
+    /// were adopted on the way.
     fn advance(
+        &mut self,
+        incarnation: Incarnation,
+        to: GpuPosition,
+        names: &BTreeMap<SessionId, (Tenant, u64)>,
+    ) -> u64 {
+        let mut adopted = 0;
+        while self.tail.position < to
+            && let Some(next) = self.proposed.get(&(self.tail.position + 1))
+            && let Some(name) = names.get(&next.grant.session)
+            && !next.open
+            && let Some(next) = self.proposed.remove(&(self.tail.position + 1))
+        {
+            adopted += u64::from(next.adopted);
+            self.accept(incarnation, &next, name);
+        }
+        adopted
+    }
+
+    /// The chain behind a position that it has come to.
+    fn chain_at(&self, position: GpuPosition) -> Option<Chain> {
+        if position == self.tail.position {
+            return Some(self.tail.chain);
+        }
+        let rows = &self.positions;
+        let at = rows.binary_search_by_key(&position, |row| row.position);
+        rows[at.ok()?].chain
+    }
+
+    fn accept(
         &mut self,
         incarnation: Incarnation,
         next: &Proposed,
@@ -365,3 +415,6 @@ fn row(
         chain,
     }
 }
+
+#[cfg(test)]
+mod tests;

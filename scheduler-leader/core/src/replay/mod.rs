@@ -83,6 +83,9 @@ pub struct Tail {
     pub tail: GpuTail,
     /// It was declared lost: not part of the digest.
     pub lost: bool,
+    /// The last position at which the record says what the worker's chain is (sealed, or known when
+    /// the worker was lost), and the same was recomputed. 0 where it says so nowhere.
+    pub recorded: GpuPosition,
 }
 
 /// What the record says.
@@ -138,10 +141,12 @@ pub enum ReplayError {
         input: u64,
     },
     /// What was recomputed is not what a worker accepted.
-    #[error("gpu {gpu} position {position}: {why}")]
+    #[error("gpu {gpu} worker {incarnation} position {position}: {why}")]
     Disagrees {
         /// The device.
         gpu: GpuId,
+        /// The worker.
+        incarnation: Incarnation,
         /// The position.
         position: GpuPosition,
         /// How.
@@ -326,7 +331,13 @@ impl Reign {
                     incarnation,
                     left,
                     accepted,
-                } => chains.lost(*incarnation, *left, *accepted),
+                    chain,
+                } => {
+                    chains.lost(*incarnation, *left, *accepted);
+                    if let Some(chain) = chain {
+                        chains.last_words(*incarnation, *accepted, *chain)?;
+                    }
+                }
                 Input::Intent {
                     session,
                     first,

@@ -252,6 +252,7 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
             incarnation,
             left,
             accepted,
+            chain: None,
         },
         &mut Vec::new(),
     );

@@ -3,6 +3,7 @@
 
 mod devices;
 mod drains;
+mod lost;
 mod profiles;
 mod stopping;
 mod worker;

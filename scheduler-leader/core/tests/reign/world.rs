@@ -48,6 +48,16 @@ pub(crate) fn tenant() -> Tenant {
     "chat".parse().unwrap()
 }
 
+/// What so many ops are announced as.
+pub(crate) fn launches(count: u32) -> CostRun {
+    CostRun {
+        key: KernelKey(1),
+        bytes: 0,
+        count,
+        class: CostClass::Launch,
+    }
+}
+
 impl World {
     pub(crate) fn new(nodes: u64, workers: u32) -> Self {
         Self::with(nodes, workers, |_| ())
@@ -271,12 +281,7 @@ impl World {
         if count == 0 {
             return;
         }
-        let run = CostRun {
-            key: KernelKey(1),
-            bytes: 0,
-            count,
-            class: CostClass::Launch,
-        };
+        let run = launches(count);
         let mut packed = Vec::new();
         let intent = Intent {
             v: WIRE_VERSION,

@@ -77,6 +77,8 @@ pub struct Report {
     pub replayed: u64,
     /// Of these, taken from seals' tails.
     pub adopted: u64,
+    /// Workers that were gone, and compared with what was recorded of them.
+    pub gone: u64,
     /// Epochs in which two nodes led.
     pub epochs_twice: u64,
     /// Beats of a leader while another led.
@@ -274,6 +276,7 @@ impl Play {
             faults: self.faults,
             replayed: replay.positions,
             adopted: replay.adopted,
+            gone: replay.gone,
             epochs_twice: {
                 let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();
                 (observer.reigns.len() - epochs.len()) as u64

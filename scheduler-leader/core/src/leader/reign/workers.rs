@@ -142,12 +142,14 @@ impl Reign {
         self.placement_changed = true;
         self.voice.lost(worker, cx.actions);
         self.learner.lost(worker);
-        let accepted = self.links.get(&worker).map_or(0, |link| link.accepted);
+        let link = self.links.get(&worker).filter(|link| link.sealed);
+        let (accepted, chain) = link.map_or((0, None), |link| (link.accepted, Some(link.chain)));
         self.feed(
             Input::WorkerLost {
                 incarnation: worker,
                 left: member.draining,
                 accepted,
+                chain,
             },
             cx,
         );

@@ -284,6 +284,7 @@ impl Play {
             incarnation,
             left: false,
             accepted: dead.position,
+            chain: None,
         });
         self.lost += 1;
         let incarnation = Incarnation(1_000 + self.lost);

@@ -1,0 +1,132 @@
+//! What is known of workers that are gone: the leader notes their last chain, replay compares.
+
+use bus_schemas::subject::ConnectionName;
+use bus_schemas::{Chain, CostClass, CostRun, GpuTail, Incarnation, Row};
+use scheduler_leader_core::replay::{ReplayError, Replayed, Tail, replay};
+
+use crate::worker::Worker;
+use crate::world::{World, launches, opened};
+
+/// A world at work whose worker with the session is gone, as its leader last knew it.
+fn bereft(leaders: u64) -> (World, Worker) {
+    let mut world = opened(leaders);
+    // Closed connections count once ours has been up for a while.
+    world.pass(3_500);
+    for _ in 0..6 {
+        world.submit(500);
+        world.pass(7);
+    }
+    let on = world.opened.as_ref().unwrap().incarnation;
+    let mut workers = world.workers.iter();
+    let at = workers.position(|worker| worker.incarnation == on).unwrap();
+    let lost = world.workers.remove(at);
+    assert!(lost.position > 3, "it accepted something");
+    (world, lost)
+}
+
+/// Its connection is closed, which all candidates are told of.
+fn declare(world: &mut World, lost: &Worker) {
+    let name = ConnectionName::Worker(lost.incarnation).to_string();
+    for at in 0..world.nodes.len() {
+        world.tell(at, scheduler_leader_core::Event::ConnectionClosed(&name));
+    }
+    world.pass(300);
+}
+
+fn tail(replayed: &Replayed, of: Incarnation) -> Tail {
+    let mut tails = replayed.tails.iter();
+    let found = tails.find(|tail| tail.incarnation == of);
+    found.expect("its tail").clone()
+}
+
+/// Changes each place in the record where these bytes are.
+fn tamper(world: &mut World, bytes: &[u8], to: &[u8]) -> usize {
+    let mut found = 0;
+    for (_, _, block, _) in &mut world.blocks {
+        for at in 0..block.len().saturating_sub(bytes.len()) {
+            if block[at..].starts_with(bytes) {
+                block[at..at + to.len()].copy_from_slice(to);
+                found += 1;
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn what_a_leader_knew_of_a_lost_worker_is_compared_with() {
+    let (mut world, lost) = bereft(1);
+    declare(&mut world, &lost);
+    let replayed = world.replay().unwrap();
+    let own = tail(&replayed, lost.incarnation);
+    assert!(own.lost && own.recorded > 3, "{own:?}");
+    assert!(own.recorded <= own.tail.position, "{own:?}");
+    let rows = replayed.positions.iter();
+    let mut rows = rows.filter(|row| row.incarnation == lost.incarnation);
+    let row = rows.find(|row| row.position == own.recorded).unwrap();
+    // Another chain in its place is found, and so is another order behind the same chain.
+    let chain = row.chain.expect("it is in the order");
+    let mut other = chain;
+    other.0[17] ^= 1;
+    assert_eq!(tamper(&mut world, &chain.0, &other.0), 1);
+    let says = |world: &World| match replay(&world.record(), &[]) {
+        Err(ReplayError::Disagrees {
+            incarnation, why, ..
+        }) => (incarnation, why),
+        other => panic!("{other:?}"),
+    };
+    let (incarnation, why) = says(&world);
+    assert_eq!(incarnation, lost.incarnation);
+    assert!(why.contains("when it was lost"), "{why}");
+    assert_eq!(tamper(&mut world, &other.0, &chain.0), 1);
+    assert!(replay(&world.record(), &[]).is_ok());
+    let row = |class| {
+        let run = CostRun {
+            class,
+            ..launches(500)
+        };
+        let mut bytes = Vec::new();
+        run.write(&mut bytes);
+        bytes
+    };
+    let (launches, syncs) = (row(CostClass::Launch), row(CostClass::Sync));
+    assert!(tamper(&mut world, &launches, &syncs) > 3);
+    assert_eq!(says(&world).0, lost.incarnation);
+}
+
+#[test]
+fn a_worker_that_dies_with_its_leader_is_compared_as_it_was_sealed() {
+    let (mut world, lost) = bereft(2);
+    world.kill_leader(0);
+    world.pass(4_000);
+    let replayed = replay(&world.record(), &[]).unwrap();
+    // Its new leader never sealed it, and so knows nothing of it: it was sealed when it was new.
+    let own = tail(&replayed, lost.incarnation);
+    assert_eq!((own.recorded, own.lost), (0, true));
+    assert!(own.tail.position > 3);
+}
+
+#[test]
+fn what_a_seal_said_is_compared_with_until_there_is_better() {
+    let mut world = opened(2);
+    world.submit(500);
+    world.pass(200);
+    let on = world.opened.as_ref().unwrap().incarnation;
+    let (position, chain) = {
+        let mut workers = world.workers.iter();
+        let worker = workers.find(|worker| worker.incarnation == on).unwrap();
+        (worker.position, worker.chain)
+    };
+    world.kill_leader(0);
+    world.pass(300);
+    world.submit(500);
+    world.pass(300);
+    let replayed = replay(&world.record(), &[]).unwrap();
+    assert_eq!(tail(&replayed, on).recorded, position);
+    let wrong = GpuTail {
+        gpu: 0,
+        position,
+        chain: Chain([chain.0[0] ^ 1; 32]),
+    };
+    assert!(replay(&world.record(), &[(on, wrong)]).is_err());
+}
