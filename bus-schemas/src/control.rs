@@ -6,7 +6,7 @@ use crate::codec::Message;
 use crate::error::Failure;
 use crate::id::{Epoch, GpuId, Incarnation, LeaderId, OpNumber, SessionId, Tenant};
 use crate::owned::{rows, text};
-use crate::placement::Images;
+use crate::placement::{Images, Weights};
 use crate::properties::DeviceProperties;
 
 /// Why a session ends.
@@ -168,6 +168,9 @@ pub struct WorkerBeat {
     /// Images that it has, those used last; now and then, and when they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Images>,
+    /// A sample of the weights that its sessions hold; now and then, and when they change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Weights>,
 }
 
 #[expect(

@@ -70,7 +70,7 @@ pub use op::{Dim, Launch, Op, OpRef};
 pub use opening::{OpenAnswer, OpenRequest, Opened};
 pub use ops::{OpError, Ops};
 pub use parcel::{Parcel, Spares};
-pub use placement::{Groups, Images, OtherDevice, PlaceStatus};
+pub use placement::{Groups, Images, OtherDevice, PlaceStatus, WeightSample, Weights};
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};

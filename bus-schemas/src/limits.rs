@@ -33,6 +33,8 @@ pub const DEVICES: u32 = 16;
 pub const GROUPS: usize = 64;
 /// Images that a worker names at most.
 pub const IMAGES: usize = 64;
+/// Samples of its sessions' weights that a worker names at most.
+pub const WEIGHTS: usize = 128;
 /// Modules loaded by one session at a time.
 pub const MODULES: u32 = 4_096;
 /// Grants in one order message at most.

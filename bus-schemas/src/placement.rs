@@ -98,6 +98,41 @@ impl<'de> Deserialize<'de> for Groups {
 #[serde(transparent)]
 pub struct Images(#[serde(with = "rows")] pub Vec<(Tenant, u64)>);
 
+/// One of a sample of the large copies from the host that a tenant's sessions hold on a worker, or
+/// held there last: a row of 48 bytes, fields in this order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WeightSample {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// The copy's fingerprint: equal bytes have equal ones.
+    pub fingerprint: u64,
+    /// Resident bytes of the tenant's that it stands for; 0 where nothing of it is resident now.
+    pub bytes: u64,
+}
+
+impl Row for WeightSample {
+    const SIZE: usize = 48;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.tenant.padded());
+        put(out, &[self.fingerprint, self.bytes]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            tenant: fields.tenant()?,
+            fingerprint: fields.u64()?,
+            bytes: fields.u64()?,
+        })
+    }
+}
+
+/// What a worker says of its sessions' weights.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Weights(#[serde(with = "rows")] pub Vec<WeightSample>);
+
 /// A further device of an answer to an open request: a row of 56 bytes, fields in this order, `gpu`
 /// as a number of 8 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]

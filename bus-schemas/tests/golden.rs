@@ -170,6 +170,11 @@ fn what_sessions_are_placed_by_travels_where_it_is_said() {
     beat.group = Some(group.clone());
     (beat.exclusive, beat.held) = (true, 3 << 30);
     beat.images = Some(Images(vec![(group.clone(), u64::MAX)]));
+    beat.weights = Some(Weights(vec![WeightSample {
+        tenant: group.clone(),
+        fingerprint: u64::MAX,
+        bytes: 3 << 30,
+    }]));
     assert_eq!(decode(&encode(&beat)), Ok(beat));
     let mut status = sample::status();
     status.tenants[0].settings.groups = Groups::new([group]).expect("one");

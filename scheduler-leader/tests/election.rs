@@ -338,6 +338,7 @@ fn a_refused_leader_campaigns_above() {
             exclusive: false,
             held: 0,
             images: None,
+            weights: None,
         };
         // It does not name the epoch at first: the refusal does.
         let subject = watcher.subjects.worker_beat(worker);

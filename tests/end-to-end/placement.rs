@@ -4,8 +4,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use broker::testing::TempDir;
+use client_agent::{Client, Session};
 use serde_json::Value;
 
+use crate::cluster::login;
 use crate::run::{text, warploom};
 use crate::stage::{Scene, plan};
 
@@ -105,4 +107,71 @@ async fn several_devices_groups_and_workers_that_join() {
         text(&refused)
     );
     worker.kill().expect("it dies");
+}
+
+/// A tenant's program, with so many bytes of weights on its device: the same ones each time.
+async fn program(scene: &Scene, tenant: &str, weights: usize) -> (Client, Session) {
+    let settings = login(scene, tenant);
+    let opened = tokio::task::spawn_blocking(move || {
+        let client = Client::connect(settings).expect("a broker");
+        let session = client.open().expect("a session");
+        if weights > 0 {
+            let address = session.alloc(weights as u64).expect("memory");
+            let bytes: Vec<u8> = (0..weights).map(|at| (at >> 3) as u8).collect();
+            session.copy_in(address, &bytes).expect("a copy");
+        }
+        session.sync().expect("it ran");
+        (client, session)
+    });
+    opened.await.expect("no panic")
+}
+
+async fn end((client, session): (Client, Session)) {
+    let ended = tokio::task::spawn_blocking(move || {
+        session.close().expect("closed");
+        drop(client);
+    });
+    ended.await.expect("no panic");
+}
+
+fn gpu((_, session): &(Client, Session)) -> u32 {
+    session.opened().gpu
+}
+
+#[tokio::test]
+async fn a_program_goes_where_its_weights_are_whoever_brought_them() {
+    const WEIGHTS: usize = 8 << 20;
+    let plans = ["a", "b", "c"].map(|tenant| plan(tenant, "search", 1));
+    let scene = Scene::idle(1, 2, &plans, &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    let guest = program(&scene, "c", 0).await;
+    let holder = program(&scene, "b", WEIGHTS).await;
+    assert_eq!((gpu(&guest), gpu(&holder)), (0, 1));
+    end(guest).await;
+    // The idle device first: that the other has the weights counts for less.
+    let first = program(&scene, "a", WEIGHTS).await;
+    assert_eq!(gpu(&first), 0);
+    end(first).await;
+    let guest = program(&scene, "c", 0).await;
+    assert_eq!(gpu(&guest), 0);
+    // With equal load it is the device where another tenant holds what this one used.
+    let began = std::time::Instant::now();
+    loop {
+        let status = status(&scene, dir.path());
+        let workers = status["workers"].as_array().expect("a list").iter();
+        if workers.clone().all(|it| it["sessions"] == 1) {
+            let second = program(&scene, "a", 0).await;
+            let placed = gpu(&second);
+            end(second).await;
+            if placed == 1 {
+                break;
+            }
+        }
+        if began.elapsed() > crate::members::SOON {
+            scene.panic("it is still placed elsewhere");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    end(holder).await;
+    end(guest).await;
 }

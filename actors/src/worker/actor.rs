@@ -10,19 +10,20 @@ use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
-    Code, DeviceProperties, EventTime, Failure, GpuId, Incarnation, OpNumber, Parcel, ResultKind,
-    SessionId, Tenant, limits,
+    Code, DeviceProperties, EventTime, Failure, GpuId, Images, Incarnation, OpNumber, Parcel,
+    ResultKind, SessionId, Tenant, Weights, limits,
 };
 use bytes::Bytes;
 use device::{Completion, KernelTime, OpResult};
-use gpu_worker_core::Sequencer;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason};
+use gpu_worker_core::{Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
 use super::evidence::Evidence;
 use super::held::Held;
-use super::modules::{Modules, Told, image_state};
+use super::modules::{Modules, image_state};
+use super::news::News;
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell, Use, VramPager};
 use super::spans::Spans;
@@ -92,8 +93,10 @@ pub(super) struct GpuWorker {
     pub(super) modules: Modules,
     /// Memory that sessions hold, as the pager last counted.
     pub(super) resident: Arc<AtomicU64>,
-    /// What the leaders are told of the images, and with how many heartbeats since.
-    pub(super) told: Told,
+    /// Which large copies sessions hold.
+    pub(super) weights: WeightTable,
+    /// What leaders are told of the two.
+    pub(super) told: (News<Images>, News<Weights>),
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,

@@ -12,6 +12,7 @@ mod hear;
 mod held;
 mod kernels;
 mod modules;
+mod news;
 mod outgoing;
 mod pager;
 mod scan;
@@ -31,7 +32,7 @@ use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{DeviceProperties, Failure, GpuId, Incarnation, Tenant};
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
-use gpu_worker_core::{Meter, Pager, Sequencer};
+use gpu_worker_core::{Meter, Pager, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
 pub use gpu_worker_core::sequencer::ExitReason;
@@ -44,7 +45,7 @@ use bus::{BusError, BusSettings, Link, connect};
 use clerk::Clerk;
 use evidence::Evidence;
 use kernels::KernelBook;
-use modules::{Modules, Told};
+use modules::Modules;
 use outgoing::Outgoing;
 use pager::VramPager;
 use spans::Spans;
@@ -270,7 +271,8 @@ fn start(
         held: HashMap::new(),
         modules: Modules::default(),
         resident,
-        told: Told::default(),
+        weights: WeightTable::default(),
+        told: Default::default(),
         device: idle.tell(address.recipient())?,
         pager,
         stager,

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Failure, FunctionFingerprint, Images, KernelKey, KernelName, Launch, ModuleHash, ModuleId,
-    Tenant, limits,
+    Failure, FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId, Tenant,
+    limits,
 };
 use dashmap::{DashMap, DashSet};
 use device::ModuleInfo;
@@ -206,7 +206,7 @@ impl Modules {
 
     /// What to tell leaders of: images that sessions have, and of those that none has the ones used
     /// last, each with all tenants that gave it.
-    fn images(&self) -> Vec<(Tenant, u64)> {
+    pub(super) fn images(&self) -> Vec<(Tenant, u64)> {
         let last = |hash: &ModuleHash| {
             let used = self.uses.get(hash);
             used.map(|it| (it.sessions > 0, it.since))
@@ -230,27 +230,6 @@ impl Modules {
     pub(super) fn state(&self, tenant: &Tenant, hash: ModuleHash) -> Option<ModuleState> {
         let given = self.is_given(tenant, hash);
         given.then(|| self.states.get(&hash).map(|state| state.clone()))?
-    }
-}
-
-/// Heartbeats with which images are told again, changed or not: somebody new may listen.
-const AGAIN: u32 = 10;
-
-/// What leaders were told of the images.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    images: Vec<(Tenant, u64)>,
-    beats: u32,
-}
-
-impl Told {
-    /// What the next heartbeat says of images; nothing where it is not its turn.
-    pub(super) fn next(&mut self, modules: &Modules) -> Option<Images> {
-        let images = modules.images();
-        let turn = self.beats.is_multiple_of(AGAIN) || images != self.images;
-        self.beats = if turn { 1 } else { self.beats + 1 };
-        self.images = images;
-        turn.then(|| Images(self.images.clone()))
     }
 }
 
@@ -310,28 +289,21 @@ mod tests {
     }
 
     #[test]
-    fn leaders_are_told_of_images_now_and_then_and_when_they_change() {
-        let (mut modules, mut told) = (Modules::default(), Told::default());
+    fn a_few_images_are_named_each_with_all_who_gave_it() {
+        let mut modules = Modules::default();
         let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
         let hash = ModuleHash::of(b"image");
-        assert_eq!(told.next(&modules), Some(Images(Vec::new())));
-        assert_eq!(told.next(&modules), None);
+        assert_eq!(modules.images(), []);
         modules.hold(hash);
         modules.give(&b, hash);
         modules.give(&a, hash);
-        let named = vec![(a, hash.short()), (b, hash.short())];
-        assert_eq!(told.next(&modules), Some(Images(named.clone())));
-        for _ in 1..AGAIN {
-            assert_eq!(told.next(&modules), None);
-        }
-        assert_eq!(told.next(&modules), Some(Images(named)));
+        assert_eq!(modules.images(), [(a, hash.short()), (b, hash.short())]);
         for image in 0..2 * limits::IMAGES {
             let hash = ModuleHash::of(&image.to_le_bytes());
             modules.hold(hash);
             modules.give(&"a".parse().unwrap(), hash);
         }
-        let few = told.next(&modules).expect("they changed");
-        assert_eq!(few.0.len(), limits::IMAGES);
+        assert_eq!(modules.images().len(), limits::IMAGES);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, Tenant};
 use device::Slice;
 use gpu_worker_core::pager::Need;
+use gpu_worker_core::weights::{self, Touch};
 
 use super::held::{Held, Staging};
 use super::modules::{Module, ModuleState, Modules};
@@ -33,15 +34,22 @@ pub(super) fn needs(slice: &Slice) -> Vec<Need> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotReady;
 
+/// What was found in a slice.
+pub(super) struct Scanned {
+    /// The first op that must fail, and why.
+    pub(super) fail_at: Option<(OpNumber, Failure)>,
+    /// What its ops do to large allocations, in op order.
+    pub(super) touched: Vec<(OpNumber, Touch)>,
+}
+
 /// Looks through a slice that is the session's next one. On success the transfers it uses have
-/// moved from the session into the slice, the session's slots are as behind it, and the answer is
-/// the first op that must fail, and why.
+/// moved from the session into the slice, and the session's slots are as behind it.
 pub(super) fn scan(
     slice: &mut Slice,
     declared: Option<u64>,
     held: &mut Held,
     modules: &Modules,
-) -> Result<Option<(OpNumber, Failure)>, NotReady> {
+) -> Result<Scanned, NotReady> {
     let mut scan = Scan {
         tenant: &held.tenant,
         modules,
@@ -50,12 +58,13 @@ pub(super) fn scan(
         last: None,
         sum: 0,
         transfers: Vec::new(),
+        touched: Vec::new(),
     };
     let mut fail_at = None;
     let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
     for (number, op) in (slice.first..).zip(ops) {
         match scan.look(&op.op, &held.transfers) {
-            Ok(()) => {}
+            Ok(()) => scan.touch(number, &op.op),
             Err(Stop::NotReady) => return Err(NotReady),
             Err(Stop::Fails(failure)) => {
                 fail_at = Some((number, failure));
@@ -64,6 +73,7 @@ pub(super) fn scan(
         }
     }
     let (changed, transfers, sum) = (scan.changed, scan.transfers, scan.sum);
+    let mut touched = scan.touched;
     if fail_at.is_none() && declared.is_some_and(|declared| sum != declared) {
         let why = "the ops are not the ones their client announced to the leader";
         fail_at = Some((slice.first, Failure::new(Code::Protocol, why)));
@@ -75,12 +85,23 @@ pub(super) fn scan(
             None => held.slots.remove(&slot),
         };
     }
-    for transfer in transfers {
-        if let Some(Staging::Whole(bytes)) = held.transfers.remove(&transfer) {
-            slice.transfers.push((transfer, bytes));
+    for (number, transfer, address) in transfers {
+        if let Some(Staging::Whole(staged)) = held.transfers.remove(&transfer) {
+            let bytes = staged.len() as u64;
+            if bytes >= weights::LEAST {
+                let fingerprint = staged.fingerprint();
+                let copied = Touch::Copied {
+                    address,
+                    bytes,
+                    fingerprint,
+                };
+                touched.push((number, copied));
+            }
+            slice.transfers.push((transfer, staged));
         }
     }
-    Ok(fail_at)
+    touched.sort_by_key(|(number, _)| *number);
+    Ok(Scanned { fail_at, touched })
 }
 
 enum Stop {
@@ -97,7 +118,9 @@ struct Scan<'a> {
     /// The last launch and what it declares: most launches are like the one before.
     last: Option<(Launch, u64)>,
     sum: u64,
-    transfers: Vec<u64>,
+    /// Of copies: op, transfer and address.
+    transfers: Vec<(OpNumber, u64, u64)>,
+    touched: Vec<(OpNumber, Touch)>,
 }
 
 impl Scan<'_> {
@@ -107,9 +130,7 @@ impl Scan<'_> {
             Op::CopyIn {
                 transfer, bytes, ..
             } if transfer > 0 => match transfers.get(&transfer) {
-                Some(Staging::Whole(staged)) if staged.len() as u64 == bytes => {
-                    self.transfers.push(transfer);
-                }
+                Some(Staging::Whole(staged)) if staged.len() as u64 == bytes => {}
                 Some(Staging::Whole(staged)) => {
                     let why = format!(
                         "a copy of {bytes} bytes names a transfer of {}",
@@ -138,6 +159,24 @@ impl Scan<'_> {
         let run = CostRun::of(op, KernelKey(0));
         self.sum = self.sum.wrapping_add(run.declared());
         Ok(())
+    }
+
+    /// Notes what an op does to a large allocation.
+    fn touch(&mut self, number: OpNumber, op: &Op) {
+        let touch = match *op {
+            Op::Alloc { address, bytes } if bytes >= weights::LEAST => {
+                Touch::Alloc { address, bytes }
+            }
+            Op::Free { address } => Touch::Free { address },
+            Op::CopyIn {
+                address, transfer, ..
+            } if transfer > 0 => {
+                self.transfers.push((number, transfer, address));
+                return;
+            }
+            _ => return,
+        };
+        self.touched.push((number, touch));
     }
 
     fn module(

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    Column, DeviceResult, Failure, ModuleHash, OpNumber, SessionId, Tenant, WIRE_VERSION,
-    WorkerBeat, encode,
+    Column, DeviceResult, Failure, Images, ModuleHash, OpNumber, SessionId, Tenant, WIRE_VERSION,
+    Weights, WorkerBeat, encode,
 };
 use device::{OpResult, Slice};
 use gpu_worker_core::pager::{Need, Verdict};
@@ -94,6 +94,7 @@ impl GpuWorker {
                     self.modules.release(&held.images);
                     self.bound_modules();
                 }
+                self.weights.close(session);
                 self.spans.ended(session);
             }
             Action::Store {
@@ -256,7 +257,8 @@ impl GpuWorker {
             group: Some(self.identity.group.clone()),
             exclusive: self.identity.exclusive,
             held: self.resident.load(Ordering::Relaxed),
-            images: self.told.next(&self.modules),
+            images: self.told.0.next(Images(self.modules.images())),
+            weights: self.told.1.next(Weights(self.weights.sample())),
         };
         let to = self.places.beat.clone();
         self.outgoing.publish(to, encode(&message));
@@ -385,11 +387,15 @@ impl GpuWorker {
         let Some(held) = self.held.get_mut(&slice.session) else {
             return false;
         };
-        let Ok(fail_at) = scan(slice, submission.declared, held, &self.modules) else {
+        let Ok(scanned) = scan(slice, submission.declared, held, &self.modules) else {
             return false;
         };
-        let fails = fail_at.into_iter().chain(refused.take());
+        let fails = scanned.fail_at.into_iter().chain(refused.take());
         slice.fail_at = fails.min_by_key(|(op, _)| *op);
+        let end = slice.fail_at.as_ref().map_or(OpNumber::MAX, |(op, _)| *op);
+        for (_, touch) in scanned.touched.iter().take_while(|(op, _)| *op < end) {
+            self.weights.touch(slice.session, &held.tenant, *touch);
+        }
         true
     }
 

@@ -129,6 +129,7 @@ pub(crate) fn worker_beat() -> WorkerBeat {
         exclusive: false,
         held: 0,
         images: None,
+        weights: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The worker's decisions, pure: what starts when ([`sequencer`]), who may hold how much memory
-//! ([`pager`]), who used what ([`meter`], and in blocks for the record [`ledger`]).
+//! ([`pager`]), what of it are weights that others may have too ([`weights`]), who used what
+//! ([`meter`], and in blocks for the record [`ledger`]).
 //!
 //! Each is a state machine that is told what happened and answers with what to do. None reads a
 //! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
@@ -9,10 +10,12 @@ pub mod meter;
 pub mod pager;
 pub mod sequencer;
 mod times;
+pub mod weights;
 
 pub use meter::Meter;
 pub use pager::Pager;
 pub use sequencer::Sequencer;
+pub use weights::WeightTable;
 
 /// Nanoseconds on the shell's monotonic clock.
 pub type Nanos = u64;

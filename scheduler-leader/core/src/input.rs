@@ -3,7 +3,7 @@
 use bus_schemas::{
     Chain, CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition,
     Incarnation, KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SessionId, Tenant,
-    TenantSettings,
+    TenantSettings, WeightSample,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -204,6 +204,9 @@ pub struct WorkerReport {
     pub held: u64,
     /// Images that it has: who gave them, and the first 64 bits of their hash.
     pub images: Rows<(Tenant, u64)>,
+    /// A sample of the weights that its sessions hold.
+    #[serde(default, skip_serializing_if = "Rows::is_empty")]
+    pub weights: Rows<WeightSample>,
 }
 
 impl WorkerReport {
@@ -218,6 +221,7 @@ impl Default for WorkerReport {
             exclusive: false,
             held: 0,
             images: Rows::default(),
+            weights: Rows::default(),
         }
     }
 }
@@ -225,6 +229,14 @@ impl Default for WorkerReport {
 /// Rows that are recorded packed: one bin field instead of a map a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows<R>(pub Vec<R>);
+
+impl<R> Rows<R> {
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl<R> Default for Rows<R> {
     fn default() -> Self {

@@ -105,6 +105,7 @@ proptest! {
             exclusive: false,
             held: 0,
             images: None,
+            weights: None,
         };
         node.message(2 * MS, &subjects.worker_beat(worker), None, &encode(&beat), &mut actions);
         let reports: Vec<_> = rows.iter().map(|(position, session, received)| DoneReport {

@@ -45,6 +45,7 @@ pub(super) fn send(now: Nanos, reply: Option<&str>, action: Action, place: &Plac
                 exclusive: false,
                 held: 0,
                 images: None,
+                weights: None,
             };
             say(
                 now,

@@ -6,6 +6,11 @@ use super::config::Nanos;
 use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
 
+/// As many of what a heartbeat says as it may say.
+fn few<R: Clone>(said: Option<&Vec<R>>, most: usize) -> Option<Rows<R>> {
+    said.map(|rows| Rows(rows.iter().take(most).cloned().collect()))
+}
+
 /// A worker as its heartbeats describe it.
 #[derive(Debug, Clone)]
 pub(super) struct Member {
@@ -28,23 +33,18 @@ impl Members {
     /// Takes a heartbeat in.
     pub(super) fn beat(&mut self, now: Nanos, incarnation: Incarnation, beat: &WorkerBeat) {
         let before = self.workers.remove(&incarnation);
-        // Images are not said with every heartbeat.
-        let images = match &beat.images {
-            Some(images) => {
-                let few = images.0.iter().take(limits::IMAGES);
-                Rows(few.cloned().collect())
-            }
-            None => before
-                .map(|before| before.report.images)
-                .unwrap_or_default(),
-        };
+        let before = before.map(|it| it.report).unwrap_or_default();
+        // Neither is said with every heartbeat.
+        let images = few(beat.images.as_ref().map(|it| &it.0), limits::IMAGES);
+        let weights = few(beat.weights.as_ref().map(|it| &it.0), limits::WEIGHTS);
         let group = beat.group.clone();
         let member = Member {
             report: WorkerReport {
                 group: group.unwrap_or_else(|| WorkerReport::default().group),
                 exclusive: beat.exclusive,
                 held: in_steps(beat.held, beat.capacity),
-                images,
+                images: images.unwrap_or(before.images),
+                weights: weights.unwrap_or(before.weights),
             },
             device: beat.device.clone(),
             properties: beat.properties.clone(),

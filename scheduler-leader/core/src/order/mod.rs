@@ -25,7 +25,7 @@ use bus_schemas::{
     Tenant,
 };
 
-use self::placement::Images;
+use self::placement::Commons;
 use self::sessions::IDS;
 use crate::effect::Effect;
 use crate::ids::IdMap;
@@ -65,7 +65,9 @@ pub struct Order {
     /// Flows of tenants with a target that are active only until ticks have passed.
     leaving: u32,
     /// Which images workers have.
-    images: Images,
+    images: Commons,
+    /// Which weights.
+    weights: Commons,
     /// Ticks of the second that goes on.
     ticks: u32,
     /// Work was granted of late.

@@ -1,8 +1,9 @@
 //! Where sessions go: what is known of the workers, put before the policy.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use bus_schemas::{Code, Incarnation, Tenant};
+use bus_schemas::{Code, Incarnation, Tenant, WeightSample};
 
 use super::Order;
 use super::space::Space;
@@ -44,41 +45,61 @@ impl Recent {
     }
 }
 
-/// Which images workers have, and whose they are.
+/// Who uses what of something that workers may have in common, and which workers have it.
 #[derive(Debug, Default)]
-pub(super) struct Images {
-    /// By tenant and image: how many workers have it of the tenant.
+pub(super) struct Commons {
+    /// By tenant and fingerprint: how many workers say that it uses it there.
     used: BTreeMap<(Tenant, u64), u32>,
-    /// The workers that have an image, whoever gave it.
-    holders: BTreeSet<(u64, u32)>,
+    /// The workers that have something, whoever brought it, and how many bytes that saves there.
+    holders: BTreeMap<(u64, u32), u64>,
 }
 
-impl Images {
-    /// A worker has these instead of those.
-    fn set(&mut self, worker: u32, before: &[(Tenant, u64)], now: &[(Tenant, u64)]) {
-        for (tenant, image) in before {
-            let key = (tenant.clone(), *image);
+impl Commons {
+    /// A worker has these instead of those: whose, fingerprint, and bytes, 0 where it is not there.
+    fn set<'a>(
+        &mut self,
+        worker: u32,
+        before: impl Iterator<Item = (&'a Tenant, u64)>,
+        now: impl Iterator<Item = (&'a Tenant, u64, u64)>,
+    ) {
+        for (tenant, fingerprint) in before {
+            let key = (tenant.clone(), fingerprint);
             if let Some(count) = self.used.get_mut(&key) {
                 *count -= 1;
                 if *count == 0 {
                     self.used.remove(&key);
                 }
             }
-            self.holders.remove(&(*image, worker));
+            self.holders.remove(&(fingerprint, worker));
         }
-        for (tenant, image) in now {
-            *self.used.entry((tenant.clone(), *image)).or_default() += 1;
-            self.holders.insert((*image, worker));
+        for (tenant, fingerprint, bytes) in now {
+            *self.used.entry((tenant.clone(), fingerprint)).or_default() += 1;
+            if bytes > 0 {
+                let holder = self.holders.entry((fingerprint, worker)).or_default();
+                *holder = bytes.max(*holder);
+            }
         }
     }
 
-    /// The workers that have an image of the tenant's, of whomever.
-    fn shared(&self, tenant: &Tenant) -> BTreeSet<u32> {
+    /// The workers that have something that the tenant uses, of whomever, and the bytes.
+    fn shared(&self, tenant: &Tenant) -> BTreeMap<u32, u64> {
         let range = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
-        let images = self.used.range(range).map(|((_, image), _)| *image);
-        let holders = images.flat_map(|image| self.holders.range((image, 0)..=(image, u32::MAX)));
-        holders.map(|(_, worker)| *worker).collect()
+        let mut shared = BTreeMap::<u32, u64>::new();
+        for ((_, fingerprint), _) in self.used.range(range) {
+            let holders = (*fingerprint, 0)..=(*fingerprint, u32::MAX);
+            for ((_, worker), bytes) in self.holders.range(holders) {
+                let sum = shared.entry(*worker).or_default();
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        shared
     }
+}
+
+/// What of workers a tenant's sessions would find there.
+struct Shared {
+    images: BTreeMap<u32, u64>,
+    weights: BTreeMap<u32, u64>,
 }
 
 impl Order {
@@ -92,29 +113,63 @@ impl Order {
             return;
         }
         let mut report = report.clone();
-        // One that names an image twice must not be counted twice.
+        // What is named twice must not be counted twice.
         report.images.0.sort_unstable();
         report.images.0.dedup();
+        let whose = |it: &WeightSample| (it.tenant.clone(), it.fingerprint);
+        report
+            .weights
+            .0
+            .sort_unstable_by_key(|it| (whose(it), Reverse(it.bytes)));
+        report.weights.0.dedup_by_key(|it| whose(it));
         let before = std::mem::replace(&mut state.report, report);
-        self.images
-            .set(worker, &before.images.0, &state.report.images.0);
+        self.has_in_common(worker, &before);
     }
 
     /// A worker is gone, and with it what it has.
     pub(super) fn forget_report(&mut self, worker: u32) {
         let before = std::mem::take(&mut self.workers[worker as usize].report);
-        self.images.set(worker, &before.images.0, &[]);
+        self.has_in_common(worker, &before);
+    }
+
+    /// A worker's report has changed.
+    fn has_in_common(&mut self, worker: u32, before: &WorkerReport) {
+        let now = &self.workers[worker as usize].report;
+        self.images.set(
+            worker,
+            before
+                .images
+                .0
+                .iter()
+                .map(|(tenant, image)| (tenant, *image)),
+            // Of images it counts that they are there.
+            now.images
+                .0
+                .iter()
+                .map(|(tenant, image)| (tenant, *image, 1)),
+        );
+        let before = before.weights.0.iter();
+        let now = now.weights.0.iter();
+        self.weights.set(
+            worker,
+            before.map(|it| (&it.tenant, it.fingerprint)),
+            now.map(|it| (&it.tenant, it.fingerprint, it.bytes)),
+        );
     }
 
     /// The workers that a tenant's new sessions go to, one on each.
     pub(super) fn place(&self, tenant: u32, devices: usize) -> Result<Vec<u32>, Code> {
-        let shared = self.images.shared(&self.tenants[tenant as usize].name);
+        let name = &self.tenants[tenant as usize].name;
+        let shared = Shared {
+            images: self.images.shared(name),
+            weights: self.weights.shared(name),
+        };
         let workers = 0..self.workers.len() as u32;
         let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
         choose(candidates.collect(), devices)
     }
 
-    fn candidate(&self, tenant: u32, worker: u32, shared: &BTreeSet<u32>) -> Candidate {
+    fn candidate(&self, tenant: u32, worker: u32, shared: &Shared) -> Candidate {
         let owner = &self.tenants[tenant as usize];
         let state = &self.workers[worker as usize];
         let report = &state.report;
@@ -142,7 +197,8 @@ impl Order {
             wanted: if holds { 0 } else { owner.settings.quota },
             sessions: state.sessions,
             busy: state.recent.percent(),
-            shares: shared.contains(&worker),
+            weights: shared.weights.get(&worker).copied().unwrap_or(0),
+            shares: shared.images.contains_key(&worker),
             gpu: state.gpu,
             incarnation: state.incarnation,
         }

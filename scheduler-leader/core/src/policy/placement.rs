@@ -8,6 +8,8 @@ use bus_schemas::{Code, GpuId, Incarnation};
 const SESSION_PERCENT: u8 = 25;
 /// Differences in free memory below one part in this of the device count for nothing.
 const PARTS: u64 = 16;
+/// Weights of fewer bytes count for nothing.
+const WEIGHTS: u64 = 1 << 20;
 
 /// A worker as placement sees it, for one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(crate) struct Candidate {
     pub(crate) sessions: u64,
     /// Percent of the device's time that was granted of late, 0 to 100.
     pub(crate) busy: u8,
+    /// Bytes there of weights that the tenant's programs use, about.
+    pub(crate) weights: u64,
     /// It has images that the tenant uses.
     pub(crate) shares: bool,
     /// Its device.
@@ -42,13 +46,16 @@ pub(crate) struct Candidate {
 
 impl Candidate {
     /// What decides between those that could take the session: the lowest does.
-    fn cost(&self) -> (bool, u64, bool, Reverse<u64>, GpuId, Incarnation) {
+    fn cost(&self) -> impl Ord + use<> {
         let short = self.free < self.wanted;
         let load = self.sessions + u64::from(self.busy.min(100) / SESSION_PERCENT);
         let free = self.free / (self.capacity / PARTS).max(1);
+        // What is known of weights is a sample: twice as many count for more, a few more for nothing.
+        let weights = (self.weights / WEIGHTS).checked_ilog2();
         (
             short,
             load,
+            Reverse(weights),
             !self.shares,
             Reverse(free),
             self.gpu,
@@ -95,30 +102,35 @@ mod tests {
         let likely = || proptest::bool::weighted(0.8);
         let conditions = (likely(), likely(), likely(), likely());
         let memory = (1..=64_u64, 0..=64_u64, 0..=64_u64);
-        let load = (0..4_u64, 0..=100_u8, any::<bool>(), 0..3_u32);
-        let one = (conditions, memory, load);
+        let load = (0..4_u64, 0..=100_u8, 0..3_u32);
+        let shared = (0..6_u64, any::<bool>());
+        let one = (conditions, memory, load, shared);
         proptest::collection::vec(one, 0..8).prop_map(|rows| {
             let rows = rows.into_iter().enumerate();
-            let candidate =
-                |(index, (conditions, memory, load)): (usize, ((bool, bool, bool, bool), _, _))| {
-                    let (capacity, free, wanted): (u64, u64, u64) = memory;
-                    let (sessions, busy, shares, gpu) = load;
-                    Candidate {
-                        worker: index as u32,
-                        takes: conditions.0,
-                        in_group: conditions.1,
-                        vacant: conditions.2,
-                        addresses: conditions.3,
-                        capacity: capacity << 30,
-                        free: free.min(capacity) << 30,
-                        wanted: wanted << 30,
-                        sessions,
-                        busy,
-                        shares,
-                        gpu,
-                        incarnation: Incarnation(index as u64 + 1),
-                    }
-                };
+            let candidate = |(index, (conditions, memory, load, shared)): (
+                usize,
+                ((bool, bool, bool, bool), _, _, _),
+            )| {
+                let (capacity, free, wanted): (u64, u64, u64) = memory;
+                let (sessions, busy, gpu) = load;
+                let (weights, shares): (u64, bool) = shared;
+                Candidate {
+                    worker: index as u32,
+                    takes: conditions.0,
+                    in_group: conditions.1,
+                    vacant: conditions.2,
+                    addresses: conditions.3,
+                    capacity: capacity << 30,
+                    free: free.min(capacity) << 30,
+                    wanted: wanted << 30,
+                    sessions,
+                    busy,
+                    weights: weights << 19,
+                    shares,
+                    gpu,
+                    incarnation: Incarnation(index as u64 + 1),
+                }
+            };
             rows.map(candidate).collect()
         })
     }
@@ -172,13 +184,20 @@ mod tests {
                     let short = |it: &Candidate| it.free < it.wanted;
                     let load = |it: &Candidate| it.sessions + u64::from(it.busy / 25);
                     let sixteenths = |it: &Candidate| it.free / (it.capacity / 16);
+                    // Half a MiB of weights is none, 1 MiB is some, 2 are more, and 2.5 no more than those.
+                    let weights = |it: &Candidate| match it.weights >> 19 {
+                        0 | 1 => 0,
+                        2 | 3 => 1,
+                        _ => 2,
+                    };
                     // Room for what is wanted goes first, then load, then what is shared, then memory.
                     prop_assert!(!short(one) || short(other));
                     if short(one) == short(other) {
                         prop_assert!(load(one) <= load(other));
                         if load(one) == load(other) {
-                            prop_assert!(one.shares || !other.shares);
-                            if one.shares == other.shares {
+                            let shared = |it| (weights(it), it.shares);
+                            prop_assert!(shared(one) >= shared(other));
+                            if shared(one) == shared(other) {
                                 prop_assert!(sixteenths(one) >= sixteenths(other));
                             }
                         }

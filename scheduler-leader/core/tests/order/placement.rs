@@ -2,6 +2,7 @@
 
 use bus_schemas::{
     CloseReason, ClusterSettings, Groups, Incarnation, SessionId, Tenant, TenantSettings,
+    WeightSample,
 };
 use scheduler_leader_core::{Effect, Input, Rows, WorkerReport};
 
@@ -176,6 +177,42 @@ fn images_that_a_tenant_uses_draw_it_whoever_brought_them() {
         Ok(vec![0, 1, 2]),
         "it has it no more"
     );
+}
+
+#[test]
+fn weights_that_a_tenant_uses_draw_it_where_most_of_them_are() {
+    let mut model = model(3, 3);
+    let weights = |rows: &[(usize, u64, u64)]| WorkerReport {
+        weights: Rows(
+            rows.iter()
+                .map(|(of, fingerprint, mib)| WeightSample {
+                    tenant: tenant(*of),
+                    fingerprint: *fingerprint,
+                    bytes: mib << 20,
+                })
+                .collect(),
+        ),
+        ..WorkerReport::default()
+    };
+    // Tenant 0 used weights 7 and 8, which are there no more; others hold them elsewhere.
+    report(&mut model, 0, weights(&[(0, 7, 0), (0, 8, 0), (2, 9, 99)]));
+    report(
+        &mut model,
+        1,
+        weights(&[(1, 7, 64), (1, 7, 64), (2, 7, 64)]),
+    );
+    report(
+        &mut model,
+        2,
+        weights(&[(1, 7, 64), (1, 8, 64), (1, 9, 64)]),
+    );
+    assert_eq!(open(&mut model, 0, 3), Ok(vec![2, 1, 0]));
+    assert_eq!(open(&mut model, 2, 2), Ok(vec![2, 0]), "128 MiB and 99");
+    assert_eq!(open(&mut model, 2, 1), Ok(vec![1]), "load counts for more");
+    assert_eq!(model.sessions.len(), 6);
+    report(&mut model, 1, WorkerReport::default());
+    report(&mut model, 2, WorkerReport::default());
+    assert_eq!(open(&mut model, 0, 2), Ok(vec![0, 1]), "nobody has them");
 }
 
 #[test]

@@ -214,6 +214,7 @@ impl Worker {
             exclusive: false,
             held: 0,
             images: None,
+            weights: None,
         }
     }
 }

@@ -159,5 +159,6 @@ pub(super) fn beat(gpu: usize) -> WorkerBeat {
         exclusive: false,
         held: 0,
         images: None,
+        weights: None,
     }
 }

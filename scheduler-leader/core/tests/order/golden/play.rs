@@ -264,6 +264,7 @@ impl Play {
             exclusive,
             held: chance.below(8) << 30,
             images,
+            weights: Rows::default(),
         };
         self.model.apply(Input::Report {
             incarnation,

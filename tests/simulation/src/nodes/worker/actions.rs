@@ -136,6 +136,7 @@ impl WorkerNode {
                     exclusive: self.exclusive,
                     held: self.pager.charged(),
                     images: self.news_of_images(),
+                    weights: None,
                 };
                 io.publish(self.subjects.worker_beat(incarnation), encode(&message));
             }
