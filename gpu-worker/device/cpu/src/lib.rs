@@ -8,6 +8,7 @@ mod decode;
 mod device;
 mod engine;
 mod error;
+mod lane;
 mod lanes;
 mod memory;
 #[cfg(all(target_arch = "x86_64", unix))]

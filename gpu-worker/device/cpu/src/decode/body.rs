@@ -1,11 +1,17 @@
 //! One function: declarations, scopes, labels, and the order of its instructions.
 
+use super::builder::{Builder, fail};
 use super::form::{Bank, Function, GuardSlot, Op, Passed};
 use super::label::Reference;
+use super::liveness;
 use super::operand::{Body, Named};
-use super::{Builder, LOCAL_LIMIT, REGISTER_LIMIT, fail, liveness};
 use crate::error::BuildError;
 use ptx::{FunctionKind, Instruction, Linkage, Space, Statement, Variable};
+
+/// Most bytes of one function's registers for a warp: some ten thousand registers.
+const REGISTER_LIMIT: u32 = 2 << 20;
+/// Most bytes of one function's local memory.
+const LOCAL_LIMIT: u64 = 512 << 10;
 
 type Result<T> = std::result::Result<T, BuildError>;
 

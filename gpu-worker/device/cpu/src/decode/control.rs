@@ -1,6 +1,6 @@
 //! Control flow, calls, barriers, and what lanes do together.
 
-use super::Symbol;
+use super::builder::Symbol;
 use super::form::{
     Bank, BarRed, CallSite, Callee, Constant, Op, Passed, Redux, Runtime, Shuffle, Slot, Vote,
 };

@@ -1,11 +1,11 @@
 //! Operands to slots: registers by name, immediates and symbols as constants.
 
+use super::builder::{Builder, Symbol, code, fail};
 use super::form::{Bank, Constant, GuardSlot, Inst, Logic, Op, PARAM_WINDOW, Slot, Special};
 use super::label::{Labels, Reference};
 use super::liveness::Accesses;
-use super::{Builder, Symbol, code, fail};
 use crate::error::BuildError;
-use crate::lanes::LANES;
+use crate::lane::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,20 +1,9 @@
 //! One block in execution: warps, their splits, register files, barriers. Plain data.
 
-use crate::decode::form::{Bank, Constant, Slot, Special};
+use crate::decode::form::{Bank, Slot, Special};
 use crate::engine::launch::Launch;
-use crate::engine::runtime::Printed;
-use crate::lanes::LANES;
-use ptx::Scalar;
-
-/// Lanes of a register of 32 bits.
-#[derive(Clone, Copy)]
-#[repr(C, align(128))]
-pub(crate) struct Words(pub(crate) [u32; LANES]);
-
-/// Lanes of a register of 64 bits.
-#[derive(Clone, Copy)]
-#[repr(C, align(128))]
-pub(crate) struct Doubles(pub(crate) [u64; LANES]);
+use crate::engine::printed::Printed;
+use crate::lane::{Doubles, LANES, Words};
 
 /// Where the registers and local memory of an activation begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -353,38 +342,4 @@ impl Block {
             }
         }
     }
-}
-
-/// A piece of the parameter block, as its type extends it.
-pub(crate) fn param(params: &[u8], offset: u32, ty: Scalar) -> u64 {
-    let mut bytes = [0; 8];
-    let size = ty.size() as usize;
-    let from = params.get(offset as usize..).unwrap_or_default();
-    let have = from.len().min(size);
-    bytes[..have].copy_from_slice(&from[..have]);
-    let bits = u64::from_le_bytes(bytes);
-    let unused = 64 - 8 * size as u32;
-    if ty.is_signed() {
-        ((bits << unused) as i64 >> unused) as u64
-    } else {
-        bits
-    }
-}
-
-/// What a constant of a launch is, for all lanes.
-pub(crate) fn constant(launch: &Launch, params: &[u8], globals: &[u64], it: Constant) -> [u64; 32] {
-    let one = match it {
-        Constant::Bits(bits) => bits,
-        Constant::Param { offset, ty } => param(params, offset, ty),
-        Constant::Global { symbol, offset } => globals[symbol as usize].wrapping_add(offset as u64),
-        Constant::DynamicShared { offset } => {
-            u64::from(launch.static_shared.next_multiple_of(16)).wrapping_add(offset as u64)
-        }
-        Constant::Ntid(axis) => u64::from(launch.block[usize::from(axis)]),
-        Constant::Nctaid(axis) => u64::from(launch.grid[usize::from(axis)]),
-        Constant::SharedSize { total: true } => u64::from(launch.shared),
-        Constant::SharedSize { total: false } => u64::from(launch.dynamic_shared),
-        Constant::Lane => return std::array::from_fn(|lane| lane as u64),
-    };
-    [one; 32]
 }

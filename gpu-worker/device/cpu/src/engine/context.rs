@@ -7,7 +7,7 @@
 
 use crate::decode::form::{LOCAL_WINDOW, PARAM_WINDOW, Place, SHARED_WINDOW, Slot, WINDOW_SIZE};
 use crate::error::FaultKind;
-use crate::lanes::Bits;
+use crate::lane::Bits;
 use crate::memory::{Live, Memory};
 
 /// A fault as an instruction notes it; the scheduler adds kernel, line and thread.
@@ -70,7 +70,7 @@ pub(crate) struct Context<'m> {
     pub(crate) stop: *const std::sync::atomic::AtomicBool,
     /// Allocations that native code hit last.
     #[cfg(all(target_arch = "x86_64", unix))]
-    pub(crate) sites: [crate::native::Site; crate::native::SITES],
+    pub(crate) sites: [crate::native::site::Site; crate::native::site::SITES],
 }
 
 impl Context<'_> {

@@ -9,7 +9,7 @@ use super::code::Kind;
 
 use super::launch::Launch;
 use crate::decode::form::{Inst, Slot};
-use crate::lanes::LANES;
+use crate::lane::LANES;
 
 /// All lanes that some lanes name.
 pub(super) fn named(members: &[u32; LANES], lanes: u32) -> u32 {

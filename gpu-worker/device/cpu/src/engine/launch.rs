@@ -1,10 +1,10 @@
 //! One launch: what stays the same for all its blocks.
 
-use super::block::{Doubles, Words, constant, param};
-use super::{Grid, Instance, Program};
+use super::program::{Instance, Program};
 use crate::decode::form::{Constant, Frame, Special};
 use crate::error::LaunchError;
-use crate::lanes::LANES;
+use crate::lane::{Doubles, LANES, Words};
+use ptx::Scalar;
 use std::sync::Arc;
 
 /// Most shared memory of a block, dynamic included.
@@ -19,6 +19,17 @@ pub(crate) const BLOCK_THREADS: u32 = 1024;
 
 /// Bytes that the blocks in progress on one thread may take.
 const RESIDENT_BYTES: u64 = 256 << 20;
+
+/// Dimensions of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+}
 
 /// A checked launch.
 pub(crate) struct Launch {
@@ -199,4 +210,38 @@ impl Launch {
         let [x, y, _] = self.block;
         [thread % x, thread / x % y, thread / x / y]
     }
+}
+
+/// A piece of the parameter block, as its type extends it.
+fn param(params: &[u8], offset: u32, ty: Scalar) -> u64 {
+    let mut bytes = [0; 8];
+    let size = ty.size() as usize;
+    let from = params.get(offset as usize..).unwrap_or_default();
+    let have = from.len().min(size);
+    bytes[..have].copy_from_slice(&from[..have]);
+    let bits = u64::from_le_bytes(bytes);
+    let unused = 64 - 8 * size as u32;
+    if ty.is_signed() {
+        ((bits << unused) as i64 >> unused) as u64
+    } else {
+        bits
+    }
+}
+
+/// What a constant of a launch is, for all lanes.
+fn constant(launch: &Launch, params: &[u8], globals: &[u64], it: Constant) -> [u64; LANES] {
+    let one = match it {
+        Constant::Bits(bits) => bits,
+        Constant::Param { offset, ty } => param(params, offset, ty),
+        Constant::Global { symbol, offset } => globals[symbol as usize].wrapping_add(offset as u64),
+        Constant::DynamicShared { offset } => {
+            u64::from(launch.static_shared.next_multiple_of(16)).wrapping_add(offset as u64)
+        }
+        Constant::Ntid(axis) => u64::from(launch.block[usize::from(axis)]),
+        Constant::Nctaid(axis) => u64::from(launch.grid[usize::from(axis)]),
+        Constant::SharedSize { total: true } => u64::from(launch.shared),
+        Constant::SharedSize { total: false } => u64::from(launch.dynamic_shared),
+        Constant::Lane => return std::array::from_fn(|lane| lane as u64),
+    };
+    [one; LANES]
 }

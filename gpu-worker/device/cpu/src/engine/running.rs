@@ -1,12 +1,13 @@
 //! A launch in progress: plain data that can stop after any number of instructions and go on.
 
-use super::block::{Doubles, Words};
 use super::clock::thread_time;
-use super::launch::Launch;
-use super::runtime::Printed;
+use super::config::EngineConfig;
+use super::launch::{Grid, Launch};
+use super::printed::Printed;
+use super::program::Instance;
 use super::worker::{Limits, Places, Turn, Worker};
-use super::{EngineConfig, Grid, Instance, Stats};
 use crate::error::{Fault, LaunchError};
+use crate::lane::{Doubles, Words};
 use crate::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,6 +16,15 @@ use std::time::Duration;
 
 /// Blocks below which one thread does.
 const FEW_BLOCKS: u64 = 8;
+
+/// What a launch cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Warp instructions run.
+    pub instructions: u64,
+    /// Blocks run.
+    pub blocks: u64,
+}
 
 /// How far a launch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,11 +1,11 @@
 //! One thread's share of a launch: its blocks in turn, until they end or it is to stop.
 
+use super::allowance::{Allowance, Stop};
 use super::block::{Block, Round, Split, State};
+use super::config::{BlockOrder, EngineConfig};
 use super::context::{Context, LIVES, Noted};
 use super::launch::Launch;
-use super::runtime::Printed;
-use super::warp::{Allowance, Stop};
-use super::{BlockOrder, EngineConfig};
+use super::printed::Printed;
 use crate::error::{Fault, FaultKind};
 use crate::memory::{Live, Memory};
 use std::collections::BTreeMap;

@@ -15,6 +15,7 @@
 
 mod access;
 mod assembler;
+mod known;
 mod lower;
 mod mapping;
 mod math;
@@ -22,11 +23,11 @@ mod placed;
 mod plan;
 mod roles;
 mod shape;
+pub(crate) mod site;
 mod support;
+mod supported;
 mod values;
 mod warp;
-
-pub(crate) use support::{SITES, Site};
 
 use crate::decode::Decoded;
 use crate::decode::form::Inst;
@@ -125,12 +126,12 @@ impl Generated {
 /// Generates code for a module, where the system lets it be executed.
 pub(crate) fn generate(decoded: &Decoded) -> Generated {
     let kept: Box<[Inst]> = decoded.code.clone().into();
-    let known = lower::known(&decoded.entries);
+    let known = known::known(&decoded.entries);
     let mut code = Vec::new();
     let mut places = Vec::new();
     let mut entries = Vec::new();
     for function in 0..decoded.functions.len() {
-        for run in plan::runs(decoded, function, lower::supported) {
+        for run in plan::runs(decoded, function, supported::supported) {
             let Some(bytes) = lower::lower(&kept, &run, &known) else {
                 continue;
             };

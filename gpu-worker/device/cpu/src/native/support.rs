@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "called from generated code with raw pointers")]
 
 use super::access::Access;
+use super::site::{SITES, Site};
 use crate::decode::form::Inst;
 use crate::engine::context::Context;
 use crate::memory::Live;
@@ -78,17 +79,6 @@ pub(super) unsafe extern "sysv64" fn access(
     }
     1
 }
-
-/// A live allocation that a place in the code hit last.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(C)]
-pub(crate) struct Site {
-    pub(super) start: u64,
-    pub(super) span: u64,
-}
-
-/// Sites of a context; places in the code share them.
-pub(crate) const SITES: usize = 16;
 
 /// Finds the allocation that holds a range and notes it; 0 where there is none to be used so.
 ///

@@ -4,7 +4,8 @@
 
 use crate::decode::form::{LOCAL_WINDOW, Place, Slot, WINDOW_SIZE};
 use crate::engine::context::{Context, LIVES};
-use crate::lanes::{LANES, Row, source};
+use crate::lane::{LANES, Row};
+use crate::lanes::source;
 
 /// Addresses of all lanes.
 ///

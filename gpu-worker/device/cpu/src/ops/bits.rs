@@ -6,7 +6,8 @@ use super::integer::{Int, by_type, by_width};
 use crate::decode::form::{Carry, Differences, Inst, Int3, Op, Permute};
 
 use crate::engine::context::Context;
-use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, Lane, Map3, ops, pick, source, store};
+use crate::lane::{Bits, LANES, Lane};
+use crate::lanes::{Handler, Isa, Kernel, Map3, ops, pick, source, store};
 use ptx::Scalar;
 use std::marker::PhantomData;
 

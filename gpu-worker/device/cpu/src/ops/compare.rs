@@ -10,7 +10,8 @@ use super::float::flush;
 use super::narrow::widen;
 use crate::decode::form::{Compare, Inst, Logic, Op, Slot, Test};
 use crate::engine::context::Context;
-use crate::lanes::{FULL, Handler, Isa, Kernel, LANES, Lane, Row, mask_of, pick, source, store};
+use crate::lane::{FULL, LANES, Lane, Row};
+use crate::lanes::{Handler, Isa, Kernel, mask_of, pick, source, store};
 use ptx::Scalar;
 use std::marker::PhantomData;
 
@@ -255,7 +256,7 @@ impl<T: Ordered> Kernel for Set<T> {
 /// `slct`: a where c is not negative.
 struct Slct<B>(PhantomData<B>);
 
-impl<B: crate::lanes::Bits> Kernel for Slct<B> {
+impl<B: crate::lane::Bits> Kernel for Slct<B> {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
         let Op::Slct(_, ty, ftz) = inst.op else {

@@ -7,7 +7,8 @@ use super::narrow::{narrow, widen};
 use super::soft;
 use crate::decode::form::{Inst, Mode, Op, Round};
 use crate::engine::context::Context;
-use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, Lane, Map1, Op1, ops, pick, source, store};
+use crate::lane::{Bits, LANES, Lane};
+use crate::lanes::{Handler, Isa, Kernel, Map1, Op1, ops, pick, source, store};
 use ptx::Scalar;
 use std::marker::PhantomData;
 

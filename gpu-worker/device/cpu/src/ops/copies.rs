@@ -13,7 +13,8 @@
 use super::addresses::addresses;
 use crate::decode::form::{Inst, Limit, Op, Place, Wait};
 use crate::engine::context::Context;
-use crate::lanes::{Handler, Isa, Kernel, LANES, pick, source, store};
+use crate::lane::LANES;
+use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
 use std::ptr;
 
 struct Copy;

@@ -13,7 +13,8 @@ use super::float::{finish32, flush};
 use super::soft;
 use crate::decode::form::{Float1, Float2, Inst, Mode, Op, Round, Slot};
 use crate::engine::context::Context;
-use crate::lanes::{Handler, Isa, Kernel, LANES, Row, pick, source, store};
+use crate::lane::{LANES, Row};
+use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
 use ptx::Scalar;
 
 /// The operations there are.

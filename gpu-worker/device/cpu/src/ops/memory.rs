@@ -16,7 +16,8 @@
 use super::addresses::{Addresses, Group, Shape, joint};
 use crate::decode::form::{Inst, Op, Place};
 use crate::engine::context::Context;
-use crate::lanes::{FULL, Handler, Isa, Kernel, LANES, Lane, Row, pick, source, store};
+use crate::lane::{FULL, LANES, Lane, Row};
+use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
 use ptx::Scalar;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

@@ -7,7 +7,8 @@
 
 use crate::decode::form::{Inst, Op, Redux, Shuffle, Slot, Vote};
 use crate::engine::context::Context;
-use crate::lanes::{Bits, Handler, Isa, Kernel, LANES, pick, source, store};
+use crate::lane::{Bits, LANES};
+use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
 use std::marker::PhantomData;
 
 struct Shuffled;

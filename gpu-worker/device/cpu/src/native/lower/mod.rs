@@ -1,33 +1,32 @@
 //! One run of instructions to code for eight lanes, repeated for the four groups of a warp.
 
+mod access;
 mod float;
 mod integer;
+mod placed;
 mod predicate;
+mod shape;
+mod uses;
 
-use super::access;
+use super::access::Stub;
 use super::assembler::{
     Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS,
     VMOVUPS, VMOVUPS_TO, VPADDD, VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
 };
+use super::known::Known;
 use super::placed::Host;
 use super::plan::Run;
-use super::roles::{Var, roles};
+use super::roles::Var;
 use super::shape::Shape;
 use super::support::SCRATCH;
 use super::values::{Id, Scalar as Stepped, Values};
-use crate::decode::form::{
-    Bank, Constant, Float1, Float2, Inst, Int1, Int2, Int3, Op, Round, Slot,
-};
+use crate::decode::form::{Bank, Inst, Int2, Int3, Op, Slot};
 use crate::engine::context::Context;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::Range;
 
-use ptx::Scalar;
-
 use predicate::join;
-/// Constants whose bits are known when code is generated, by their register.
-pub(super) type Known = HashMap<Var, u64>;
 
 /// A run on its way to code.
 pub(super) struct Lower<'k> {
@@ -36,7 +35,7 @@ pub(super) struct Lower<'k> {
     pub(super) first: usize,
     pub(super) code: &'k [Inst],
     pub(super) shapes: Vec<Shape>,
-    pub(super) stubs: Vec<access::Stub>,
+    pub(super) stubs: Vec<Stub>,
     pub(super) fault: Label,
     pub(super) shape_at: i32,
     pub(super) scratch_at: i32,
@@ -68,62 +67,6 @@ pub(super) fn lower(kept: &[Inst], run: &Run, known: &Known) -> Option<Vec<u8>> 
     let mut it = Lower::new(kept, range, known, (shape_at, scratch_at, save_at));
     it.whole(run);
     (!it.values.crowded).then(|| it.values.asm.finish())
-}
-
-/// Whether an instruction can be generated.
-pub(super) fn supported(inst: &Inst) -> bool {
-    let word = |ty: Scalar| matches!(ty, Scalar::U32 | Scalar::S32 | Scalar::B32);
-    let double = |ty: Scalar| matches!(ty, Scalar::U64 | Scalar::S64 | Scalar::B64);
-    let single = |ty: Scalar| ty == Scalar::F32;
-    match inst.op {
-        Op::Move32 | Op::Move64 | Op::Select32 | Op::Select64 => true,
-        Op::Logic(..) => true,
-        Op::Int1(Int1::Neg | Int1::Not, ty) => word(ty),
-        Op::Int2(op, ty) => match op {
-            Int2::Add | Int2::Sub | Int2::And | Int2::Or | Int2::Xor | Int2::Shl => {
-                word(ty) || double(ty)
-            }
-            Int2::Shr => word(ty) || double(ty) && !ty.is_signed(),
-            Int2::Mul | Int2::Min | Int2::Max | Int2::MulWide => word(ty),
-            _ => false,
-        },
-        Op::Int3(Int3::Mad | Int3::MadWide, ty) => word(ty),
-        Op::Float2(op, ty, mode) => {
-            let nearest = mode.round == Round::Nearest;
-            single(ty)
-                && mode.round != Round::Away
-                && match op {
-                    Float2::Add | Float2::Sub | Float2::Mul | Float2::Div => true,
-                    Float2::Min | Float2::Max => nearest,
-                    _ => false,
-                }
-        }
-        Op::Float1(op, ty, mode) => {
-            single(ty)
-                && mode.round == Round::Nearest
-                && match op {
-                    Float1::Abs | Float1::Neg => !mode.ftz,
-                    Float1::Rcp | Float1::Sqrt | Float1::Rsqrt | Float1::Ex2 => true,
-                    _ => false,
-                }
-        }
-        Op::Fma(ty, mode, relu) => single(ty) && !relu && mode.round != Round::Away,
-        Op::Convert(to, from, mode) => {
-            let plain = !mode.sat && !mode.ftz && inst.imm == 0;
-            match (to, from) {
-                _ if double(to) && matches!(from, Scalar::S32 | Scalar::U32) => plain,
-                _ if word(to) && double(from) => plain,
-                (Scalar::F32, Scalar::S32 | Scalar::U32) => plain && mode.round == Round::Nearest,
-                (Scalar::F32, Scalar::F32) => {
-                    inst.imm == 0 && (mode.sat || mode.ftz) && mode.round == Round::Nearest
-                }
-                _ => false,
-            }
-        }
-        Op::Setp(_, ty, ..) => inst.imm == 0 && (word(ty) || double(ty) || single(ty)),
-        Op::Load { .. } | Op::Store { .. } => access::supported(inst),
-        _ => false,
-    }
 }
 
 impl<'k> Lower<'k> {
@@ -287,56 +230,6 @@ impl Lower<'_> {
         self.blame + index as u64
     }
 
-    /// Registers that nothing in the run or behind it reads after each instruction.
-    pub(super) fn last_uses(&self, run: &Run) -> Vec<Vec<Var>> {
-        let mut seen: HashSet<Var> = run.live.clone();
-        let mut out = vec![Vec::new(); self.code.len()];
-        for (index, inst) in self.code.iter().enumerate().rev() {
-            let Some(roles) = roles(inst) else { continue };
-            let guard = inst
-                .guard
-                .map(|guard| Var::new(Bank::Pred, Slot(guard.slot)));
-            let named = roles.writes.iter().chain(&roles.reads).chain(&guard);
-            for var in named {
-                if seen.insert(*var) {
-                    out[index].push(*var);
-                }
-            }
-            if inst.guard.is_none() {
-                for var in roles.writes.iter().filter(|var| !roles.reads.contains(var)) {
-                    // What it held before is of no use to anyone before.
-                    seen.remove(var);
-                }
-            }
-        }
-        out
-    }
-
-    /// Instructions whose results are used, or that do more than compute.
-    pub(super) fn needed(&self, run: &Run) -> Vec<bool> {
-        let mut live: HashSet<Var> = run.live.clone();
-        let mut out = vec![true; self.code.len()];
-        for (index, inst) in self.code.iter().enumerate().rev() {
-            let Some(roles) = roles(inst) else { continue };
-            let acts = matches!(inst.op, Op::Load { .. } | Op::Store { .. });
-            out[index] = acts || roles.writes.iter().any(|var| live.contains(var));
-            if !out[index] {
-                continue;
-            }
-            if inst.guard.is_none() {
-                live.retain(|var| !roles.writes.contains(var));
-            } else {
-                live.extend(&roles.writes);
-            }
-            live.extend(&roles.reads);
-            live.extend(
-                inst.guard
-                    .map(|guard| Var::new(Bank::Pred, Slot(guard.slot))),
-            );
-        }
-        out
-    }
-
     pub(super) fn word(&mut self, inst: &Inst, at: usize) -> Id {
         self.values.of(Var::new(Bank::Word, inst.slots[at]))
     }
@@ -457,19 +350,4 @@ impl Lower<'_> {
             .collect();
         self.result(inst, bank, &registers);
     }
-}
-
-/// Constants of a module whose bits are fixed.
-pub(super) fn known(entries: &[crate::decode::Entry]) -> Known {
-    let mut known = Known::new();
-    for entry in entries {
-        let words = entry.words.iter().map(|it| (Bank::Word, 128, it));
-        let doubles = entry.doubles.iter().map(|it| (Bank::Double, 256, it));
-        for (bank, size, (at, constant)) in words.chain(doubles) {
-            if let Constant::Bits(bits) = constant {
-                known.insert(Var::new(bank, Slot((at * size) | Slot::CONSTANT)), *bits);
-            }
-        }
-    }
-    known
 }

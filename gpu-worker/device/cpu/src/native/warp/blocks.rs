@@ -2,9 +2,9 @@
 
 use super::class::Classes;
 use crate::decode::form::{Inst, Op};
-use crate::native::lower::supported;
 use crate::native::plan::{Blocks, Live, Touched};
 use crate::native::roles::Var;
+use crate::native::supported::supported;
 use std::collections::{BTreeMap, HashSet};
 
 /// Fewer instructions than this behind one that is not known are not worth the way here.

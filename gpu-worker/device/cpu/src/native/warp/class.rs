@@ -7,8 +7,9 @@
 use crate::decode::Decoded;
 use crate::decode::form::{Bank, Constant, Inst, Int1, Int2, Int3, Logic, Op, Slot, Special};
 use crate::native::access::Access;
-use crate::native::lower::{Known, supported};
+use crate::native::known::Known;
 use crate::native::roles::{Var, roles};
+use crate::native::supported::supported;
 use ptx::Scalar;
 use std::collections::{HashMap, HashSet};
 
@@ -62,6 +63,23 @@ fn named(inst: &Inst) -> impl Iterator<Item = Var> {
         .flat_map(move |bank| slots.map(|slot| Var::new(bank, slot)))
 }
 
+/// Whether a branch jumps over no more than the next instructions, and those are few and only load
+/// and compute.
+fn spans(code: &[Inst], first: usize, at: usize) -> bool {
+    let Some(inst) = code.get(at) else {
+        return false;
+    };
+    let Some(end) = (inst.target as usize).checked_sub(first) else {
+        return false;
+    };
+    let short = inst.op == Op::Branch && inst.guard.is_some() && end > at + 1 && end - at <= 64;
+    short
+        && end <= code.len()
+        && code[at + 1..end]
+            .iter()
+            .all(|inst| supported(inst) && !matches!(inst.op, Op::Store { .. }))
+}
+
 /// Predicates that only decide branches: one that is not the same in all lanes there is of no use
 /// to the whole warp's code anyway.
 fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
@@ -76,8 +94,8 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
         let before = found.len();
         for (at, inst) in code.iter().enumerate() {
             let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
-            let jumps = matches!(inst.op, Op::Branch | Op::Exit | Op::Return)
-                && !super::hammock::spans(code, first, at);
+            let jumps =
+                matches!(inst.op, Op::Branch | Op::Exit | Op::Return) && !spans(code, first, at);
             if !jumps && let Some(guard) = guard {
                 found.remove(&guard);
             }

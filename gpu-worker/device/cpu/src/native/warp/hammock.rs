@@ -4,7 +4,7 @@
 use super::blocks::{End, Piece};
 use super::class::Classes;
 use super::{Region, on_stack};
-use crate::decode::form::{Bank, GuardSlot, Inst, Op, Slot};
+use crate::decode::form::{Bank, GuardSlot, Inst, Slot};
 use crate::native::access::Access;
 use crate::native::assembler::Label;
 use crate::native::placed::is_known;
@@ -24,24 +24,7 @@ pub(super) struct Hammock {
     pub(super) top: i32,
 }
 
-/// Whether a branch jumps over no more than the next instructions, and those are few and only load
-/// and compute.
-pub(super) fn spans(code: &[Inst], first: usize, at: usize) -> bool {
-    let Some(inst) = code.get(at) else {
-        return false;
-    };
-    let Some(end) = (inst.target as usize).checked_sub(first) else {
-        return false;
-    };
-    let short = inst.op == Op::Branch && inst.guard.is_some() && end > at + 1 && end - at <= 64;
-    short
-        && end <= code.len()
-        && code[at + 1..end].iter().all(|inst| {
-            crate::native::lower::supported(inst) && !matches!(inst.op, Op::Store { .. })
-        })
-}
-
-/// Whether such a piece can be run for lanes that do not take it.
+/// Whether a piece behind a branch that spans it can be run for lanes that do not take it.
 pub(super) fn is_harmless(kept: &[Inst], piece: &Piece, classes: &Classes<'_>) -> bool {
     let whole = piece.how == End::Falls && piece.segments.len() == 1;
     whole

@@ -20,7 +20,8 @@ mod scalar;
 mod segment;
 
 use super::assembler::{Assembler, Label, RAX, RBX, RSP, Rm, VMOVUPS_TO};
-use super::lower::{Known, Lower};
+use super::known::Known;
+use super::lower::Lower;
 use super::plan::Blocks;
 use super::roles::Var;
 use super::support::SCRATCH;

@@ -10,7 +10,8 @@ use super::multiply::Operands;
 use super::sums::{join, part};
 use crate::decode::form::{Finish, Inst, Op, Quads, Round, Total};
 use crate::engine::context::Context;
-use crate::lanes::{Kernel, LANES, source, store};
+use crate::lane::LANES;
+use crate::lanes::{Kernel, source, store};
 use crate::ops::soft;
 
 /// `mma` and `wmma.mma` in f64.

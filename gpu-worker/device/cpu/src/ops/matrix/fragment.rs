@@ -7,7 +7,8 @@
 
 use crate::decode::form::{Inst, Op};
 use crate::engine::context::Context;
-use crate::lanes::{Kernel, LANES, Row, source, store};
+use crate::lane::{LANES, Row};
+use crate::lanes::{Kernel, source, store};
 use crate::ops::addresses::addresses;
 use std::ptr;
 

@@ -11,7 +11,8 @@
 use super::sums::{join, part};
 use crate::decode::form::{Fragment, Inst, Op, Role, Slot};
 use crate::engine::context::Context;
-use crate::lanes::{Bits, Kernel, LANES, Row, source, store};
+use crate::lane::{Bits, LANES, Row};
+use crate::lanes::{Kernel, source, store};
 use crate::ops::addresses::addresses;
 use std::marker::PhantomData;
 use std::ptr;

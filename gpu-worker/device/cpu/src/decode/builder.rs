@@ -1,0 +1,84 @@
+//! What is known while a module is decoded.
+
+use super::form::{self, Constant};
+use super::module::Decoded;
+use crate::error::BuildError;
+use ptx::{FunctionKind, Position, PtxError};
+use std::collections::HashMap;
+
+/// What a module-scope name means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Symbol {
+    Global(u32),
+    Shared(u64),
+    /// Behind all static shared memory of the entry.
+    Dynamic,
+    Function(u32),
+}
+
+/// Constants of one bank, each kept once.
+#[derive(Default)]
+pub(crate) struct Pool {
+    pub(crate) list: Vec<Constant>,
+    index: HashMap<Constant, u32>,
+}
+
+impl Pool {
+    /// Where a constant lies in the list.
+    pub(super) fn place(&mut self, constant: Constant) -> u32 {
+        let list = &mut self.list;
+        *self.index.entry(constant).or_insert_with(|| {
+            list.push(constant);
+            list.len() as u32 - 1
+        })
+    }
+}
+
+/// What is known while a module is decoded.
+pub(crate) struct Builder<'a> {
+    pub(crate) out: Decoded,
+    pub(crate) symbols: HashMap<&'a str, Symbol>,
+    pub(crate) words: Pool,
+    pub(crate) doubles: Pool,
+    pub(crate) functions: Vec<&'a ptx::Function<'a>>,
+    /// Bytes of the shared variables of the module's scope and of its functions.
+    pub(crate) shared: u64,
+    /// Where each function's own begin, by its index; an entry's begin behind all others.
+    pub(super) shared_of: Vec<u64>,
+    /// Bytes of one element of each module-scope variable.
+    pub(crate) elements: HashMap<&'a str, u64>,
+}
+
+impl<'a> Builder<'a> {
+    /// A module of which nothing is decoded yet.
+    pub(super) fn new() -> Self {
+        Self {
+            out: Decoded::default(),
+            symbols: HashMap::new(),
+            words: Pool::default(),
+            doubles: Pool::default(),
+            functions: Vec::new(),
+            shared: 0,
+            shared_of: Vec::new(),
+            elements: HashMap::new(),
+        }
+    }
+
+    /// Where a function's own shared variables begin.
+    pub(crate) fn shared_start(&self, function: usize) -> u64 {
+        match self.functions[function].kind {
+            FunctionKind::Func => self.shared_of[function],
+            FunctionKind::Entry => self.shared,
+        }
+    }
+}
+
+/// An error at a place of the text.
+pub(crate) fn fail<T>(position: Position, message: impl Into<String>) -> Result<T, BuildError> {
+    Err(PtxError::new(position, message).into())
+}
+
+/// Address of a function.
+pub(crate) fn code(function: u32) -> u64 {
+    form::CODE_WINDOW + u64::from(function + 1) * form::CODE_STRIDE
+}

@@ -1,0 +1,60 @@
+//! What a decoded module is: code, functions, entries, variables to be placed.
+
+use super::form::{CallSite, Constant, Frame, Function, Inst, Slot};
+
+/// A module-scope variable to be placed in each session.
+#[derive(Clone, Debug)]
+pub(crate) struct Global {
+    pub(crate) name: String,
+    pub(crate) size: u64,
+    pub(crate) align: u64,
+    pub(crate) writable: bool,
+    /// Whether more than a declaration was seen.
+    pub(crate) defined: bool,
+    /// Initial bytes; what is missing at the end is zero.
+    pub(crate) bytes: Vec<u8>,
+    /// Addresses to write into it: offset, bytes, symbol, addend, byte mask shift.
+    pub(crate) relocations: Vec<Relocation>,
+}
+
+/// An address inside an initial value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Relocation {
+    pub(crate) at: u64,
+    pub(crate) bytes: u8,
+    pub(crate) symbol: u32,
+    pub(crate) addend: i64,
+    pub(crate) mask: Option<u64>,
+}
+
+/// An entry as launches see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) function: u32,
+    pub(crate) param_bytes: u32,
+    pub(crate) static_shared: u32,
+    pub(crate) maxntid: Option<[u32; 3]>,
+    pub(crate) reqntid: Option<[u32; 3]>,
+    /// What one warp's stacks of registers and local memory take.
+    pub(crate) stack: Frame,
+    /// The constants it and what it calls use, with their places.
+    pub(crate) words: Vec<(u32, Constant)>,
+    /// As `words`, of 64 bits.
+    pub(crate) doubles: Vec<(u32, Constant)>,
+}
+
+/// A decoded module.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Decoded {
+    pub(crate) code: Vec<Inst>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) globals: Vec<Global>,
+    pub(crate) sites: Vec<CallSite>,
+    pub(crate) tables: Vec<Vec<u32>>,
+    /// Operands of instructions that have more than fit into one, each instruction's together.
+    pub(crate) operands: Vec<Slot>,
+    /// Whether it allocates from kernels.
+    pub(crate) heap: bool,
+}

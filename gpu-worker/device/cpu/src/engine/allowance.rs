@@ -1,0 +1,75 @@
+//! What a warp may use before it stops, and why it stopped.
+
+#![cfg_attr(
+    all(target_arch = "x86_64", unix),
+    expect(unsafe_code, reason = "calls into generated code")
+)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[cfg(all(target_arch = "x86_64", unix))]
+use super::context::Context;
+#[cfg(all(target_arch = "x86_64", unix))]
+use crate::native::{Ending, Warp};
+
+/// Why a warp stopped running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// All its splits wait, or all its threads are done.
+    Waits,
+    /// It used its share of jumps back; with some left, it was told to stop.
+    Spun,
+    /// A fault was noted; the instruction at fault.
+    Fault(u32),
+}
+
+/// What a warp may use before it stops.
+pub(crate) struct Allowance<'a> {
+    /// Jumps back, calls and yields.
+    pub(crate) jumps: u32,
+    /// Instructions run so far.
+    pub(crate) executed: u64,
+    /// Instructions after which it stops at the next jump back.
+    pub(crate) until: u64,
+    /// Set from outside: it stops at the next jump back.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Allowance<'_> {
+    /// Counts a jump back; whether the warp is to stop.
+    #[inline]
+    pub(super) fn jump(&mut self) -> bool {
+        self.jumps = self.jumps.saturating_sub(1);
+        self.jumps == 0 || self.is_over()
+    }
+
+    /// Runs a warp's native code within this allowance: how it came back, where, and how many
+    /// instructions it ran.
+    ///
+    /// # Safety
+    /// As [`Warp::call`].
+    #[cfg(all(target_arch = "x86_64", unix))]
+    #[inline]
+    pub(super) unsafe fn native(
+        &mut self,
+        native: Warp,
+        cx: &mut Context<'_>,
+    ) -> (Ending, (u32, u32), u64) {
+        cx.jumps = self.jumps;
+        cx.executed = self.executed;
+        cx.until = self.until;
+        cx.stop = self.stop;
+        // SAFETY: the caller vouches for the context.
+        let (ending, at, begun) = unsafe { native.call(cx) };
+        let ran = cx.executed - self.executed;
+        self.jumps = cx.jumps;
+        self.executed = cx.executed;
+        (ending, (at, begun), ran)
+    }
+
+    /// Whether nothing more is to run now.
+    #[inline]
+    pub(crate) fn is_over(&self) -> bool {
+        self.executed >= self.until || self.stop.load(Ordering::Relaxed)
+    }
+}

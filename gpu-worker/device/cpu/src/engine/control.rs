@@ -1,0 +1,162 @@
+//! Instructions that move lanes between the splits of a warp.
+
+use super::allowance::{Allowance, Stop};
+use super::block::{Block, Split, State};
+use super::context::Context;
+use super::launch::Launch;
+use crate::decode::form::{Bank, Inst, Op};
+use crate::error::FaultKind;
+use crate::lane::LANES;
+
+/// Jumps back of one split after which the others of its warp get their turn.
+pub(super) const PATIENCE: u32 = 64;
+
+impl Block {
+    /// Runs an instruction that moves lanes between splits. Not inlined: what it keeps at hand would
+    /// be computed for every warp.
+    #[inline(never)]
+    pub(super) fn control(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, current): (usize, usize),
+        lanes: u32,
+        allowance: &mut Allowance<'_>,
+    ) -> Option<Stop> {
+        let split = &mut self.warps[warp].splits[current];
+        let pc = split.pc;
+        if lanes == 0 {
+            split.pc += 1;
+            return None;
+        }
+        let op = &launch.program.steps[pc as usize].inst.op;
+        if lanes == split.mask
+            && matches!(op, Op::Return | Op::Exit)
+            && (split.calls.is_empty() || *op == Op::Exit)
+        {
+            self.leave(warp, current);
+            return None;
+        }
+        let mut at = current;
+        if lanes != split.mask {
+            // The guard holds for some: they go their own way.
+            let mut taken = split.clone();
+            taken.mask = lanes;
+            split.mask &= !lanes;
+            split.pc += 1;
+            self.warps[warp].splits.push(taken);
+            at = self.warps[warp].splits.len() - 1;
+        }
+        let inst = launch.program.steps[pc as usize].inst;
+        match inst.op {
+            Op::Branch => self.warps[warp].splits[at].pc = inst.target,
+            Op::BranchIndex => {
+                self.branch_index(launch, cx, (warp, at), &inst)?;
+                // Some of its targets may lie before it.
+                if cx.noted.is_none() && allowance.jump() {
+                    return Some(Stop::Spun);
+                }
+            }
+            Op::Exit => self.leave(warp, at),
+            Op::Return if self.warps[warp].splits[at].calls.is_empty() => self.leave(warp, at),
+            Op::Return => self.returned(launch, (warp, at)),
+            Op::Call => {
+                if !self.call(launch, cx, (warp, at), &inst) {
+                    return Some(Stop::Fault(pc));
+                }
+                allowance.executed += std::mem::take(&mut cx.spent);
+                if allowance.jump() {
+                    return Some(Stop::Spun);
+                }
+            }
+            Op::Trap => {
+                let detail = match inst.imm {
+                    0 => "the kernel trapped",
+                    _ => "a breakpoint, and no debugger to stop in",
+                };
+                cx.note(FaultKind::Trap, None, lanes.trailing_zeros(), detail);
+                return Some(Stop::Fault(pc));
+            }
+            Op::Yield => {
+                let split = &mut self.warps[warp].splits[at];
+                split.pc += 1;
+                split.age += PATIENCE;
+                allowance.jumps = 0;
+                return Some(Stop::Spun);
+            }
+            Op::Place(special) => {
+                let row = launch.place(special, warp, self.ctaid).map(u64::from);
+                let base = self.warps[warp].splits[at].base;
+                let to = (Bank::Word, inst.slots[0]);
+                self.write(launch, (warp, lanes), base, to, &row);
+                self.warps[warp].splits[at].pc += 1;
+            }
+            Op::ClusterArrive => self.arrive_in_cluster((warp, at)),
+            Op::ClusterWait => self.wait_for_cluster((warp, at)),
+            Op::Barrier { .. } => {
+                if !self.arrive(launch, cx, (warp, at), &inst) {
+                    return Some(Stop::Fault(pc));
+                }
+            }
+            _ => self.wait_for_lanes(launch, (warp, at), &inst, pc),
+        }
+        if cx.noted.is_some() {
+            return Some(Stop::Fault(pc));
+        }
+        None
+    }
+
+    /// The end of a split's threads.
+    pub(super) fn leave(&mut self, warp: usize, at: usize) {
+        let splits = &mut self.warps[warp].splits;
+        let gone = splits[at].mask;
+        if splits.len() == 1 {
+            splits[0].state = State::Ended;
+            splits[0].mask = 0;
+        } else {
+            splits.swap_remove(at);
+        }
+        self.warps[warp].live &= !gone;
+        self.live -= gone.count_ones();
+        if self.warps[warp].live != 0 {
+            self.regather(warp);
+        }
+    }
+
+    /// Lanes go where a table says.
+    fn branch_index(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, at): (usize, usize),
+        inst: &Inst,
+    ) -> Option<()> {
+        let table = &launch.program.decoded.tables[inst.imm as usize];
+        let split = self.warps[warp].splits[at].clone();
+        let index = self.read(launch, warp, split.base, Bank::Word, inst.slots[0]);
+        let mut left = split.mask;
+        let mut parts = Vec::new();
+        while left != 0 {
+            let lane = left.trailing_zeros();
+            let value = index[lane as usize];
+            let same = (0..LANES).fold(0, |mask, other| {
+                mask | u32::from(left >> other & 1 != 0 && index[other] == value) << other
+            });
+            left &= !same;
+            let Some(target) = table.get(value as usize) else {
+                let detail = "branch index outside its list of targets";
+                cx.note(FaultKind::IllegalInstruction, None, lane, detail);
+                return Some(());
+            };
+            parts.push(Split {
+                pc: *target,
+                mask: same,
+                ..split.clone()
+            });
+        }
+        let splits = &mut self.warps[warp].splits;
+        splits.swap_remove(at);
+        splits.extend(parts);
+        Some(())
+    }
+}

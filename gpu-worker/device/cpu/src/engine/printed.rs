@@ -1,0 +1,50 @@
+//! What kernels print: records, kept until the launch ends.
+//!
+//! What is kept is bounded as CUDA's buffer is: when it is full, the oldest records go. Oldest
+//! means first in the order of blocks, so that what is printed does not depend on how many
+//! threads ran the launch.
+
+use std::collections::VecDeque;
+
+/// Records in order.
+#[derive(Debug, Default)]
+pub(crate) struct Printed {
+    records: VecDeque<Box<[u8]>>,
+    bytes: usize,
+}
+
+impl Printed {
+    /// Bytes of records that are kept.
+    pub(crate) const LIMIT: usize = 1 << 20;
+
+    pub(crate) fn push(&mut self, record: Box<[u8]>) {
+        self.bytes += record.len();
+        self.records.push_back(record);
+        while self.bytes > Self::LIMIT
+            && let Some(oldest) = self.records.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
+
+    /// Adds another list's records behind one's own.
+    pub(crate) fn append(&mut self, other: Self) {
+        other
+            .records
+            .into_iter()
+            .for_each(|record| self.push(record));
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// Everything, one behind the other.
+    pub(crate) fn concat(self) -> Vec<u8> {
+        Vec::from(self.records).concat()
+    }
+}

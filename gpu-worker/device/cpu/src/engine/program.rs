@@ -1,0 +1,205 @@
+//! Programs, and their instances in sessions.
+
+use super::code::{self, Step};
+use crate::decode::{self, Decoded};
+use crate::error::{BuildError, MemoryError};
+use crate::lanes::Isa;
+use crate::memory::Memory;
+use ptx::Module;
+use std::sync::Arc;
+
+/// A module, decoded for this machine. Sessions share it.
+pub struct Program {
+    pub(crate) decoded: Decoded,
+    pub(crate) steps: Vec<Step>,
+    /// What the steps' native code lies in.
+    #[cfg(all(target_arch = "x86_64", unix))]
+    _generated: crate::native::Generated,
+    /// Functions that have a body and are no entry.
+    pub(crate) callable: Vec<bool>,
+}
+
+impl std::fmt::Debug for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let entries: Vec<_> = self
+            .decoded
+            .entries
+            .iter()
+            .map(|entry| &entry.name)
+            .collect();
+        f.debug_struct("Program")
+            .field("entries", &entries)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Program {
+    /// Parses and decodes PTX for the best lane loops this machine has.
+    ///
+    /// # Errors
+    /// With line and column, where the text is not PTX or uses what the engine does not know.
+    pub fn build(ptx: &str) -> Result<Arc<Self>, BuildError> {
+        Self::build_for(&Module::parse(ptx)?, Isa::detect())
+    }
+
+    /// As [`Program::build_for`], for an image of bytes.
+    ///
+    /// # Errors
+    /// As [`Program::build`].
+    pub fn build_image(image: &[u8], isa: Isa) -> Result<Arc<Self>, BuildError> {
+        Self::build_for(&Module::parse_bytes(image)?, isa)
+    }
+
+    /// Decodes a parsed module for an instruction set; the portable one serves where the machine
+    /// does not have it.
+    ///
+    /// # Errors
+    /// As [`Program::build`].
+    pub fn build_for(module: &Module<'_>, isa: Isa) -> Result<Arc<Self>, BuildError> {
+        let has = Isa::detect();
+        let isa = if has == Isa::Portable { has } else { isa };
+        let decoded = decode::decode(module)?;
+        #[cfg_attr(not(all(target_arch = "x86_64", unix)), expect(unused_mut))]
+        let mut steps = code::steps(&decoded.code, isa);
+        #[cfg(all(target_arch = "x86_64", unix))]
+        let generated = if isa == Isa::Native {
+            crate::native::generate(&decoded)
+        } else {
+            Default::default()
+        };
+        #[cfg(all(target_arch = "x86_64", unix))]
+        for (at, native) in &generated.runs {
+            steps[*at].native = Some(*native);
+        }
+        #[cfg(all(target_arch = "x86_64", unix))]
+        for (at, warp) in &generated.warps {
+            steps[*at].warp = Some(*warp);
+        }
+        let entry = |index: usize| decoded.entries.iter().any(|e| e.function as usize == index);
+        let callable = (0..decoded.functions.len())
+            .map(|index| {
+                let start = decoded.functions[index].start as usize;
+                let next = decoded
+                    .functions
+                    .get(index + 1)
+                    .map_or(steps.len(), |f| f.start as usize);
+                next > start && !entry(index)
+            })
+            .collect();
+        Ok(Arc::new(Self {
+            decoded,
+            steps,
+            #[cfg(all(target_arch = "x86_64", unix))]
+            _generated: generated,
+            callable,
+        }))
+    }
+
+    /// Bytes of memory that it takes, about: instructions in the forms they are kept in, generated
+    /// code, initial values.
+    pub fn bytes(&self) -> u64 {
+        let code = self.steps.len() * size_of::<Step>();
+        let decoded = self.decoded.code.len() * size_of::<crate::decode::form::Inst>();
+        let globals = self.decoded.globals.iter().map(|global| global.bytes.len());
+        #[cfg(all(target_arch = "x86_64", unix))]
+        let generated = self._generated.bytes() + decoded;
+        #[cfg(not(all(target_arch = "x86_64", unix)))]
+        let generated = 0;
+        (code + decoded + generated + globals.sum::<usize>()) as u64
+    }
+
+    /// The index of an entry.
+    pub fn entry(&self, name: &str) -> Option<usize> {
+        self.decoded
+            .entries
+            .iter()
+            .position(|entry| entry.name == name)
+    }
+
+    /// Names of all entries and the bytes of their parameter blocks, in source order.
+    pub fn entries(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.decoded
+            .entries
+            .iter()
+            .map(|entry| (entry.name.as_str(), entry.param_bytes))
+    }
+}
+
+/// A program in one session: its module variables have addresses there.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    pub(crate) program: Arc<Program>,
+    /// Address of each module variable.
+    pub(crate) globals: Vec<u64>,
+}
+
+impl Instance {
+    /// Places a program's variables in a session's memory and writes their initial values.
+    ///
+    /// # Errors
+    /// If the session's memory does not suffice; nothing stays allocated then.
+    pub fn new(program: &Arc<Program>, memory: &mut Memory) -> Result<Self, MemoryError> {
+        let mut instance = Self {
+            program: Arc::clone(program),
+            globals: Vec::new(),
+        };
+        if program.decoded.heap {
+            memory.provide_heap()?;
+        }
+        for global in &program.decoded.globals {
+            match memory.alloc_internal(global.size.max(1), global.align, global.writable) {
+                Ok(address) => instance.globals.push(address),
+                Err(error) => {
+                    instance.release(memory);
+                    return Err(error);
+                }
+            }
+        }
+        for (global, address) in program.decoded.globals.iter().zip(&instance.globals) {
+            let mut bytes = global.bytes.clone();
+            bytes.truncate(global.size as usize);
+            for it in &global.relocations {
+                let target = instance.globals[it.symbol as usize].wrapping_add(it.addend as u64);
+                let value = decode::masked(target, it.mask).to_le_bytes();
+                let at = it.at as usize;
+                let size = usize::from(it.bytes).min(8);
+                if let Some(place) = bytes.get_mut(at..at + size) {
+                    place.copy_from_slice(&value[..size]);
+                }
+            }
+            memory.write(*address, &bytes)?;
+        }
+        Ok(instance)
+    }
+
+    /// Frees the variables.
+    pub fn release(self, memory: &mut Memory) {
+        for address in self.globals {
+            // An address of our own is always allocated; a second release cannot happen.
+            let _ = memory.free(address);
+        }
+    }
+
+    /// Address and size of a module variable.
+    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
+        let at = self
+            .program
+            .decoded
+            .globals
+            .iter()
+            .position(|global| global.name == name)?;
+        Some((self.globals[at], self.program.decoded.globals[at].size))
+    }
+
+    /// Address, size and whether kernels may write to it, of each module variable in source order.
+    pub fn variables(&self) -> impl Iterator<Item = (u64, u64, bool)> {
+        let declared = self.program.decoded.globals.iter();
+        let placed = self.globals.iter().zip(declared);
+        placed.map(|(address, global)| (*address, global.size, global.writable))
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+}

@@ -1,0 +1,245 @@
+//! Loads and stores: one look at how the eight addresses of a register lie and one check of their
+//! bounds serve every access through that register.
+
+use super::Lower;
+use crate::decode::form::{Bank, GuardSlot, Place, Slot};
+use crate::engine::context::Context;
+use crate::native::access::{Access, Stub, contiguous};
+use crate::native::assembler::{
+    Assembler, Cc, Label, R8, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VBROADCASTSD,
+    VBROADCASTSS, VMOVAPS, VMOVMSKPS, VMOVUPS, VMOVUPS_TO, VPADDD, VPAND, VPBROADCASTD, VPCMPEQD,
+    VPMINUD, Ymm,
+};
+use crate::native::roles::Var;
+use crate::native::shape::{CONTIGUOUS, SAME, Shape, around, field};
+use crate::native::support::{self, SCRATCH, VALUES};
+use std::mem::offset_of;
+
+impl Lower<'_> {
+    /// A load or store.
+    pub(super) fn access(&mut self, index: usize) {
+        let inst = self.code[index];
+        let Some(it) = Access::of(&inst) else { return };
+        if let Some(host) = self.hosts.get(&index).copied() {
+            return self.placed(&inst, it, host);
+        }
+        let shape = self.shape(index, it);
+        let words = if it.ty.size() == 8 { 2 } else { 1 };
+        let bank = Bank::of(it.ty);
+        let mut registers = Vec::new();
+        for part in 0..it.parts {
+            let var = Var::new(bank, inst.slots[1 + part]);
+            if it.write {
+                let id = self.values.of(var);
+                self.values.clean(id);
+                registers.extend((0..words).map(|half| self.values.get(id, half)));
+                continue;
+            }
+            let old = inst.guard.map(|_| self.values.of(var));
+            for half in 0..words {
+                let old = old.map(|id| {
+                    self.values.clean(id);
+                    self.values.get(id, half)
+                });
+                let register = self.values.fresh();
+                if let Some(old) = old {
+                    self.values.asm.v2(VMOVAPS, register, old);
+                }
+                registers.push(register);
+            }
+        }
+        let address: Vec<Ymm> = (0..if it.wide { 2 } else { 1 })
+            .map(|half| self.values.get(shape.id, half))
+            .collect();
+        let offset = (inst.imm - shape.least) as i32;
+        let bits = self.bits(Slot(inst.guard.map_or(0, |guard| guard.slot)));
+        let asm = &mut self.values.asm;
+        let (other, slow, back) = (asm.label(), asm.label(), asm.label());
+        let masked = inst.guard.map(|guard| {
+            let label = asm.label();
+            let all = if guard.negated { 0 } else { 0xff };
+            asm.compare_byte(bits, all);
+            asm.jump_if(Cc::NotEqual, label);
+            (label, guard)
+        });
+        asm.load(RAX, Rm::At(RSP, shape.at));
+        asm.compare_byte(Rm::At(RSP, shape.at + 8), CONTIGUOUS);
+        asm.jump_if(Cc::NotEqual, other);
+        let straight = contiguous(asm, it, &registers, offset);
+        if !straight {
+            asm.jump(slow);
+        }
+        asm.bind(back);
+        let live: Vec<Ymm> = self.values.busy();
+        let live: Vec<Ymm> = live
+            .into_iter()
+            .filter(|it| !registers.contains(it))
+            .collect();
+        self.lane_by_lane(
+            index,
+            it,
+            (other, slow, back),
+            &registers,
+            &address,
+            live,
+            masked,
+            (shape, offset),
+        );
+        if it.write {
+            return;
+        }
+        for (part, registers) in registers.chunks(words).enumerate() {
+            let var = Var::new(bank, inst.slots[1 + part]);
+            self.values.define(var, registers);
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what one access has settled by then"
+    )]
+    fn lane_by_lane(
+        &mut self,
+        index: usize,
+        it: Access,
+        (other, slow, back): (Label, Label, Label),
+        registers: &[Ymm],
+        address: &[Ymm],
+        live: Vec<Ymm>,
+        masked: Option<(Label, GuardSlot)>,
+        (shape, offset): (Shape, i32),
+    ) {
+        let (registers, address) = (registers.to_vec(), address.to_vec());
+        let (scratch, save, fault) = (self.scratch_at, self.save_at, self.fault);
+        let imm = self.code[index].imm as i32;
+        let inst = &raw const self.kept[self.first + index];
+        let inst = inst as u64;
+        let masked_slow = self.values.asm.label();
+        let group = self.values.group;
+        let failed = self.failed(index);
+        self.stubs.push(Stub {
+            entry: other,
+            emit: Box::new(move |asm| {
+                if !it.write && it.ty.size() >= 4 {
+                    asm.compare_byte(Rm::At(RSP, shape.at + 8), SAME);
+                    asm.jump_if(Cc::NotEqual, slow);
+                    for (part, register) in registers.iter().enumerate() {
+                        if it.ty.size() == 8 {
+                            asm.v2(VBROADCASTSD, *register, Rm::At(RAX, offset));
+                        } else {
+                            asm.v2(
+                                VBROADCASTSS,
+                                *register,
+                                Rm::At(RAX, offset + 4 * part as i32),
+                            );
+                        }
+                    }
+                    asm.jump(back);
+                }
+                asm.bind(slow);
+                if it.place == Place::Shared && !it.wide && straight_word(it) {
+                    spread(asm, (registers[0], address[0]), imm, save, back);
+                }
+                asm.set(RCX, 0xff);
+                asm.bind(masked_slow);
+                for (half, register) in address.iter().enumerate() {
+                    asm.v2(
+                        VMOVUPS_TO,
+                        *register,
+                        Rm::At(RSP, scratch + 32 * half as i32),
+                    );
+                }
+                for (at, register) in registers.iter().enumerate() {
+                    let to = Rm::At(RSP, scratch + VALUES + 32 * at as i32);
+                    asm.v2(VMOVUPS_TO, *register, to);
+                }
+                around(asm, save, &live, |asm| {
+                    asm.load(RDI, RBX);
+                    asm.set(RSI, inst);
+                    asm.load(RDX, RBP);
+                    asm.g(true, 0x2b, RDX.0, field(offset_of!(Context<'_>, preds)));
+                    if group != 0 {
+                        asm.with(true, 0, RDX, group);
+                    }
+                    asm.lea(R8, RSP, scratch);
+                    asm.set(RAX, support::access as *const () as u64);
+                    asm.call(RAX);
+                });
+                for (at, register) in registers.iter().enumerate() {
+                    let from = Rm::At(RSP, scratch + VALUES + 32 * at as i32);
+                    asm.v2(VMOVUPS, *register, from);
+                }
+                asm.code.extend([0x85, 0xc0]);
+                asm.jump_if(Cc::NotEqual, back);
+                asm.set(RAX, failed);
+                asm.jump(fault);
+            }),
+        });
+        if let Some((entry, guard)) = masked {
+            let bits = self.bits(Slot(guard.slot));
+            self.stubs.push(Stub {
+                entry,
+                emit: Box::new(move |asm| {
+                    // movzx ecx, byte
+                    asm.g2(false, 0xb6, RCX.0, bits);
+                    if guard.negated {
+                        asm.with(false, 6, RCX, 0xff);
+                    }
+                    asm.code.extend([0x85, 0xc9]);
+                    asm.jump_if(Cc::NotEqual, masked_slow);
+                    asm.jump(back);
+                }),
+            });
+        }
+        const { assert!(SCRATCH >= VALUES + 128) };
+    }
+}
+
+/// Whether a load is of one word a lane.
+fn straight_word(it: Access) -> bool {
+    !it.write && it.parts == 1 && it.ty.size() == 4
+}
+
+/// Eight words from anywhere in shared memory, where all are within it and aligned; otherwise the
+/// code goes on behind.
+fn spread(asm: &mut Assembler, (d, address): (Ymm, Ymm), imm: i32, save: i32, back: Label) {
+    let mut others = (0..16).map(Ymm).filter(|it| *it != d && *it != address);
+    let (Some(offsets), Some(mask)) = (others.next(), others.next()) else {
+        return;
+    };
+    let no = asm.label();
+    let field = |offset: usize| Rm::At(RBX, offset as i32);
+    asm.load(RDX, field(offset_of!(Context<'_>, shared_len)));
+    asm.with(true, 5, RDX, 4);
+    let crossed = asm.label();
+    asm.jump_if(Cc::Below, crossed);
+    asm.v2(VMOVUPS_TO, offsets, Rm::At(RSP, save));
+    asm.v2(VMOVUPS_TO, mask, Rm::At(RSP, save + 32));
+    let (imm, low, zero) = (
+        asm.constant([imm as u32; 8]),
+        asm.constant([3; 8]),
+        asm.constant([0; 8]),
+    );
+    asm.v3(VPADDD, offsets, address, imm);
+    asm.v3(VPAND, mask, offsets, low);
+    asm.v3(VPCMPEQD, mask, mask, zero);
+    asm.movmsk(VMOVMSKPS, RCX, mask);
+    asm.with(false, 7, RCX, 255);
+    asm.jump_if(Cc::NotEqual, no);
+    asm.movd_to(mask, RDX);
+    asm.v2(VPBROADCASTD, mask, mask);
+    asm.v3(VPMINUD, mask, mask, offsets);
+    asm.v3(VPCMPEQD, mask, mask, offsets);
+    asm.movmsk(VMOVMSKPS, RCX, mask);
+    asm.with(false, 7, RCX, 255);
+    asm.jump_if(Cc::NotEqual, no);
+    asm.load(RCX, field(offset_of!(Context<'_>, shared)));
+    asm.gather(d, RCX, offsets, mask);
+    asm.v2(VMOVUPS, offsets, Rm::At(RSP, save));
+    asm.v2(VMOVUPS, mask, Rm::At(RSP, save + 32));
+    asm.jump(back);
+    asm.bind(no);
+    asm.v2(VMOVUPS, offsets, Rm::At(RSP, save));
+    asm.v2(VMOVUPS, mask, Rm::At(RSP, save + 32));
+    asm.bind(crossed);
+}

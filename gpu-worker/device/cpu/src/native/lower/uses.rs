@@ -1,0 +1,59 @@
+//! Which results of a run are used, and where for the last time.
+
+use super::Lower;
+use crate::decode::form::{Bank, Op, Slot};
+use crate::native::plan::Run;
+use crate::native::roles::{Var, roles};
+use std::collections::HashSet;
+
+impl Lower<'_> {
+    /// Registers that nothing in the run or behind it reads after each instruction.
+    pub(in crate::native) fn last_uses(&self, run: &Run) -> Vec<Vec<Var>> {
+        let mut seen: HashSet<Var> = run.live.clone();
+        let mut out = vec![Vec::new(); self.code.len()];
+        for (index, inst) in self.code.iter().enumerate().rev() {
+            let Some(roles) = roles(inst) else { continue };
+            let guard = inst
+                .guard
+                .map(|guard| Var::new(Bank::Pred, Slot(guard.slot)));
+            let named = roles.writes.iter().chain(&roles.reads).chain(&guard);
+            for var in named {
+                if seen.insert(*var) {
+                    out[index].push(*var);
+                }
+            }
+            if inst.guard.is_none() {
+                for var in roles.writes.iter().filter(|var| !roles.reads.contains(var)) {
+                    // What it held before is of no use to anyone before.
+                    seen.remove(var);
+                }
+            }
+        }
+        out
+    }
+
+    /// Instructions whose results are used, or that do more than compute.
+    pub(in crate::native) fn needed(&self, run: &Run) -> Vec<bool> {
+        let mut live: HashSet<Var> = run.live.clone();
+        let mut out = vec![true; self.code.len()];
+        for (index, inst) in self.code.iter().enumerate().rev() {
+            let Some(roles) = roles(inst) else { continue };
+            let acts = matches!(inst.op, Op::Load { .. } | Op::Store { .. });
+            out[index] = acts || roles.writes.iter().any(|var| live.contains(var));
+            if !out[index] {
+                continue;
+            }
+            if inst.guard.is_none() {
+                live.retain(|var| !roles.writes.contains(var));
+            } else {
+                live.extend(&roles.writes);
+            }
+            live.extend(&roles.reads);
+            live.extend(
+                inst.guard
+                    .map(|guard| Var::new(Bank::Pred, Slot(guard.slot))),
+            );
+        }
+        out
+    }
+}
