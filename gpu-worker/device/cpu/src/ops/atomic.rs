@@ -6,7 +6,7 @@
 )]
 
 use super::addresses::addresses;
-use super::float::{least64, most64};
+use super::rules::{finish32, least64, most64};
 use super::soft;
 use super::soft::widen;
 use crate::decode::form::{Atomic, Inst, Op, Place, Round, SHARED_WINDOW, WINDOW_SIZE};
@@ -70,7 +70,7 @@ fn next((op, ty, flush): What, old: u64, b: u64, c: u64) -> u64 {
                 _ => f32::from_bits(bits),
             };
             let sum = enter(low) + enter(low_b);
-            u64::from(super::float::finish32(sum, flush, false).to_bits())
+            u64::from(finish32(sum, flush, false).to_bits())
         }
         (Atomic::Add, Scalar::F64) => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
         (_, Scalar::F16 | Scalar::Bf16 | Scalar::F16x2 | Scalar::Bf16x2) => {

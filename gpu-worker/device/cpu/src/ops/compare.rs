@@ -6,8 +6,8 @@
     reason = "a lane loop runs over several arrays at once"
 )]
 
-use super::float::flush;
 use super::narrow::widen;
+use super::rules::flush;
 use crate::decode::form::{Compare, Inst, Logic, Op, Slot, Test};
 use crate::engine::context::Context;
 use crate::lane::{FULL, LANES, Lane, Row};

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
-use super::float::{finish32, flush};
 use super::narrow::{narrow, widen};
+use super::rules::{finish32, flush};
 use super::soft;
 use crate::decode::form::{Inst, Mode, Op, Round};
 use crate::engine::context::Context;

@@ -8,8 +8,7 @@
     reason = "assembly around MXCSR, lane loops over raw register files"
 )]
 
-use super::double::payload;
-use super::float::{finish32, flush};
+use super::rules::{finish32, flush, payload};
 use super::soft;
 use crate::decode::form::{Float1, Float2, Inst, Mode, Op, Round, Slot};
 use crate::engine::context::Context;

@@ -3,30 +3,10 @@
 //! f64 keeps the payloads of NaN: a result that is not a number is the first source that is none,
 //! quiet, or the NaN that invalid operations give. Machines differ in this, so it is spelt out.
 
-use super::float::{least64, most64};
+use super::rules::{INVALID, least64, most64, payload};
 use crate::decode::form::{Float1, Float2, Mode, Op};
 use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
 use std::marker::PhantomData;
-
-/// What an invalid operation gives.
-const INVALID: u64 = 0xfff8_0000_0000_0000;
-const QUIET: u64 = 1 << 51;
-
-/// The result's bits, a NaN replaced by the one that the sources call for.
-#[inline(always)]
-pub(super) fn payload(result: f64, sources: [f64; 3]) -> u64 {
-    let nan = |x: f64| x.to_bits() & (u64::MAX >> 1) > 0x7ff0_0000_0000_0000;
-    let [a, b, c] = sources;
-    let mut chosen = INVALID;
-    chosen = if nan(c) { c.to_bits() | QUIET } else { chosen };
-    chosen = if nan(b) { b.to_bits() | QUIET } else { chosen };
-    chosen = if nan(a) { a.to_bits() | QUIET } else { chosen };
-    if nan(result) {
-        chosen
-    } else {
-        result.to_bits()
-    }
-}
 
 /// An operation whose NaN results are settled.
 struct Settled<O>(PhantomData<O>);

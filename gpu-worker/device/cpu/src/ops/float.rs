@@ -1,36 +1,11 @@
 //! Arithmetic of f32, to nearest; other roundings are in `directed`, f64 in `double`.
 
+use super::rules::{finish32, flush, least32, most32};
 use super::{directed, double, math};
 use crate::decode::form::{Float1, Float2, Mode, Op, Round};
 use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
 use ptx::Scalar;
 use std::marker::PhantomData;
-
-/// Subnormals to zeros of their sign.
-#[inline(always)]
-pub(super) fn flush(x: f32) -> f32 {
-    let bits = x.to_bits();
-    f32::from_bits(if bits & 0x7f80_0000 == 0 {
-        bits & 0x8000_0000
-    } else {
-        bits
-    })
-}
-
-/// What every f32 result goes through: the canonical NaN, ftz, saturation to [0, 1].
-#[inline(always)]
-pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> f32 {
-    let x = if ftz { flush(x) } else { x };
-    if sat {
-        // NaN fails the first comparison and becomes zero.
-        let low = if x > 0.0 { x } else { 0.0 };
-        return if low < 1.0 { low } else { 1.0 };
-    }
-    // In integers: as floats, the compiler may take one NaN for another.
-    let bits = x.to_bits();
-    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
-    f32::from_bits(if nan { 0x7fff_ffff } else { bits })
-}
 
 /// An f32 operation with its modifiers.
 struct Finished<O, const FTZ: bool, const SAT: bool>(PhantomData<O>);
@@ -72,29 +47,6 @@ impl<O: Op3<A = f32, B = f32, C = f32, R = f32>, const FTZ: bool, const SAT: boo
     fn f(a: f32, b: f32, c: f32) -> f32 {
         finish32(O::f(enter(a, FTZ), enter(b, FTZ), enter(c, FTZ)), FTZ, SAT)
     }
-}
-
-/// min and max as PTX has them: -0 below +0, the number rather than the NaN.
-macro_rules! extremes {
-    ($($ty:ident $least:ident $most:ident;)*) => {$(
-        #[inline(always)]
-        pub(super) fn $least(a: $ty, b: $ty) -> $ty {
-            let tie = $ty::from_bits(a.to_bits() | b.to_bits());
-            let less = if a == b { tie } else if a < b { a } else { b };
-            if a.is_nan() { b } else if b.is_nan() { a } else { less }
-        }
-        #[inline(always)]
-        pub(super) fn $most(a: $ty, b: $ty) -> $ty {
-            let tie = $ty::from_bits(a.to_bits() & b.to_bits());
-            let more = if a == b { tie } else if a > b { a } else { b };
-            if a.is_nan() { b } else if b.is_nan() { a } else { more }
-        }
-    )*};
-}
-
-extremes! {
-    f32 least32 most32;
-    f64 least64 most64;
 }
 
 #[inline(always)]

@@ -17,6 +17,7 @@ pub(crate) mod narrow;
 pub(crate) mod pack;
 pub(crate) mod pairs;
 pub(crate) mod registers;
+mod rules;
 pub(crate) mod soft;
 pub(crate) mod warp;
 
