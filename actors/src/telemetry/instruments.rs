@@ -8,17 +8,8 @@ use opentelemetry::metrics::{Histogram, Meter};
 
 use bus_schemas::Tenant;
 
-use super::meters::{GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
+use super::meters::{Durations, GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
 use super::settings::Role;
-
-/// The times that are recorded one by one.
-#[derive(Debug, Clone)]
-pub(super) struct Durations {
-    pub(super) request: Histogram<f64>,
-    pub(super) queue: Histogram<f64>,
-    pub(super) execute: Histogram<f64>,
-    pub(super) takeover: Histogram<f64>,
-}
 
 /// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
 pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {

@@ -2,70 +2,20 @@
 
 mod answers;
 mod device;
+mod images;
 mod rate;
 mod stage;
+mod tour;
 
 use actors::worker::ExitReason;
 use bus_schemas::subject::{ToClient, ToWorker};
 use bus_schemas::{
-    Code, DataChunk, DeviceProperties, DeviceResult, Done, Failure, GrantKind, LeaderId, Measured,
-    ModuleHash, Op, Outcome, Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck,
-    WorkerBeat, decode, encode,
+    Code, DataChunk, DeviceProperties, Done, GrantKind, LeaderId, Measured, ModuleHash, Op,
+    Outcome, Refusal, ResultKind, SessionId, Usage, WIRE_VERSION, WorkerAck, WorkerBeat, decode,
+    encode,
 };
 use stage::{Program, Stage, WORKER, grant, tenant, window};
-use std::time::{Duration, Instant};
-
-const IMAGE: &[u8] = b"functions: run trap";
-
-async fn result(stage: &mut Stage) -> (u64, ResultKind, u64, Vec<u8>) {
-    let mut bytes = Vec::new();
-    loop {
-        let heard = stage.client_heard(".result").await;
-        let part: DeviceResult<'_> = decode(&heard.payload).unwrap();
-        assert_eq!(part.offset, bytes.len() as u64, "parts come in order");
-        bytes.extend_from_slice(part.bytes);
-        if bytes.len() as u64 == part.total {
-            return (part.op, part.kind, part.device_ns, bytes);
-        }
-    }
-}
-
-/// A program that uses everything: loads the module, computes, copies there and back.
-fn tour(session: u64) -> Program {
-    let address = window(session).base;
-    let copy = Op::CopyIn {
-        address,
-        bytes: 5,
-        transfer: 0,
-    };
-    Program::default()
-        .plain(Op::LoadModule {
-            slot: 0,
-            hash: ModuleHash::of(IMAGE),
-        })
-        .plain(Op::Alloc {
-            address,
-            bytes: 4_096,
-        })
-        .op(copy, b"hello", bus_schemas::KernelKey(0))
-        .launch(IMAGE, 0, "run")
-        .launch(IMAGE, 0, "run")
-        .plain(Op::CopyOut { address, bytes: 5 })
-}
-
-async fn stage_module(stage: &mut Stage, session: u64, transfer: u64) {
-    stage_image(stage, session, transfer, IMAGE).await;
-}
-
-async fn stage_image(stage: &mut Stage, session: u64, transfer: u64, image: &[u8]) {
-    let hash = ModuleHash::of(image);
-    stage.stage(session, transfer, image, Some(hash)).await;
-    let whole = |ack: &WorkerAck<'_>| {
-        let mut rows = ack.staged.iter();
-        rows.any(|row| row.transfer == transfer && row.received == image.len() as u64)
-    };
-    stage.ack(whole).await;
-}
+use tour::{IMAGE, result, stage_module, tour};
 
 #[tokio::test]
 async fn a_session_runs_from_open_to_close() {
@@ -134,25 +84,6 @@ async fn a_session_runs_from_open_to_close() {
         (&lines[2]["kind"], &lines[2]["outcome"]),
         (&"close".into(), &"ran".into())
     );
-}
-
-/// Its hash is checked on a thread of its own, and the client goes on as soon as all is received.
-#[tokio::test]
-async fn a_large_image_may_be_used_as_soon_as_it_is_acknowledged() {
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    let mut image = IMAGE.to_vec();
-    image.resize(1 << 20, b' ');
-    let hash = ModuleHash::of(&image);
-    stage.stage(1, 1, &image, Some(hash)).await;
-    let load = Op::LoadModule { slot: 0, hash };
-    let program = Program::default().plain(load).launch(&image, 0, "run");
-    stage.run(1, 1, &program).await;
-    let ran = |done: &Done<'_>| done.reports.iter().any(|report| report.position == 2);
-    let done = stage.done(ran).await;
-    let done: Done<'_> = decode(&done.payload).unwrap();
-    assert!(done.faults.is_empty());
 }
 
 #[tokio::test]
@@ -431,128 +362,4 @@ async fn a_missing_batch_stops_nobody_else() {
     stage.batch(1, 1, &sync).await;
     stage.order(&grants[..1]).await;
     assert_eq!(result(&mut stage).await.0, 1);
-}
-
-/// What the worker says of the image of a transfer: that the device can run it, or why it cannot.
-async fn verdict(stage: &mut Stage, transfer: u64) -> Option<Failure> {
-    let refused = |ack: &WorkerAck<'_>| {
-        let of_it = ack.refused.iter().find(|it| it.transfer == transfer);
-        of_it.map(|it| it.failure.clone())
-    };
-    let ready = |ack: &WorkerAck<'_>| ack.prepared.iter().any(|row| row.0 == transfer);
-    let heard = stage.ack(|ack| ready(ack) || refused(ack).is_some()).await;
-    refused(&decode(&heard.payload).expect("an acknowledgement"))
-}
-
-#[tokio::test]
-async fn a_client_is_told_what_the_device_makes_of_an_image() {
-    const BROKEN: &[u8] = b"no functions";
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
-    let mut transfer = 0;
-    for session in [1, 2] {
-        for image in [IMAGE, BROKEN] {
-            transfer += 1;
-            let hash = ModuleHash::of(image);
-            stage.stage(session, transfer, image, Some(hash)).await;
-            let code = verdict(&mut stage, transfer).await.map(|why| why.code);
-            assert_eq!(code, (image == BROKEN).then_some(Code::BadModule));
-        }
-    }
-    // Asked again, as if the answer had been lost.
-    stage.offer(2, 4, BROKEN).await;
-    let why = verdict(&mut stage, 4).await.expect("it is refused");
-    assert_eq!(why.detail, "line 1, column 1: no module");
-    stage.offer(1, 1, IMAGE).await;
-    assert_eq!(verdict(&mut stage, 1).await, None);
-    // The session goes on.
-    let load = Op::LoadModule {
-        slot: 0,
-        hash: ModuleHash::of(IMAGE),
-    };
-    let program = Program::default().plain(load).plain(Op::Sync);
-    stage.run(1, 1, &program).await;
-    let (op, kind, ..) = result(&mut stage).await;
-    assert_eq!((op, kind), (2, ResultKind::Sync));
-}
-
-#[tokio::test]
-async fn a_module_that_compiles_holds_back_its_own_session_only() {
-    const SLOW_IMAGE: &[u8] = b"functions: slow";
-    let mut stage = Stage::set(false).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
-    stage_image(&mut stage, 1, 1, SLOW_IMAGE).await;
-    let [slow, quick] = [1, 2].map(|session| window(session).base);
-    let bytes = 64;
-    let program = Program::default()
-        .plain(Op::LoadModule {
-            slot: 0,
-            hash: ModuleHash::of(SLOW_IMAGE),
-        })
-        .plain(Op::Alloc {
-            address: slow,
-            bytes,
-        })
-        .launch(SLOW_IMAGE, 0, "slow")
-        .plain(Op::Sync);
-    stage.run(1, 1, &program).await;
-    let program = Program::default()
-        .plain(Op::Alloc {
-            address: quick,
-            bytes,
-        })
-        .plain(Op::CopyOut {
-            address: quick,
-            bytes,
-        });
-    stage.run(2, 1, &program).await;
-    // It started behind the other, and needs memory as that one does.
-    let (op, kind, _, got) = result(&mut stage).await;
-    assert_eq!((op, kind, got), (2, ResultKind::CopyOut, vec![0; 64]));
-    device::SLOW.store(true, std::sync::atomic::Ordering::SeqCst);
-    let (op, kind, ..) = result(&mut stage).await;
-    assert_eq!((op, kind), (4, ResultKind::Sync));
-}
-
-/// Two images of which the test's device says that they are too large to be kept together once
-/// nobody uses them.
-#[tokio::test]
-async fn an_image_that_was_forgotten_can_be_sent_again() {
-    const IMAGES: [&[u8]; 2] = [b"functions: huge one", b"functions: huge two"];
-    let mut stage = Stage::set(true).await;
-    stage.begin().await;
-    stage.open(1).await;
-    stage.open(2).await;
-    for (transfer, image) in (1..).zip(IMAGES) {
-        stage_image(&mut stage, 1, transfer, image).await;
-    }
-    let forgotten = || device::FORGOTTEN.lock().expect("nobody panics").clone();
-    stage.order(&[grant(GrantKind::Close, 1, 0, 0, 0)]).await;
-    let patience = Instant::now() + Duration::from_secs(20);
-    while forgotten().is_empty() && Instant::now() < patience {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let gone = forgotten();
-    let [gone] = gone[..] else {
-        panic!("one must go and one may stay: {gone:?}")
-    };
-    let known = IMAGES
-        .into_iter()
-        .find(|image| ModuleHash::of(image) == gone);
-    let image = known.expect("it is one of them");
-    stage_image(&mut stage, 2, 1, image).await;
-    let program = Program::default()
-        .plain(Op::LoadModule {
-            slot: 0,
-            hash: gone,
-        })
-        .launch(image, 0, "huge")
-        .plain(Op::Sync);
-    stage.run(2, 1, &program).await;
-    let (op, kind, ..) = result(&mut stage).await;
-    assert_eq!((op, kind), (3, ResultKind::Sync));
 }

@@ -7,7 +7,7 @@ use bus_schemas::{GrantKind, Op, WorkerAck, decode};
 use futures_util::StreamExt;
 
 use crate::stage::{Program, Stage, grant};
-use crate::{IMAGE, result, stage_module};
+use crate::tour::{IMAGE, result, stage_module};
 
 const BATCH: u64 = 64;
 

@@ -1,63 +1,25 @@
-//! The metrics of one process, always kept; [`super::instruments`] exports them.
+//! The metrics of one process, always kept; `instruments` exports them.
+
+mod leader;
+mod tenant;
+mod times;
+mod usage;
+
+pub use leader::{GpuMeters, LeaderMeters};
+pub use tenant::TenantMeters;
+pub use usage::{TargetReading, Totals};
+
+pub(super) use tenant::gpu_attribute;
+pub(super) use times::Durations;
+pub(super) use usage::GpuUsage;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use bus_schemas::{Epoch, GpuId, Incarnation, InputNumber, Tenant, Usage};
-use opentelemetry::KeyValue;
+use bus_schemas::{GpuId, Incarnation, Tenant, Usage};
 
 use super::histogram::Histogram;
-use super::instruments::Durations;
-
-/// What tenants used: totals that only grow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
-    /// Launches run.
-    pub launches: u64,
-    /// SM-nanoseconds.
-    pub sm_ns: u64,
-    /// Device nanoseconds.
-    pub device_ns: u64,
-    /// Byte-milliseconds resident.
-    pub byte_ms: u64,
-}
-
-impl Totals {
-    /// Core credits: SMs busy times seconds.
-    #[must_use]
-    pub fn core_credits(&self) -> f64 {
-        self.sm_ns as f64 / 1e9
-    }
-
-    /// VRAM credits: GiB resident times seconds.
-    #[must_use]
-    pub fn vram_credits(&self) -> f64 {
-        self.byte_ms as f64 / f64::from(1 << 30) / 1e3
-    }
-
-    fn add(&mut self, other: &Self) {
-        for (mine, theirs) in [
-            (&mut self.launches, other.launches),
-            (&mut self.sm_ns, other.sm_ns),
-            (&mut self.device_ns, other.device_ns),
-            (&mut self.byte_ms, other.byte_ms),
-        ] {
-            *mine = mine.saturating_add(theirs);
-        }
-    }
-}
-
-/// One incarnation's last [`Usage`], by tenant.
-#[derive(Debug, Clone, Default)]
-pub(super) struct GpuUsage {
-    pub(super) gpu: GpuId,
-    pub(super) elapsed_ns: u64,
-    pub(super) active_ns: u64,
-    pub(super) starved_ns: u64,
-    pub(super) tenants: BTreeMap<Tenant, Totals>,
-}
+use times::lock;
 
 /// One process's metrics. Recording takes a short lock that nothing else holds for long.
 #[derive(Debug, Default)]
@@ -68,170 +30,6 @@ pub struct Meters {
     targets: Mutex<BTreeMap<Tenant, TargetReading>>,
     leader: LeaderMeters,
     durations: Arc<OnceLock<Durations>>,
-}
-
-/// A tenant's target and how it is met, as its leader counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TargetReading {
-    /// The target, nanoseconds; 0 where this process does not lead, or there is none.
-    pub target_ns: u64,
-    /// The 99th percentile of the last minute's requests, nanoseconds.
-    pub p99_ns: u64,
-    /// Requests counted by this process.
-    pub requests: u64,
-    /// Of those, such as took no longer than the target.
-    pub within: u64,
-}
-
-/// Durations of one kind: kept here, and exported where there is an exporter.
-#[derive(Debug, Default)]
-struct Times(Mutex<Histogram>);
-
-impl Times {
-    fn record(&self, time: Duration) {
-        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        lock(&self.0).record(nanos);
-    }
-}
-
-/// The times of one tenant, nanoseconds.
-#[derive(Debug)]
-pub struct TenantMeters {
-    tenant: KeyValue,
-    request: Times,
-    queue: Times,
-    execute: Times,
-    durations: Arc<OnceLock<Durations>>,
-}
-
-impl TenantMeters {
-    /// A request was answered.
-    pub fn request(&self, time: Duration) {
-        self.request.record(time);
-        if let Some(durations) = self.durations.get() {
-            durations
-                .request
-                .record(time.as_secs_f64(), std::slice::from_ref(&self.tenant));
-        }
-    }
-
-    /// An intent's last op was granted, `time` after it came.
-    pub fn queue(&self, time: Duration) {
-        self.queue.record(time);
-        if let Some(durations) = self.durations.get() {
-            durations
-                .queue
-                .record(time.as_secs_f64(), std::slice::from_ref(&self.tenant));
-        }
-    }
-
-    /// A slice is done, `time` after its first op started.
-    pub fn execute(&self, gpu: GpuId, time: Duration) {
-        self.execute.record(time);
-        if let Some(durations) = self.durations.get() {
-            let attributes = [self.tenant.clone(), gpu_attribute(gpu)];
-            durations.execute.record(time.as_secs_f64(), &attributes);
-        }
-    }
-
-    /// Request times so far.
-    #[must_use]
-    pub fn requests(&self) -> Histogram {
-        lock(&self.request.0).clone()
-    }
-
-    /// Queue times so far.
-    #[must_use]
-    pub fn queues(&self) -> Histogram {
-        lock(&self.queue.0).clone()
-    }
-
-    /// Execution times so far.
-    #[must_use]
-    pub fn executions(&self) -> Histogram {
-        lock(&self.execute.0).clone()
-    }
-}
-
-/// One GPU as the leader sees it.
-#[derive(Debug, Default)]
-pub struct GpuMeters {
-    window_ns: AtomicU64,
-    outstanding_ns: AtomicU64,
-    granted: AtomicU64,
-    voids: AtomicU64,
-}
-
-impl GpuMeters {
-    /// The window in force, and the charged work granted and not done, nanoseconds.
-    pub fn window(&self, window_ns: u64, outstanding_ns: u64) {
-        self.window_ns.store(window_ns, Relaxed);
-        self.outstanding_ns.store(outstanding_ns, Relaxed);
-    }
-
-    /// Grants were made.
-    pub fn granted(&self, grants: u64) {
-        self.granted.fetch_add(grants, Relaxed);
-    }
-
-    /// Positions were void.
-    pub fn voided(&self, positions: u64) {
-        self.voids.fetch_add(positions, Relaxed);
-    }
-
-    /// Window, outstanding (nanoseconds), grants and voids.
-    #[must_use]
-    pub fn read(&self) -> [u64; 4] {
-        [
-            &self.window_ns,
-            &self.outstanding_ns,
-            &self.granted,
-            &self.voids,
-        ]
-        .map(|value| value.load(Relaxed))
-    }
-}
-
-/// What only a leader knows.
-#[derive(Debug, Default)]
-pub struct LeaderMeters {
-    takeover: Times,
-    epoch: AtomicU64,
-    record_lag: AtomicU64,
-    durations: Arc<OnceLock<Durations>>,
-}
-
-impl LeaderMeters {
-    /// A reign's first grant was made, `time` after the candidate noticed there was no leader.
-    pub fn takeover(&self, time: Duration) {
-        self.takeover.record(time);
-        if let Some(durations) = self.durations.get() {
-            durations.takeover.record(time.as_secs_f64(), &[]);
-        }
-    }
-
-    /// The epoch this process leads; 0 while it does not.
-    pub fn epoch(&self, epoch: Epoch) {
-        self.epoch.store(epoch, Relaxed);
-    }
-
-    /// Inputs applied and inputs recorded.
-    pub fn recorded(&self, applied: InputNumber, recorded: InputNumber) {
-        self.record_lag
-            .store(applied.saturating_sub(recorded), Relaxed);
-    }
-
-    /// Takeover times so far.
-    #[must_use]
-    pub fn takeovers(&self) -> Histogram {
-        lock(&self.takeover.0).clone()
-    }
-
-    /// Epoch led and record lag.
-    #[must_use]
-    pub fn read(&self) -> [u64; 2] {
-        [&self.epoch, &self.record_lag].map(|value| value.load(Relaxed))
-    }
 }
 
 /// One tenant's line in a table.
@@ -253,10 +51,7 @@ impl Meters {
     pub(super) fn new() -> Self {
         let durations = Arc::<OnceLock<Durations>>::default();
         Self {
-            leader: LeaderMeters {
-                durations: durations.clone(),
-                ..LeaderMeters::default()
-            },
+            leader: LeaderMeters::new(durations.clone()),
             durations,
             ..Self::default()
         }
@@ -275,13 +70,7 @@ impl Meters {
         if let Some(meters) = tenants.get(tenant) {
             return meters.clone();
         }
-        let meters = Arc::new(TenantMeters {
-            tenant: KeyValue::new("warploom.tenant", tenant.as_str().to_owned()),
-            request: Times::default(),
-            queue: Times::default(),
-            execute: Times::default(),
-            durations: self.durations.clone(),
-        });
+        let meters = Arc::new(TenantMeters::new(tenant, self.durations.clone()));
         tenants.insert(tenant.clone(), meters.clone());
         meters
     }
@@ -399,18 +188,10 @@ impl Meters {
     }
 }
 
-/// The attribute that names a GPU.
-pub(super) fn gpu_attribute(gpu: GpuId) -> KeyValue {
-    KeyValue::new("warploom.gpu", i64::from(gpu))
-}
-
-/// A counter that was half written when its writer panicked is still a counter.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bus_schemas::{SessionId, UsageRow, WIRE_VERSION};
 
     use super::*;

@@ -1,0 +1,84 @@
+//! The times of a tenant's requests.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bus_schemas::{GpuId, Tenant};
+use opentelemetry::KeyValue;
+
+use super::times::{Durations, Times};
+use crate::telemetry::histogram::Histogram;
+
+/// The times of one tenant, nanoseconds.
+#[derive(Debug)]
+pub struct TenantMeters {
+    tenant: KeyValue,
+    request: Times,
+    queue: Times,
+    execute: Times,
+    durations: Arc<OnceLock<Durations>>,
+}
+
+impl TenantMeters {
+    pub(super) fn new(tenant: &Tenant, durations: Arc<OnceLock<Durations>>) -> Self {
+        Self {
+            tenant: KeyValue::new("warploom.tenant", tenant.as_str().to_owned()),
+            request: Times::default(),
+            queue: Times::default(),
+            execute: Times::default(),
+            durations,
+        }
+    }
+
+    /// A request was answered.
+    pub fn request(&self, time: Duration) {
+        self.request.record(time);
+        if let Some(durations) = self.durations.get() {
+            durations
+                .request
+                .record(time.as_secs_f64(), std::slice::from_ref(&self.tenant));
+        }
+    }
+
+    /// An intent's last op was granted, `time` after it came.
+    pub fn queue(&self, time: Duration) {
+        self.queue.record(time);
+        if let Some(durations) = self.durations.get() {
+            durations
+                .queue
+                .record(time.as_secs_f64(), std::slice::from_ref(&self.tenant));
+        }
+    }
+
+    /// A slice is done, `time` after its first op started.
+    pub fn execute(&self, gpu: GpuId, time: Duration) {
+        self.execute.record(time);
+        if let Some(durations) = self.durations.get() {
+            let attributes = [self.tenant.clone(), gpu_attribute(gpu)];
+            durations.execute.record(time.as_secs_f64(), &attributes);
+        }
+    }
+
+    /// Request times so far.
+    #[must_use]
+    pub fn requests(&self) -> Histogram {
+        self.request.read()
+    }
+
+    /// Queue times so far.
+    #[must_use]
+    pub fn queues(&self) -> Histogram {
+        self.queue.read()
+    }
+
+    /// Execution times so far.
+    #[must_use]
+    pub fn executions(&self) -> Histogram {
+        self.execute.read()
+    }
+}
+
+/// The attribute that names a GPU.
+pub(in crate::telemetry) fn gpu_attribute(gpu: GpuId) -> KeyValue {
+    KeyValue::new("warploom.gpu", i64::from(gpu))
+}

@@ -1,0 +1,38 @@
+//! Durations, kept in process and exported where there is an exporter.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use opentelemetry::metrics;
+
+use crate::telemetry::histogram::Histogram;
+
+/// The exporter's instruments of times that are recorded one by one.
+#[derive(Debug, Clone)]
+pub(in crate::telemetry) struct Durations {
+    pub(in crate::telemetry) request: metrics::Histogram<f64>,
+    pub(in crate::telemetry) queue: metrics::Histogram<f64>,
+    pub(in crate::telemetry) execute: metrics::Histogram<f64>,
+    pub(in crate::telemetry) takeover: metrics::Histogram<f64>,
+}
+
+/// Durations of one kind, nanoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Times(Mutex<Histogram>);
+
+impl Times {
+    pub(super) fn record(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        lock(&self.0).record(nanos);
+    }
+
+    /// All so far.
+    pub(super) fn read(&self) -> Histogram {
+        lock(&self.0).clone()
+    }
+}
+
+/// A counter that was half written when its writer panicked is still a counter.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,66 @@
+//! What was used and how targets are met: numbers as they come from workers and leaders.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{GpuId, Tenant};
+
+/// What tenants used: totals that only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Launches run.
+    pub launches: u64,
+    /// SM-nanoseconds.
+    pub sm_ns: u64,
+    /// Device nanoseconds.
+    pub device_ns: u64,
+    /// Byte-milliseconds resident.
+    pub byte_ms: u64,
+}
+
+impl Totals {
+    /// Core credits: SMs busy times seconds.
+    #[must_use]
+    pub fn core_credits(&self) -> f64 {
+        self.sm_ns as f64 / 1e9
+    }
+
+    /// VRAM credits: GiB resident times seconds.
+    #[must_use]
+    pub fn vram_credits(&self) -> f64 {
+        self.byte_ms as f64 / f64::from(1 << 30) / 1e3
+    }
+
+    pub(super) fn add(&mut self, other: &Self) {
+        for (mine, theirs) in [
+            (&mut self.launches, other.launches),
+            (&mut self.sm_ns, other.sm_ns),
+            (&mut self.device_ns, other.device_ns),
+            (&mut self.byte_ms, other.byte_ms),
+        ] {
+            *mine = mine.saturating_add(theirs);
+        }
+    }
+}
+
+/// One incarnation's last [`Usage`], by tenant.
+#[derive(Debug, Clone, Default)]
+pub(in crate::telemetry) struct GpuUsage {
+    pub(in crate::telemetry) gpu: GpuId,
+    pub(in crate::telemetry) elapsed_ns: u64,
+    pub(in crate::telemetry) active_ns: u64,
+    pub(in crate::telemetry) starved_ns: u64,
+    pub(in crate::telemetry) tenants: BTreeMap<Tenant, Totals>,
+}
+
+/// A tenant's target and how it is met, as its leader counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TargetReading {
+    /// The target, nanoseconds; 0 where this process does not lead, or there is none.
+    pub target_ns: u64,
+    /// The 99th percentile of the last minute's requests, nanoseconds.
+    pub p99_ns: u64,
+    /// Requests counted by this process.
+    pub requests: u64,
+    /// Of those, such as took no longer than the target.
+    pub within: u64,
+}
