@@ -18,10 +18,11 @@ mod order;
 mod policy;
 mod queue;
 pub mod replay;
+mod time;
 
 pub use effect::{Effect, EndCause};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
-pub use leader::{Action, Config, Event, Leader, Lease, Nanos, Placement, ReignEnd, StateSnapshot};
+pub use leader::{Action, Config, Event, Leader, Lease, Placement, ReignEnd, StateSnapshot};
 pub use node::LeaderNode;
 pub use order::{
     FlowInspection, FlowView, Inspection, Order, SessionInspection, SessionView, TenantInspection,
@@ -29,3 +30,4 @@ pub use order::{
 };
 pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
+pub use time::Nanos;

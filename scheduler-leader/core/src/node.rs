@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{LeaderId, SessionId, Tenant};
 
-use crate::leader::{Action, Config, Event, Leader, Nanos};
+use crate::leader::{Action, Config, Event, Leader};
 use crate::queue::{KernelQueue, QueueAction, QueueEvent};
+use crate::time::Nanos;
 
 /// A [`Leader`] and its [`crate::KernelQueue`]s: queue actions are carried out inside and never
 /// come out.

@@ -9,7 +9,7 @@ use bus_schemas::{
     Tenant, WIRE_VERSION, decode, encode,
 };
 
-use crate::leader::Nanos;
+use crate::time::Nanos;
 
 /// Ops a session may have queued and not done.
 const CREDIT: u64 = 65_536;

@@ -7,9 +7,9 @@ use bus_schemas::{
     Admission, ClusterSettings, GpuId, Incarnation, Tenant, TenantSettings, Verdict,
 };
 
-use super::config::Nanos;
 use crate::order::FlowView;
 use crate::policy::longest_ahead;
+use crate::time::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
 /// Loads are means over so much time at most.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{Attainment, CostClass, CostRun, OpNumber, SessionId, Tenant};
 
-use super::config::Nanos;
+use crate::time::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
 /// What is reported covers so much time, and up to one slot more.

@@ -2,8 +2,7 @@
 
 use bus_schemas::Tenant;
 
-/// Monotonic nanoseconds, handed in by the shell.
-pub type Nanos = u64;
+use crate::time::Nanos;
 
 const MS: Nanos = 1_000_000;
 const SECOND: Nanos = 1_000 * MS;

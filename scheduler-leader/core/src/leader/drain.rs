@@ -2,8 +2,9 @@
 
 use bus_schemas::Incarnation;
 
+use super::context::Context;
 use super::event::Placement;
-use super::reign::{Context, Reign};
+use super::reign::Reign;
 use crate::input::Input;
 
 /// Drained workers remembered in the placement: some may have gone while nobody led.

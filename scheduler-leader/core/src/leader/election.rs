@@ -2,8 +2,9 @@
 
 use bus_schemas::{Epoch, LeaderBeat, LeaderId};
 
-use super::config::{Config, Nanos};
+use super::config::Config;
 use super::event::{Action, Lease};
+use crate::time::Nanos;
 
 /// The lease operation that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Incarnation, KernelKey, Measured, ProfileHash};
 
-use super::config::{Config, Nanos};
+use super::config::Config;
 use crate::input::Profile;
+use crate::time::Nanos;
 
 /// Kernel keys in the profile at most.
 const KEYS: usize = 1 << 15;

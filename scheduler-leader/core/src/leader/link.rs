@@ -8,11 +8,12 @@ use bus_schemas::{
     SealAnswer, WIRE_VERSION, encode_into, limits,
 };
 
-use super::config::{Config, Nanos};
+use super::config::Config;
 use super::event::Action;
-use super::links::Recordings;
+use super::recordings::Recordings;
 use super::voice::Voice;
 use crate::input::WorkerReport;
+use crate::time::Nanos;
 
 /// Grants unaccepted by a worker that is away are sent again this many times more slowly at most.
 const PATIENCE: u32 = 6;

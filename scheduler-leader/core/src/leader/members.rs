@@ -2,9 +2,9 @@
 
 use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat, limits};
 
-use super::config::Nanos;
 use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
+use crate::time::Nanos;
 
 /// As many of what a heartbeat says as it may say.
 fn few<R: Clone>(said: Option<&Vec<R>>, most: usize) -> Option<Rows<R>> {

@@ -8,8 +8,9 @@ use bus_schemas::{
     encode,
 };
 
+use super::context::Context;
 use super::event::ReignEnd;
-use super::reign::{Context, Reign};
+use super::reign::Reign;
 use crate::input::{Input, Rows};
 
 impl Reign {

@@ -4,6 +4,7 @@ mod admission;
 mod attainment;
 mod clients;
 mod config;
+mod context;
 mod drain;
 mod election;
 mod event;
@@ -13,12 +14,13 @@ mod links;
 mod members;
 mod messages;
 mod record;
+mod recordings;
 mod reign;
 mod state;
 mod tenants;
 mod voice;
 
-pub use config::{Config, Nanos};
+pub use config::Config;
 pub use event::{Action, Event, Lease, Placement, ReignEnd, StateSnapshot};
 
 pub(crate) use record::Block;
@@ -31,9 +33,11 @@ use bus_schemas::{
 
 use crate::input::Input;
 use crate::order::Order;
+use crate::time::Nanos;
+use context::Context;
 use election::{Election, Outcome};
 use members::Members;
-use reign::{Context, Reign};
+use reign::Reign;
 
 /// The protocol core of one leader candidate.
 #[derive(Debug)]

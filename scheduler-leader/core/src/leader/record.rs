@@ -5,10 +5,11 @@ use std::collections::{BTreeSet, VecDeque};
 use bus_schemas::{Epoch, InputNumber, LeaderId, WIRE_VERSION, limits};
 use serde::{Deserialize, Serialize};
 
-use super::config::{Config, Nanos};
+use super::config::Config;
 use super::event::Action;
 use crate::input::Input;
 use crate::policy::ORDER_VERSION;
+use crate::time::Nanos;
 
 /// Bytes of the stream in one block at most: the rest is the block's own fields.
 const STREAM_BYTES: usize = limits::RECORD_BLOCK_BYTES - HEAD_BYTES;

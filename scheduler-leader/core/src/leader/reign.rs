@@ -11,32 +11,22 @@ use bus_schemas::{
 use super::admission::Loads;
 use super::attainment::Attainments;
 use super::clients::Clients;
-use super::config::{Config, Nanos};
+use super::context::Context;
 use super::event::{Action, Placement, ReignEnd, StateSnapshot};
 use super::learning::Learner;
 use super::links::Links;
-use super::members::Members;
 use super::record::Recorder;
 use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
 use crate::order::{Move, Order};
 use crate::policy::{ORDER_VERSION, TICK_NS};
+use crate::time::Nanos;
 
 /// Lost incarnations remembered in the placement.
 const LOST: usize = 256;
 /// How often silence and expiry are looked for.
 const CHECK: Nanos = 100_000_000;
-
-/// What every step of a reign needs.
-pub(super) struct Context<'c> {
-    pub(super) now: Nanos,
-    pub(super) config: &'c Config,
-    pub(super) members: &'c mut Members,
-    /// Since when our connection is up.
-    pub(super) connected_at: Nanos,
-    pub(super) actions: &'c mut Vec<Action>,
-}
 
 /// One reign.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use bus_schemas::{Tenant, TenantSettings};
 
-use super::{Action, Leader, Nanos, StateSnapshot};
+use super::{Action, Leader, StateSnapshot};
 use crate::input::Input;
+use crate::time::Nanos;
 
 impl Leader {
     /// The store was read: what is new of it is taken over, and is an input if we lead.

@@ -8,9 +8,9 @@ use bus_schemas::{
 };
 
 use super::admission;
-use super::config::Nanos;
 use super::reign::Reign;
 use crate::order::Move;
+use crate::time::Nanos;
 
 impl Reign {
     /// Counts the requests of a session that are done by now.

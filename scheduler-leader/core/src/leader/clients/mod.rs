@@ -10,12 +10,12 @@ use bus_schemas::{
     SessionId, Tenant, encode,
 };
 
-use super::config::Nanos;
+use super::context::Context;
 use super::event::Action;
-use super::reign::Context;
 use super::voice::Voice;
 use crate::effect::EndCause;
 use crate::input::Input;
+use crate::time::Nanos;
 
 /// Ended sessions whose clients can still be told why.
 const REMEMBERED: usize = 4_096;

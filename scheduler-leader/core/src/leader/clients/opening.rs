@@ -11,12 +11,12 @@ use bus_schemas::{
 use super::{Client, Clients, WAITING, Waiting, refuse};
 use crate::effect::Placed;
 use crate::input::Input;
-use crate::leader::config::Nanos;
+use crate::leader::context::Context;
 use crate::leader::event::Action;
 use crate::leader::link::Link;
-use crate::leader::reign::Context;
 use crate::leader::voice::Voice;
 use crate::queue::QueueOpening;
+use crate::time::Nanos;
 
 impl Clients {
     /// An open request. Gives the input it makes, if it is new.

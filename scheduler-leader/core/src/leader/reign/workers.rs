@@ -2,8 +2,9 @@
 
 use bus_schemas::{Epoch, Incarnation, LeaderId, SealReply, decode};
 
-use super::{Context, LOST, Reign, reply};
+use super::{LOST, Reign, reply};
 use crate::input::Input;
+use crate::leader::context::Context;
 use crate::leader::event::ReignEnd;
 use crate::leader::link::Link;
 

@@ -1,0 +1,16 @@
+//! What a reign is given, event by event.
+
+use super::config::Config;
+use super::event::Action;
+use super::members::Members;
+use crate::time::Nanos;
+
+/// What every step of a reign needs.
+pub(super) struct Context<'c> {
+    pub(super) now: Nanos,
+    pub(super) config: &'c Config,
+    pub(super) members: &'c mut Members,
+    /// Since when our connection is up.
+    pub(super) connected_at: Nanos,
+    pub(super) actions: &'c mut Vec<Action>,
+}

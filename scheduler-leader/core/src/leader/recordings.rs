@@ -1,0 +1,56 @@
+//! When inputs were recorded.
+
+use std::collections::VecDeque;
+
+use bus_schemas::InputNumber;
+
+use crate::time::Nanos;
+
+/// When inputs were recorded, of late: through which, and since when.
+#[derive(Debug, Default)]
+pub(super) struct Recordings(VecDeque<(InputNumber, Nanos)>);
+
+impl Recordings {
+    /// Inputs are recorded through here. What was `linger` ago need not be told apart from what was
+    /// before.
+    pub(super) fn note(&mut self, now: Nanos, recorded: InputNumber, linger: Nanos) {
+        let past = now.saturating_sub(linger);
+        while self.0.get(1).is_some_and(|(_, since)| *since <= past) {
+            self.0.pop_front();
+        }
+        self.0.push_back((recorded, now));
+    }
+
+    /// Inputs recorded, as far as was acknowledged.
+    pub(super) fn through(&self) -> InputNumber {
+        self.0.back().map_or(0, |(recorded, _)| *recorded)
+    }
+
+    /// Since when more is recorded than through here.
+    pub(super) fn beyond(&self, input: InputNumber) -> Option<Nanos> {
+        let at = self.0.partition_point(|(recorded, _)| *recorded <= input);
+        self.0.get(at).map(|(_, since)| *since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_know_since_when_what_is_not_long_ago() {
+        let mut recordings = Recordings::default();
+        assert_eq!((recordings.through(), recordings.beyond(0)), (0, None));
+        for (now, recorded) in [(100, 5), (110, 9), (125, 12)] {
+            recordings.note(now, recorded, 20);
+        }
+        assert_eq!(recordings.through(), 12);
+        let beyond = [4, 5, 8, 9, 11, 12].map(|input| recordings.beyond(input));
+        let (first, second, third) = (Some(100), Some(110), Some(125));
+        assert_eq!(beyond, [first, second, second, third, third, None]);
+        // Of what was 20 ago or more, the latest says as much as all of it.
+        recordings.note(131, 20, 20);
+        assert_eq!(recordings.0.len(), 3);
+        assert_eq!(recordings.beyond(4), second);
+    }
+}
