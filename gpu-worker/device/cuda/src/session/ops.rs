@@ -1,0 +1,202 @@
+//! Ops, as the driver gets them.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef};
+
+use super::answers::Given;
+use super::flight::{Flight, Timed};
+use super::{Loaded, Session, Surroundings};
+use crate::driver::{Event, Module, Pinned};
+
+impl Session {
+    /// Hands the driver one op.
+    pub(super) fn run(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        number: OpNumber,
+        op: &OpRef<'_>,
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        match op.op {
+            Op::Alloc { address, bytes } => {
+                if bytes > surroundings.spare {
+                    let left = surroundings.spare;
+                    let detail = format!("{bytes} bytes asked for, {left} are left on the device");
+                    return Err(Failure::new(Code::OutOfMemory, detail));
+                }
+                self.memory.alloc(surroundings.context, address, bytes)?;
+                // What another session left there is nobody's to read.
+                self.stream.set(address, bytes, 0, 1)
+            }
+            Op::Free { address } => {
+                self.stream.wait()?;
+                self.memory.free(address)
+            }
+            Op::CopyIn {
+                address,
+                bytes,
+                transfer,
+            } => {
+                self.check(address, bytes)?;
+                self.copy_in(flight, (address, bytes), transfer, op.payload)
+            }
+            Op::CopyOut { address, bytes } => {
+                self.check(address, bytes)?;
+                let mut pinned = Pinned::new(bytes as usize)?;
+                self.stream.copy_out(&mut pinned, address)?;
+                self.answer(number, Given::Copied(pinned), flight)
+            }
+            Op::Copy { to, from, bytes } => {
+                self.check(to, bytes)?;
+                self.check(from, bytes)?;
+                self.stream.copy(to, from, bytes)
+            }
+            Op::Set {
+                address,
+                count,
+                value,
+                width,
+            } => {
+                let bytes = count.saturating_mul(u64::from(width));
+                self.check(address, bytes)?;
+                if !address.is_multiple_of(u64::from(width)) {
+                    let detail = format!("{address:#x} is not a multiple of {width}");
+                    return Err(Failure::new(Code::Misaligned, detail));
+                }
+                self.stream.set(address, count, value, width)
+            }
+            Op::LoadModule { slot, hash } => self.load(surroundings, slot, hash),
+            Op::UnloadModule { slot } => {
+                self.stream.wait()?;
+                self.slots.remove(&slot);
+                Ok(())
+            }
+            Op::Launch(launch) => self.launch(surroundings.sms, &launch, op.payload, flight),
+            Op::Event { timed: false, .. } => Ok(()),
+            Op::Event { event, timed: true } => {
+                let reached = Event::new()?;
+                self.stream.record(&reached)?;
+                flight.events.push((number, event, reached));
+                Ok(())
+            }
+            Op::Sync => self.answer(number, Given::Nothing, flight),
+            Op::Symbols { slot } => {
+                let rows = self.symbols(slot)?;
+                self.answer(number, Given::Symbols(rows), flight)
+            }
+        }
+    }
+
+    /// A copy from the op's payload, or from a transfer that its slice brought.
+    fn copy_in(
+        &self,
+        flight: &Flight,
+        (address, bytes): (u64, u64),
+        transfer: u64,
+        payload: &[u8],
+    ) -> Result<(), Failure> {
+        let staged = flight
+            .slice
+            .transfers
+            .iter()
+            .find(|(id, _)| *id == transfer);
+        let (held, source) = match (transfer, staged) {
+            (0, _) => (payload.len(), None),
+            (_, Some((_, staged))) => (staged.len(), Some(staged)),
+            (_, None) => (0, None),
+        };
+        if held as u64 != bytes {
+            let detail = format!("transfer {transfer} does not hold {bytes} bytes");
+            return Err(Failure::new(Code::Protocol, detail));
+        }
+        let Some(source) = source else {
+            return self.stream.copy_in(address, payload);
+        };
+        let mut to = address;
+        source.slices(0, held).try_for_each(|slice| {
+            self.stream.copy_in(to, slice)?;
+            to += slice.len() as u64;
+            Ok(())
+        })
+    }
+
+    /// The session is answered once the device has come here.
+    fn answer(
+        &mut self,
+        number: OpNumber,
+        given: Given,
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        let event = Event::new()?;
+        self.stream.record(&event)?;
+        flight.results.push((number, given, event));
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        surroundings: &Surroundings<'_>,
+        slot: u32,
+        hash: ModuleHash,
+    ) -> Result<(), Failure> {
+        let Some(linked) = surroundings.modules.get(&hash) else {
+            let detail = format!("no image {hash} was staged");
+            return Err(Failure::new(Code::UnknownFunction, detail));
+        };
+        let module = Module::load(&linked.code)?;
+        let loaded = Loaded {
+            linked: linked.clone(),
+            module,
+            functions: BTreeMap::new(),
+            variables: Vec::new(),
+        };
+        if self.slots.contains_key(&slot) {
+            self.stream.wait()?;
+        }
+        self.slots.insert(slot, loaded);
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        sms: u32,
+        launch: &Launch,
+        params: &[u8],
+        flight: &mut Flight,
+    ) -> Result<(), Failure> {
+        let unknown = |what: String| Failure::new(Code::UnknownFunction, what);
+        let loaded = self.slots.get_mut(&launch.module);
+        let loaded = loaded.ok_or_else(|| unknown(format!("slot {} is empty", launch.module)))?;
+        let info = loaded.linked.info.functions.get(launch.function as usize);
+        let info = info.ok_or_else(|| unknown(format!("no function {}", launch.function)))?;
+        if params.len() != info.param_bytes as usize {
+            let (name, have, need) = (&info.name, params.len(), info.param_bytes);
+            let detail = format!("{name} takes {need} bytes of parameters, not {have}");
+            return Err(Failure::new(Code::BadLaunch, detail));
+        }
+        let function = match loaded.functions.get(&launch.function) {
+            Some(function) => *function,
+            None => {
+                let function = loaded.module.function(&info.name)?;
+                loaded.functions.insert(launch.function, function);
+                function
+            }
+        };
+        if launch.shared > 48 << 10 {
+            function.allow_shared(launch.shared)?;
+        }
+        self.stream
+            .launch(function, launch.grid, launch.block, launch.shared, params)?;
+        let end = Event::new()?;
+        self.stream.record(&end)?;
+        let fingerprint = FunctionFingerprint::new(&loaded.linked.hash, &info.name);
+        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        flight.launches.push(Timed {
+            key: fingerprint.key(launch.grid, launch.block, launch.shared),
+            sms: blocks.min(u64::from(sms)),
+            end,
+        });
+        Ok(())
+    }
+}
