@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::discovery::{MINIMUM_VERSION, Version};
+use crate::binary::{MINIMUM_VERSION, Version};
 
 /// An error of this crate. Its text begins with a stable code; [`Error::code`] gives it alone.
 #[derive(Debug, thiserror::Error)]

@@ -14,6 +14,7 @@
 //! and needs no async runtime. Connecting is the caller's: [`Credentials`] names URL, user,
 //! password and inbox prefix.
 
+mod binary;
 mod config;
 mod credentials;
 mod discovery;
@@ -26,9 +27,10 @@ mod server;
 pub mod testing;
 mod wheel;
 
+pub use binary::{MINIMUM_VERSION, NatsServer, Version};
 pub use config::{BrokerConfig, Lifetime, SyncInterval};
 pub use credentials::{Credentials, Login, TenantLogin};
-pub use discovery::{MINIMUM_VERSION, NatsServer, SERVER_ENV, Version};
+pub use discovery::SERVER_ENV;
 pub use error::Error;
 pub use location::tools_dir;
 pub use permissions::{ACCOUNT, Permissions, SYSTEM_ACCOUNT};

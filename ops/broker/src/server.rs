@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use crate::binary::NatsServer;
 use crate::config::{BrokerConfig, Lifetime, StatePaths};
 use crate::credentials::{Credentials, TenantLogin};
-use crate::discovery::NatsServer;
 use crate::permissions::render_accounts;
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
 use crate::{Error, Result, files};

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use sha2::{Digest, Sha256};
 
-use crate::discovery::{NatsServer, Version};
+use crate::binary::{NatsServer, Version};
 use crate::{Error, Result, files};
 
 /// The version that is installed where none is found.

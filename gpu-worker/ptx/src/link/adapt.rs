@@ -1,7 +1,7 @@
 //! Functions between a call and a definition that differ in whether there is a result: linkers of
 //! machine code do not look, and compilers make such calls.
 
-use super::print::declaration;
+use super::declaration::declaration;
 use crate::{Function, Space, Variable};
 use std::fmt::Write as _;
 

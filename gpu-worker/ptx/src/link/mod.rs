@@ -5,6 +5,7 @@
 //! and line notes are left out.
 
 mod adapt;
+mod declaration;
 mod grid;
 mod print;
 mod resolve;

@@ -1,9 +1,10 @@
 //! The linked image as text.
 
 use super::adapt;
+use super::declaration::declaration;
 use super::resolve::{Place, Resolution, Wrong};
 use crate::lex::{Lexer, Token};
-use crate::{Function, FunctionKind, Init, Linkage, Module, Scalar, Space, Variable};
+use crate::{Function, FunctionKind, Init, Linkage, Module, Scalar, Variable};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -21,17 +22,6 @@ fn linkage(linkage: Linkage) -> &'static str {
         Linkage::Extern => ".extern ",
         Linkage::Weak => ".weak ",
         Linkage::Common => ".common ",
-    }
-}
-
-fn space(space: Space) -> &'static str {
-    match space {
-        Space::Reg => ".reg",
-        Space::Global => ".global",
-        Space::Const => ".const",
-        Space::Shared => ".shared",
-        Space::Local => ".local",
-        Space::Param => ".param",
     }
 }
 
@@ -294,36 +284,6 @@ impl<'p, 'a> Printer<'p, 'a> {
         self.out.push_str(&text[copied..]);
         Ok(())
     }
-}
-
-/// A variable or parameter as it is declared; bytes of its own where several images grew it.
-pub(super) fn declaration(
-    variable: &Variable<'_>,
-    name: &str,
-    (align, bytes): (u64, Option<u64>),
-) -> String {
-    let mut out = space(variable.space).to_owned();
-    if variable.space != Space::Reg {
-        let _ = write!(out, " .align {align}");
-    }
-    if variable.lanes > 1 {
-        let _ = write!(out, " .v{}", variable.lanes);
-    }
-    let _ = write!(out, " {} {name}", variable.scalar);
-    if let Some(bytes) = bytes {
-        let one = variable.scalar.size() * u64::from(variable.lanes);
-        let _ = write!(out, "[{}]", bytes / one.max(1));
-        return out;
-    }
-    for dim in &variable.dims {
-        match dim {
-            0 => out.push_str("[]"),
-            dim => {
-                let _ = write!(out, "[{dim}]");
-            }
-        }
-    }
-    out
 }
 
 /// Values in the braces of their dimensions.

@@ -10,8 +10,8 @@ use bus_schemas::{
 use bytes::Bytes;
 use client_agent_core::{Action, Event, Outbox, OutboxSettings, PushError};
 
-use super::Place;
 use super::bus::{Bus, Called, Message, Party};
+use super::place::Place;
 use crate::outcome::Tenancy;
 use crate::program::{Program, Step};
 use crate::scenario::{Scenario, SimulationError};

@@ -6,7 +6,7 @@ use scheduler_leader_core::{
 };
 
 use super::bus::{self, Bus, Message, Party, Stored};
-use super::{Place, settings};
+use super::place::{Place, WORKER, settings};
 use crate::scenario::Scenario;
 use virtual_time::Nanos;
 
@@ -42,7 +42,7 @@ impl LeaderShell {
             lease: None,
             revision: 0,
             store: 2 * scenario.bus,
-            worker: format!(".s.w.{}.", super::WORKER),
+            worker: format!(".s.w.{}.", WORKER),
             wake: None,
         }
     }

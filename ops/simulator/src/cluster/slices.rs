@@ -8,7 +8,7 @@ use device::Feed;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::StartAction;
 
-use super::worker::SMS;
+use super::place::SMS;
 use crate::device::{Device, Launch};
 use virtual_time::Nanos;
 

@@ -5,8 +5,7 @@ use bus_schemas::{WIRE_VERSION, WorkerBeat, encode};
 use gpu_worker_core::sequencer::Action;
 
 use super::bus::{Bus, Message, Party};
-use super::worker::{CAPACITY, GPU};
-use super::{Place, WORKER};
+use super::place::{CAPACITY, GPU, Place, WORKER};
 use virtual_time::Nanos;
 
 /// Publishes what the sequencer says to others.

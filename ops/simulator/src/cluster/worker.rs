@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Column, DeviceResult, GpuId, Op, OpNumber, Order, ResultKind, Seal, SessionId,
-    WIRE_VERSION, decode, encode,
+    Batch, Column, DeviceResult, Op, OpNumber, Order, ResultKind, Seal, SessionId, WIRE_VERSION,
+    decode, encode,
 };
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::sequencer::{
@@ -14,9 +14,9 @@ use gpu_worker_core::sequencer::{
 use gpu_worker_core::{Meter, Sequencer};
 
 use super::bus::{self, Bus, Message, Party};
+use super::place::{CAPACITY, GPU, Place, SMS, WORKER};
 use super::slices::{Slice, SliceOp, Slices};
 use super::voice::{say, send};
-use super::{Place, WORKER};
 use crate::device::{Device, Launch};
 use crate::outcome::{Outcome, Row};
 use crate::scenario::{Scenario, SimulationError};
@@ -24,9 +24,6 @@ use virtual_time::{MILLI, Nanos};
 
 /// What the pager tells the leader so often.
 const MEASURED_EVERY: Nanos = 100 * MILLI;
-pub(super) const CAPACITY: u64 = 1 << 36;
-pub(super) const SMS: u32 = 80;
-pub(super) const GPU: GpuId = 1;
 
 /// What a worker keeps of a session.
 #[derive(Debug, Default)]
