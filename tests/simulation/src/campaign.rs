@@ -76,6 +76,10 @@ pub struct Totals {
     pub several: u64,
     /// Refusals that clients were told, to ask again.
     pub declined: u64,
+    /// Workers that were drained, as a leader said.
+    pub drained: u64,
+    /// Of these, such that had no session any more and were told to leave.
+    pub dismissed: u64,
 }
 
 impl Totals {
@@ -102,6 +106,8 @@ impl Totals {
         self.metered += report.metered;
         self.several += report.several;
         self.declined += report.declined;
+        self.drained += report.drained;
+        self.dismissed += report.dismissed;
     }
 }
 

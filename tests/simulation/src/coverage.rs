@@ -16,7 +16,7 @@ pub enum Part {
 }
 
 /// What a table's columns count.
-pub const FAULTS: [&str; 14] = [
+pub const FAULTS: [&str; 15] = [
     "lost",
     "doubled",
     "late",
@@ -31,6 +31,7 @@ pub const FAULTS: [&str; 14] = [
     "tail lost",
     "store",
     "lease",
+    "drain",
 ];
 
 impl Part {
@@ -69,6 +70,7 @@ impl Part {
                 "running, more waits",
                 "waiting for memory",
                 "one parked",
+                "drained",
                 "draining",
             ],
             Self::Session => &[

@@ -99,6 +99,12 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
             all.push((0, Fault::Cut { node, told, time }));
             all.push((0, Fault::Pause { node, time }));
             all.push((0, Fault::Leave { node }));
+            all.push((0, Fault::Drain { node, time }));
+        }
+    }
+    if class.role == Role::Worker {
+        for time in [150 * MILLI, 1500 * MILLI] {
+            all.push((0, Fault::Drain { node, time }));
         }
     }
     if class.role != Role::Client {

@@ -1,17 +1,21 @@
 //! Nodes with a flaw, to show that the checkers see it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Chain, Code, Column, Done, Epoch, LeaderId, LeaderNotice, OpenAnswer, Order, SealReply, Tenant,
-    Usage, WorkerBeat, decode, encode,
+    Chain, Code, Column, Done, Drain, Epoch, Incarnation, LeaderId, LeaderNotice, Leave,
+    OpenAnswer, Order, SealReply, Status, StatusRequest, Tenant, Usage, WorkerBeat, decode, encode,
 };
 
+use scheduler_leader_core::Placement;
 use serde::{Deserialize, Serialize};
 
 use crate::fact::Fact;
+use crate::network::Packet;
 use crate::node::{Effect, Input, Io, Node};
+use crate::store::StoreReply;
 use crate::variety::group_of;
+use crate::wire;
 
 /// What a flawed node does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +61,12 @@ pub enum Flaw {
     RepeatsADevice,
     /// The leader tells clients of every end that the device is lost.
     BlamesDevices,
+    /// Leaders say of workers that they are drained, and place sessions there.
+    IgnoresDrains,
+    /// Leaders tell workers to leave as soon as they are drained.
+    DismissesAtOnce,
+    /// Leaders do not read what their predecessors were told to drain.
+    ForgetsDrains,
 }
 
 impl Flaw {
@@ -81,6 +91,9 @@ impl Flaw {
                 | Self::LosesADevice
                 | Self::RepeatsADevice
                 | Self::BlamesDevices
+                | Self::IgnoresDrains
+                | Self::DismissesAtOnce
+                | Self::ForgetsDrains
         )
     }
 }
@@ -92,6 +105,12 @@ pub(crate) struct Flawed {
     sealed: Option<(Epoch, LeaderId)>,
     held: Option<Fact>,
     seen: BTreeMap<&'static str, u64>,
+    /// The reign of the orders that it sent last.
+    reign: Option<(Epoch, LeaderId)>,
+    /// Workers that it is to drain.
+    drained: BTreeSet<Incarnation>,
+    /// What it says beside.
+    extra: Option<Effect>,
 }
 
 impl Flawed {
@@ -104,6 +123,9 @@ impl Flawed {
             sealed: None,
             held: None,
             seen: BTreeMap::new(),
+            reign: None,
+            drained: BTreeSet::new(),
+            extra: None,
         }
     }
 
@@ -113,8 +135,13 @@ impl Flawed {
         *count
     }
 
-    fn bend_input(&self, input: Input) -> Input {
+    fn bend_input(&mut self, input: Input) -> Input {
         match (self.flaw, input) {
+            (Flaw::IgnoresDrains | Flaw::DismissesAtOnce, Input::Message(packet))
+                if packet.subject.ends_with(".ctl.drain") =>
+            {
+                Input::Message(self.bend_drain(packet))
+            }
             (flaw @ (Flaw::SharesExclusive | Flaw::RefusesPlaces), Input::Message(mut packet)) => {
                 if packet.subject.contains(".l.worker.")
                     && let Ok(beat) = decode::<WorkerBeat>(&packet.bytes)
@@ -123,8 +150,45 @@ impl Flawed {
                 }
                 Input::Message(packet)
             }
+            (Flaw::ForgetsDrains, Input::Store(token, reply)) => {
+                Input::Store(token, bend_placement(reply))
+            }
+            (Flaw::ForgetsDrains, Input::Placement(reply)) => {
+                Input::Placement(bend_placement(reply))
+            }
             (_, input) => self.bend_order(input),
         }
+    }
+
+    fn bend_drain(&mut self, mut packet: Packet) -> Packet {
+        let (Ok(drain), Some(within)) = (
+            decode::<Drain>(&packet.bytes),
+            packet.subject.strip_suffix(".ctl.drain"),
+        ) else {
+            return packet;
+        };
+        let worker = drain.incarnation;
+        if self.flaw == Flaw::DismissesAtOnce {
+            let leave = self.reign.filter(|_| drain.draining);
+            self.extra = leave.map(|(epoch, leader)| Effect::Publish {
+                subject: format!("{within}.w.{worker}.leave"),
+                reply: None,
+                bytes: encode(&Leave {
+                    v: drain.v,
+                    epoch,
+                    leader,
+                }),
+            });
+            return packet;
+        }
+        match drain.draining {
+            true => self.drained.insert(worker),
+            false => self.drained.remove(&worker),
+        };
+        let request = StatusRequest { v: drain.v };
+        packet.subject = format!("{within}.ctl.status").into();
+        packet.bytes = encode(&request).into();
+        packet
     }
 
     fn bend_order(&self, input: Input) -> Input {
@@ -200,6 +264,21 @@ impl Flawed {
         {
             self.sealed = Some((answer.epoch, answer.leader));
         }
+        if flaw == Flaw::IgnoresDrains
+            && subject.ends_with(".administrator")
+            && let Ok(mut status) = decode::<Status>(&bytes)
+        {
+            for worker in &mut status.workers {
+                worker.draining |= self.drained.contains(&worker.incarnation);
+            }
+            return Some(encode(&status));
+        }
+        if flaw == Flaw::DismissesAtOnce
+            && subject.ends_with(".order")
+            && let Ok(order) = decode::<Order<'_>>(&bytes)
+        {
+            self.reign = Some((order.epoch, order.leader));
+        }
         if matches!(flaw, Flaw::LosesADevice | Flaw::RepeatsADevice)
             && subject.contains(".dn.inbox.")
             && let Ok(mut answer) = decode::<OpenAnswer>(&bytes)
@@ -262,6 +341,20 @@ impl Flawed {
     }
 }
 
+/// What a leader reads of a placement.
+fn bend_placement(mut reply: StoreReply) -> StoreReply {
+    if let StoreReply::Entry {
+        value: Some(value), ..
+    } = &mut reply
+        && let Some(mut placement) = wire::unpack::<Placement>(value)
+        && !placement.drained.is_empty()
+    {
+        placement.drained.clear();
+        *value = wire::pack(&placement);
+    }
+    reply
+}
+
 /// What a leader takes a worker for.
 fn bend_beat(flaw: Flaw, mut beat: WorkerBeat) -> WorkerBeat {
     if flaw == Flaw::RefusesPlaces {
@@ -286,6 +379,7 @@ impl Node for Flawed {
         for effect in std::mem::take(&mut io.effects) {
             self.bend(effect, &mut bent);
         }
+        bent.extend(self.extra.take());
         io.effects = bent;
     }
 

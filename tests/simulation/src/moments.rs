@@ -58,7 +58,7 @@ impl Moments {
         let node = match role {
             Role::Leader => Target::Leader(number),
             Role::Worker => Target::Worker(number),
-            Role::Client => Target::Client(number),
+            Role::Client | Role::Administrator => Target::Client(number),
         };
         // Kept: the first, and the last whose number is a power of two.
         if count.is_power_of_two() {
@@ -95,6 +95,7 @@ fn step(input: &Input) -> (&'static str, bool) {
             (step, true)
         }
         Input::Lease(_) => ("lease", true),
+        Input::Placement(_) => ("placement", true),
         Input::Terminate => ("terminate", false),
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum Input {
     Store(u64, StoreReply),
     /// The lease has changed: its entry as it is now.
     Lease(StoreReply),
+    /// A placement was written: its entry as it was then.
+    Placement(StoreReply),
     /// Please leave in good order (SIGTERM).
     Terminate,
 }

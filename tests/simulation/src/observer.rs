@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader, WorkerSubject};
+use bus_schemas::subject::{Admin, LeaderSubject, Subjects, ToLeader, WorkerSubject};
 use bus_schemas::{
-    CloseRequest, ClusterSettings, Done, Epoch, Incarnation, LeaderBeat, Lost, Order, SealReply,
-    Tenant, TenantSettings, Usage, decode,
+    CloseRequest, ClusterSettings, Done, Drain, Epoch, Incarnation, LeaderBeat, Leave, Lost, Order,
+    SealReply, Status, Tenant, TenantSettings, Usage, decode,
 };
 
 use crate::check::{
-    Accounts, Credits, Memory, Places, Positions, Sessions, Verdict, Violation, Windows,
+    Accounts, Credits, Drains, Memory, Places, Positions, Sessions, Verdict, Violation, Windows,
 };
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
+use crate::nodes::inbox;
 use crate::scene::Machine;
 use virtual_time::{Nanos, SECOND};
 
@@ -24,6 +25,8 @@ const RIVAL: Nanos = SECOND / 10;
 pub(crate) struct Observer {
     subjects: Subjects,
     inbox: String,
+    /// Where an administrator is answered.
+    asks: String,
     /// The worker's checkers.
     pub positions: Positions,
     /// The sessions' checkers.
@@ -36,6 +39,8 @@ pub(crate) struct Observer {
     pub credits: Credits,
     /// Who is placed where.
     pub places: Places,
+    /// Which workers are drained.
+    pub drains: Drains,
     /// What their blocks have of it.
     pub accounts: Accounts,
     workers: BTreeMap<NodeId, Incarnation>,
@@ -66,6 +71,7 @@ impl Observer {
         let subjects = Subjects::new(cluster);
         Self {
             inbox: subjects.cluster_inbox(),
+            asks: inbox(&subjects),
             subjects,
             positions: Positions::default(),
             sessions: Sessions::default(),
@@ -73,6 +79,7 @@ impl Observer {
             memory: Memory::new(capacity),
             credits: Credits::default(),
             places: Places::new(machines, tenants, capacity),
+            drains: Drains::default(),
             accounts: Accounts::default(),
             workers: BTreeMap::new(),
             finished: BTreeSet::new(),
@@ -132,6 +139,10 @@ impl Observer {
             if let Ok(lost) = decode::<Lost>(&packet.bytes) {
                 self.places.lost(lost.incarnation);
             }
+        } else if subject == self.asks {
+            if let Ok(status) = decode::<Status>(&packet.bytes) {
+                self.drains.said(now, from, &status)?;
+            }
         } else if subject == self.subjects.leader_beat()
             && let Ok(beat) = decode::<LeaderBeat>(&packet.bytes)
         {
@@ -167,6 +178,7 @@ impl Observer {
         }
         self.windows.ordered(now, leader, worker, order)?;
         for grant in order.grants.iter() {
+            self.drains.granted((leader, order.epoch), worker, &grant)?;
             self.sessions.granted(&grant)?;
         }
         Ok(())
@@ -181,12 +193,7 @@ impl Observer {
     fn deliver(&mut self, to: NodeId, packet: &Packet) -> Verdict {
         let subject = &*packet.subject;
         if let Some(incarnation) = self.workers.get(&to).copied() {
-            if let Some(WorkerSubject::Order) = self.subjects.parse_worker(subject)
-                && let Ok(order) = decode::<Order<'_>>(&packet.bytes)
-            {
-                self.positions.heard(incarnation, &order)?;
-            }
-            return Ok(());
+            return self.work(incarnation, packet);
         }
         if subject.starts_with(&self.inbox) {
             // The worker may be dead by now: the inbox names it.
@@ -213,6 +220,11 @@ impl Observer {
                     self.windows.intent(to, session, &intent);
                 }
             }
+            Some(LeaderSubject::Admin(Admin::Drain)) => {
+                if let Ok(drain) = decode::<Drain>(&packet.bytes) {
+                    self.drains.asked(&drain);
+                }
+            }
             Some(LeaderSubject::Tenant(_, ToLeader::Close)) => {
                 if let Ok(close) = decode::<CloseRequest>(&packet.bytes) {
                     self.windows.closing(to, close.session);
@@ -221,6 +233,28 @@ impl Observer {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A worker takes a message.
+    fn work(&mut self, incarnation: Incarnation, packet: &Packet) -> Verdict {
+        match self.subjects.parse_worker(&packet.subject) {
+            Some(WorkerSubject::Order) => match decode::<Order<'_>>(&packet.bytes) {
+                Ok(order) => self.positions.heard(incarnation, &order),
+                Err(_) => Ok(()),
+            },
+            Some(WorkerSubject::Leave) => match decode::<Leave>(&packet.bytes) {
+                Ok(leave)
+                    if self
+                        .positions
+                        .obeys(incarnation, (leave.epoch, leave.leader)) =>
+                {
+                    let sessions = self.places.on(incarnation);
+                    self.drains.dismissed(incarnation, sessions)
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
 
     /// A node tells something.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
-use crate::faults::{Cast, Strike, Troubles, schedule};
+use crate::faults::{Cast, Fault, Strike, Target, Troubles, drain, drains, schedule};
 use crate::program::{Death, Program, Step, plan};
 use crate::variety::Variety;
 use crate::words;
@@ -116,7 +116,8 @@ impl Scene {
     pub fn draw(seed: u64, troubles: Option<Troubles>) -> Self {
         let random = &mut Random::new(seed);
         let drawn = Troubles::draw(random);
-        let troubles = troubles.unwrap_or(drawn);
+        let (mut chance, drains) = drains(seed);
+        let troubles = troubles.unwrap_or(Troubles { drains, ..drawn });
         let length = random.between(200, 5000) * MILLI;
         // Shares show where many want the same.
         let crowded = random.chance(250);
@@ -148,7 +149,10 @@ impl Scene {
             workers,
             clients: clients.len(),
         };
-        let faults = schedule(random, troubles, cast, quiet);
+        let mut faults = schedule(random, troubles, cast, quiet);
+        if troubles.drains {
+            drain(&mut chance, cast, quiet, &mut faults);
+        }
         let capacity = match random.chance(200) {
             true => random.between(2, 8) << 20,
             false => 1 << 30,
@@ -194,6 +198,10 @@ impl Scene {
             tenants.any(|account| account.name == client.tenant)
         };
         let over = |strike: &Strike| strike.at + strike.fault.time() <= self.quiet;
+        let elsewhere = |strike: &Strike| match strike.fault {
+            Fault::Drain { node, .. } => !matches!(node, Target::Worker(_)),
+            _ => false,
+        };
         let loads = |program: &Program| {
             let slots = |step: &Step| matches!(step, Step::Load { slot, .. } if *slot >= SLOTS);
             !program.steps.iter().any(slots)
@@ -207,6 +215,8 @@ impl Scene {
             Err("a client's tenant is none of the scene's")
         } else if !self.faults.iter().all(over) {
             Err("a fault is not over by the time of quiet")
+        } else if self.faults.iter().any(elsewhere) {
+            Err("only workers are drained")
         } else if self.quiet > LONGEST {
             Err("a scene is quiet after an hour at the latest")
         } else if !self.clients.iter().flat_map(|c| &c.programs).all(loads) {

@@ -148,6 +148,17 @@ mod tests {
         let refused = Script::read(&empty.text().unwrap()).unwrap_err();
         assert!(refused.to_string().contains("leader"), "{refused}");
         assert!(Script::read(&text.replacen("[scene]", "[scene]\nspeed = 1", 1)).is_err());
+        let drain = r#"
+            [[scene.fault]]
+            at = "1ms"
+            kind = "drain"
+            node = "leader 0"
+            time = "1ms"
+            [[scene.client]]
+        "#;
+        let drained = text.replacen("[[scene.client]]", drain, 1);
+        let refused = Script::read(&drained).unwrap_err();
+        assert!(refused.to_string().contains("drained"), "{refused}");
         let none = text.replacen("steps = ", "devices = 0\nsteps = ", 1);
         let refused = Script::read(&none).unwrap_err();
         assert!(refused.to_string().contains("devices"), "{refused}");

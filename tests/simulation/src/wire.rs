@@ -1,5 +1,6 @@
 //! Bytes that are no message of the bus: values in the store, failures about unreadable messages.
 
+use bus_schemas::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -28,9 +29,9 @@ pub(crate) fn unpack_or_default<T: DeserializeOwned + Default>(bytes: Option<&[u
 #[must_use]
 pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
     use bus_schemas::{
-        Alive, Batch, ClientState, CloseRequest, DataChunk, DeviceResult, Done, Intent, LeaderBeat,
-        LeaderNotice, Leave, Lost, OpenAnswer, OpenRequest, Order, Refusal, Rejected, Seal,
-        SealReply, WorkerAck, WorkerBeat, decode,
+        Alive, Batch, ClientState, CloseRequest, DataChunk, DeviceResult, Done, Drain, Intent,
+        LeaderBeat, LeaderNotice, Leave, Lost, OpenAnswer, OpenRequest, Order, Refusal, Rejected,
+        Seal, SealReply, WorkerAck, WorkerBeat, decode,
     };
     macro_rules! shown {
         ($message:ty) => {
@@ -67,6 +68,10 @@ pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
         "seal" => shown!(Seal),
         "lost" => shown!(Lost),
         "leave" => shown!(Leave),
+        "drain" => shown!(Drain),
+        "administrator" => {
+            decode::<Status>(bytes).map_or_else(|error| error.to_string(), |it| status(&it))
+        }
         "open" => shown!(OpenRequest),
         "close" => shown!(CloseRequest),
         "alive" => shown!(Alive),
@@ -84,6 +89,13 @@ pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
         _ if subject.contains(".dn.inbox.") => shown!(OpenAnswer),
         _ => format!("{} bytes", bytes.len()),
     }
+}
+
+fn status(status: &Status) -> String {
+    let drained = status.workers.iter().filter(|worker| worker.draining);
+    let drained: Vec<_> = drained.map(|worker| worker.incarnation).collect();
+    let (epoch, input, workers) = (status.epoch, status.input, status.workers.len());
+    format!("status of epoch {epoch}, input {input}: {workers} workers, drained {drained:?}")
 }
 
 fn order(order: &bus_schemas::Order<'_>) -> String {

@@ -159,3 +159,31 @@ fn a_device_called_lost_that_is_there_is_seen() {
 fn a_worker_that_never_reports_is_seen() {
     shown(Flaw::NeverReports, CALM, "liveness");
 }
+
+const DRAINS: Option<Troubles> = Some(Troubles {
+    drains: true,
+    ..Troubles::NONE
+});
+
+#[test]
+fn sessions_placed_on_a_drained_worker_are_seen() {
+    let words = shown(Flaw::IgnoresDrains, DRAINS, "placement");
+    assert!(words.contains("which is drained"), "{words}");
+}
+
+#[test]
+fn a_worker_that_is_sent_away_with_its_sessions_is_seen() {
+    let words = shown(Flaw::DismissesAtOnce, DRAINS, "placement");
+    assert!(words.contains("told to leave"), "{words}");
+}
+
+#[test]
+fn a_drain_that_is_forgotten_with_its_leader_is_seen() {
+    let troubles = Troubles {
+        drains: true,
+        crashes: true,
+        ..Troubles::NONE
+    };
+    let words = shown(Flaw::ForgetsDrains, Some(troubles), "placement");
+    assert!(words.contains("drained"), "{words}");
+}

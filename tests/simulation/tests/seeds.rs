@@ -58,6 +58,8 @@ fn every_invariant_holds_over_many_seeds() {
     assert!(total(&reports, |r| r.denied) > 0);
     assert!(total(&reports, |r| r.several) > 10);
     assert!(total(&reports, |r| r.declined) > 10);
+    assert!(total(&reports, |r| r.drained) > 30);
+    assert!(total(&reports, |r| r.dismissed) > 10);
     assert!(reports.iter().filter(|r| r.epochs > 1).count() > 50);
     assert!(reports.iter().filter(|r| r.faults == 0).count() > 5);
 }
@@ -72,6 +74,30 @@ fn shares_and_priorities_hold_exactly_where_nothing_goes_wrong() {
     assert!(reports.iter().all(|r| r.epochs == 1 && r.adopted == 0));
     let compared = total(&reports, |r| r.compared);
     assert!(compared > 500, "{compared} comparisons");
+}
+
+#[test]
+fn nobody_suffers_by_drains_and_nobody_is_placed_on_a_drained_worker() {
+    let troubles = |crashes| Troubles {
+        drains: true,
+        crashes,
+        ..Troubles::NONE
+    };
+    let options = |crashes| Options {
+        troubles: Some(troubles(crashes)),
+        ..Options::default()
+    };
+    let calm = play(20_001..=20_060, options(false));
+    // Sessions fail here only if they mean to; that is checked, as nothing else goes wrong.
+    assert!(total(&calm, |r| r.ended) > 100);
+    assert!(calm.iter().all(|r| r.epochs == 1));
+    assert!(total(&calm, |r| r.drained) > 60);
+    assert!(total(&calm, |r| r.dismissed) > 30);
+    // With leaders that die, their successors know.
+    let crashes = play(20_061..=20_120, options(true));
+    let met = |report: &&Report| report.epochs > 1 && report.drained > 0;
+    let met = crashes.iter().filter(met).count();
+    assert!(met > 20, "{met}");
 }
 
 #[test]

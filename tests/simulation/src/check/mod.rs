@@ -2,6 +2,7 @@
 
 mod accounts;
 mod credits;
+mod drains;
 mod memory;
 mod places;
 mod positions;
@@ -11,6 +12,7 @@ mod window;
 
 pub(crate) use accounts::Accounts;
 pub(crate) use credits::Credits;
+pub(crate) use drains::Drains;
 pub(crate) use memory::Memory;
 pub(crate) use places::Places;
 pub(crate) use positions::Positions;

@@ -263,6 +263,12 @@ impl Places {
         Ok(())
     }
 
+    /// Sessions on a worker's device.
+    #[must_use]
+    pub(crate) fn on(&self, incarnation: Incarnation) -> usize {
+        self.hosts.get(&incarnation).map_or(0, |host| host.on.len())
+    }
+
     /// A session holds at most so much.
     pub(crate) fn held(
         &mut self,

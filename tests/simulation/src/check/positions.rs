@@ -283,6 +283,13 @@ impl Positions {
         workers.find(|(_, log)| astray(log)).map(|(id, _)| *id)
     }
 
+    /// Whether a worker was last sealed to this leader.
+    #[must_use]
+    pub(crate) fn obeys(&self, incarnation: Incarnation, leader: (Epoch, LeaderId)) -> bool {
+        let log = self.workers.get(&incarnation);
+        log.is_some_and(|log| log.sealed == Some(leader))
+    }
+
     /// The chains of all incarnations, and whether they live.
     pub(crate) fn tails(&self) -> impl Iterator<Item = (Incarnation, GpuTail, bool)> + '_ {
         self.workers.iter().map(|(incarnation, log)| {

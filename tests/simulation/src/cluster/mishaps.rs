@@ -31,11 +31,18 @@ impl Cluster {
             let part = match slot.role {
                 Role::Leader => Part::Leader,
                 Role::Worker => Part::Worker,
-                Role::Client => continue,
+                Role::Client | Role::Administrator => continue,
             };
             self.coverage.met(part, node.state(), fault);
+            let worker = self.observer.incarnation(NodeId(place));
+            if worker.is_some_and(|worker| self.observer.drains.holds(worker)) {
+                self.coverage.met(part, "drained", fault);
+            }
         }
         let role = id.map(|id| self.slots[id.0].role);
+        if role == Some(Role::Administrator) {
+            return;
+        }
         let client = id.filter(|_| role == Some(Role::Client));
         let worker = id.and_then(|id| self.observer.incarnation(id));
         if role == Some(Role::Worker) && worker.is_none() {
@@ -75,7 +82,10 @@ impl Cluster {
 
     /// The store, or the broker itself, tells a node something; a node what it put off.
     pub(super) fn inform(&mut self, node: NodeId, life: u32, mut input: Input) {
-        let marred = matches!(input, Input::Store(..) | Input::Lease(_) | Input::Closed(_));
+        let marred = matches!(
+            input,
+            Input::Store(..) | Input::Lease(_) | Input::Placement(_) | Input::Closed(_)
+        );
         if marred && let Some((mishap, mut late)) = self.slots[node.0].mishap.take() {
             self.met(Some(node), mishap.name());
             if mishap == Mishap::Lost {

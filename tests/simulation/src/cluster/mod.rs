@@ -20,6 +20,8 @@ use virtual_time::{Agenda, MICRO, MILLI, Nanos, SECOND};
 
 /// Key of the lease.
 pub(crate) const LEASE: &str = "leader";
+/// Key of the placement.
+pub(crate) const PLACEMENT: &str = "placement";
 /// How long a lease lives.
 pub(crate) const LEASE_TTL: Nanos = 2 * SECOND;
 
@@ -32,6 +34,8 @@ pub(crate) enum Role {
     Worker,
     /// A client process.
     Client,
+    /// An administrator.
+    Administrator,
 }
 
 /// Makes the process of a role: (role, its number in the role, life, chance).
@@ -54,6 +58,8 @@ pub(crate) struct Slot {
     mishap: Option<(Mishap, Nanos)>,
     stalled: Nanos,
     storeless: Nanos,
+    // When it hears of the last placement that was written.
+    watched: Nanos,
 }
 
 /// What happens at a time.
@@ -165,6 +171,7 @@ impl Cluster {
             mishap: None,
             stalled: 0,
             storeless: 0,
+            watched: 0,
         });
         self.agenda.enter(start, Event::Undo(Undo::Start(id)));
         id
@@ -229,7 +236,9 @@ impl Cluster {
         let Some(node) = slot.node.as_mut() else {
             return;
         };
-        if let Some(moments) = &mut self.moments {
+        if let Some(moments) = &mut self.moments
+            && slot.role != Role::Administrator
+        {
             moments.note(self.now, (slot.role, slot.number), node.state(), &input);
         }
         let mut io = Io::new(self.now, slot.wake);

@@ -1,6 +1,21 @@
 //! The ways to other nodes and to the store.
 
+use scheduler_leader_core::Placement;
+
 use super::*;
+use crate::wire;
+
+/// What a request has the store keep of the placement.
+fn placement(request: &StoreRequest) -> Option<Placement> {
+    match request {
+        StoreRequest::PutFenced {
+            key: PLACEMENT,
+            value,
+            ..
+        } => wire::unpack(value),
+        _ => None,
+    }
+}
 
 impl Cluster {
     pub(super) fn publish(&mut self, id: NodeId, packet: Packet) {
@@ -33,7 +48,12 @@ impl Cluster {
             self.trace
                 .note(self.now, || format!("{id:?} asks the store {request:?}"));
             let lease = matches!(request, StoreRequest::Swap { key: LEASE, .. });
+            let placement = placement(&request);
             let reply = self.store.handle(self.now, request);
+            if let (Some(placement), StoreReply::Written(_)) = (placement, &reply) {
+                self.observer.drains.stored(self.now, &placement.drained);
+                self.tell_placement();
+            }
             if lease && matches!(reply, StoreReply::Written(_)) {
                 self.agenda.enter(self.now + LEASE_TTL, Event::LeaseChanged);
                 self.tell_lease();
@@ -53,6 +73,29 @@ impl Cluster {
             input,
         };
         self.agenda.enter(self.now + wait, event);
+    }
+
+    /// Tells every leader candidate of a placement that was written, as a watch on its bucket does:
+    /// of each, one after the other.
+    fn tell_placement(&mut self) {
+        let reply = self.store.read(self.now, PLACEMENT);
+        for place in 0..self.slots.len() {
+            let id = NodeId(place);
+            let slot = &mut self.slots[place];
+            let hears = slot.role == Role::Leader && self.now >= slot.storeless;
+            if !hears || !self.network.connected(id) {
+                continue;
+            }
+            let event = Event::Tell {
+                node: id,
+                life: slot.life,
+                input: Input::Placement(reply.clone()),
+            };
+            let delay = 60 * MICRO + mix(self.now ^ place as u64) % (740 * MICRO);
+            slot.watched = slot.watched.max(self.now + delay);
+            let at = slot.watched;
+            self.agenda.enter(at, event);
+        }
     }
 
     /// Tells every leader candidate what the lease is now, as a watch on its bucket does.

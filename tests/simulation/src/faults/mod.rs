@@ -8,7 +8,7 @@ use crate::network::Weather;
 use crate::words;
 use virtual_time::{MILLI, Nanos, Random};
 
-pub(crate) use schedule::{Cast, schedule};
+pub(crate) use schedule::{Cast, drain, drains, schedule};
 
 /// The kinds of trouble a run may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct Troubles {
     pub broker: bool,
     /// The lease's bucket is deleted.
     pub lease: bool,
+    /// An administrator drains workers, and undoes it: nobody's work suffers by that.
+    pub drains: bool,
 }
 
 impl Troubles {
@@ -39,9 +41,11 @@ impl Troubles {
         cuts: false,
         broker: false,
         lease: false,
+        drains: false,
     };
 
-    /// A mixture: one run in eight has none, the others each kind with even chance.
+    /// A mixture: one run in eight has none, the others each kind with even chance. Drains are
+    /// drawn apart.
     #[must_use]
     pub fn draw(random: &mut Random) -> Self {
         if random.chance(125) {
@@ -56,6 +60,7 @@ impl Troubles {
             cuts: even(),
             broker: even(),
             lease: even(),
+            drains: false,
         }
     }
 
@@ -63,6 +68,20 @@ impl Troubles {
     #[must_use]
     pub fn none(self) -> bool {
         self == Self::NONE
+    }
+
+    /// Whether there are none that anybody's work may suffer by.
+    #[must_use]
+    pub fn harmless(self) -> bool {
+        let drains = false;
+        Self { drains, ..self }.none()
+    }
+
+    /// Whether leaders always reach the store, and read it in time.
+    #[must_use]
+    pub(crate) fn keeps_store(self) -> bool {
+        let crashes = false;
+        Self { crashes, ..self }.harmless()
     }
 
     /// The kinds that these faults are of.
@@ -82,6 +101,7 @@ impl Troubles {
                     &mut troubles.broker
                 }
                 Fault::LeaseDeleted => &mut troubles.lease,
+                Fault::Drain { .. } => &mut troubles.drains,
             };
             *kind = true;
         }
@@ -237,6 +257,14 @@ pub(crate) enum Fault {
         /// The node.
         node: Target,
     },
+    /// An administrator drains a worker, and undoes it: no fault, but it comes between all others.
+    Drain {
+        /// The worker.
+        node: Target,
+        /// For how long.
+        #[serde(with = "words::time")]
+        time: Nanos,
+    },
 }
 
 /// A fault and when it strikes: before anything else that happens at that time.
@@ -263,6 +291,7 @@ impl Fault {
             | Self::Stall { time, .. }
             | Self::Cut { time, .. }
             | Self::Next { time, .. }
+            | Self::Drain { time, .. }
             | Self::StoreAway { time }
             | Self::BrokerAway { time, .. } => time,
             Self::Weather(_)
@@ -290,6 +319,7 @@ impl Fault {
             Self::StoreAway { .. } => (&["store"], true),
             Self::StoreForgets { .. } => (&["tail lost"], true),
             Self::LeaseDeleted => (&["lease"], true),
+            Self::Drain { .. } => (&["drain"], false),
         }
     }
 
@@ -305,6 +335,7 @@ impl Fault {
             | Self::Stall { time, .. }
             | Self::Cut { time, .. }
             | Self::Next { time, .. }
+            | Self::Drain { time, .. }
             | Self::StoreAway { time }
             | Self::BrokerAway { time, .. } => {
                 let half = *time / 2 / MILLI * MILLI;
@@ -329,6 +360,7 @@ impl Fault {
             | Self::Pause { node, .. }
             | Self::Stall { node, .. }
             | Self::Cut { node, .. }
+            | Self::Drain { node, .. }
             | Self::Leave { node } => vec![node],
             Self::Usurp { .. } => vec![Target::Leading],
             Self::Weather(_)

@@ -80,6 +80,34 @@ pub(crate) fn schedule(
     faults
 }
 
+/// What chance of drains is drawn for: of its own, so that a scene that has none is what its seed
+/// made before.
+const DRAINS: u64 = 0x0064_7261_696e_7321;
+
+/// The chance that a scene's drains are drawn by, and whether it has any.
+#[must_use]
+pub(crate) fn drains(seed: u64) -> (Random, bool) {
+    let mut random = Random::of(seed, DRAINS);
+    let any = random.chance(300);
+    (random, any)
+}
+
+/// An administrator's drains, among the other faults.
+pub(crate) fn drain(random: &mut Random, cast: Cast, until: Nanos, faults: &mut Vec<Strike>) {
+    for _ in 0..1 + random.index(4) {
+        let at = random.between(0, until / MILLI) * MILLI;
+        let node = worker(random, cast);
+        let fault = Fault::Drain {
+            node,
+            time: time(random, 5 * SECOND),
+        };
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.sort_by_key(|strike| strike.at);
+}
+
 fn leader(random: &mut Random, cast: Cast) -> Target {
     Target::Leader(random.index(cast.leaders) as u32)
 }

@@ -8,7 +8,7 @@ use scheduler_leader_core::{
     Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot,
 };
 
-use crate::cluster::{LEASE, LEASE_TTL};
+use crate::cluster::{LEASE, LEASE_TTL, PLACEMENT};
 use crate::node::{Input, Io, Node};
 use crate::store::{StoreReply, StoreRequest};
 use crate::wire;
@@ -87,7 +87,7 @@ impl LeaderProcess {
     }
 
     fn poll(&mut self, io: &mut Io) {
-        for (token, key) in [(READ_PLACEMENT, "placement"), (READ_PROFILE, "profile")] {
+        for (token, key) in [(READ_PLACEMENT, PLACEMENT), (READ_PROFILE, "profile")] {
             io.store(token, StoreRequest::Get { key });
         }
         io.later(io.now + POLL_EVERY, POLL);
@@ -140,7 +140,7 @@ impl LeaderProcess {
             }
             Action::WritePlacement(placement) => {
                 let request = StoreRequest::PutFenced {
-                    key: "placement",
+                    key: PLACEMENT,
                     epoch: placement.epoch,
                     value: wire::pack(&placement),
                 };
@@ -270,6 +270,7 @@ impl Node for LeaderProcess {
             Input::Closed(name) => self.event(io, Event::ConnectionClosed(&name)),
             Input::Store(token, reply) => self.stored(io, token, reply),
             Input::Lease(reply) => self.lease(io, reply),
+            Input::Placement(reply) => self.stored(io, READ_PLACEMENT, reply),
             Input::Terminate => {
                 self.leaving = true;
                 self.event(io, Event::Leave);

@@ -3,7 +3,9 @@
 use bus_schemas::{Groups, TenantSettings};
 
 use super::*;
+use crate::faults::Strike;
 use crate::flaw::apart;
+use crate::nodes::{Administrator, Errand};
 use crate::scene::Machine;
 
 /// Makes the processes of a scene.
@@ -11,6 +13,7 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
     let (name, settings) = (name.clone(), scene.settings.clone());
     let (tenants, clients) = (scene.accounts(), scene.clients.clone());
     let (machines, capacity) = (scene.workers.clone(), scene.capacity);
+    let errands = errands(&scene.faults);
     Box::new(move |role, number, life, mut random| {
         let flawed = |node: Box<dyn Node>, has: bool| match flaw {
             Some(flaw) if has => Box::new(Flawed::new(node, flaw)) as Box<dyn Node>,
@@ -55,6 +58,7 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
                 let node = WorkerNode::new(subjects, identity, kind, flaw);
                 flawed(Box::new(node), flaw.is_some_and(Flaw::of_worker))
             }
+            Role::Administrator => Box::new(Administrator::new(&name, errands.clone())),
             Role::Client => {
                 let own = clients.iter().find(|client| client.number == number);
                 let (tenant, mut plan) = own.map_or_else(
@@ -71,6 +75,22 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
             }
         }
     })
+}
+
+/// What an administrator is to do.
+fn errands(faults: &[Strike]) -> Vec<Errand> {
+    let errand = |strike: &Strike| match strike.fault {
+        Fault::Drain {
+            node: Target::Worker(gpu),
+            time,
+        } => Some(Errand {
+            gpu,
+            at: strike.at,
+            until: strike.at + time,
+        }),
+        _ => None,
+    };
+    faults.iter().filter_map(errand).collect()
 }
 
 /// Binds a tenant such that it may use what it may use, where exclusive workers are not, but in groups

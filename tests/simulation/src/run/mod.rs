@@ -95,6 +95,10 @@ pub struct Report {
     pub several: u64,
     /// Refusals that clients were told, to ask again.
     pub declined: u64,
+    /// Workers that were drained, as a leader said.
+    pub drained: u64,
+    /// Of these, such that had no session any more and were told to leave.
+    pub dismissed: u64,
     /// Which faults met which states.
     pub coverage: Coverage,
 }
@@ -217,7 +221,8 @@ impl Play {
             ..
         } = troubles;
         observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
-        observer.windows.exact = troubles.none();
+        observer.windows.exact = troubles.harmless();
+        observer.drains.exact = troubles.keeps_store();
         observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
         let factory = cast::factory(&scene, &name, options.flaw);
         let mut cluster = Cluster::new(scene.seed, observer, trace, factory);
@@ -234,6 +239,9 @@ impl Play {
         }
         for client in &scene.clients {
             cluster.add(Role::Client, client.number, client.start);
+        }
+        if troubles.drains {
+            cluster.add(Role::Administrator, 0, 0);
         }
         Self {
             scene,
@@ -288,6 +296,8 @@ impl Play {
             metered: observer.credits.compared,
             several: observer.places.several,
             declined: observer.places.declined,
+            drained: observer.drains.held.len() as u64,
+            dismissed: observer.drains.left(),
             coverage: self.cluster.coverage.clone(),
         }
     }
@@ -339,8 +349,13 @@ impl Play {
             if slot.life == 0 {
                 return late(format!("node {place} has not started"));
             }
-            if slot.role == Role::Client && !observer.finished.contains(&id) {
-                return late(format!("client {place} has not finished"));
+            let busy = !observer.finished.contains(&id);
+            match slot.role {
+                Role::Client if busy => return late(format!("client {place} has not finished")),
+                Role::Administrator if busy => {
+                    return late("what was drained is not as it was".into());
+                }
+                _ => {}
             }
         }
         let leaked = observer.sessions.leaked(&|node| self.alive(node));
@@ -364,7 +379,7 @@ impl Play {
         }
         let observer = &self.cluster.observer;
         let replay = record::check(&self.cluster.store, &observer.positions, &observer.accounts)?;
-        if self.troubles.none() && replay.adopted > 0 {
+        if self.troubles.harmless() && replay.adopted > 0 {
             let what = format!("{} positions adopted though nothing died", replay.adopted);
             return Err(Violation::new("I5", what));
         }

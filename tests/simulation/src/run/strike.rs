@@ -114,6 +114,8 @@ impl Play {
                     .enter(self.cluster.now, Event::LeaseChanged);
                 None
             }
+            // The administrator knows.
+            Fault::Drain { .. } => None,
             Fault::Leave { node } => {
                 if let Some(id) = self.target(node) {
                     self.cluster.tell(id, Input::Terminate);

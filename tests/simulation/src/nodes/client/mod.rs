@@ -171,6 +171,7 @@ impl Node for ClientNode {
             | Input::Closed(_)
             | Input::Store(..)
             | Input::Lease(_)
+            | Input::Placement(_)
             | Input::Terminate => {}
         }
     }

@@ -329,7 +329,11 @@ impl Node for WorkerNode {
                 self.event(io, None, Event::Drain);
             }
             // A worker learns nothing from its connection: it runs on with what it accepted.
-            Input::Connection(_) | Input::Closed(_) | Input::Store(..) | Input::Lease(_) => {}
+            Input::Connection(_)
+            | Input::Closed(_)
+            | Input::Store(..)
+            | Input::Lease(_)
+            | Input::Placement(_) => {}
         }
     }
 
