@@ -7,7 +7,7 @@
 
 use super::allowance::{Allowance, Stop};
 use super::block::{Base, Block, State};
-use super::code::{Kind, UNGUARDED};
+use super::code::{Kind, Step, UNGUARDED};
 use super::context::Context;
 use super::control::PATIENCE;
 use super::gather::named;
@@ -15,6 +15,19 @@ use super::launch::Launch;
 use crate::lane::{FULL, LANES};
 #[cfg(all(target_arch = "x86_64", unix))]
 use crate::native::Ending;
+
+/// Those of the lanes in which an instruction's guard holds.
+///
+/// # Safety
+/// The context points at the frame of a warp that stands at this instruction.
+#[inline(always)]
+unsafe fn guarded(step: &Step, cx: &Context<'_>, lanes: u32) -> u32 {
+    if step.guard == UNGUARDED {
+        return lanes;
+    }
+    // SAFETY: decode gave the guard a predicate of this frame.
+    lanes & (unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip)
+}
 
 /// The first instruction at fault where native code noted one at `at`, in a straight line that begins
 /// at `begun`. That code runs eight lanes to the line's end before the next eight begin: later lanes
@@ -30,11 +43,8 @@ fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
     let mut pc = begun;
     while pc < at && later != 0 {
         let step = &steps[pc as usize];
-        let mut lanes = later;
-        if step.guard != UNGUARDED {
-            // SAFETY: decode gave the guard a predicate of this frame.
-            lanes &= unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip;
-        }
+        // SAFETY: the context points at the frame of this warp.
+        let lanes = unsafe { guarded(step, cx, later) };
         match step.kind {
             // Who jumps over what follows does not run it.
             Kind::Branch => later &= !lanes,
@@ -46,6 +56,20 @@ fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
     }
     cx.noted = Some(noted);
     at
+}
+
+/// How a split's turn came to its end.
+enum Came {
+    /// It stands at an instruction where another one does, or may.
+    At(u32),
+    /// It stands at an instruction, and the warp is to stop.
+    Spun(u32),
+    /// It stands at an instruction that moves lanes between splits.
+    Control(u32),
+    /// All its threads are done.
+    Ended,
+    /// A fault was noted; the instruction at fault.
+    Fault(u32),
 }
 
 impl Block {
@@ -166,139 +190,143 @@ impl Block {
         if let Some(stop) = self.run_whole(launch, cx, warp, allowance) {
             return stop;
         }
-        let steps = launch.program.steps.as_slice();
         cx.carry = self.warps[warp].carry;
-        let stop = 'warp: loop {
+        let stop = loop {
             let Some(current) = self.pick(warp) else {
                 break Stop::Waits;
             };
-            let split = &self.warps[warp].splits[current];
-            let (base, mut pc, mask) = (split.base, split.pc, split.mask);
-            let mut gathered = split.state == State::Gathered;
-            let limit = self.limit(warp, current);
-            let alone = self.warps[warp].splits.len() == 1;
-            self.enter(launch, cx, warp, base);
-            let mut first = pc;
-            #[cfg(all(target_arch = "x86_64", unix))]
-            let whole = mask == FULL && launch.linear && base == Base::default();
-            let outcome = loop {
-                let step = &steps[pc as usize];
-                #[cfg(all(target_arch = "x86_64", unix))]
-                if whole && let Some(native) = step.warp {
-                    allowance.executed += u64::from(pc - first);
-                    first = pc;
-                    // SAFETY: the context points at the frame of this full warp, which stands here.
-                    let (ending, (at, begun), ran) = unsafe { allowance.native(native, cx) };
-                    match ending {
-                        Ending::Left if ran == 0 => {}
-                        Ending::Left => {
-                            (first, pc) = (at, at);
-                            continue;
-                        }
-                        Ending::Spun => {
-                            first = at;
-                            break Some((at, Some(Stop::Spun)));
-                        }
-                        Ending::Ended => {
-                            self.leave(warp, current);
-                            continue 'warp;
-                        }
-                        Ending::Fault => break 'warp Stop::Fault(blamed(launch, cx, begun, at)),
-                    }
-                }
-                #[cfg(all(target_arch = "x86_64", unix))]
-                if mask == FULL
-                    && let Some(native) = step.native
-                {
-                    // SAFETY: the context points at the frame of this warp, which stands here.
-                    if let Err(at) = unsafe { native.call(cx) } {
-                        let at = blamed(launch, cx, pc, pc + at);
-                        allowance.executed += u64::from(at - first);
-                        return Stop::Fault(at);
-                    }
-                    pc += native.len;
-                    continue;
-                }
-                let mut lanes = mask;
-                if step.guard != UNGUARDED {
-                    // SAFETY: decode gave the guard a predicate of this frame.
-                    lanes &= unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip;
-                }
-                match step.kind {
-                    Kind::Lanes => {
-                        // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
-                        if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } {
-                            allowance.executed += u64::from(pc - first);
-                            return Stop::Fault(pc);
-                        }
-                        pc += 1;
-                    }
-                    Kind::Branch if lanes == 0 => pc += 1,
-                    Kind::Branch if lanes == mask => {
-                        let target = step.inst.target;
-                        allowance.executed += u64::from(pc - first + 1);
-                        first = target;
-                        if target <= pc && !cfg!(unchecked_access) {
-                            if allowance.jump() {
-                                break Some((target, Some(Stop::Spun)));
-                            }
-                            if !alone {
-                                self.warps[warp].splits[current].age += 1;
-                            }
-                        }
-                        pc = target;
-                        if !alone {
-                            break Some((pc, None));
-                        }
-                    }
-                    Kind::Gather(slot) => {
-                        let members = self.members(launch, (warp, base), &step.inst, slot);
-                        let need = named(members, lanes) & self.warps[warp].live;
-                        if lanes == mask && (gathered || need & !lanes == 0) {
-                            gathered = false;
-                            // SAFETY: as above.
-                            if !unsafe { (step.handler)(cx, &step.inst, lanes) } {
-                                return Stop::Fault(pc);
-                            }
-                            pc += 1;
-                        } else if lanes == 0 {
-                            pc += 1;
-                        } else {
-                            break None;
-                        }
-                    }
-                    Kind::Branch | Kind::Control => break None,
-                }
-                if pc == limit {
-                    break Some((pc, None));
-                }
-            };
-            let split = &mut self.warps[warp].splits[current];
-            split.state = State::Ready;
-            match outcome {
-                Some((at, end)) => {
-                    allowance.executed += u64::from(at.saturating_sub(first));
-                    split.pc = at;
-                    if let Some(end) = end {
-                        break end;
-                    }
-                }
-                None => {
-                    allowance.executed += u64::from(pc - first + 1);
-                    split.pc = pc;
-                    let step = &steps[pc as usize];
-                    let mut lanes = mask;
-                    if step.guard != UNGUARDED {
-                        // SAFETY: as above.
-                        lanes &= unsafe { *cx.preds.add(step.guard as usize) } ^ step.flip;
-                    }
+            let came = self.run_split(launch, cx, (warp, current), allowance);
+            if let Came::At(pc) | Came::Spun(pc) | Came::Control(pc) = came {
+                let split = &mut self.warps[warp].splits[current];
+                split.state = State::Ready;
+                split.pc = pc;
+            }
+            match came {
+                Came::At(_) => {}
+                Came::Spun(_) => break Stop::Spun,
+                Came::Control(pc) => {
+                    let step = &launch.program.steps[pc as usize];
+                    let mask = self.warps[warp].splits[current].mask;
+                    // SAFETY: the context points at the frame of this split, which stands here.
+                    let lanes = unsafe { guarded(step, cx, mask) };
                     if let Some(end) = self.control(launch, cx, (warp, current), lanes, allowance) {
                         break end;
                     }
                 }
+                Came::Ended => self.leave(warp, current),
+                Came::Fault(pc) => break Stop::Fault(pc),
             }
         };
         self.warps[warp].carry = cx.carry;
         stop
+    }
+
+    /// Runs one split of a warp until others are to have their turn, or it can go on no more by
+    /// itself.
+    #[inline(always)]
+    fn run_split(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, current): (usize, usize),
+        allowance: &mut Allowance<'_>,
+    ) -> Came {
+        let steps = launch.program.steps.as_slice();
+        let split = &self.warps[warp].splits[current];
+        let (base, mut pc, mask) = (split.base, split.pc, split.mask);
+        let mut gathered = split.state == State::Gathered;
+        let limit = self.limit(warp, current);
+        let alone = self.warps[warp].splits.len() == 1;
+        self.enter(launch, cx, warp, base);
+        // Instructions from here on are not counted yet.
+        let mut first = pc;
+        #[cfg(all(target_arch = "x86_64", unix))]
+        let whole = mask == FULL && launch.linear && base == Base::default();
+        loop {
+            let step = &steps[pc as usize];
+            #[cfg(all(target_arch = "x86_64", unix))]
+            if whole && let Some(native) = step.warp {
+                allowance.executed += u64::from(pc - first);
+                first = pc;
+                // SAFETY: the context points at the frame of this full warp, which stands here.
+                let (ending, (at, begun), ran) = unsafe { allowance.native(native, cx) };
+                match ending {
+                    Ending::Left if ran == 0 => {}
+                    Ending::Left => {
+                        (first, pc) = (at, at);
+                        continue;
+                    }
+                    Ending::Spun => return Came::Spun(at),
+                    Ending::Ended => return Came::Ended,
+                    Ending::Fault => return Came::Fault(blamed(launch, cx, begun, at)),
+                }
+            }
+            #[cfg(all(target_arch = "x86_64", unix))]
+            if mask == FULL
+                && let Some(native) = step.native
+            {
+                // SAFETY: the context points at the frame of this warp, which stands here.
+                if let Err(at) = unsafe { native.call(cx) } {
+                    let at = blamed(launch, cx, pc, pc + at);
+                    allowance.executed += u64::from(at - first);
+                    return Came::Fault(at);
+                }
+                pc += native.len;
+                continue;
+            }
+            // SAFETY: the context points at the frame of this split, which stands here.
+            let lanes = unsafe { guarded(step, cx, mask) };
+            match step.kind {
+                Kind::Lanes => {
+                    // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
+                    if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } {
+                        allowance.executed += u64::from(pc - first);
+                        return Came::Fault(pc);
+                    }
+                    pc += 1;
+                }
+                Kind::Branch if lanes == 0 => pc += 1,
+                Kind::Branch if lanes == mask => {
+                    let target = step.inst.target;
+                    allowance.executed += u64::from(pc - first + 1);
+                    first = target;
+                    if target <= pc && !cfg!(unchecked_access) {
+                        if allowance.jump() {
+                            return Came::Spun(target);
+                        }
+                        if !alone {
+                            self.warps[warp].splits[current].age += 1;
+                        }
+                    }
+                    pc = target;
+                    if !alone {
+                        return Came::At(pc);
+                    }
+                }
+                Kind::Gather(slot) => {
+                    let members = self.members(launch, (warp, base), &step.inst, slot);
+                    let need = named(members, lanes) & self.warps[warp].live;
+                    if lanes == mask && (gathered || need & !lanes == 0) {
+                        gathered = false;
+                        // SAFETY: as above.
+                        if !unsafe { (step.handler)(cx, &step.inst, lanes) } {
+                            return Came::Fault(pc);
+                        }
+                        pc += 1;
+                    } else if lanes == 0 {
+                        pc += 1;
+                    } else {
+                        break;
+                    }
+                }
+                Kind::Branch | Kind::Control => break,
+            }
+            if pc == limit {
+                allowance.executed += u64::from(pc - first);
+                return Came::At(pc);
+            }
+        }
+        allowance.executed += u64::from(pc - first + 1);
+        Came::Control(pc)
     }
 }

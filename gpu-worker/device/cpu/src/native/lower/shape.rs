@@ -4,8 +4,8 @@ use super::Lower;
 use crate::decode::form::Place;
 use crate::native::access::{Access, Stub};
 use crate::native::assembler::{
-    Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VMOVMSKPD, VMOVMSKPS, VPADDD, VPADDQ, VPAND,
-    VPBROADCASTD, VPCMPEQD, VPCMPEQQ, Vex,
+    Assembler, Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VMOVMSKPD, VMOVMSKPS, VPADDD, VPADDQ,
+    VPAND, VPBROADCASTD, VPCMPEQD, VPCMPEQQ, Vex, Ymm,
 };
 use crate::native::roles::roles;
 use crate::native::shape::{CONTIGUOUS, SAME, Shape, around, bounds, mark, scatter, site};
@@ -65,38 +65,12 @@ impl Lower<'_> {
         let asm = &mut self.values.asm;
         let (other, same, misaligned) = (asm.label(), asm.label(), asm.label());
         let (miss, retry, done) = (asm.label(), asm.label(), asm.label());
-        let step = |lane: i64| (lane * shape.stride) as u32;
-        if let Some(high) = high {
-            asm.movq(RAX, low);
-            let first = asm.constant([step(0), 0, step(1), 0, step(2), 0, step(3), 0]);
-            let second = asm.constant([step(4), 0, step(5), 0, step(6), 0, step(7), 0]);
-            asm.v2(Vex(1, 2, 0, 0x59), a, low);
-            asm.v3(VPADDQ, b, a, first);
-            asm.v3(VPCMPEQQ, b, b, low);
-            asm.v3(VPADDQ, a, a, second);
-            asm.v3(VPCMPEQQ, a, a, high);
-            asm.v3(VPAND, a, a, b);
-            asm.movmsk(VMOVMSKPD, RCX, a);
-            asm.with(false, 7, RCX, 15);
-        } else {
-            asm.movd(RAX, low);
-            let steps = asm.constant(std::array::from_fn(|lane| step(lane as i64)));
-            asm.v2(VPBROADCASTD, a, low);
-            asm.v3(VPADDD, a, a, steps);
-            asm.v3(VPCMPEQD, a, a, low);
-            asm.movmsk(VMOVMSKPS, RCX, a);
-            asm.with(false, 7, RCX, 255);
-        }
+        in_steps(asm, shape.stride, (low, high), (a, b));
         asm.jump_if(Cc::NotEqual, other);
         asm.bind(retry);
         let span = shape.most - shape.least;
-        bounds(
-            asm,
-            shape,
-            span + 7 * shape.stride,
-            (misaligned, miss),
-            wide,
-        );
+        let all = span + 7 * shape.stride;
+        bounds(asm, shape, all, (misaligned, miss), wide);
         mark(asm, shape, CONTIGUOUS);
         asm.bind(done);
         self.values.release(a);
@@ -106,19 +80,7 @@ impl Lower<'_> {
         self.stubs.push(Stub {
             entry: other,
             emit: Box::new(move |asm| {
-                if let Some(high) = high {
-                    asm.v2(Vex(1, 2, 0, 0x59), a, low);
-                    asm.v3(VPCMPEQQ, b, a, low);
-                    asm.v3(VPCMPEQQ, a, a, high);
-                    asm.v3(VPAND, a, a, b);
-                    asm.movmsk(VMOVMSKPD, RCX, a);
-                    asm.with(false, 7, RCX, 15);
-                } else {
-                    asm.v2(VPBROADCASTD, a, low);
-                    asm.v3(VPCMPEQD, a, a, low);
-                    asm.movmsk(VMOVMSKPS, RCX, a);
-                    asm.with(false, 7, RCX, 255);
-                }
+                all_same(asm, (low, high), (a, b));
                 asm.jump_if(Cc::NotEqual, misaligned);
                 asm.bind(same);
                 bounds(asm, shape, span, (misaligned, miss_same), wide);
@@ -129,10 +91,7 @@ impl Lower<'_> {
                 asm.jump(done);
             }),
         });
-        for (entry, back, len) in [
-            (miss, retry, span + 7 * shape.stride),
-            (miss_same, same, span),
-        ] {
+        for (entry, back, len) in [(miss, retry, all), (miss_same, same, span)] {
             let live = live.clone();
             self.stubs.push(Stub {
                 entry,
@@ -140,22 +99,72 @@ impl Lower<'_> {
                     if shape.place == Place::Shared {
                         return asm.jump(misaligned);
                     }
-                    asm.save(Rm::At(RSP, 8), RAX);
-                    around(asm, save, &live, |asm| {
-                        asm.load(RDI, RBX);
-                        asm.lea(RDX, RAX, shape.least as i32);
-                        asm.set(RSI, site(shape) as u64);
-                        asm.set(RCX, len as u64);
-                        asm.set(R8, u64::from(shape.write));
-                        asm.set(RAX, support::find as *const () as u64);
-                        asm.call(RAX);
-                    });
-                    asm.code.extend([0x85, 0xc0]);
-                    asm.load(RAX, Rm::At(RSP, 8));
+                    find(asm, shape, len, (save, &live));
                     asm.jump_if(Cc::NotEqual, back);
                     asm.jump(misaligned);
                 }),
             });
         }
     }
+}
+
+/// Compares eight addresses with the first one and steps from it: equal where they lie so. The
+/// first is in rax then.
+fn in_steps(asm: &mut Assembler, stride: i64, (low, high): (Ymm, Option<Ymm>), (a, b): (Ymm, Ymm)) {
+    let step = |lane: i64| (lane * stride) as u32;
+    if let Some(high) = high {
+        asm.movq(RAX, low);
+        let first = asm.constant([step(0), 0, step(1), 0, step(2), 0, step(3), 0]);
+        let second = asm.constant([step(4), 0, step(5), 0, step(6), 0, step(7), 0]);
+        asm.v2(Vex(1, 2, 0, 0x59), a, low);
+        asm.v3(VPADDQ, b, a, first);
+        asm.v3(VPCMPEQQ, b, b, low);
+        asm.v3(VPADDQ, a, a, second);
+        asm.v3(VPCMPEQQ, a, a, high);
+        asm.v3(VPAND, a, a, b);
+        asm.movmsk(VMOVMSKPD, RCX, a);
+        asm.with(false, 7, RCX, 15);
+    } else {
+        asm.movd(RAX, low);
+        let steps = asm.constant(std::array::from_fn(|lane| step(lane as i64)));
+        asm.v2(VPBROADCASTD, a, low);
+        asm.v3(VPADDD, a, a, steps);
+        asm.v3(VPCMPEQD, a, a, low);
+        asm.movmsk(VMOVMSKPS, RCX, a);
+        asm.with(false, 7, RCX, 255);
+    }
+}
+
+/// Compares eight addresses with the first one: equal where they are the same.
+fn all_same(asm: &mut Assembler, (low, high): (Ymm, Option<Ymm>), (a, b): (Ymm, Ymm)) {
+    if let Some(high) = high {
+        asm.v2(Vex(1, 2, 0, 0x59), a, low);
+        asm.v3(VPCMPEQQ, b, a, low);
+        asm.v3(VPCMPEQQ, a, a, high);
+        asm.v3(VPAND, a, a, b);
+        asm.movmsk(VMOVMSKPD, RCX, a);
+        asm.with(false, 7, RCX, 15);
+    } else {
+        asm.v2(VPBROADCASTD, a, low);
+        asm.v3(VPCMPEQD, a, a, low);
+        asm.movmsk(VMOVMSKPS, RCX, a);
+        asm.with(false, 7, RCX, 255);
+    }
+}
+
+/// Asks for the allocation that holds the range from the first address in rax, which is kept:
+/// unequal where there is one, and the shape's site knows it then.
+fn find(asm: &mut Assembler, shape: Shape, len: i64, (save, live): (i32, &[Ymm])) {
+    asm.save(Rm::At(RSP, 8), RAX);
+    around(asm, save, live, |asm| {
+        asm.load(RDI, RBX);
+        asm.lea(RDX, RAX, shape.least as i32);
+        asm.set(RSI, site(shape) as u64);
+        asm.set(RCX, len as u64);
+        asm.set(R8, u64::from(shape.write));
+        asm.set(RAX, support::find as *const () as u64);
+        asm.call(RAX);
+    });
+    asm.code.extend([0x85, 0xc0]);
+    asm.load(RAX, Rm::At(RSP, 8));
 }
