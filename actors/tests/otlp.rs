@@ -177,6 +177,7 @@ fn usage(tenant: &Tenant) -> Usage {
         active_ns: 6_000_000_000,
         starved_ns: 1_000_000_000,
         sm_ns: 2_500_000_000,
+        saved: 12 << 20,
         sessions: vec![UsageRow {
             tenant: tenant.clone(),
             session: SessionId(1),

@@ -194,9 +194,20 @@ pub struct Usage {
     pub starved_ns: u64,
     /// SM-nanoseconds of all sessions, closed ones too.
     pub sm_ns: u64,
+    /// Bytes that sessions hold and that are not stored for each of them, because they share.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub saved: u64,
     /// One row a session, closed ones too.
     #[serde(with = "rows")]
     pub sessions: Vec<UsageRow>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_none(bytes: &u64) -> bool {
+    *bytes == 0
 }
 
 impl Message for Usage {

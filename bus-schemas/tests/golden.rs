@@ -128,6 +128,14 @@ fn a_device_need_not_be_described() {
 }
 
 #[test]
+fn usage_says_what_is_saved_only_where_something_is() {
+    let mut usage = sample::usage();
+    assert!(!String::from_utf8_lossy(&encode(&usage)).contains("saved"));
+    usage.saved = 8 << 20;
+    assert_eq!(decode(&encode(&usage)), Ok(usage));
+}
+
+#[test]
 fn accounts_of_before_reports_and_modules_name_none() {
     let mut block = sample::usage_block();
     block.reports = None;

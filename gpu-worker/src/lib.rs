@@ -16,6 +16,7 @@ use bus::BusSettings;
 use bus_schemas::{GpuId, Incarnation, Tenant};
 use tokio::signal::unix::{SignalKind, signal};
 
+pub use actors::worker::Share;
 pub use choice::{DeviceChoice, EngineChoice};
 
 /// How a worker is set.
@@ -43,6 +44,8 @@ pub struct WorkerSettings {
     pub exclusive: bool,
     /// Memory kept free, bytes; by default 2 GiB on a GPU and none on a CPU.
     pub reserve: Option<u64>,
+    /// With whom sessions share what they hold alike.
+    pub share: Share,
     /// Between two blocks of the accounts.
     pub metering: Duration,
     /// Threads of the CPU device; 0 is one per core.
@@ -75,6 +78,7 @@ impl WorkerSettings {
             group: None,
             exclusive: false,
             reserve: None,
+            share: Share::default(),
             metering: Duration::from_secs(1),
             threads: 1,
             watchdog: Duration::from_secs(30),
@@ -107,6 +111,7 @@ pub async fn run_in_system(
     options.incarnation = settings.incarnation;
     options.group = settings.group.clone();
     options.exclusive = settings.exclusive;
+    options.share = settings.share;
     options.evidence = settings.evidence.clone();
     options.metering = settings.metering;
     options.telemetry = settings.telemetry.clone();

@@ -160,6 +160,9 @@ pub struct WorkerArgs {
     /// native or interpreter: what runs kernels on the CPU device
     #[arg(long)]
     pub engine: Option<String>,
+    /// all, tenant or off: whose sessions keep what they hold alike in memory once, on a CPU device
+    #[arg(long)]
+    pub share: Option<String>,
     /// Group of workers that it is in
     #[arg(long, value_name = "NAME")]
     pub group: Option<bus_schemas::Tenant>,

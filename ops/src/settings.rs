@@ -53,6 +53,7 @@ known! {
     "worker.exclusive" = "false", "whether the worker takes only tenants bound to its group, one at a time: true or false";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
+    "worker.share" = "all", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
     "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";

@@ -36,7 +36,10 @@ pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
             leader(meter, meters);
             targets(meter, meters);
         }
-        Role::Worker => worker(meter, meters),
+        Role::Worker => {
+            worker(meter, meters);
+            memory(meter, meters);
+        }
         Role::Client => {}
     }
 }
@@ -254,6 +257,23 @@ fn worker(meter: &Meter, meters: &Arc<Meters>) {
             });
         counter.build();
     }
+}
+
+/// The memory of devices.
+fn memory(meter: &Meter, meters: &Arc<Meters>) {
+    let weak = Arc::downgrade(meters);
+    let saved = meter.u64_observable_gauge("warploom.vram.saved");
+    let saved = saved
+        .with_unit("By")
+        .with_description("bytes that sessions hold alike and that are not stored for each")
+        .with_callback(move |observer| {
+            if let Some(meters) = weak.upgrade() {
+                meters.each_usage(|usage| {
+                    observer.observe(usage.saved, &[gpu_attribute(usage.gpu)]);
+                });
+            }
+        });
+    saved.build();
 }
 
 fn gpus(meters: &Weak<Meters>, see: impl FnMut(u32, [u64; 4])) {

@@ -26,6 +26,7 @@ use super::modules::{Modules, image_state};
 use super::news::News;
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell, Use, VramPager};
+use super::realms::Realms;
 use super::spans::Spans;
 use super::stager::{Finished, Stager};
 use super::submit::Submission;
@@ -97,6 +98,8 @@ pub(super) struct GpuWorker {
     pub(super) weights: WeightTable,
     /// What leaders are told of the two.
     pub(super) told: (News<Images>, News<Weights>),
+    /// Whose sessions may share memory.
+    pub(super) realms: Realms,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,
@@ -269,6 +272,11 @@ impl GpuWorker {
         for deed in deeds {
             match deed {
                 Deed::Completed(completion) => uses.push(self.on_completed(completion)),
+                Deed::Recharged(changed, saved) => {
+                    // The last that is said of a session holds, so it is said in order.
+                    self.tell_uses(&mut uses);
+                    self.pager.do_send(Tell::Recharged(changed, saved));
+                }
                 Deed::Prepared(hash, answer) => {
                     let refused = answer.as_ref().err().cloned();
                     self.modules.prepared(hash, answer);
@@ -290,8 +298,13 @@ impl GpuWorker {
                 }
             }
         }
+        self.tell_uses(&mut uses);
+    }
+
+    fn tell_uses(&mut self, uses: &mut Vec<Use>) {
         if !uses.is_empty() {
             let reports = self.core.reports();
+            let uses = std::mem::take(uses);
             self.pager.do_send(Tell::Completed(uses, reports));
         }
     }

@@ -15,6 +15,7 @@ mod modules;
 mod news;
 mod outgoing;
 mod pager;
+mod realms;
 mod scan;
 mod spans;
 mod stager;
@@ -36,6 +37,7 @@ use gpu_worker_core::{Meter, Pager, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
 pub use gpu_worker_core::sequencer::ExitReason;
+pub use realms::Share;
 pub use thread::MakeDevice;
 
 use crate::telemetry::Telemetry;
@@ -48,6 +50,7 @@ use kernels::KernelBook;
 use modules::Modules;
 use outgoing::Outgoing;
 use pager::VramPager;
+use realms::Realms;
 use spans::Spans;
 use stager::Stager;
 use thread::Idle;
@@ -73,6 +76,8 @@ pub struct WorkerOptions {
     pub exclusive: bool,
     /// Device memory that is given to nobody, bytes.
     pub reserve: u64,
+    /// With whom sessions share what they hold alike.
+    pub share: Share,
     /// Between two blocks of the accounts.
     pub metering: Duration,
     /// Where a line is appended for every position that ended.
@@ -94,6 +99,7 @@ impl WorkerOptions {
             group: None,
             exclusive: false,
             reserve: 0,
+            share: Share::default(),
             metering: Duration::from_secs(1),
             evidence: None,
             sequencer: Config::default(),
@@ -202,6 +208,7 @@ pub async fn serve(
         evidence,
         telemetry: options.telemetry,
         metering: options.metering,
+        realms: Realms::new(options.share),
         exit,
     };
     let started = start(parts, identity, places, idle).map_err(io("starting a thread"))?;
@@ -224,6 +231,7 @@ struct Parts {
     evidence: Option<Evidence>,
     telemetry: Telemetry,
     metering: Duration,
+    realms: Realms,
     exit: oneshot::Sender<Result<ExitReason, Failure>>,
 }
 
@@ -258,6 +266,7 @@ fn start(
         metering: parts.metering,
         resident: Arc::clone(&resident),
         waiting: None,
+        saved: 0,
     }
     .start();
     let stager = Stager::start(address.clone().recipient())?;
@@ -273,6 +282,7 @@ fn start(
         resident,
         weights: WeightTable::default(),
         told: Default::default(),
+        realms: parts.realms,
         device: idle.tell(address.recipient())?,
         pager,
         stager,

@@ -47,6 +47,8 @@ pub(super) enum Tell {
     },
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<Use>, u64),
+    /// What sessions are charged now, by what others did, and the bytes saved by sharing.
+    Recharged(Vec<(SessionId, u64)>, u64),
     /// From now on something waits while the device is busy, or nothing does.
     Waiting(bool),
     /// The worker leaves: say the totals a last time.
@@ -101,6 +103,8 @@ pub(super) struct VramPager {
     pub(super) resident: Arc<AtomicU64>,
     /// A slice that waits for memory: the only one, for slices run in order.
     pub(super) waiting: Option<(OpNumber, SessionId, Vec<Need>)>,
+    /// Bytes that sessions hold and that are stored once for several.
+    pub(super) saved: u64,
 }
 
 impl VramPager {
@@ -130,6 +134,7 @@ impl VramPager {
 
     fn publish_usage(&mut self) {
         let mut usage = self.meter.usage(self.now(), &self.pager);
+        usage.saved = self.saved;
         self.telemetry.meters().usage(self.gpu, &usage);
         fold(&mut usage.sessions, ROWS);
         self.outgoing.publish(self.usage.clone(), encode(&usage));
@@ -225,6 +230,11 @@ impl Handler<Tell> for VramPager {
                 }
                 self.meter.reported(reports);
                 self.admit_again();
+            }
+            Tell::Recharged(changed, saved) => {
+                self.pager.recharged(now, &changed);
+                self.saved = saved;
+                return;
             }
             Tell::Waiting(waits) => return self.meter.waiting(now, waits),
             Tell::Leave => {

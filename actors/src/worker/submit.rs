@@ -182,13 +182,14 @@ impl GpuWorker {
     fn on_open(&mut self, open: OpenAction) {
         self.hold(open.session, &open.tenant);
         self.spans.opened(open.session, &open.tenant);
+        let realm = self.realms.of(&open.tenant);
         self.pager.do_send(Tell::Open {
             session: open.session,
             tenant: open.tenant,
             quota: open.quota,
         });
         self.device
-            .command(Command::Open(open.session, open.window));
+            .command(Command::Open(open.session, open.window, realm));
     }
 
     /// All of a transfer is here.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{
-    Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, TrySendError, channel,
+    sync_channel,
 };
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -12,19 +13,22 @@ use std::time::{Duration, Instant};
 use super::compiler::CompilerThread;
 use actix::Recipient;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
-use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Realm, Slice};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);
 /// How long an idle thread looks for the next command before it sleeps: waking it takes longer
 /// than an empty launch does. Others that want its core get it meanwhile.
 const AWAKE: Duration = Duration::from_micros(200);
+/// How long there is nothing to do before the device does a little of what nobody waits for, and
+/// between two times: it takes a hundredth of a core or two, and only while there is some.
+const TEND: Duration = Duration::from_millis(5);
 /// Commands on their way to the thread.
 const COMMANDS: usize = 1_024;
 
 /// What the device is to do.
 pub(super) enum Command {
-    Open(SessionId, Window),
+    Open(SessionId, Window, Option<Realm>),
     Close(SessionId),
     Prepare(ModuleHash, Arc<[u8]>),
     Forget(ModuleHash),
@@ -50,6 +54,8 @@ pub(super) enum Deed {
     Closed(SessionId),
     Prepared(ModuleHash, Result<ModuleInfo, Failure>),
     Completed(Completion),
+    /// What sessions are charged now, and the bytes saved by sharing.
+    Recharged(Vec<(SessionId, u64)>, u64),
 }
 
 /// There are deeds to take.
@@ -301,9 +307,7 @@ impl<'a> Loop<'a> {
                 }
                 self.deeds.push(Deed::Completed(completion));
             }
-            if !self.deeds.is_empty() {
-                self.teller.tell(&mut self.deeds);
-            }
+            self.tell();
             if !self.device.is_busy() && self.completions.is_empty() {
                 match self.next() {
                     Some(command) => self.obey(command),
@@ -313,8 +317,22 @@ impl<'a> Loop<'a> {
         }
     }
 
-    /// The next command: looked for a little while, then waited for.
-    fn next(&self) -> Option<Command> {
+    /// Tells what was done; behind it what sessions are charged now, because of it.
+    fn tell(&mut self) {
+        let mut changed = Vec::new();
+        self.device.recharged(&mut changed);
+        if !changed.is_empty() {
+            let saved = self.device.saved();
+            self.deeds.push(Deed::Recharged(changed, saved));
+        }
+        if !self.deeds.is_empty() {
+            self.teller.tell(&mut self.deeds);
+        }
+    }
+
+    /// The next command: looked for a little while, then waited for. Meanwhile the device does what
+    /// nobody waits for.
+    fn next(&mut self) -> Option<Command> {
         let until = Instant::now() + AWAKE;
         while Instant::now() < until {
             match self.commands.try_recv() {
@@ -323,13 +341,24 @@ impl<'a> Loop<'a> {
                 Err(TryRecvError::Disconnected) => return None,
             }
         }
-        self.commands.recv().ok()
+        loop {
+            match self.commands.recv_timeout(TEND) {
+                Ok(command) => return Some(command),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let more = self.device.tend();
+            self.tell();
+            if !more {
+                return self.commands.recv().ok();
+            }
+        }
     }
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Open(session, window) => {
-                let failure = self.device.open(session, window).err();
+            Command::Open(session, window, realm) => {
+                let failure = self.device.open(session, window, realm).err();
                 if failure.is_some() {
                     self.broken.insert(session);
                 }

@@ -11,7 +11,9 @@ use bus_schemas::{
     Code, DeviceProperties, EventTime, Failure, KernelKey, ModuleHash, Op, ResultKind, Row,
     SessionId, Symbol, Window,
 };
-use device::{Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Slice};
+use device::{
+    Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Realm, Slice,
+};
 
 /// Whether images with a function `slow` may be compiled.
 pub(crate) static SLOW: AtomicBool = AtomicBool::new(false);
@@ -190,7 +192,7 @@ impl Device for TestDevice {
         &self.info
     }
 
-    fn open(&mut self, session: SessionId, _: Window) -> Result<(), Failure> {
+    fn open(&mut self, session: SessionId, _: Window, _: Option<Realm>) -> Result<(), Failure> {
         self.sessions.insert(session, Memory::default());
         Ok(())
     }

@@ -163,6 +163,7 @@ pub(crate) fn usage() -> Usage {
         active_ns: 60_000,
         starved_ns: 0,
         sm_ns: 120_000,
+        saved: 0,
         sessions: vec![row],
     }
 }

@@ -204,6 +204,7 @@ impl Meter {
             active_ns: self.active_ns,
             starved_ns: self.starved_ns + starving,
             sm_ns: self.sm_ns,
+            saved: 0,
             sessions: ended.chain(open).collect(),
         }
     }

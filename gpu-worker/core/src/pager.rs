@@ -4,6 +4,9 @@
 //! that order: on what would be held once everything admitted before has run. Whether it must
 //! *wait* depends on the device: memory that a running slice frees, or may not have freed yet,
 //! counts as held until that slice has completed.
+//!
+//! Both count what is *allocated*. What sessions are *charged* over time is what the device says that
+//! they hold: where it stores equal bytes once, each pays its part, and others' doings change it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -248,6 +251,19 @@ impl Pager {
         if let Some(tenant) = self.tenants.get_mut(&account.tenant) {
             tenant.charge = tenant.charge - old + new;
             tenant.live += raised;
+        }
+    }
+
+    /// What sessions are charged has changed, by what others did: those that shared with them came or
+    /// went. The device says what each holds now; that of closed ones is ignored.
+    pub fn recharged(&mut self, now: Nanos, changed: &[(SessionId, u64)]) {
+        for (session, resident) in changed {
+            let Some(account) = self.accounts.get_mut(session) else {
+                continue;
+            };
+            let others = self.device.resident - account.usage.resident;
+            self.device.set(now, others + resident);
+            account.usage.set(now, *resident);
         }
     }
 

@@ -107,6 +107,8 @@ enum Step {
     /// As `Run`, but fails behind this many ops; nothing of the session runs after it.
     Fail(u64, usize),
     Close(u64),
+    /// Others come and go, and the device says what sessions hold now.
+    Recharge(Vec<(u64, u64)>),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -116,6 +118,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (0..4_u64).prop_map(Step::Run),
         1 => (0..4_u64, 0..5_usize).prop_map(|(session, ops)| Step::Fail(session, ops)),
         1 => (0..4_u64).prop_map(Step::Close),
+        2 => prop::collection::vec((0..4_u64, 0..6_000_u64), 1..4).prop_map(Step::Recharge),
     ];
     prop::collection::vec(step, 1..120)
 }
@@ -197,12 +200,27 @@ proptest! {
                     let resident = holders[&session].held.values().sum();
                     pager.completed(now, position, SessionId(session), resident, faulted);
                 }
+                Step::Recharge(changed) => {
+                    let changed: Vec<_> = changed
+                        .into_iter()
+                        .map(|(session, resident)| (SessionId(session), resident))
+                        .collect();
+                    pager.recharged(now, &changed);
+                    for (session, _) in &changed {
+                        let said = changed.iter().rfind(|(other, _)| other == session);
+                        let held = pager.residency(*session).map(|it| it.resident);
+                        prop_assert!(held.is_none() || held == said.map(|(_, it)| *it));
+                    }
+                }
                 Step::Close(session) => {
                     if holders.remove(&session).is_some() {
                         closed_ms += pager.close(now, SessionId(session));
                     }
                 }
             }
+            let held = (0..4).filter_map(|s| pager.residency(SessionId(s)));
+            let held: u64 = held.map(|it| it.resident).sum();
+            prop_assert_eq!(held, pager.device().resident);
             prop_assert!(pager.charged() <= CAPACITY);
             for name in ["a", "b", "c"] {
                 prop_assert!(pager.charged_to(&tenant(name)) <= QUOTA);

@@ -1,6 +1,7 @@
 //! What every device must do. Implementations call [`run`] from a test.
 
 mod answers;
+mod sharing;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -232,11 +233,11 @@ pub fn run(device: &mut dyn Device) {
     let mut two = Program::new(2);
     for program in [&one, &two] {
         device
-            .open(program.session(), program.window())
+            .open(program.session(), program.window(), None)
             .expect("free windows open");
     }
     assert!(
-        device.open(SessionId(9), one.window()).is_err(),
+        device.open(SessionId(9), one.window(), None).is_err(),
         "windows do not overlap"
     );
     computes(device, &mut one, hash);
@@ -250,6 +251,7 @@ pub fn run(device: &mut dyn Device) {
     device.close(two.session());
     device.close(two.session());
     reopened(device, hash);
+    sharing::keeps_writes_apart(device, hash);
     assert!(!device.is_busy());
 }
 
@@ -492,7 +494,7 @@ fn faults(device: &mut dyn Device, program: &mut Program, other: &Program, hash:
         );
         device.close(program.session());
         device
-            .open(program.session(), program.window())
+            .open(program.session(), program.window(), None)
             .expect("closed windows are free");
     }
 }
@@ -501,7 +503,7 @@ fn faults(device: &mut dyn Device, program: &mut Program, other: &Program, hash:
 fn reopened(device: &mut dyn Device, hash: ModuleHash) {
     let mut program = Program::new(1);
     device
-        .open(program.session(), program.window())
+        .open(program.session(), program.window(), None)
         .expect("closed windows are free");
     let address = program.window().base;
     let slice = program.slice(&[

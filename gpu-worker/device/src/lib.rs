@@ -117,7 +117,7 @@ pub struct Completion {
     pub sm_ns: u64,
     /// Times by kernel key.
     pub kernels: Vec<KernelTime>,
-    /// Bytes the session holds now.
+    /// Bytes the session is charged now: what it holds alone, and its part of what it shares.
     pub resident: u64,
     /// What kernels printed since the last sync, where the slice failed: no sync will bring it.
     pub printed: Vec<u8>,
@@ -169,16 +169,27 @@ pub trait Compiler: Send + Sync {
     fn forget(&self, hash: ModuleHash);
 }
 
+/// Sessions that may share memory with one another: those of one realm. What a session reads is its
+/// own bytes in any case; whether others hold the same can be learnt from time and charges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Realm(pub u64);
+
 /// A device, owned by one thread.
 pub trait Device: Send {
     /// What it is.
     fn info(&self) -> &DeviceInfo;
 
-    /// Begins a session with addresses of its own.
+    /// Begins a session with addresses of its own. Bytes that it holds like other sessions of its
+    /// realm may be stored once; without a realm it shares with nobody.
     ///
     /// # Errors
     /// When the window overlaps another session's or cannot be reserved.
-    fn open(&mut self, session: SessionId, window: Window) -> Result<(), Failure>;
+    fn open(
+        &mut self,
+        session: SessionId,
+        window: Window,
+        realm: Option<Realm>,
+    ) -> Result<(), Failure>;
 
     /// Ends a session: drops what it has not started, frees its memory and module instances.
     /// A session that is not open is no error.
@@ -221,4 +232,21 @@ pub trait Device: Send {
 
     /// Whether a submitted slice has not completed.
     fn is_busy(&self) -> bool;
+
+    /// Does a little of what nobody waits for, some ten microseconds and rarely a millisecond; called
+    /// now and then while there is nothing to run. Gives whether there is more of it.
+    fn tend(&mut self) -> bool {
+        false
+    }
+
+    /// Appends sessions whose charge may have changed since this was last asked, not only by what
+    /// they did themselves, with the bytes that each is charged now (as [`Completion::resident`]).
+    fn recharged(&mut self, changed: &mut Vec<(SessionId, u64)>) {
+        let _ = changed;
+    }
+
+    /// Bytes that sessions hold and that are not stored for each of them, because they share.
+    fn saved(&self) -> u64 {
+        0
+    }
 }

@@ -134,6 +134,11 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     worker.exclusive = args.exclusive || exclusive;
     worker.capacity = settings.bytes("worker.capacity")?;
     worker.reserve = settings.bytes("worker.reserve")?;
+    let share = args.share.as_deref();
+    worker.share = share
+        .unwrap_or_else(|| settings.text("worker.share"))
+        .parse()
+        .map_err(|error| Usage(format!("worker.share: {error}")))?;
     worker.metering = settings.duration("worker.metering")?;
     if worker.metering.is_zero() {
         bail!(Usage(

@@ -86,6 +86,7 @@ impl<'a> Demo<'a> {
             "worker.threads",
             "worker.watchdog",
             "worker.engine",
+            "worker.share",
             "log.filter",
         ] {
             options

@@ -85,7 +85,9 @@ impl<D: Device> Local<D> {
             size: limits::WINDOW_MIN_BYTES,
         };
         let session = SessionId(session);
-        device.open(session, window).map_err(LocalError::Device)?;
+        device
+            .open(session, window, None)
+            .map_err(LocalError::Device)?;
         Ok(Self {
             device,
             session,

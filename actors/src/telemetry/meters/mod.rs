@@ -132,6 +132,7 @@ impl Meters {
                 elapsed_ns: usage.elapsed_ns,
                 active_ns: usage.active_ns,
                 starved_ns: usage.starved_ns,
+                saved: usage.saved,
                 tenants,
             };
         }
@@ -214,6 +215,7 @@ mod tests {
             active_ns: elapsed_ns / 2,
             starved_ns: elapsed_ns / 4,
             sm_ns: 0,
+            saved: 0,
             sessions: rows.iter().enumerate().map(row).collect(),
         }
     }

@@ -49,6 +49,7 @@ pub(in crate::telemetry) struct GpuUsage {
     pub(in crate::telemetry) elapsed_ns: u64,
     pub(in crate::telemetry) active_ns: u64,
     pub(in crate::telemetry) starved_ns: u64,
+    pub(in crate::telemetry) saved: u64,
     pub(in crate::telemetry) tenants: BTreeMap<Tenant, Totals>,
 }
 

@@ -25,7 +25,7 @@ fn empty_in_slices() -> Result<f64, String> {
     device.prepare(hash, KERNELS.as_bytes()).map_err(failed)?;
     let mut program = conformance::Program::new(1);
     let (session, window) = (program.session(), program.window());
-    device.open(session, window).map_err(failed)?;
+    device.open(session, window, None).map_err(failed)?;
     let load = program.slice(&[(Op::LoadModule { slot: 0, hash }, &[])]);
     let launch = Op::Launch(Launch {
         module: 0,

@@ -14,6 +14,7 @@ mod memory;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod native;
 mod ops;
+mod shared;
 
 pub use device::{CpuConfig, CpuDevice};
 pub use engine::{

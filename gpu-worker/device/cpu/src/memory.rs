@@ -9,12 +9,14 @@
     reason = "mmap, and copies behind the allocation table's checks"
 )]
 
+mod pages;
+
 use crate::engine::runtime::Heap;
 use crate::error::MemoryError;
 use std::ptr::{self, NonNull};
 
 /// Bytes of one commit; allocations of less share pages.
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 /// The least alignment the session's own allocations get.
 const ALIGN: u64 = 256;
 
@@ -233,13 +235,11 @@ impl Memory {
     /// Frees the allocation that starts at `addr`; its pages go back to the host.
     ///
     /// # Errors
-    /// If none starts there.
+    /// If none starts there, or the host takes no pages back; it is then as it was.
     pub fn free(&mut self, addr: u64) -> Result<(), MemoryError> {
         let place = self.live.partition_point(|live| live.start < addr);
         let found = self.live.get(place).filter(|live| live.start == addr);
         let live = *found.ok_or(MemoryError::NotAllocated(addr))?;
-        self.live.remove(place);
-        self.used -= live.end - live.start;
         let page = |at: u64| (at - self.base) / PAGE;
         let mut from = page(live.start);
         let mut to = page(live.end - 1) + 1;
@@ -247,24 +247,15 @@ impl Memory {
         if let Some(before) = place.checked_sub(1).map(|at| self.live[at]) {
             from = from.max(page(before.end - 1) + 1);
         }
-        if let Some(after) = self.live.get(place) {
+        if let Some(after) = self.live.get(place + 1) {
             to = to.min(page(after.start));
         }
-        if from < to {
-            // SAFETY: whole pages within the reservation that no live allocation touches. Mapping
-            // them anew discards their contents and takes the access away in one step.
-            unsafe {
-                let at = self.host.as_ptr().add((from * PAGE) as usize).cast();
-                libc::mmap(
-                    at,
-                    ((to - from) * PAGE) as usize,
-                    libc::PROT_NONE,
-                    libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
-                    -1,
-                    0,
-                );
-            }
+        if from < to && !self.renew(from * PAGE, (to - from) * PAGE, libc::PROT_NONE) {
+            // What they hold must not be seen by whoever is given them next.
+            return Err(MemoryError::OutOfMemory((to - from) * PAGE));
         }
+        self.live.remove(place);
+        self.used -= live.end - live.start;
         // What stays on shared pages must not be seen by the next owner of these bytes.
         let (low, high) = (live.start, live.end);
         let kept = if from < to {
@@ -292,25 +283,6 @@ impl Memory {
     pub(crate) fn allocated(&self, addr: u64) -> Option<u64> {
         let live = self.find(addr, 0).filter(|live| live.start == addr)?;
         Some(live.end - live.start)
-    }
-
-    /// Gives the pages that lie wholly in a range back to the host: they read as zeros.
-    ///
-    /// # Errors
-    /// If the range is not within one live allocation.
-    pub(crate) fn discard(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
-        self.host(addr, len)?;
-        let from = (addr - self.base).next_multiple_of(PAGE);
-        let to = (addr + len - self.base) / PAGE * PAGE;
-        if from < to {
-            // SAFETY: whole pages of one live allocation, whose contents are not wanted any more.
-            // What the host may refuse it may also ignore: `free` takes the pages in any case.
-            unsafe {
-                let at = self.host.as_ptr().add(from as usize).cast();
-                libc::madvise(at, (to - from) as usize, libc::MADV_DONTNEED);
-            }
-        }
-        Ok(())
     }
 
     /// Copies out of the session.

@@ -43,7 +43,7 @@ fn a_runaway_kernel_delays_nobody_and_is_ended() {
     let load = bus_schemas::Op::LoadModule { slot: 0, hash };
     for program in [&one, &two] {
         device
-            .open(program.session(), program.window())
+            .open(program.session(), program.window(), None)
             .expect("free");
     }
     device.submit(one.slice(&[(load, &[]), (launch(0), &[])]));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window};
 use device::conformance::Program;
-use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Slice};
+use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Realm, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::local::{Endless, suite};
 
@@ -63,7 +63,7 @@ impl Tenant {
         device.prepare(hash, PTX.as_bytes()).expect("builds");
         let mut program = Program::new(n).at(priority);
         let (session, window) = (program.session(), program.window());
-        device.open(session, window).expect("a free window");
+        device.open(session, window, None).expect("a free window");
         let (address, bytes) = (window.base, blocks * THREADS * 4);
         let fill = Op::Set {
             address,
@@ -138,8 +138,13 @@ impl Device for Stormy {
     fn info(&self) -> &DeviceInfo {
         self.device.info()
     }
-    fn open(&mut self, session: SessionId, window: Window) -> Result<(), Failure> {
-        self.device.open(session, window)
+    fn open(
+        &mut self,
+        session: SessionId,
+        window: Window,
+        realm: Option<Realm>,
+    ) -> Result<(), Failure> {
+        self.device.open(session, window, realm)
     }
     fn close(&mut self, session: SessionId) {
         self.device.close(session);
@@ -248,7 +253,9 @@ fn a_session_closed_while_parked_leaves_nothing() {
     assert_eq!(read(&completions[0]), milled(2, 16, 20_000));
     // All memory is there again but what the other holds.
     let mut next = Program::new(1);
-    device.open(next.session(), next.window()).expect("free");
+    device
+        .open(next.session(), next.window(), None)
+        .expect("free");
     let address = next.window().base;
     let bytes = (256 << 20) - completions[0].resident;
     let slice = next.slice(&[(Op::Alloc { address, bytes }, &[])]);

@@ -25,7 +25,7 @@ fn device(threads: usize) -> CpuDevice {
 fn begin(device: &mut dyn Device, n: u64) -> Program {
     let mut program = Program::new(n);
     device
-        .open(program.session(), program.window())
+        .open(program.session(), program.window(), None)
         .expect("a free window");
     let hash = ModuleHash::of(PTX.as_bytes());
     device.prepare(hash, PTX.as_bytes()).expect("decodes");

@@ -261,7 +261,9 @@ fn a_mistake_is_its_session_s_alone() {
     });
     let mut neighbour = conformance::Program::new(1);
     let window = neighbour.window();
-    device.open(neighbour.session(), window).expect("free");
+    device
+        .open(neighbour.session(), window, None)
+        .expect("free");
     let alloc = |address| Op::Alloc {
         address,
         bytes: LIVE,
@@ -294,7 +296,7 @@ fn a_mistake_is_its_session_s_alone() {
         device.prepare(hash, text.as_bytes()).expect("decodes");
         let mut program = conformance::Program::new(n);
         device
-            .open(program.session(), program.window())
+            .open(program.session(), program.window(), None)
             .expect("free");
         let own = program.window().base;
         // The second parameter is the neighbour's memory.

@@ -59,7 +59,7 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
     let mut program = Program::new(1);
     let window = program.window();
     device
-        .open(program.session(), window)
+        .open(program.session(), window, None)
         .expect("a free window");
     let address = window.base;
     let params = |by: u32| [&address.to_le_bytes()[..], &by.to_le_bytes()].concat();
@@ -128,7 +128,7 @@ fn a_wrong_length_behind_a_right_one_is_refused() {
     let mut program = Program::new(1);
     let window = program.window();
     device
-        .open(program.session(), window)
+        .open(program.session(), window, None)
         .expect("a free window");
     let address = window.base;
     let params = [&address.to_le_bytes()[..], &[1, 0, 0, 0]].concat();

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, Slice};
+use device::{Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, Realm, Slice};
 
 use driver::{Context, Module};
 use session::{Session, Surroundings};
@@ -159,7 +159,15 @@ impl Device for CudaDevice {
         &self.info
     }
 
-    fn open(&mut self, session: SessionId, window: Window) -> Result<(), Failure> {
+    /// Shares nothing, whatever the realm: memory mapped without the right to write would end the
+    /// whole context, and so every tenant's work, at the first kernel that writes to it; there is no
+    /// fault that could give the writer a copy.
+    fn open(
+        &mut self,
+        session: SessionId,
+        window: Window,
+        _: Option<Realm>,
+    ) -> Result<(), Failure> {
         self.context.enter()?;
         let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;
         if self.sessions.values().any(|other| !apart(other.window())) {

@@ -115,7 +115,7 @@ fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -
 pub(super) fn misses_symbols(device: &mut dyn Device) {
     let mut program = Program::new(5);
     let (session, window) = (program.session(), program.window());
-    device.open(session, window).expect("a free window");
+    device.open(session, window, None).expect("a free window");
     let slice = program.slice(&[(Op::Symbols { slot: 0 }, &[])]);
     let (op, failure) = complete(device, slice).fault.expect("an empty slot");
     assert_eq!((op, failure.code), (1, Code::UnknownFunction));

@@ -11,14 +11,17 @@ mod launches;
 mod moves;
 mod properties;
 mod session;
+mod sharing;
 
 use crate::engine::{Engine, EngineConfig};
 use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
-use device::{Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Realm, Slice};
 use session::{Advance, Session};
-use std::collections::{BTreeMap, VecDeque};
+use sharing::{Sessions, Sharing};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -60,7 +63,8 @@ pub struct CpuDevice {
     config: CpuConfig,
     engine: Engine,
     modules: Arc<Cache>,
-    sessions: BTreeMap<SessionId, Session>,
+    sessions: Sessions,
+    sharing: RefCell<Sharing>,
     /// Sessions that have slices, in turn.
     turn: VecDeque<SessionId>,
     feed: Feed,
@@ -90,7 +94,8 @@ impl CpuDevice {
             config,
             engine: Engine::new(engine),
             modules: Arc::new(Cache::new(isa)),
-            sessions: BTreeMap::new(),
+            sessions: Sessions::new(),
+            sharing: RefCell::default(),
             turn: VecDeque::new(),
             feed: Feed::default(),
             interrupt: Arc::default(),
@@ -101,7 +106,8 @@ impl CpuDevice {
 
     /// Where in the turn the next to run is, and how urgent it is.
     fn next(&self) -> Option<(usize, u8)> {
-        let urgency = |id| self.sessions.get(id).map_or(u8::MAX, Session::priority);
+        let priority = |session: &RefCell<Session>| session.borrow().priority();
+        let urgency = |id| self.sessions.get(id).map_or(u8::MAX, priority);
         let urgencies = self.turn.iter().map(urgency).enumerate();
         urgencies.min_by_key(|(_, priority)| *priority)
     }
@@ -128,11 +134,13 @@ impl CpuDevice {
     fn advance(&mut self, id: SessionId, end: Instant, completions: &mut Vec<Completion>) {
         let others: u64 = {
             let other = self.sessions.iter().filter(|(other, _)| **other != id);
-            other.map(|(_, session)| session.resident()).sum()
+            other.map(|(_, session)| session.borrow().allocated()).sum()
         };
-        let Some(session) = self.sessions.get_mut(&id) else {
+        let Some(session) = self.sessions.get(&id) else {
             return;
         };
+        let mut session = session.borrow_mut();
+        let begun = self.sharing.borrow().shares(id).then(Instant::now);
         let until = match self.turn.is_empty() {
             true => end,
             false => end.min(Instant::now() + QUANTUM),
@@ -147,8 +155,14 @@ impl CpuDevice {
             interrupt: &self.interrupt,
             began: self.began,
             spares: &self.spares,
+            sharing: &self.sharing,
+            neighbours: &self.sessions,
         };
         let advance = session.advance(&run);
+        if let (Some(begun), Some(mut guest)) = (begun, session.guest()) {
+            let ran = session::nanos(begun.elapsed());
+            self.sharing.borrow_mut().ran(&mut guest, ran);
+        }
         if !session.is_idle() {
             self.turn.push_back(id);
         }
@@ -165,20 +179,33 @@ impl Device for CpuDevice {
         &self.info
     }
 
-    fn open(&mut self, session: SessionId, window: Window) -> Result<(), Failure> {
-        let overlaps =
-            |other: &Session| window.base < other.window.end() && other.window.base < window.end();
-        if self.sessions.contains_key(&session) || self.sessions.values().any(overlaps) {
+    fn open(
+        &mut self,
+        session: SessionId,
+        window: Window,
+        realm: Option<Realm>,
+    ) -> Result<(), Failure> {
+        let overlaps = |other: &mut RefCell<Session>| {
+            let other = other.get_mut().window;
+            window.base < other.end() && other.base < window.end()
+        };
+        let mut others = self.sessions.values_mut();
+        if others.any(overlaps) || self.sessions.contains_key(&session) {
             let detail = format!("the window at {:#x} is taken", window.base);
             return Err(Failure::new(Code::BadAddress, detail));
         }
-        let opened = Session::open(window, self.info.capacity)?;
-        self.sessions.insert(session, opened);
+        let opened = Session::open(session, window, realm, self.info.capacity)?;
+        if realm.is_some() {
+            self.sharing.get_mut().begin(self.info.capacity);
+        }
+        self.sessions.insert(session, RefCell::new(opened));
         Ok(())
     }
 
     fn close(&mut self, session: SessionId) {
-        self.sessions.remove(&session);
+        // What it shows goes before it is said that nobody shows it.
+        drop(self.sessions.remove(&session));
+        self.sharing.get_mut().closed(session);
         self.feed.closed(session);
         self.turn.retain(|waiting| *waiting != session);
     }
@@ -207,6 +234,7 @@ impl Device for CpuDevice {
         let now = self.now();
         // A session that was closed meanwhile is told nothing: its close was its answer.
         if let Some(session) = self.sessions.get_mut(&slice.session) {
+            let session = session.get_mut();
             self.feed.submitted(now, slice.session, slice.priority);
             if session.is_idle() {
                 self.turn.push_back(slice.session);
@@ -243,5 +271,22 @@ impl Device for CpuDevice {
 
     fn is_busy(&self) -> bool {
         !self.turn.is_empty()
+    }
+
+    fn tend(&mut self) -> bool {
+        self.sharing.get_mut().tend(&mut self.sessions)
+    }
+
+    fn recharged(&mut self, changed: &mut Vec<(SessionId, u64)>) {
+        let sharing = self.sharing.get_mut();
+        for id in sharing.take_changed() {
+            if let Some(session) = self.sessions.get_mut(&id) {
+                changed.push((id, session.get_mut().resident(sharing)));
+            }
+        }
+    }
+
+    fn saved(&self) -> u64 {
+        self.sharing.borrow().saved()
     }
 }

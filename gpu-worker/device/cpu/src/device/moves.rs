@@ -3,14 +3,37 @@
 use super::failure::memory_failure;
 use super::session::{Progressing, Run, Session, Step};
 use crate::error::MemoryError;
-use bus_schemas::{Code, Failure, OpRef};
+use crate::memory::PAGE;
+use crate::shared::{LEAST, UNIT};
+use bus_schemas::{Code, Failure, OpRef, Parcel};
 use std::sync::Arc;
 
 /// Bytes written between two looks at who waits: a few hundred microseconds, pages touched for
-/// the first time included.
-const PIECE: u64 = 1 << 20;
+/// the first time included. A unit that may be shared, so that each piece of a copy is one.
+const PIECE: u64 = UNIT;
 /// Bytes given back to the host between two looks.
 const FREED: u64 = 8 << 20;
+
+/// What a copy from the host brings.
+#[derive(Clone, Copy)]
+enum Source<'s> {
+    /// With its op.
+    Sent(&'s [u8]),
+    /// Ahead of it.
+    Staged(&'s Parcel),
+}
+
+impl<'s> Source<'s> {
+    /// The bytes of a range that it has, in pieces.
+    fn slices(self, offset: u64, len: u64) -> impl Iterator<Item = &'s [u8]> {
+        let (offset, len) = (offset as usize, len as usize);
+        let (sent, staged) = match self {
+            Self::Sent(bytes) => (Some(&bytes[offset..offset + len]), None),
+            Self::Staged(parcel) => (None, Some(parcel.slices(offset, len))),
+        };
+        sent.into_iter().chain(staged.into_iter().flatten())
+    }
+}
 
 /// Moves what is left of `total` bytes: `each` gets the offset and length of a piece.
 fn in_pieces(
@@ -56,10 +79,8 @@ impl Session {
         if transfer == 0 {
             given(op.payload.len())?;
             self.live(address, bytes)?;
-            return in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
-                let piece = &op.payload[offset as usize..(offset + len) as usize];
-                self.memory.write(address + offset, piece)
-            });
+            let sent = Source::Sent(op.payload);
+            return self.bring(run, &mut progress.moved, sent, (address, bytes));
         }
         let mut known = progress.slice.transfers.iter();
         let Some(index) = known.position(|(known, _)| *known == transfer) else {
@@ -69,16 +90,8 @@ impl Session {
         let staged = &progress.slice.transfers[index].1;
         given(staged.len())?;
         self.live(address, bytes)?;
-        let step = in_pieces(run, &mut progress.moved, (bytes, PIECE), |offset, len| {
-            let mut to = address + offset;
-            staged
-                .slices(offset as usize, len as usize)
-                .try_for_each(|slice| {
-                    self.memory.write(to, slice)?;
-                    to += slice.len() as u64;
-                    Ok(())
-                })
-        })?;
+        let source = Source::Staged(staged);
+        let step = self.bring(run, &mut progress.moved, source, (address, bytes))?;
         if let Step::Done = step {
             // Named once, so nobody needs it any more.
             let (_, staged) = progress.slice.transfers.swap_remove(index);
@@ -87,6 +100,42 @@ impl Session {
             }
         }
         Ok(step)
+    }
+
+    /// Brings what the host copies here: units that others hold alike are shared, the rest is
+    /// written.
+    fn bring(
+        &mut self,
+        run: &Run<'_>,
+        moved: &mut u64,
+        source: Source<'_>,
+        (address, bytes): (u64, u64),
+    ) -> Result<Step, Failure> {
+        let may_share =
+            bytes >= UNIT && address.is_multiple_of(PAGE) && address < self.memory.internal_base();
+        in_pieces(run, moved, (bytes, PIECE), |offset, len| {
+            let mut done = 0;
+            let whole = len / PAGE * PAGE;
+            if may_share
+                && whole >= LEAST
+                && let Some(mut guest) = self.guest()
+            {
+                let unit = (address + offset, whole);
+                let pieces = || source.slices(offset, whole);
+                let mut sharing = run.sharing.borrow_mut();
+                if sharing.take_in(&mut guest, run.neighbours, unit, pieces) {
+                    done = whole;
+                }
+            }
+            let mut to = address + offset + done;
+            source
+                .slices(offset + done, len - done)
+                .try_for_each(|slice| {
+                    self.memory.write(to, slice)?;
+                    to += slice.len() as u64;
+                    Ok(())
+                })
+        })
     }
 
     pub(super) fn copy_out(
@@ -163,13 +212,22 @@ impl Session {
         if bytes > FREED {
             // A large allocation's pages go first: all at once they take milliseconds.
             let step = in_pieces(run, &mut progress.moved, (bytes, FREED), |offset, len| {
-                self.memory.discard(address + offset, len)
+                let at = address + offset;
+                if let Some(mut guest) = self.guest() {
+                    let mut sharing = run.sharing.borrow_mut();
+                    sharing.discard(&mut guest, at..at + len);
+                }
+                self.memory.discard(at, len)
             })?;
             if let Step::Parked = step {
                 return Ok(step);
             }
         }
         self.memory.free(address).map_err(memory_failure)?;
+        if let Some(guest) = self.guest() {
+            let mut sharing = run.sharing.borrow_mut();
+            sharing.freed(guest.id, address..address + bytes);
+        }
         Ok(Step::Done)
     }
 }

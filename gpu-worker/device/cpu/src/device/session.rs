@@ -2,6 +2,7 @@
 
 use super::failure::memory_failure;
 use super::launches::{Launched, Streak};
+use super::sharing::{Guest, Sessions, Sharing};
 use super::{Cache, Prepared};
 use crate::engine::runtime::Printed;
 use crate::engine::{Engine, Instance};
@@ -9,9 +10,10 @@ use crate::error::MemoryError;
 use crate::memory::Memory;
 use bus_schemas::{
     Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Parcel,
-    ResultKind, Row, Spares, Symbol, Window, limits,
+    ResultKind, Row, SessionId, Spares, Symbol, Window, limits,
 };
-use device::{Completion, Interrupt, OpResult, Slice};
+use device::{Completion, Interrupt, OpResult, Realm, Slice};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,6 +33,9 @@ pub(super) struct Run<'d> {
     /// When the device's clock began.
     pub(super) began: Instant,
     pub(super) spares: &'d Mutex<Spares>,
+    /// What sessions share, and the others of them.
+    pub(super) sharing: &'d RefCell<Sharing>,
+    pub(super) neighbours: &'d Sessions,
 }
 
 impl Run<'_> {
@@ -76,7 +81,10 @@ pub(super) struct Progressing {
 /// A session's side of the device.
 #[derive(Debug)]
 pub(super) struct Session {
+    id: SessionId,
     pub(super) window: Window,
+    /// Whom it may share memory with.
+    realm: Option<Realm>,
     pub(super) memory: Memory,
     pub(super) slots: BTreeMap<u32, (Instance, Prepared)>,
     slices: VecDeque<Slice>,
@@ -101,10 +109,17 @@ pub(super) fn nanos(time: Duration) -> u64 {
 }
 
 impl Session {
-    pub(super) fn open(window: Window, capacity: u64) -> Result<Self, Failure> {
+    pub(super) fn open(
+        id: SessionId,
+        window: Window,
+        realm: Option<Realm>,
+        capacity: u64,
+    ) -> Result<Self, Failure> {
         let memory = Memory::new(window.base, window.size, capacity).map_err(memory_failure)?;
         Ok(Self {
+            id,
             window,
+            realm,
             memory,
             slots: BTreeMap::new(),
             slices: VecDeque::new(),
@@ -131,9 +146,20 @@ impl Session {
         priorities.min().unwrap_or(u8::MAX)
     }
 
-    /// Bytes it holds.
-    pub(super) fn resident(&self) -> u64 {
+    /// Bytes it has allocated: what it may hold without sharing.
+    pub(super) fn allocated(&self) -> u64 {
         self.memory.used()
+    }
+
+    /// Bytes it is charged.
+    pub(super) fn resident(&self, sharing: &Sharing) -> u64 {
+        sharing.charge(self.id, self.allocated())
+    }
+
+    /// Its side of what is shared, if it may share.
+    pub(super) fn guest(&mut self) -> Option<Guest<'_>> {
+        let (id, memory) = (self.id, &mut self.memory);
+        self.realm.map(|realm| Guest { id, realm, memory })
     }
 
     /// Runs its first slice until that is done or the time is up.
@@ -181,7 +207,7 @@ impl Session {
         }
         let mut completion = progress.completion;
         completion.device_ns = nanos(progress.spent);
-        completion.resident = self.resident();
+        completion.resident = self.resident(&run.sharing.borrow());
         Advance::Completed(completion)
     }
 
@@ -324,7 +350,7 @@ impl Session {
                 len: bytes,
             }));
         }
-        if self.resident().saturating_add(bytes) > run.room {
+        if self.allocated().saturating_add(bytes) > run.room {
             return Err(memory_failure(MemoryError::OutOfMemory(bytes)));
         }
         self.memory.alloc(address, bytes).map_err(memory_failure)
@@ -340,8 +366,8 @@ impl Session {
         }
         let instance =
             Instance::new(&prepared.program, &mut self.memory).map_err(memory_failure)?;
-        if self.resident() > run.room {
-            let bytes = self.resident() - run.room;
+        if self.allocated() > run.room {
+            let bytes = self.allocated() - run.room;
             instance.release(&mut self.memory);
             return Err(memory_failure(MemoryError::OutOfMemory(bytes)));
         }

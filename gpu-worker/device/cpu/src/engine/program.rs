@@ -175,7 +175,8 @@ impl Instance {
     /// Frees the variables.
     pub fn release(self, memory: &mut Memory) {
         for address in self.globals {
-            // An address of our own is always allocated; a second release cannot happen.
+            // An address of our own is always allocated; a second release cannot happen. What the
+            // host does not take back stays the session's until it is closed.
             let _ = memory.free(address);
         }
     }

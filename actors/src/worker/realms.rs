@@ -1,0 +1,80 @@
+//! Which sessions may share memory with one another.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use bus_schemas::Tenant;
+use device::Realm;
+
+/// With whom sessions share what they hold alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Share {
+    /// With everybody on the device.
+    #[default]
+    All,
+    /// With sessions of the same tenant.
+    Tenant,
+    /// With nobody.
+    Off,
+}
+
+impl FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "all" => Ok(Self::All),
+            "tenant" => Ok(Self::Tenant),
+            "off" => Ok(Self::Off),
+            _ => Err(format!("{text:?} says not who shares: all, tenant or off")),
+        }
+    }
+}
+
+/// The realms of one worker.
+#[derive(Debug)]
+pub(super) struct Realms {
+    share: Share,
+    /// Tenants that have had a session here.
+    tenants: BTreeMap<Tenant, Realm>,
+}
+
+impl Realms {
+    pub(super) fn new(share: Share) -> Self {
+        Self {
+            share,
+            tenants: BTreeMap::new(),
+        }
+    }
+
+    /// The realm of a tenant's sessions, if they share at all.
+    pub(super) fn of(&mut self, tenant: &Tenant) -> Option<Realm> {
+        match self.share {
+            Share::All => Some(Realm(0)),
+            Share::Off => None,
+            Share::Tenant => {
+                let next = Realm(self.tenants.len() as u64 + 1);
+                Some(*self.tenants.entry(tenant.clone()).or_insert(next))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tenants_are_apart_where_they_are_to_be() {
+        let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().expect("a name"));
+        let mut all = Realms::new("all".parse().expect("known"));
+        assert!(all.of(&a).is_some() && all.of(&a) == all.of(&b));
+        let mut apart = Realms::new("tenant".parse().expect("known"));
+        let (of_a, of_b) = (apart.of(&a), apart.of(&b));
+        assert!(of_a.is_some() && of_b.is_some() && of_a != of_b);
+        assert_eq!((apart.of(&a), apart.of(&b)), (of_a, of_b));
+        let mut off = Realms::new("off".parse().expect("known"));
+        assert_eq!(off.of(&a), None);
+        assert!("some".parse::<Share>().is_err());
+    }
+}

@@ -1,0 +1,374 @@
+//! How sessions of the CPU device come to share what they hold alike, and cease to.
+//!
+//! The first copy of some bytes goes where it always went, and its fingerprint is noted. When a
+//! later copy has the same fingerprint, the bytes that came are compared with what lies there now:
+//! that is a stronger proof than a hash, and holds whatever was written since. If they are equal,
+//! the unit goes into the store and both sessions show it. Wherever the host refuses something, the
+//! copy is an ordinary one.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use bus_schemas::SessionId;
+use device::Realm;
+
+use super::session::Session;
+use crate::memory::Memory;
+use crate::shared::{Book, Index, Key, Looks, Pagemap, Place, Print, Store, UNIT, mappings};
+
+/// The sessions of a device. All but the one that runs can be borrowed.
+pub(super) type Sessions = BTreeMap<SessionId, RefCell<Session>>;
+
+/// Units whose places are remembered: 32 GiB of copies.
+const NOTED: usize = 32 << 10;
+/// Units of which it is remembered that their session writes to them.
+const WRITTEN: usize = 32 << 10;
+/// Units looked at each time that the device has nothing to run.
+const STEP: usize = 2;
+
+/// A session's side of what is shared.
+pub(super) struct Guest<'a> {
+    pub(super) id: SessionId,
+    /// Whom it may share with.
+    pub(super) realm: Realm,
+    pub(super) memory: &'a mut Memory,
+}
+
+impl Guest<'_> {
+    /// Whether these bytes lie at an address now.
+    fn has<'p>(&mut self, addr: u64, bytes: u64, pieces: impl Iterator<Item = &'p [u8]>) -> bool {
+        let there = self.memory.bytes(addr, bytes);
+        there.is_ok_and(|there| equal(there, pieces))
+    }
+}
+
+fn equal<'p>(mut there: &[u8], pieces: impl Iterator<Item = &'p [u8]>) -> bool {
+    for piece in pieces {
+        match there.split_at_checked(piece.len()) {
+            Some((head, rest)) if head == piece => there = rest,
+            _ => return false,
+        }
+    }
+    there.is_empty()
+}
+
+/// What the host lends for it.
+#[derive(Debug)]
+struct Ground {
+    store: Store,
+    pagemap: Pagemap,
+}
+
+/// What the sessions of a device share.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    ground: Option<Ground>,
+    /// Units that may be shown at a time.
+    most: usize,
+    book: Book,
+    index: Index,
+    looks: Looks,
+    /// What each slot in use was found by.
+    keys: BTreeMap<u32, Key>,
+    /// Units that their sessions have written and that became private: no weights.
+    written: BTreeSet<(SessionId, u64)>,
+    spare: Vec<u8>,
+}
+
+impl Default for Sharing {
+    fn default() -> Self {
+        Self {
+            ground: None,
+            most: 0,
+            book: Book::default(),
+            index: Index::new(NOTED),
+            looks: Looks::default(),
+            keys: BTreeMap::new(),
+            written: BTreeSet::new(),
+            spare: Vec::new(),
+        }
+    }
+}
+
+impl Sharing {
+    /// Prepares for sessions that hold `capacity` bytes together, if it has not. Without the host's
+    /// help nothing is shared.
+    pub(super) fn begin(&mut self, capacity: u64) {
+        if self.ground.is_some() {
+            return;
+        }
+        // Each unit may split a mapping in two, and others in the process need some too.
+        let most = mappings() / 4;
+        let slots = most.min(capacity / UNIT);
+        let ground = u32::try_from(slots).ok().and_then(|slots| {
+            let store = Store::new(slots)?;
+            let pagemap = Pagemap::open()?;
+            Some(Ground { store, pagemap })
+        });
+        self.most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.ground = ground;
+    }
+
+    /// A copy brings a unit of `bytes` for the address `to`. Gives whether they lie there now; if
+    /// not they are to be written as ever.
+    pub(super) fn take_in<'p, P: Iterator<Item = &'p [u8]>>(
+        &mut self,
+        guest: &mut Guest<'_>,
+        neighbours: &Sessions,
+        (to, bytes): (u64, u64),
+        pieces: impl Fn() -> P,
+    ) -> bool {
+        if self.ground.is_none() {
+            return false;
+        }
+        for (address, unit) in self.book.within(guest.id, to..to + bytes) {
+            if (address, unit.bytes) == (to, bytes) && guest.has(to, bytes, pieces()) {
+                return true;
+            }
+            let inside = to <= address && address + unit.bytes <= to + bytes;
+            // One that is overwritten in part is private page by page.
+            if !inside || !self.part(guest, address) {
+                return false;
+            }
+        }
+        if self.written.contains(&(guest.id, to)) {
+            return false;
+        }
+        let key = Key {
+            realm: guest.realm,
+            bytes,
+            print: Print::of(pieces()),
+        };
+        let equal_bytes = match self.index.get(&key) {
+            Some(Place::Slot(slot)) => self.in_slot(guest, slot, (to, bytes), &pieces),
+            Some(Place::Private(id, at)) if id == guest.id => {
+                self.in_own(guest, at, (&key, to), &pieces)
+            }
+            Some(Place::Private(id, at)) => neighbours.get(&id).and_then(|other| {
+                let mut other = other.try_borrow_mut().ok()?;
+                let mut other = other.guest().filter(|other| other.realm == key.realm)?;
+                let there = other.has(at, bytes, pieces());
+                there.then(|| self.meet(guest, Some((&mut other, at)), (&key, to), pieces()))
+            }),
+            None => None,
+        };
+        equal_bytes.unwrap_or_else(|| {
+            self.index.note(key, Place::Private(guest.id, to));
+            false
+        })
+    }
+
+    /// Shows a slot, if it has these bytes; none if not.
+    fn in_slot<'p, P: Iterator<Item = &'p [u8]>>(
+        &mut self,
+        guest: &mut Guest<'_>,
+        slot: u32,
+        (to, bytes): (u64, u64),
+        pieces: &impl Fn() -> P,
+    ) -> Option<bool> {
+        let ground = self.ground.as_ref()?;
+        let equal = equal(ground.store.bytes(slot, bytes), pieces());
+        equal.then(|| self.show(guest, (to, bytes), slot))
+    }
+
+    /// Shares with another place of the same session, if that has these bytes; none if not.
+    fn in_own<'p, P: Iterator<Item = &'p [u8]>>(
+        &mut self,
+        guest: &mut Guest<'_>,
+        at: u64,
+        (key, to): (&Key, u64),
+        pieces: &impl Fn() -> P,
+    ) -> Option<bool> {
+        if at.abs_diff(to) < key.bytes && at != to || !guest.has(at, key.bytes, pieces()) {
+            return None;
+        }
+        if at == to {
+            // They are there already.
+            return Some(true);
+        }
+        let shown = self.meet(guest, None, (key, to), pieces());
+        if shown && let Some(Place::Slot(slot)) = self.index.get(key) {
+            self.show(guest, (at, key.bytes), slot);
+        }
+        Some(shown)
+    }
+
+    /// Puts a unit into the store and shows it to the guest and to the other who has it. Gives
+    /// whether the guest has it now.
+    fn meet<'p>(
+        &mut self,
+        guest: &mut Guest<'_>,
+        other: Option<(&mut Guest<'_>, u64)>,
+        (key, to): (&Key, u64),
+        pieces: impl Iterator<Item = &'p [u8]>,
+    ) -> bool {
+        let Some(ground) = &mut self.ground else {
+            return false;
+        };
+        let Some(slot) = ground.store.keep(pieces) else {
+            return false;
+        };
+        if !self.show(guest, (to, key.bytes), slot) {
+            self.free(slot);
+            return false;
+        }
+        self.keys.insert(slot, *key);
+        self.index.note(*key, Place::Slot(slot));
+        if let Some((other, at)) = other {
+            self.show(other, (at, key.bytes), slot);
+        }
+        true
+    }
+
+    /// Shows a slot at an address where the same bytes lie, or are to. Gives whether it does.
+    fn show(&mut self, guest: &mut Guest<'_>, (at, bytes): (u64, u64), slot: u32) -> bool {
+        let Some(ground) = &self.ground else {
+            return false;
+        };
+        let taken = !self.book.within(guest.id, at..at + bytes).is_empty();
+        if taken || self.book.len() >= self.most {
+            return false;
+        }
+        let (file, offset) = (ground.store.file(), Store::offset(slot));
+        let shown = guest.memory.show(at, bytes, file, offset);
+        if shown {
+            self.book.join(guest.id, at, slot, bytes);
+        }
+        shown
+    }
+
+    /// Puts zeros in the place of a shared unit. Gives whether the host did.
+    fn part(&mut self, guest: &mut Guest<'_>, address: u64) -> bool {
+        let Some((at, unit)) = self.book.next(guest.id, address) else {
+            return true;
+        };
+        let parted = at != address || guest.memory.clear(address, unit.bytes);
+        if parted {
+            self.leave(guest.id, address);
+        }
+        parted
+    }
+
+    /// A session does not show a unit any more.
+    fn leave(&mut self, id: SessionId, address: u64) {
+        let Some((_, unit)) = self.book.next(id, address).filter(|(at, _)| *at == address) else {
+            return;
+        };
+        if let Some(slot) = self.book.leave(id, address) {
+            self.free(slot);
+        } else if let Some(last) = self.book.only(unit.slot) {
+            // Whoever is alone has nothing of a slot whose pages it has written.
+            self.looks.due(last, self.book.units_of(last));
+        }
+    }
+
+    /// Nobody shows a slot any more.
+    fn free(&mut self, slot: u32) {
+        if let Some(key) = self.keys.remove(&slot)
+            && self.index.get(&key) == Some(Place::Slot(slot))
+        {
+            self.index.forget(&key);
+        }
+        if let Some(ground) = &mut self.ground {
+            ground.store.free(slot);
+        }
+    }
+
+    /// What lies in a range is not wanted any more.
+    pub(super) fn discard(&mut self, guest: &mut Guest<'_>, range: Range<u64>) {
+        for (address, _) in self.book.within(guest.id, range) {
+            // Where the host refuses, the unit stays until its allocation is freed.
+            self.part(guest, address);
+        }
+    }
+
+    /// The session has freed the allocation that was there: no page of it is shown any more.
+    pub(super) fn freed(&mut self, id: SessionId, range: Range<u64>) {
+        for (address, _) in self.book.within(id, range.clone()) {
+            self.leave(id, address);
+        }
+        let written = self.written.range((id, range.start)..(id, range.end));
+        let written: Vec<_> = written.copied().collect();
+        for unit in written {
+            self.written.remove(&unit);
+        }
+    }
+
+    /// A session is closed, and its memory gone.
+    pub(super) fn closed(&mut self, id: SessionId) {
+        self.freed(id, 0..u64::MAX);
+        self.looks.closed(id);
+    }
+
+    /// Whether a session shares anything.
+    pub(super) fn shares(&self, id: SessionId) -> bool {
+        self.book.units_of(id) > 0
+    }
+
+    /// A session has run for `ns`.
+    pub(super) fn ran(&mut self, guest: &mut Guest<'_>, ns: u64) {
+        let units = self.book.units_of(guest.id);
+        for _ in 0..self.looks.ran(guest.id, units, ns) {
+            self.look(guest);
+        }
+    }
+
+    /// Looks at some units that are due. Gives whether more are.
+    pub(super) fn tend(&mut self, sessions: &mut Sessions) -> bool {
+        for _ in 0..STEP {
+            let Some(id) = self.looks.next() else {
+                return false;
+            };
+            match sessions.get_mut(&id).and_then(|it| it.get_mut().guest()) {
+                Some(mut guest) => self.look(&mut guest),
+                None => self.looks.closed(id),
+            }
+        }
+        self.looks.next().is_some()
+    }
+
+    /// Looks how much of a session's next unit was written since. Where it is more than half, or
+    /// nobody else has the unit, the rest is copied too.
+    fn look(&mut self, guest: &mut Guest<'_>) {
+        let Some(from) = self.looks.from(guest.id) else {
+            return;
+        };
+        let next = self.book.next(guest.id, from);
+        let end = next.map(|(address, unit)| address + unit.bytes);
+        self.looks.looked(guest.id, end);
+        let (Some((address, unit)), Some(ground)) = (next, &self.ground) else {
+            return;
+        };
+        let place = guest.memory.place(address);
+        let Some(own) = ground.pagemap.written(place, unit.bytes) else {
+            return;
+        };
+        self.book.wrote(guest.id, address, own);
+        let alone = self.book.only(unit.slot).is_some();
+        if own * 2 <= unit.bytes && (own == 0 || !alone) {
+            return;
+        }
+        if guest.memory.own(address, unit.bytes, &mut self.spare) {
+            if self.written.len() < WRITTEN {
+                self.written.insert((guest.id, address));
+            }
+            self.leave(guest.id, address);
+        }
+    }
+
+    /// What a session is charged that has so many bytes allocated.
+    pub(super) fn charge(&self, id: SessionId, allocated: u64) -> u64 {
+        self.book.charge(id, allocated)
+    }
+
+    /// Bytes that sessions hold and that are not stored for each of them.
+    pub(super) fn saved(&self) -> u64 {
+        self.book.saved()
+    }
+
+    /// Sessions whose charge may have changed since this was last asked.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<SessionId> {
+        self.book.take_changed()
+    }
+}

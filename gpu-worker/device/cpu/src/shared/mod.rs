@@ -1,0 +1,37 @@
+//! Bytes that several sessions hold alike, stored once.
+//!
+//! A large copy from the host is looked at in **units** of [`UNIT`] bytes. Units with equal bytes
+//! lie in one **slot** of the [`Store`], and every session that holds one has the slot's pages at
+//! its own address, copied by the kernel for whoever writes to them. The [`Book`] says who shares
+//! what and who is charged how much; the [`Index`] remembers where bytes like those that come may
+//! lie already; the [`Pagemap`] tells which pages were written since.
+
+mod book;
+mod index;
+mod looks;
+mod print;
+mod store;
+mod written;
+
+pub(crate) use book::Book;
+pub(crate) use index::{Index, Key, Place};
+pub(crate) use looks::Looks;
+pub(crate) use print::Print;
+pub(crate) use store::Store;
+pub(crate) use written::Pagemap;
+
+use crate::memory::PAGE;
+
+/// Bytes of a unit. The last one of a copy is its whole pages that are left.
+pub(crate) const UNIT: u64 = 1 << 20;
+/// Bytes of the smallest last unit: each costs the host a mapping, which has to be worth it.
+pub(crate) const LEAST: u64 = 16 * PAGE;
+
+/// Mappings that a process may have on this host.
+pub(crate) fn mappings() -> u64 {
+    /// What Linux has where nothing else is said.
+    const USUAL: u64 = 65_530;
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count");
+    let number = text.ok().and_then(|text| text.trim().parse().ok());
+    number.unwrap_or(USUAL)
+}

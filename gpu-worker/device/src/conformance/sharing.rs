@@ -1,0 +1,128 @@
+//! Sessions that may share what they hold alike must not see one another's writes.
+
+use std::sync::Arc;
+
+use bus_schemas::{ModuleHash, Op, Parcel};
+
+use super::{Program, complete, increment_params, launch};
+use crate::{Device, Realm};
+
+/// Three mebibytes and a bit: no whole number of pages.
+const BYTES: u64 = (3 << 20) + 70_000;
+
+/// What both sessions hold: no two pages are alike.
+fn weights() -> Vec<u8> {
+    let words = 0..(BYTES / 4) as u32;
+    words
+        .flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes())
+        .collect()
+}
+
+fn read(device: &mut dyn Device, program: &mut Program) -> Vec<u8> {
+    let address = program.window().base;
+    let out = Op::CopyOut {
+        address,
+        bytes: BYTES,
+    };
+    let slice = program.slice(&[(out, &[])]);
+    let done = complete(device, slice);
+    assert_eq!(done.fault, None);
+    done.results[0].copied().expect("a copy to the host")
+}
+
+fn load(device: &mut dyn Device, program: &mut Program, hash: ModuleHash, weights: &[u8]) {
+    let address = program.window().base;
+    let bytes = BYTES;
+    let copy = Op::CopyIn {
+        address,
+        bytes,
+        transfer: 7,
+    };
+    let mut slice = program.slice(&[
+        (Op::LoadModule { slot: 0, hash }, &[]),
+        (Op::Alloc { address, bytes }, &[]),
+        (copy, &[]),
+    ]);
+    slice.transfers.push((7, Arc::new(Parcel::from(weights))));
+    assert_eq!(complete(device, slice).fault, None);
+}
+
+/// Two sessions of a realm copy equal bytes. A kernel, a copy and a fill change one's, and the other
+/// sees its own; whoever goes first, the other keeps them.
+pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
+    let weights = weights();
+    for first_goes in [true, false] {
+        let mut programs = [Program::new(1), Program::new(2)];
+        for program in &mut programs {
+            let realm = Some(Realm(1));
+            let opened = device.open(program.session(), program.window(), realm);
+            opened.expect("a free window");
+            load(device, program, hash, &weights);
+        }
+        let [one, two] = &mut programs;
+        let address = one.window().base;
+        let params = increment_params(address + (1 << 20), 1_000);
+        let bytes = 40;
+        let slice = one.slice(&[
+            (launch(0, 1_000), &params[..]),
+            (
+                Op::CopyIn {
+                    address: address + 5_000,
+                    bytes,
+                    transfer: 0,
+                },
+                &[9; 40],
+            ),
+            (
+                Op::Set {
+                    address: address + (2 << 20),
+                    count: 600_000,
+                    value: 5,
+                    width: 1,
+                },
+                &[],
+            ),
+            (
+                Op::Copy {
+                    to: address + 100_000,
+                    from: address + (1 << 20),
+                    bytes: 4_000,
+                },
+                &[],
+            ),
+        ]);
+        assert_eq!(complete(device, slice).fault, None);
+        while device.tend() {}
+        assert!(read(device, two) == weights, "the other's writes are seen");
+        let mut changed = weights.clone();
+        for word in changed[1 << 20..][..4_000].as_chunks_mut::<4>().0 {
+            *word = (u32::from_le_bytes(*word).wrapping_add(1)).to_le_bytes();
+        }
+        changed[5_000..5_040].fill(9);
+        changed[2 << 20..][..600_000].fill(5);
+        changed.copy_within(1 << 20..(1 << 20) + 4_000, 100_000);
+        assert!(read(device, one) == changed, "its own writes are not");
+        let (gone, stays, kept) = match first_goes {
+            true => (one, two, &weights),
+            false => (two, one, &changed),
+        };
+        let address = gone.window().base;
+        let slice = gone.slice(&[
+            (Op::Free { address }, &[]),
+            (
+                Op::Alloc {
+                    address,
+                    bytes: BYTES,
+                },
+                &[],
+            ),
+        ]);
+        assert_eq!(complete(device, slice).fault, None);
+        let fresh = read(device, gone);
+        assert!(fresh.iter().all(|byte| *byte == 0), "freed bytes are seen");
+        device.close(gone.session());
+        while device.tend() {}
+        assert!(read(device, stays) == *kept, "the other's end is seen");
+        device.close(stays.session());
+    }
+}
