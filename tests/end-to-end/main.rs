@@ -20,6 +20,7 @@ mod partition;
 mod placement;
 mod preemption;
 mod run;
+mod sharing;
 mod stage;
 mod targets;
 mod usage;

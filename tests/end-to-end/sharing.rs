@@ -1,0 +1,178 @@
+//! Equal weights of two tenants' programs lie in a worker's memory once: each pays half, and neither
+//! sees what the other makes of them.
+
+use std::time::Duration;
+
+use bus_schemas::{Usage, UsageRow};
+use client_agent::{Client, Session, Settings};
+
+use crate::stage::{Scene, plan};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const BYTES: usize = 8 << 20;
+/// `c = a + b`.
+const ADD: &str = include_str!("../kernels/vector_add.ptx");
+
+/// Floats of which no two pages are alike.
+fn weights() -> Vec<u8> {
+    let floats = (0..BYTES / 4).map(|i| (i % 100_003) as f32);
+    floats.flat_map(f32::to_le_bytes).collect()
+}
+
+/// A program with its weights in place.
+struct Program {
+    session: Session,
+    data: u64,
+    // The session's connection.
+    _client: Client,
+}
+
+impl Program {
+    fn start(settings: Settings) -> Self {
+        let client = Client::connect(settings).expect("a broker");
+        let session = client.open().expect("a session");
+        let data = session.alloc(BYTES as u64).expect("memory");
+        session.copy_in(data, &weights()).expect("copied");
+        session.sync().expect("it is there");
+        Self {
+            session,
+            data,
+            _client: client,
+        }
+    }
+
+    /// Adds the weights up with themselves, in place.
+    fn double(&self) {
+        let module = self.session.load(ADD.as_bytes()).expect("a module");
+        let add = module.function("vector_add").expect("a kernel");
+        let floats = (BYTES / 4) as u32;
+        let mut params = Vec::new();
+        for _ in 0..3 {
+            params.extend(self.data.to_le_bytes());
+        }
+        params.extend(floats.to_le_bytes());
+        let (grid, block) = ([floats.div_ceil(256), 1, 1], [256, 1, 1]);
+        let launched = self.session.launch(&add, grid, block, 0, &params);
+        launched.expect("a launch");
+        self.session.sync().expect("it ran");
+    }
+
+    fn read(&self) -> Vec<u8> {
+        let mut bytes = vec![0; BYTES];
+        let copied = self.session.copy_out(self.data, &mut bytes);
+        copied.expect("copied back");
+        bytes
+    }
+}
+
+fn settings(scene: &Scene, tenant: &str) -> Settings {
+    let credentials = scene.stage.cluster.broker.credentials();
+    let login = &credentials.tenant(tenant).expect("a login").login;
+    let joined = Settings::new(&credentials.url, &credentials.cluster, tenant);
+    joined.with_login(&login.user, &login.password)
+}
+
+/// Does what blocks beside the test's own tasks.
+async fn beside<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(act).await.expect("it ends")
+}
+
+async fn start(scene: &Scene, tenant: &str) -> Program {
+    let settings = settings(scene, tenant);
+    beside(move || Program::start(settings)).await
+}
+
+/// The row of the only session of a tenant.
+fn row<'u>(usage: &'u Usage, tenant: &str) -> Option<&'u UsageRow> {
+    let mut rows = usage.sessions.iter();
+    rows.find(|row| row.tenant.as_str() == tenant)
+}
+
+/// Waits until the worker says that two tenants hold so much each; gives what it said.
+async fn held(scene: &Scene, resident: [usize; 2]) -> Usage {
+    let what = format!("{resident:?} bytes held");
+    scene
+        .wait(&what, PATIENCE, |scene| {
+            scene.stage.observer.see(|seen| {
+                let usage = seen.usage.values().next()?;
+                let is = |tenant, bytes| row(usage, tenant).is_some_and(|it| it.resident == bytes);
+                let [a, b] = resident.map(|bytes| bytes as u64);
+                (is("a", a) && is("b", b)).then(|| usage.clone())
+            })
+        })
+        .await
+}
+
+/// Waits for what the worker says after this.
+async fn later(scene: &Scene, than: &Usage) -> Usage {
+    scene
+        .wait("more usage", PATIENCE, |scene| {
+            scene.stage.observer.see(|seen| {
+                let usage = seen.usage.values().next()?;
+                (usage.elapsed_ns > than.elapsed_ns).then(|| usage.clone())
+            })
+        })
+        .await
+}
+
+async fn scene(share: &str) -> Scene {
+    let plans = [plan("a", "search", 1), plan("b", "search", 1)];
+    let settings = [("worker.device", "cpu"), ("worker.share", share)];
+    Scene::idle(1, 1, &plans, &settings).await
+}
+
+#[tokio::test]
+async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
+    let scene = scene("all").await;
+    let a = start(&scene, "a").await;
+    let b = start(&scene, "b").await;
+    let before = held(&scene, [BYTES / 2; 2]).await;
+    assert_eq!(before.saved, BYTES as u64);
+    // Half of it is what is counted, and both halves are what the device holds.
+    let after = later(&scene, &before).await;
+    let elapsed = u128::from(after.elapsed_ns - before.elapsed_ns);
+    for tenant in ["a", "b"] {
+        let [before, after] = [&before, &after].map(|usage| row(usage, tenant).expect("a row"));
+        let counted = u128::from(after.byte_ms - before.byte_ms);
+        let expected = BYTES as u128 / 2 * elapsed / 1_000_000;
+        assert!(counted.abs_diff(expected) <= 2, "{counted} of {expected}");
+    }
+    // One changes its weights: it pays for them, and so does the other for its own.
+    let (a, b) = beside(move || {
+        b.double();
+        (a, b)
+    })
+    .await;
+    let apart = held(&scene, [BYTES; 2]).await;
+    assert_eq!(apart.saved, 0);
+    let (of_a, of_b) = beside(move || {
+        let read = (a.read(), b.read());
+        a.session.close().expect("closed");
+        b.session.close().expect("closed");
+        read
+    })
+    .await;
+    let weights = weights();
+    assert!(of_a == weights, "the other's writes are seen");
+    let floats = weights
+        .as_chunks()
+        .0
+        .iter()
+        .map(|word| f32::from_le_bytes(*word));
+    let doubled: Vec<u8> = floats.flat_map(|it| (it + it).to_le_bytes()).collect();
+    assert!(of_b == doubled, "its own writes are lost");
+    held(&scene, [0; 2]).await;
+}
+
+#[tokio::test]
+async fn where_tenants_are_apart_only_their_own_sessions_share() {
+    let scene = scene("tenant").await;
+    let a = start(&scene, "a").await;
+    let b = start(&scene, "b").await;
+    assert_eq!(held(&scene, [BYTES; 2]).await.saved, 0);
+    let again = start(&scene, "b").await;
+    let both = held(&scene, [BYTES, BYTES / 2]).await;
+    assert_eq!(both.saved, BYTES as u64);
+    let (a, b, again) = beside(move || (a.read(), b.read(), again.read())).await;
+    assert!([a, b, again].iter().all(|read| *read == weights()));
+}
