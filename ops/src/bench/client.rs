@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::baseline::Baselines;
-use super::bus::{Stage, TENANT};
 use super::memory::resident_kib;
 use super::metric::{Goal, Metric, Spec};
+use super::stage::{Stage, TENANT};
 use super::token;
 use crate::drop_in;
 use crate::local::LocalCluster;

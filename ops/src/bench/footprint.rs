@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
-use super::bus::{self, PATIENCE, Stage};
+use super::goals;
 use super::memory::resident_kib;
 use super::metric::Metric;
+use super::stage::{PATIENCE, Stage};
 use crate::local::LocalCluster;
 
 /// Sessions opened.
@@ -18,14 +19,17 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// Size of this program's own binary, where it is a release build.
 pub(super) fn binary() -> Result<Metric> {
     if cfg!(debug_assertions) {
-        return Ok(Metric::missing(&bus::BINARY, "this is not a release build"));
+        return Ok(Metric::missing(
+            &goals::BINARY,
+            "this is not a release build",
+        ));
     }
     let own = std::env::current_exe().context("finding this program's own binary")?;
     let bytes = own
         .metadata()
         .context("reading this program's own binary")?
         .len();
-    Ok(Metric::new(&bus::BINARY, &[bytes as f64 / 1e6]))
+    Ok(Metric::new(&goals::BINARY, &[bytes as f64 / 1e6]))
 }
 
 /// Idle roles, and what 1,000 idle sessions add to them, each repetition with a fresh cluster.
@@ -49,11 +53,11 @@ pub(super) async fn resident(stage: &Stage<'_>, with_sessions: bool) -> Result<V
         }
     }
     let mut metrics = vec![
-        Metric::new(&bus::LEADER_RSS, &leaders),
-        Metric::new(&bus::WORKER_RSS, &workers),
+        Metric::new(&goals::LEADER_RSS, &leaders),
+        Metric::new(&goals::WORKER_RSS, &workers),
     ];
     if with_sessions {
-        let mut metric = Metric::new(&bus::SESSION, &sessions).with("sessions", SESSIONS);
+        let mut metric = Metric::new(&goals::SESSION, &sessions).with("sessions", SESSIONS);
         for (party, values) in PARTIES.iter().zip(&parts) {
             metric = metric.with(&format!("{party}_kib"), super::metric::median(values));
         }

@@ -7,9 +7,10 @@ use bus_schemas::{
 };
 
 use super::baseline::Baselines;
-use super::bus::{self, Stage, play};
+use super::goals;
 use super::metric::Metric;
 use super::party::{BURST, Enqueued, Synced};
+use super::stage::{Stage, play};
 use crate::local::LocalCluster;
 
 /// Launches of one repetition.
@@ -109,13 +110,13 @@ pub(super) async fn sync(
         }
     }
     let relay = "three-hop relay p50, us";
-    let absolute = Metric::new(&bus::SYNC_US, &ours)
+    let absolute = Metric::new(&goals::SYNC_US, &ours)
         .against(relay, &theirs)
         .with("p99_us", super::metric::median(&tails))
         .with("launches", LAUNCHES);
     let ratio = match hops {
-        Ok(_) => Metric::new(&bus::SYNC_RATIO, &ratios).against(relay, &theirs),
-        Err(why) => Metric::missing(&bus::SYNC_RATIO, why),
+        Ok(_) => Metric::new(&goals::SYNC_RATIO, &ratios).against(relay, &theirs),
+        Err(why) => Metric::missing(&goals::SYNC_RATIO, why),
     };
     let bytes = format!("{intent} {order} {result}");
     Ok(vec![absolute, ratio.with("message_bytes", bytes)])
@@ -131,9 +132,9 @@ pub(super) async fn enqueue(stage: &Stage<'_>, cluster: &LocalCluster) -> Result
         mine.push(seen.allocations);
         all.push(seen.process_allocations);
     }
-    let allocations =
-        Metric::new(&bus::ENQUEUE_ALLOCS, &mine).with("whole_process", super::metric::median(&all));
-    let times = Metric::new(&bus::ENQUEUE_NS, &times)
+    let allocations = Metric::new(&goals::ENQUEUE_ALLOCS, &mine)
+        .with("whole_process", super::metric::median(&all));
+    let times = Metric::new(&goals::ENQUEUE_NS, &times)
         .with("bursts", BURSTS)
         .with("burst", BURST);
     Ok(vec![times, allocations])

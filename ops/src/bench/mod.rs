@@ -8,6 +8,7 @@ mod bus;
 mod chat;
 mod client;
 mod footprint;
+mod goals;
 mod latency;
 mod memory;
 mod metric;
@@ -16,6 +17,7 @@ mod party;
 mod preempt;
 mod ptx;
 mod spans;
+mod stage;
 mod takeover;
 mod throughput;
 mod token;
@@ -99,7 +101,7 @@ fn list() -> Table {
     table
         .load_style(UTF8_FULL_CONDENSED)
         .set_header(["benchmark", "metric", "unit", "what"]);
-    for spec in bus::METRICS {
+    for spec in goals::METRICS {
         table.add_row(["bus", spec.name, spec.unit, spec.what]);
     }
     for spec in client::METRICS {
@@ -125,7 +127,7 @@ mod tests {
 
     #[test]
     fn metrics_have_one_name_each() {
-        let names = bus::METRICS.iter().map(|spec| spec.name);
+        let names = goals::METRICS.iter().map(|spec| spec.name);
         let names: Vec<_> = names
             .chain(order::metrics().map(|spec| spec.name))
             .chain(client::METRICS.iter().map(|spec| spec.name))

@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::allocation::{counted, start_counting};
-use super::bus::TENANT;
 use super::order::backlog;
-use super::throughput::BATCH;
+use super::stage::TENANT;
 use super::{chat, preempt};
 use crate::cli::BenchArgs;
 use crate::commands::roles;
@@ -21,6 +20,8 @@ use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
 
+/// Launches of one batch.
+pub(super) const BATCH: usize = 64;
 /// Launches between two syncs where enqueueing is measured.
 pub(super) const BURST: usize = 1_000;
 

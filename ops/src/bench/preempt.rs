@@ -13,9 +13,9 @@ use client_agent::Client;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
-use super::bus::{PATIENCE, TENANT, play};
 use super::metric::{Goal, Metric, Spec};
 use super::spans::Receiver;
+use super::stage::{PATIENCE, TENANT, play};
 use crate::local::{LocalCluster, LocalOptions, Role};
 use crate::settings::Settings;
 

@@ -7,8 +7,9 @@ use bus_schemas::{Epoch, Order, decode};
 use futures_util::StreamExt;
 use rustix::process::Signal;
 
-use super::bus::{self, Stage};
+use super::goals;
 use super::metric::Metric;
+use super::stage::Stage;
 use crate::admin::Administrator;
 use crate::local::LocalCluster;
 
@@ -46,7 +47,7 @@ pub(super) async fn takeover(stage: &Stage<'_>) -> Result<Metric> {
         }
     }
     load.kill()?;
-    let metric = Metric::new(&bus::TAKEOVER, &times);
+    let metric = Metric::new(&goals::TAKEOVER, &times);
     Ok(metric.with("kills", kills).with("candidates", CANDIDATES))
 }
 

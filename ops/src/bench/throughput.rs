@@ -5,13 +5,12 @@ use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 use serde::Deserialize;
 
 use super::baseline::Baselines;
-use super::bus::{self, Stage, play};
+use super::goals;
 use super::metric::Metric;
-use super::party::Launched;
+use super::party::{BATCH, Launched};
+use super::stage::{Stage, play};
 use crate::local::LocalCluster;
 
-/// Launches of one batch.
-pub(super) const BATCH: usize = 64;
 /// Launches of one repetition.
 const LAUNCHES: usize = 1_000_000;
 /// Messages of one round of the baseline: they must fit what the server queues for a subscriber.
@@ -77,13 +76,13 @@ pub(super) async fn launches(
         }
     }
     let bare = "bare publisher and subscriber, launches/s";
-    let absolute = Metric::new(&bus::LAUNCHES, &ours)
+    let absolute = Metric::new(&goals::LAUNCHES, &ours)
         .against(bare, &theirs)
         .with("launches", LAUNCHES)
         .with("batch", BATCH);
     let ratio = match subscriber {
-        Ok(_) => Metric::new(&bus::LAUNCHES_RATIO, &ratios).against(bare, &theirs),
-        Err(why) => Metric::missing(&bus::LAUNCHES_RATIO, why),
+        Ok(_) => Metric::new(&goals::LAUNCHES_RATIO, &ratios).against(bare, &theirs),
+        Err(why) => Metric::missing(&goals::LAUNCHES_RATIO, why),
     };
     Ok(vec![absolute, ratio.with("message_bytes", batch_bytes())])
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::bus::TENANT;
 use super::metric::{Metric, Spec};
+use super::stage::TENANT;
 use crate::drop_in;
 use crate::local::LocalCluster;
 

@@ -10,8 +10,8 @@ use client_agent::Client;
 use workloads::{Random, Workload};
 
 use super::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
-use crate::bench::bus::PATIENCE;
 use crate::bench::preempt::options;
+use crate::bench::stage::PATIENCE;
 use crate::local::{LocalCluster, Role};
 use crate::settings::Settings;
 use crate::virtual_device::VirtualDevice;

@@ -8,8 +8,8 @@ mod uncontended;
 
 use anyhow::Result;
 
-use super::bus::Stage;
 use super::metric::{Metric, Spec};
+use super::stage::Stage;
 use crate::settings::Settings;
 
 /// Everything that is measured.

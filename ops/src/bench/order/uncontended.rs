@@ -5,11 +5,11 @@ use anyhow::Result;
 use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 
 use crate::bench::baseline::Baselines;
-use crate::bench::bus::{Stage, play};
 use crate::bench::latency::result_size;
 use crate::bench::median;
 use crate::bench::metric::{Goal, Metric, Spec};
 use crate::bench::party::Synced;
+use crate::bench::stage::{Stage, play};
 
 /// What is measured.
 pub(super) const RATIO: Spec = Spec {

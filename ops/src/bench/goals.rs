@@ -1,0 +1,37 @@
+//! What `warploom bench bus` measures, and what is wanted of it.
+
+use super::metric::{Goal, Spec};
+
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
+        $(pub(super) const $constant: Spec =
+            Spec { name: $name, unit: $unit, goal: $goal, what: $what };)*
+        /// Everything that is measured.
+        pub(super) const METRICS: &[Spec] = &[$($constant),*];
+    };
+}
+
+metrics! {
+    SYNC_US = "sync_launch_us", "us", Goal::None,
+        "p50 of one launch and its sync, client -> leader -> worker -> client";
+    SYNC_RATIO = "sync_launch_ratio", "ratio", Goal::AtMost(1.25),
+        "that / p50 of a bare three-hop relay with messages of the same sizes";
+    ENQUEUE_NS = "enqueue_ns", "ns", Goal::AtMost(300.0),
+        "mean time of an asynchronous launch in its caller's thread, in bursts of 1000";
+    ENQUEUE_ALLOCS = "enqueue_allocs", "allocations", Goal::AtMost(0.0),
+        "memory allocations per asynchronous launch in its caller's thread";
+    LAUNCHES = "launches_per_s", "1/s", Goal::AtLeast(300_000.0),
+        "empty kernels end to end, from first enqueued to last known done, batches of 64";
+    LAUNCHES_RATIO = "launches_ratio", "ratio", Goal::AtLeast(0.3),
+        "that / launches in what a bare publisher and subscriber move of such batches";
+    TAKEOVER = "takeover_ms", "ms", Goal::AtMost(50.0),
+        "SIGKILL of the leader to its successor's first grant, broker healthy";
+    LEADER_RSS = "leader_rss_mib", "MiB", Goal::AtMost(30.0),
+        "resident memory of an idle leader";
+    WORKER_RSS = "worker_rss_mib", "MiB", Goal::AtMost(40.0),
+        "resident memory of an idle worker";
+    SESSION = "session_kib", "KiB", Goal::AtMost(64.0),
+        "growth of broker, leader, worker and client per idle session, over 1000 of one client";
+    BINARY = "binary_mib", "MB", Goal::AtMost(30.0),
+        "size of the stripped binary, millions of bytes";
+}
