@@ -1,8 +1,10 @@
 //! One session's program order on its way out.
 
 mod announce;
+mod failing;
 mod flow;
 mod image;
+mod sending;
 
 use std::collections::VecDeque;
 
