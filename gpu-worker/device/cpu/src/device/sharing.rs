@@ -372,3 +372,6 @@ impl Sharing {
         self.book.take_changed()
     }
 }
+
+#[cfg(test)]
+mod tests;
