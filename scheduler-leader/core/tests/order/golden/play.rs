@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, CloseReason, ClusterSettings, Code, CostClass, CostRun, Incarnation, KernelKey,
+    Chain, CloseReason, ClusterSettings, Code, CostClass, CostRun, Groups, Incarnation, KernelKey,
     SessionId, TenantSettings,
 };
 use scheduler_leader_core::{Input, Profile, Rows, WorkerReport};
@@ -40,10 +40,21 @@ struct Play {
     estimates: BTreeMap<KernelKey, u64>,
     held: bool,
     lost: u64,
+    kinds: Kinds,
+}
+
+/// Which kinds of inputs there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kinds {
+    /// Those that there were when the first golden record was made.
+    First,
+    /// These, and what came later: workers cordoned, such that leave, chains of those that are gone,
+    /// tenants bound to groups, tenants that are no more.
+    Later,
 }
 
 /// So many inputs.
-pub(super) fn inputs(count: usize) -> Vec<Input> {
+pub(super) fn inputs(count: usize, kinds: Kinds) -> Vec<Input> {
     let mut chance = Chance(0x2545_f491_4f6c_dd1d);
     let tenants = (0..TENANTS).map(|_| settings(&mut chance)).collect();
     let mut model = Model::new(ClusterSettings::default(), tenants, 3);
@@ -62,6 +73,7 @@ pub(super) fn inputs(count: usize) -> Vec<Input> {
         estimates: estimates(),
         held: false,
         lost: 0,
+        kinds,
     };
     let mut reigns = 1;
     while play.model.inputs.len() < count {
@@ -96,6 +108,10 @@ fn settings(chance: &mut Chance) -> TenantSettings {
 
 impl Play {
     fn step(&mut self) {
+        // Nothing is drawn for what is not there: the first record stays what it is.
+        if self.kinds == Kinds::Later && self.chance.below(40) == 0 {
+            return self.later();
+        }
         match self.chance.below(1_000) {
             0..240 => self.submit(),
             240..370 => self.catch_up(),
@@ -272,9 +288,72 @@ impl Play {
         });
     }
 
+    /// What the first golden record does not have.
+    fn later(&mut self) {
+        match self.chance.below(8) {
+            0..4 => {
+                let (incarnation, cordoned) = (self.worker(), self.chance.below(2) == 0);
+                self.model.apply(Input::Cordon {
+                    incarnation,
+                    cordoned,
+                });
+            }
+            4 => self.leave(),
+            5 => self.lose(),
+            6 => self.bind(),
+            _ => self.forget(),
+        }
+    }
+
+    /// A tenant may use only some workers.
+    fn bind(&mut self) {
+        let index = self.chance.below(TENANTS as u64) as usize;
+        let names = self.chance.pick(&[
+            &["apart"][..],
+            &[WorkerReport::GROUP],
+            &["apart", WorkerReport::GROUP],
+            &[],
+        ]);
+        let names = names.iter().map(|name| name.parse().unwrap());
+        let settings = TenantSettings {
+            groups: Groups::new(names).unwrap(),
+            ..self.model.tenants[index].clone()
+        };
+        self.model.tenants[index] = settings.clone();
+        let (tenant, settings) = (tenant(index), Some(settings));
+        self.model.apply(Input::TenantSet { tenant, settings });
+    }
+
+    /// A tenant is no more, and soon after it is there again.
+    fn forget(&mut self) {
+        let index = self.chance.below(TENANTS as u64) as usize;
+        let again = settings(&mut self.chance);
+        for settings in [None, Some(again.clone())] {
+            let tenant = tenant(index);
+            self.model.apply(Input::TenantSet { tenant, settings });
+            self.model.apply(Input::Tick);
+        }
+        self.model.tenants[index] = again;
+    }
+
+    /// A worker that drains has done what it accepted, and leaves.
+    fn leave(&mut self) {
+        let incarnation = self.worker();
+        self.model.apply(Input::Draining {
+            incarnation,
+            draining: true,
+        });
+        self.part(incarnation, true);
+    }
+
     /// A worker dies, and another comes for its device.
     fn lose(&mut self) {
         let incarnation = self.worker();
+        self.part(incarnation, false);
+    }
+
+    /// A worker is gone; another comes for its device.
+    fn part(&mut self, incarnation: Incarnation, left: bool) {
         let Some(dead) = self.model.workers.remove(&incarnation) else {
             return;
         };
@@ -283,9 +362,9 @@ impl Play {
         }
         self.model.apply(Input::WorkerLost {
             incarnation,
-            left: false,
+            left,
             accepted: dead.position,
-            chain: None,
+            chain: (self.kinds == Kinds::Later).then_some(dead.chain),
         });
         self.lost += 1;
         let incarnation = Incarnation(1_000 + self.lost);
