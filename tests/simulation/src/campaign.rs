@@ -76,6 +76,8 @@ pub struct Totals {
     pub several: u64,
     /// Refusals that clients were told, to ask again.
     pub declined: u64,
+    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    pub halved: u64,
     /// Workers that were drained, as a leader said.
     pub drained: u64,
     /// Of these, such that had no session any more and were told to leave.
@@ -106,6 +108,7 @@ impl Totals {
         self.metered += report.metered;
         self.several += report.several;
         self.declined += report.declined;
+        self.halved += report.halved;
         self.drained += report.drained;
         self.dismissed += report.dismissed;
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
-use crate::faults::{Cast, Fault, Strike, Target, Troubles, drain, drains, schedule};
+use crate::faults::{Cast, Fault, Strike, Target, Troubles, drain, drains, halve, schedule};
 use crate::program::{Death, Program, Step, plan};
 use crate::variety::Variety;
 use crate::words;
@@ -181,6 +181,11 @@ impl Scene {
             clients,
         };
         variety.arrange(&mut scene, length);
+        if troubles.partitions && troubles.crashes {
+            let halves = halve(seed, cast, &scene.clients, quiet);
+            scene.faults.extend(halves);
+            scene.faults.sort_by_key(|strike| strike.at);
+        }
         scene
     }
 

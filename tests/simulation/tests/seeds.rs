@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use simulation::coverage::Part;
 use simulation::{Options, Report, Tracing, Troubles, run};
 
 /// How many seeds a test run plays; `WARPLOOM_SEEDS` raises it.
@@ -58,6 +59,7 @@ fn every_invariant_holds_over_many_seeds() {
     assert!(total(&reports, |r| r.denied) > 0);
     assert!(total(&reports, |r| r.several) > 10);
     assert!(total(&reports, |r| r.declined) > 10);
+    assert!(total(&reports, |r| r.halved) > 0);
     assert!(total(&reports, |r| r.drained) > 30);
     assert!(total(&reports, |r| r.dismissed) > 10);
     assert!(reports.iter().filter(|r| r.epochs > 1).count() > 50);
@@ -98,6 +100,27 @@ fn nobody_suffers_by_drains_and_nobody_is_placed_on_a_drained_worker() {
     let met = |report: &&Report| report.epochs > 1 && report.drained > 0;
     let met = crashes.iter().filter(met).count();
     assert!(met > 20, "{met}");
+}
+
+#[test]
+fn of_several_devices_all_are_had_or_none_where_a_worker_dies_between() {
+    let options = Options {
+        troubles: Some(Troubles {
+            partitions: true,
+            crashes: true,
+            ..Troubles::NONE
+        }),
+        ..Options::default()
+    };
+    // A session that began for a request that was not had is closed: its memory is free in the end.
+    let reports = play(30_001..=30_200, options);
+    let halved = total(&reports, |r| r.halved);
+    let met = |report: &Report| {
+        let coverage = &report.coverage;
+        coverage.count(Part::Request, "some begun", "crash")
+    };
+    let met = total(&reports, met);
+    assert!(halved > 10 && met > 10, "{halved} halved, {met} met");
 }
 
 #[test]

@@ -215,6 +215,7 @@ fn numbers(totals: &Totals) -> Value {
         "usage_reports_compared": totals.metered,
         "several_devices_had": totals.several,
         "requests_told_to_wait": totals.declined,
+        "several_devices_half_begun_when_a_worker_died": totals.halved,
         "workers_drained": totals.drained,
         "drained_workers_told_to_leave": totals.dismissed,
     })

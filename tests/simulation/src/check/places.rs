@@ -73,6 +73,8 @@ pub(crate) struct Places {
     pub several: u64,
     /// Refusals that were told.
     pub declined: u64,
+    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    pub halved: u64,
 }
 
 fn wrong(what: String) -> Verdict {
@@ -102,6 +104,7 @@ impl Places {
             exact: false,
             several: 0,
             declined: 0,
+            halved: 0,
         }
     }
 
@@ -166,7 +169,25 @@ impl Places {
     /// A worker is gone.
     pub(crate) fn worker_died(&mut self, now: Nanos, incarnation: Incarnation) {
         self.hosts.remove(&incarnation);
+        self.halved += self.halves(incarnation);
         self.look(now);
+    }
+
+    /// Requests of which a session is placed on a worker and has not begun, and another has.
+    fn halves(&self, incarnation: Incarnation) -> u64 {
+        let half = |((_, first), request): &(&(NodeId, u64), &Request)| {
+            let of = |placed: &Placed| {
+                placed.tenant == request.tenant
+                    && placed.nonce.wrapping_sub(*first) < u64::from(request.devices)
+            };
+            let mut placed = self.placed.iter();
+            let waits = placed.any(|(session, placed)| {
+                let begun = request.begun.contains(session);
+                placed.incarnation == incarnation && of(placed) && !begun
+            });
+            request.had.is_empty() && !request.begun.is_empty() && waits
+        };
+        self.requests.iter().filter(half).count() as u64
     }
 
     /// A client is gone: it asks for nothing any more.

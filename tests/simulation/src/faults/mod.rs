@@ -8,7 +8,7 @@ use crate::network::Weather;
 use crate::words;
 use virtual_time::{MILLI, Nanos, Random};
 
-pub(crate) use schedule::{Cast, drain, drains, schedule};
+pub(crate) use schedule::{Cast, drain, drains, halve, schedule};
 
 /// The kinds of trouble a run may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

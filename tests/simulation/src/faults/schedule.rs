@@ -2,6 +2,7 @@
 
 use super::{Fault, Mishap, Strike, Target, Troubles};
 use crate::network::Weather;
+use crate::scene::Customer;
 use virtual_time::Random;
 use virtual_time::{MILLI, Nanos, SECOND};
 
@@ -106,6 +107,46 @@ pub(crate) fn drain(random: &mut Random, cast: Cast, until: Nanos, faults: &mut 
         }
     }
     faults.sort_by_key(|strike| strike.at);
+}
+
+/// What chance is drawn for of what meets requests for several devices.
+const HALVES: u64 = 0x0068_616c_7665_7321;
+
+/// Requests for several devices of which one is not to be had: its worker takes the session and
+/// begins others, or hears nothing of it, and dies before all have begun.
+pub(crate) fn halve(seed: u64, cast: Cast, clients: &[Customer], until: Nanos) -> Vec<Strike> {
+    let random = &mut Random::of(seed, HALVES);
+    let mut faults = Vec::new();
+    for client in clients {
+        for program in client.programs.iter().filter(|it| it.devices > 1) {
+            if random.chance(300) {
+                continue;
+            }
+            let begins = client.start + program.start;
+            let at = begins.saturating_sub(random.between(0, 20) * MILLI);
+            let silent = time(random, 3 * SECOND).max(30 * MILLI);
+            let to = worker(random, cast);
+            for leader in 0..cast.leaders as u32 {
+                let (from, both) = (Target::Leader(leader), false);
+                let fault = Fault::Block {
+                    from,
+                    to,
+                    both,
+                    time: silent,
+                };
+                faults.push(Strike { at, fault });
+            }
+            let fault = Fault::Crash {
+                node: to,
+                told: random.chance(500),
+                time: time(random, SECOND),
+            };
+            let at = begins + random.between(MILLI, silent);
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.retain(|strike| strike.at + strike.fault.time() < until);
+    faults
 }
 
 fn leader(random: &mut Random, cast: Cast) -> Target {

@@ -95,6 +95,8 @@ pub struct Report {
     pub several: u64,
     /// Refusals that clients were told, to ask again.
     pub declined: u64,
+    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    pub halved: u64,
     /// Workers that were drained, as a leader said.
     pub drained: u64,
     /// Of these, such that had no session any more and were told to leave.
@@ -296,6 +298,7 @@ impl Play {
             metered: observer.credits.compared,
             several: observer.places.several,
             declined: observer.places.declined,
+            halved: observer.places.halved,
             drained: observer.drains.held.len() as u64,
             dismissed: observer.drains.left(),
             coverage: self.cluster.coverage.clone(),
