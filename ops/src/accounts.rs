@@ -197,7 +197,7 @@ impl Books {
         for (incarnation, worker) in self.accounts.workers() {
             let gap = worker.missing(whole).map_err(|block| {
                 anyhow::anyhow!(
-                    "E-USAGE: block {block} of worker {incarnation} does not add up to its totals"
+                    "E-ACCOUNTS: block {block} of worker {incarnation} does not add up to its totals"
                 )
             })?;
             missing.add(&gap);
@@ -237,14 +237,14 @@ impl Administrator {
         let mut messages = consumer.messages().await?;
         while left > 0 {
             let next = tokio::time::timeout(STALL, messages.next()).await;
-            let Some(message) = next.context("E-USAGE: the accounts' stream stalls")? else {
+            let Some(message) = next.context("E-ACCOUNTS: the accounts' stream stalls")? else {
                 break;
             };
             let message = message?;
             left -= 1;
             let block = decode::<UsageBlock>(&message.payload).map_err(|error| {
                 let failure = Failure::from(error);
-                anyhow::anyhow!("E-USAGE: {}: {failure}", message.subject)
+                anyhow::anyhow!("E-ACCOUNTS: {}: {failure}", message.subject)
             })?;
             books.take(&block);
         }

@@ -1,4 +1,7 @@
-//! docs/errors.md lists every code with its number, CUDA error and whether to retry.
+//! docs/errors.md lists every code, those on the bus with number, CUDA error and whether to retry.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use bus_schemas::Code;
 
@@ -15,4 +18,62 @@ fn every_code_is_documented() {
         );
         assert!(text.contains(&row), "docs/errors.md lacks the row {row:?}");
     }
+}
+
+/// The codes that a text names.
+fn codes(text: &str) -> impl Iterator<Item = &str> {
+    let starts = text.match_indices("E-").filter(|(at, _)| {
+        let before = text[..*at].chars().next_back();
+        !before.is_some_and(|it| it.is_alphanumeric() || it == '-')
+    });
+    starts.filter_map(|(at, _)| {
+        let rest = &text[at..];
+        let end = rest.find(|it: char| !(it.is_ascii_uppercase() || it == '-'));
+        let code = rest[..end.unwrap_or(rest.len())].trim_end_matches('-');
+        (code.len() > 3).then_some(code)
+    })
+}
+
+fn collect(dir: &Path, named: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(dir).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            collect(&path, named);
+        } else if path.extension().is_some_and(|it| it == "rs") {
+            let text = std::fs::read_to_string(&path).expect("a source file");
+            for code in codes(&text) {
+                named.insert(code.to_owned(), path.display().to_string());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_code_that_the_sources_name_has_one_row() {
+    let text = include_str!("../../docs/errors.md");
+    let mut rows = BTreeMap::<&str, u32>::new();
+    for row in text.lines().filter(|line| line.starts_with('|')) {
+        let mut cells = row.split('|').map(str::trim).skip(1);
+        if let Some(code) = cells.find(|cell| cell.starts_with("E-")) {
+            *rows.entry(code).or_default() += 1;
+        }
+    }
+    let mut named = BTreeMap::new();
+    for dir in [
+        "ops",
+        "actors",
+        "scheduler-leader",
+        "gpu-worker",
+        "client-agent",
+        "bus-schemas",
+    ] {
+        collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join(dir), &mut named);
+    }
+    assert!(named.len() > 40, "{named:?}");
+    for (code, file) in &named {
+        assert_eq!(rows.get(code.as_str()), Some(&1), "{code} of {file}");
+    }
+    let named: BTreeSet<_> = named.keys().map(String::as_str).collect();
+    let unnamed: Vec<_> = rows.keys().filter(|code| !named.contains(*code)).collect();
+    assert!(unnamed.is_empty(), "nothing says {unnamed:?} any more");
 }

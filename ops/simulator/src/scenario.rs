@@ -8,10 +8,10 @@ use virtual_time::{MICRO, MILLI, Nanos, SECOND};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// It asks for something that cannot be.
-    #[error("{0}")]
+    #[error("E-SIMULATION: {0}")]
     Scenario(&'static str),
     /// The cluster's own protocol failed.
-    #[error("the simulated cluster failed: {0}")]
+    #[error("E-SIMULATION: the simulated cluster failed: {0}")]
     Cluster(String),
 }
 

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use simulation::coverage::{Coverage, FAULTS, Part};
 use simulation::{Campaign, Failed, Options, Outcome, Script, Totals, Tracing, Troubles};
 
-use crate::exit::Usage;
 use crate::output::{line, note};
 
 /// Failing runs after which no more are played.
@@ -100,7 +99,11 @@ pub(super) fn faults(args: &FaultsArgs, json: bool) -> Result<()> {
     }
     let seeds = outcome.failed.iter().map(|failed| failed.failure.seed);
     let seeds: Vec<String> = seeds.map(|seed| seed.to_string()).collect();
-    bail!("{} runs failed, of seeds {}", seeds.len(), seeds.join(", "))
+    bail!(
+        "E-FAULTS: {} runs failed, of seeds {}",
+        seeds.len(),
+        seeds.join(", ")
+    )
 }
 
 /// A panic in a core is a failure with its words; it is not printed besides.
@@ -122,9 +125,9 @@ fn bar() -> ProgressBar {
 }
 
 fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
-    let named = || format!("the script {}", path.display());
+    let named = || format!("E-FAULTS-SCRIPT: {}", path.display());
     let text = std::fs::read_to_string(path).with_context(named)?;
-    let script = Script::read(&text).map_err(|why| Usage(format!("{}: {why}", named())))?;
+    let script = Script::read(&text).with_context(named)?;
     let options = Options {
         troubles: None,
         tracing: if trace {
@@ -152,7 +155,7 @@ fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
                 line(json!({ "failed": [failed] }))?;
             }
             failure.tail.iter().for_each(note);
-            bail!("{failure}")
+            bail!("E-FAULTS: {failure}")
         }
     }
 }
@@ -162,7 +165,7 @@ fn write(dir: &Path, failed: &[Failed]) -> Result<Vec<PathBuf>> {
     if failed.is_empty() {
         return Ok(Vec::new());
     }
-    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    std::fs::create_dir_all(dir).with_context(|| format!("E-OUTPUT-FILE: {}", dir.display()))?;
     let mut files: Vec<PathBuf> = Vec::new();
     for each in failed {
         let seed = each.failure.seed;
@@ -173,7 +176,8 @@ fn write(dir: &Path, failed: &[Failed]) -> Result<Vec<PathBuf>> {
             path = dir.join(format!("seed-{seed}-{again}.toml"));
         }
         let text = each.script.text()?;
-        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, text)
+            .with_context(|| format!("E-OUTPUT-FILE: {}", path.display()))?;
         files.push(path);
     }
     Ok(files)

@@ -58,14 +58,14 @@ fn workloads(args: &WorkloadsArgs, json: bool) -> Result<()> {
 
 fn compare(args: &CompareArgs, json: bool) -> Result<()> {
     let models = match &args.workloads {
-        Some(dir) => simulator::read_dir(dir)?,
+        Some(dir) => simulator::read_dir(dir).context("E-WORKLOAD-FILE")?,
         None => models(args.seed),
     };
     let chosen = chosen(&models, &args.pairs)?;
     if let Some(path) = &args.timeline {
         let first = &chosen[0];
         write_timeline(path, first, args)
-            .with_context(|| format!("the timeline {}", path.display()))?;
+            .with_context(|| format!("E-OUTPUT-FILE: the timeline {}", path.display()))?;
         eprintln!(
             "{}: {} under {}",
             path.display(),

@@ -10,12 +10,13 @@ use super::runs::{Comparison, PairRuns};
 
 /// Writes all plots; gives how many there are.
 pub(super) fn write(dir: &Path, comparison: &Comparison) -> Result<usize> {
-    std::fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    std::fs::create_dir_all(dir).with_context(|| format!("E-OUTPUT-FILE: {}", dir.display()))?;
     let mut written = 0;
     let mut save = |name: String, plot: &Plot| {
         let path = dir.join(name);
         written += 1;
-        std::fs::write(&path, plot.svg()).with_context(|| path.display().to_string())
+        std::fs::write(&path, plot.svg())
+            .with_context(|| format!("E-OUTPUT-FILE: {}", path.display()))
     };
     let Some(first) = comparison.serial.first() else {
         return Ok(0);
