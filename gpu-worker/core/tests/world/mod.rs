@@ -169,8 +169,8 @@ impl World {
                 } else if leader.standing.contains_key(&sessions) {
                     if slice == 0 {
                         leader.grant(GrantKind::Revoke, sessions, 0, 0);
-                    } else if slice == 1 && stands {
-                        // On behind whatever was granted since.
+                    } else if slice == 1 && stands && !closed {
+                        // On behind whatever was granted since, but for the session's end.
                         leader.grant(GrantKind::Standing, sessions, 0, 0);
                     }
                 } else if let (true, false, Some(client)) = (known, closed, clients.get(&sessions))
