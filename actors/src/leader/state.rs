@@ -18,6 +18,8 @@ use super::told::Told;
 
 /// Before the watch or a write is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
+/// The entry that leaders write of what they have decided.
+const PLACEMENT: &str = "placement";
 /// How long the watch waits for the rest of what changed together.
 const LINGER: Duration = Duration::from_millis(5);
 
@@ -92,9 +94,18 @@ async fn follow(
         }
         let mut entry = next(&mut watch).await;
         // What changed together is told together.
+        let mut placed = false;
         loop {
             let this = entry.ok_or("the watch ended")?;
             let this = this.map_err(|error| error.to_string())?;
+            let placement = this.key == PLACEMENT;
+            if complete && placed && placement {
+                // What the leader before us wrote last is told even where we have written over it
+                // since: workers it was to drain are in no other place.
+                let told = Told::State(Box::new(state.clone()));
+                leader.send(told).await.map_err(|error| error.to_string())?;
+            }
+            placed |= placement;
             complete |= this.seen_current;
             take(&mut state, &this);
             match tokio::time::timeout(LINGER, next(&mut watch)).await {
@@ -111,7 +122,7 @@ fn take(state: &mut StateSnapshot, entry: &Entry) {
     let key = entry.key.as_str();
     let read = match key {
         "settings" => set(&mut state.settings, entry),
-        "placement" => {
+        PLACEMENT => {
             let epoch = state.placement.epoch;
             let read = set(&mut state.placement, entry);
             state.placement.epoch = state.placement.epoch.max(epoch);
@@ -183,7 +194,7 @@ impl Writer {
             sender
         };
         Self {
-            placement: start("placement"),
+            placement: start(PLACEMENT),
             profile: start("profile"),
         }
     }
