@@ -87,6 +87,9 @@ impl Clients {
         });
         let found = found.collect::<Option<Vec<_>>>()?;
         let (first, others) = found.split_first()?;
+        if !self.are_apart(&found) {
+            return None;
+        }
         for session in &found {
             let client = self.sessions.get_mut(session)?;
             client.connection = Some(connection.to_owned());
@@ -94,6 +97,19 @@ impl Clients {
         }
         self.sessions.get_mut(first)?.others = others.to_vec();
         Some(*first)
+    }
+
+    /// Whether sessions are on different workers and at different addresses: leaders that followed one
+    /// another, none of which knew of all of them, may have placed them without regard to each other.
+    fn are_apart(&self, sessions: &[SessionId]) -> bool {
+        let opened = |session: &SessionId| self.sessions.get(session)?.opened.as_ref();
+        let opened: Vec<&Opened> = sessions.iter().filter_map(opened).collect();
+        opened.iter().enumerate().all(|(at, one)| {
+            opened[..at].iter().all(|other| {
+                let (a, b) = (one.window, other.window);
+                one.incarnation != other.incarnation && (a.end() <= b.base || b.end() <= a.base)
+            })
+        })
     }
 
     /// A session of an earlier leader is known: the request that waits for it, if one does, may have
