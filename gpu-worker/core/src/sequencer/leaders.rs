@@ -246,10 +246,13 @@ impl Sequencer {
 
     /// Takes nothing more, and leaves when what was taken has ended.
     pub(super) fn drain(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        self.draining.get_or_insert(now);
+        if self.draining.is_none() {
+            self.draining = Some(now);
+            // Leaders hear of it at once, and once: they may answer each heartbeat by saying so again.
+            self.beat_at = now;
+        }
         self.close_standing(now, actions);
         self.ahead.clear();
-        self.beat_at = now;
     }
 
     /// Sends what is due to leaders and clients.

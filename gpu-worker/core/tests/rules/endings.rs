@@ -152,6 +152,9 @@ fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
             .iter()
             .any(|action| matches!(action, Action::Beat(beat) if beat.draining))
     );
+    // Said again it is not answered again: a leader says so at each heartbeat.
+    let again = bench.tell(Event::Drain);
+    assert!(!again.iter().any(|it| matches!(it, Action::Beat(_))));
     bench.order(&[run(1, 2, 2)]);
     assert_eq!(bench.core.accepted().0, 2);
     let actions = bench.complete(started[0], &[]);
