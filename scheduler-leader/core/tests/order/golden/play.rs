@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     Chain, CloseReason, ClusterSettings, Code, CostClass, CostRun, Groups, Incarnation, KernelKey,
-    SessionId, TenantSettings,
+    SessionId, TenantSettings, WeightSample,
 };
 use scheduler_leader_core::{Input, Profile, Rows, WorkerReport};
 
@@ -48,8 +48,8 @@ struct Play {
 pub(super) enum Kinds {
     /// Those that there were when the first golden record was made.
     First,
-    /// These, and what came later: workers cordoned, such that leave, chains of those that are gone,
-    /// tenants bound to groups, tenants that are no more.
+    /// These, and what came later: workers cordoned, such that leave, chains of those that are gone, the weights
+    /// that workers hold, tenants bound to groups, tenants that are no more.
     Later,
 }
 
@@ -104,6 +104,16 @@ fn settings(chance: &mut Chance) -> TenantSettings {
         slo_ns: chance.pick(&[0, 0, 0, 2_000_000]),
         ..TenantSettings::default()
     }
+}
+
+/// What a worker may say of its sessions' weights.
+fn weights(chance: &mut Chance) -> Rows<WeightSample> {
+    let samples = (0..chance.below(4)).map(|_| WeightSample {
+        tenant: tenant(chance.below(TENANTS as u64) as usize),
+        fingerprint: chance.below(5),
+        bytes: chance.pick(&[0, 1 << 20, 64 << 20]),
+    });
+    Rows(samples.collect())
 }
 
 impl Play {
@@ -275,12 +285,16 @@ impl Play {
             (tenant(of), chance.below(4))
         });
         let images = Rows(images.collect());
+        let weights = match self.kinds {
+            Kinds::First => Rows::default(),
+            Kinds::Later => weights(chance),
+        };
         let report = WorkerReport {
             group: group.parse().unwrap(),
             exclusive,
             held: chance.below(8) << 30,
             images,
-            weights: Rows::default(),
+            weights,
         };
         self.model.apply(Input::Report {
             incarnation,
