@@ -329,7 +329,8 @@ mod tests {
         faults(&args(&["--script", &named]), false).unwrap();
         std::fs::write(&path, text.replacen("format = 1", "format = 9", 1)).unwrap();
         let refused = faults(&args(&["--script", &named]), false).unwrap_err();
-        assert_eq!(crate::exit::code(&refused), crate::exit::USAGE);
+        assert_eq!(crate::exit::code(&refused), crate::exit::FAILED);
+        assert!(refused.to_string().starts_with("E-FAULTS-SCRIPT"));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
