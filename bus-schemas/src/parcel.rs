@@ -4,13 +4,10 @@ use bytes::{Bytes, BytesMut};
 
 use crate::head::{Carrier, HEAD_BYTES, write_head};
 use crate::limits::CHUNK_BYTES;
+use crate::print::Print;
 
 /// Bytes of a buffer that is worth keeping.
 const BUFFER: usize = HEAD_BYTES + CHUNK_BYTES;
-
-/// Bytes of a fingerprint's sample, a line of cache, and of what each stands for, a page.
-const SAMPLE: usize = 64;
-const SAMPLED: usize = 4096;
 
 /// Bytes in pieces of [`CHUNK_BYTES`] but the last, each with room for a message's head in front.
 #[derive(Debug, Clone, Default)]
@@ -80,23 +77,13 @@ impl Parcel {
         bytes
     }
 
-    /// A fingerprint of its length and of a sample of its bytes, [`SAMPLE`] of each [`SAMPLED`]: equal
-    /// parcels have equal ones, at a small part of what a hash of all bytes costs. It finds what may
-    /// be equal and proves nothing.
+    /// The short fingerprint of its bytes: equal parcels have equal ones.
     ///
     /// # Panics
     /// When not all of it was written.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&(self.total as u64).to_le_bytes());
-        for offset in (0..self.total).step_by(SAMPLED) {
-            for slice in self.slices(offset, SAMPLE.min(self.total - offset)) {
-                hasher.update(slice);
-            }
-        }
-        let [a, b, c, d, e, f, g, h, ..] = *hasher.finalize().as_bytes();
-        u64::from_le_bytes([a, b, c, d, e, f, g, h])
+        Print::of(self.slices(0, self.total)).short()
     }
 
     /// The messages that carry it, one at least; `head` makes the one for the bytes at an offset, and
@@ -215,23 +202,15 @@ mod tests {
 
     #[test]
     fn a_fingerprint_is_of_the_bytes_however_they_came() {
-        let bytes = bytes(CHUNK_BYTES + SAMPLED + 7);
+        let mut bytes = bytes(CHUNK_BYTES + 4_096 + 7);
         let whole = Parcel::from(&bytes[..]);
         let mut pieces = Spares::default().parcel(bytes.len());
         let (front, behind) = bytes.split_at(5_000);
         pieces.write(0, front);
         pieces.write(front.len(), behind);
         assert_eq!(whole.fingerprint(), pieces.fingerprint());
-        let mut others = [bytes.clone(), bytes.clone(), bytes.clone(), bytes];
-        others[0][0] ^= 1;
-        others[1][CHUNK_BYTES + SAMPLED] ^= 1;
-        others[2].pop();
-        let of = |bytes: &Vec<u8>| Parcel::from(&bytes[..]).fingerprint();
-        assert!(others[..3].iter().all(|it| of(it) != whole.fingerprint()));
-        // Outside the sample nothing is looked at.
-        others[3][SAMPLE] ^= 1;
-        assert_eq!(of(&others[3]), whole.fingerprint());
-        assert_ne!(Parcel::default().fingerprint(), whole.fingerprint());
+        bytes[0] ^= 1;
+        assert_ne!(Parcel::from(&bytes[..]).fingerprint(), whole.fingerprint());
     }
 
     #[test]

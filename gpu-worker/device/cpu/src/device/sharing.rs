@@ -10,12 +10,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use bus_schemas::SessionId;
+use bus_schemas::{Print, SessionId};
 use device::Realm;
 
 use super::session::Session;
 use crate::memory::Memory;
-use crate::shared::{Book, Index, Key, Looks, Pagemap, Place, Print, Store, UNIT, mappings};
+use crate::shared::{Book, Index, Key, Looks, Pagemap, Place, Store, UNIT, mappings};
 
 /// The sessions of a device. All but the one that runs can be borrowed.
 pub(super) type Sessions = BTreeMap<SessionId, RefCell<Session>>;

@@ -3,10 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bus_schemas::SessionId;
+use bus_schemas::{Print, SessionId};
 use device::Realm;
-
-use super::Print;
 
 /// What is asked for: nothing is found for one realm that lies in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,14 +9,12 @@
 mod book;
 mod index;
 mod looks;
-mod print;
 mod store;
 mod written;
 
 pub(crate) use book::Book;
 pub(crate) use index::{Index, Key, Place};
 pub(crate) use looks::Looks;
-pub(crate) use print::Print;
 pub(crate) use store::Store;
 pub(crate) use written::Pagemap;
 

@@ -1,30 +1,30 @@
-//! A unit's fingerprint: cheap, and no proof.
+//! The fingerprint of bytes of which others may have the same: cheap, and no proof.
 //!
-//! Units with equal fingerprints are compared byte by byte before they are shared, so a fingerprint
-//! need only tell most units apart. It is BLAKE3 over 64 bytes of every page and the length: one
-//! line of the processor's cache in 64, a sixty-fourth of the hashing. Whoever makes units that
+//! What has equal fingerprints is compared byte by byte before it is shared, so a fingerprint need
+//! only tell most apart. It is BLAKE3 over 64 bytes of every page and the length: one
+//! line of the processor's cache in 64, a sixty-fourth of the hashing. Whoever makes bytes that
 //! look alike this way and are not gains nothing but that they are compared. The line moves from
 //! page to page, so that rows of a matrix that begin alike do not look alike.
 
-use crate::memory::PAGE;
-
 /// Bytes looked at in a page.
 const SAMPLE: usize = 64;
+/// Bytes of a page.
+const PAGE: usize = 4096;
 
-/// A unit's fingerprint.
+/// A fingerprint of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Print([u8; 16]);
+pub struct Print([u8; 16]);
 
 impl Print {
-    /// Of bytes in pieces.
-    pub(crate) fn of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Self {
-        const PAGE_BYTES: usize = PAGE as usize;
-        const LINES: usize = PAGE_BYTES / SAMPLE;
+    /// Of bytes in pieces, however they are cut.
+    #[must_use]
+    pub fn of<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Self {
+        const LINES: usize = PAGE / SAMPLE;
         let (mut seen, mut at) = (Vec::with_capacity(16 << 10), 0);
         for piece in pieces {
             let end = at + piece.len();
-            for page in at / PAGE_BYTES..end.div_ceil(PAGE_BYTES) {
-                let line = page * PAGE_BYTES + page * 37 % LINES * SAMPLE;
+            for page in at / PAGE..end.div_ceil(PAGE) {
+                let line = page * PAGE + page * 37 % LINES * SAMPLE;
                 let (from, to) = (line.max(at), (line + SAMPLE).min(end));
                 if from < to {
                     seen.extend_from_slice(&piece[from - at..to - at]);
@@ -39,6 +39,13 @@ impl Print {
             .split_first_chunk()
             .expect("it has 32 bytes");
         Self(*first)
+    }
+
+    /// The first 64 bits of it.
+    #[must_use]
+    pub fn short(&self) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        u64::from_le_bytes([a, b, c, d, e, f, g, h])
     }
 }
 
