@@ -5,6 +5,10 @@ pub mod client;
 #[cfg(feature = "leader")]
 pub mod leader;
 #[cfg(any(feature = "leader", feature = "worker"))]
+mod repeated;
+#[cfg(any(feature = "leader", feature = "worker"))]
+pub mod storage;
+#[cfg(any(feature = "leader", feature = "worker"))]
 mod stream;
 #[cfg(feature = "telemetry")]
 pub mod telemetry;

@@ -3,9 +3,10 @@
 
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::{Context, stream};
 use async_nats::{HeaderMap, Subject};
 use bytes::Bytes;
+
+use crate::storage::{Storage, Stored};
 
 /// What names a block: the stream takes one of a name once.
 pub(crate) fn headers(id: &str) -> HeaderMap {
@@ -19,12 +20,13 @@ pub(crate) fn headers(id: &str) -> HeaderMap {
 /// # Errors
 /// Why it is not, as a text; a missing stream is made by then.
 pub(crate) async fn append(
-    jetstream: &Context,
+    storage: &Storage,
+    stored: Stored,
     subject: Subject,
     id: &str,
     bytes: Bytes,
-    config: impl FnOnce() -> stream::Config,
 ) -> Result<(), String> {
+    let jetstream = storage.jetstream();
     let sent = jetstream.publish_with_headers(subject, headers(id), bytes);
     let acknowledged = match sent.await {
         Ok(sent) => sent.await,
@@ -33,18 +35,16 @@ pub(crate) async fn append(
     match acknowledged {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == PublishErrorKind::StreamNotFound => {
-            create(jetstream, config()).await?;
-            Err("the stream was not there: made anew".into())
+            storage.stream(stored).await?;
+            match storage.is_clustered() {
+                true => Err("its servers choose who takes it".into()),
+                false => Err("the stream was not there: made anew".into()),
+            }
+        }
+        // A server whose disk failed does not answer.
+        Err(error) if error.kind() == PublishErrorKind::TimedOut => {
+            Err("the broker does not store it: its disk may be full, read-only or gone".into())
         }
         Err(error) => Err(error.to_string()),
     }
-}
-
-/// Makes a stream, if it is not there.
-///
-/// # Errors
-/// Why it cannot be made.
-pub(crate) async fn create(jetstream: &Context, config: stream::Config) -> Result<(), String> {
-    let created = jetstream.get_or_create_stream(config).await;
-    created.map(drop).map_err(|error| error.to_string())
 }

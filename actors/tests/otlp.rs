@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use actors::telemetry::{
     Role, Span, SpanName, TargetReading, Telemetry, TelemetrySettings, TraceContext,
 };
-use bus_schemas::{Incarnation, SessionId, Tenant, Usage, UsageRow, WIRE_VERSION};
+use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
 use otlp::Receiver;
 use serde_json::{Value, json};
 
@@ -107,6 +107,12 @@ fn metrics_arrive_with_units_and_as_docs_define_them() {
             Role::Leader => {
                 meters.tenant(&tenant).queue(Duration::from_micros(30));
                 meters.leader().epoch(3);
+                meters.stores(&[StoreStatus {
+                    name: "record".into(),
+                    bytes: 1,
+                    limit: 2,
+                    alarm: String::new(),
+                }]);
                 meters.leader().takeover(Duration::from_millis(20));
                 meters.leader().recorded(10, 4);
                 meters.gpu(1).window(2_000_000, 500_000);

@@ -35,17 +35,24 @@ impl GrantKind {
         }
     }
 
+    const ALL: [Self; 5] = [
+        Self::Run,
+        Self::Open,
+        Self::Close,
+        Self::Standing,
+        Self::Revoke,
+    ];
+
     /// The kind of a number.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
-        const ALL: [GrantKind; 5] = [
-            GrantKind::Run,
-            GrantKind::Open,
-            GrantKind::Close,
-            GrantKind::Standing,
-            GrantKind::Revoke,
-        ];
-        ALL.into_iter().find(|kind| kind.number() == number)
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// The kind of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     /// Its name in evidence and exports.
@@ -140,10 +147,12 @@ pub struct GpuTail {
     pub chain: Chain,
 }
 
-/// The launch order's digest: H over (gpu, last position, chain) in gpu order.
+/// The launch order's digest: H over (gpu, last position, chain) in gpu order. Who accepted nothing
+/// is no part of it.
 #[must_use]
 pub fn digest(tails: &[GpuTail]) -> Chain {
     let mut ordered = tails.to_vec();
+    ordered.retain(|tail| tail.position > 0);
     ordered.sort_unstable();
     let mut hasher = blake3::Hasher::new();
     for tail in ordered {

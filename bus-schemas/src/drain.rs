@@ -21,7 +21,8 @@ impl Message for Drain {
     const ARRAY: bool = false;
 }
 
-/// Leader to a worker that is drained and has no sessions, with every heartbeat of it: leave.
+/// Leader to a worker that is drained and has no sessions, with every heartbeat of it: leave. Or, to
+/// one that has announced by itself that it leaves: that was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leave {
     /// Wire version.
@@ -30,6 +31,10 @@ pub struct Leave {
     pub epoch: Epoch,
     /// The leader.
     pub leader: LeaderId,
+    /// The worker has announced that it leaves, and the leader has noted it: gone, the worker is not
+    /// taken for lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub noted: bool,
 }
 
 impl Message for Leave {

@@ -78,6 +78,8 @@ codes! {
     SessionLimit = 11, "E-TENANT-SESSIONS", 46, true;
     /// The settings are not acceptable.
     BadSettings = 12, "E-TENANT-SETTINGS", 1, false;
+    /// The broker was not reached for as long as the client waits.
+    NoBroker = 13, "E-CLUSTER-NO-BROKER", 46, true;
     /// The session has ended or never was.
     SessionGone = 20, "E-SESSION-GONE", 201, false;
     /// The worker or its device is gone, and the session with it.
@@ -88,6 +90,8 @@ codes! {
     Expired = 23, "E-SESSION-EXPIRED", 201, false;
     /// The session was ended by an administrator or its owner's `run`.
     Killed = 24, "E-SESSION-KILLED", 201, false;
+    /// The session's worker did not answer for as long as the client waits.
+    Unanswered = 25, "E-DEVICE-UNREACHABLE", 46, false;
     /// Allocation above the tenant's quota.
     Quota = 30, "E-MEMORY-QUOTA", 2, false;
     /// Allocation above the device's capacity.
@@ -106,6 +110,8 @@ codes! {
     LaunchResources = 44, "E-LAUNCH-RESOURCES", 701, false;
     /// The image is of a PTX version that the device's driver does not know.
     PtxVersion = 45, "E-MODULE-VERSION", 222, false;
+    /// Preparing the module takes more processor time or memory than one image may.
+    ModuleLimit = 46, "E-MODULE-LIMIT", 2, false;
     /// A kernel accessed memory that is not the session's.
     IllegalAddress = 50, "E-KERNEL-ADDRESS", 700, false;
     /// A kernel's access was not naturally aligned.

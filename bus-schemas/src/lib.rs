@@ -75,7 +75,7 @@ pub use placement::{Groups, Images, OtherDevice, PlaceStatus, WeightSample, Weig
 pub use print::Print;
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
-pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedSession};
+pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedName, SealedSession};
 pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};
-pub use status::{ProfileStatus, Status, StatusRequest, TenantStatus, WorkerStatus};
+pub use status::{ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus};
 pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};

@@ -110,6 +110,35 @@ impl Row for SealedGrant {
     }
 }
 
+/// Whose a session is: a row of a seal's answer, 48 bytes, fields in this order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealedName {
+    /// Its tenant.
+    pub tenant: Tenant,
+    /// The session.
+    pub session: SessionId,
+    /// It is the tenant's how manyth session, from 1.
+    pub ordinal: u64,
+}
+
+impl Row for SealedName {
+    const SIZE: usize = 48;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.tenant.padded());
+        put(out, &[self.session.0, self.ordinal]);
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mut fields = Fields(bytes);
+        Some(Self {
+            tenant: fields.tenant()?,
+            session: SessionId(fields.u64()?),
+            ordinal: fields.u64()?,
+        })
+    }
+}
+
 /// What a sealed worker has: the new leader's order starts from it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealAnswer {
@@ -150,6 +179,11 @@ pub struct SealAnswer {
     /// Sessions that failed and are not closed yet.
     #[serde(with = "list")]
     pub faults: Vec<SessionFault>,
+    /// Whose the sessions of the `tail` are that are closed, and so not among `sessions`: where the
+    /// record of their open grant died with its leader, nothing else says it. Workers of before
+    /// name none.
+    #[serde(with = "rows", default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<SealedName>,
 }
 
 /// Whom a refusing worker obeys.

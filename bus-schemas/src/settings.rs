@@ -74,6 +74,16 @@ pub struct ClusterSettings {
     /// Whether the foremost session of a GPU runs its ops as they arrive, without waiting for the
     /// leader. Off where the order must not depend on when ops arrived.
     pub standing: bool,
+    /// Bytes that the record may hold: what is older than the newest of them is cut off behind an
+    /// anchor.
+    pub record_max_bytes: u64,
+    /// Seconds that the record is kept at most.
+    pub record_max_age_s: u64,
+    /// Bytes of inputs that a leader keeps while they cannot be recorded; above it they go
+    /// unrecorded, and the gap is named.
+    pub record_buffer: u64,
+    /// Seconds that what was used is kept in detail; what is older is kept by days.
+    pub usage_max_age_s: u64,
 }
 
 impl Default for ClusterSettings {
@@ -88,6 +98,10 @@ impl Default for ClusterSettings {
             slo_window_ns: 500_000,
             slo_wait_ticks: 20,
             standing: true,
+            record_max_bytes: 8 << 30,
+            record_max_age_s: 7 * 86_400,
+            record_buffer: 256 << 20,
+            usage_max_age_s: 90 * 86_400,
         }
     }
 }

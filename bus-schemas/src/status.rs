@@ -101,10 +101,28 @@ pub struct Status {
     /// The profile that it orders by; earlier leaders do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileStatus>,
+    /// What is kept in the broker, and how full it is; earlier leaders do not say.
+    #[serde(default, with = "list", skip_serializing_if = "Vec::is_empty")]
+    pub stores: Vec<StoreStatus>,
 }
 
 impl Message for Status {
     const ARRAY: bool = false;
+}
+
+/// A stream or bucket in a status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreStatus {
+    /// Its name, or that of what all of them share.
+    #[serde(with = "text")]
+    pub name: String,
+    /// Bytes in it.
+    pub bytes: u64,
+    /// Bytes that it may hold; 0 where that is not known.
+    pub limit: u64,
+    /// What is wrong with it, for people; empty where nothing is.
+    #[serde(with = "text")]
+    pub alarm: String,
 }
 
 /// The profile in a status.

@@ -260,6 +260,7 @@ fn messages_full_of_small_items_are_decoded_within_their_size() {
         let answer = reply.sealed.as_mut().unwrap();
         answer.sessions = vec![answer.sessions[0].clone(); MANY];
         answer.ordinals = vec![answer.ordinals[0].clone(); MANY];
+        answer.named = vec![answer.named[0].clone(); MANY];
         let fault = SessionFault {
             session: SessionId(0),
             op: 0,

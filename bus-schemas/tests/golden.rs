@@ -128,6 +128,21 @@ fn a_device_need_not_be_described() {
 }
 
 #[test]
+fn seals_of_before_name_no_closed_sessions_and_leaves_note_nothing() {
+    let mut reply = sample::seal_reply();
+    if let Some(answer) = &mut reply.sealed {
+        answer.named.clear();
+    }
+    assert_eq!(to_hex(&encode(&reply)), to_hex(&earlier("seal_reply")));
+    assert_eq!(decode(&earlier("seal_reply")), Ok(reply));
+    let noted = Leave {
+        noted: true,
+        ..sample::leave()
+    };
+    assert_eq!(decode(&encode(&noted)), Ok(noted));
+}
+
+#[test]
 fn usage_says_what_is_saved_only_where_something_is() {
     let mut usage = sample::usage();
     assert!(!String::from_utf8_lossy(&encode(&usage)).contains("saved"));

@@ -60,6 +60,9 @@ pub struct Settings {
     pub tenant: String,
     /// How long connecting, opening a session and closing it may take.
     pub patience: Duration,
+    /// How long a session waits for a broker, a leader or a worker that is silent before it fails, with a
+    /// code that says which of them it was. Somebody who answers is waited for as long as it takes.
+    pub deadline: Duration,
     /// Where to log the ops submitted, a line of JSON for each batch; none logs nothing.
     pub submitted: Option<PathBuf>,
     /// Where spans and metrics go; off unless set.
@@ -67,7 +70,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings without a login, with 10 s of patience, without a log.
+    /// Settings without a login, with 10 s of patience and a deadline of 30 s, without a log.
     pub fn new(
         url: impl Into<String>,
         cluster: impl Into<String>,
@@ -80,6 +83,7 @@ impl Settings {
             cluster: cluster.into(),
             tenant: tenant.into(),
             patience: Duration::from_secs(10),
+            deadline: Duration::from_secs(30),
             submitted: None,
             telemetry: Telemetry::off(),
         }
@@ -134,6 +138,7 @@ impl Client {
             cluster: name(&settings.cluster)?,
             tenant: name(&settings.tenant)?,
             patience: settings.patience,
+            deadline: settings.deadline,
             submitted: settings.submitted,
             telemetry: settings.telemetry,
         })?;

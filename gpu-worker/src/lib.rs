@@ -16,7 +16,7 @@ use bus::BusSettings;
 use bus_schemas::{GpuId, Incarnation, Tenant};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use actors::worker::Share;
+pub use actors::worker::{CompileLimits, Share};
 pub use choice::{DeviceChoice, EngineChoice};
 
 /// How a worker is set.
@@ -54,6 +54,8 @@ pub struct WorkerSettings {
     pub watchdog: Duration,
     /// What runs kernels on the CPU device.
     pub engine: EngineChoice,
+    /// What preparing one module for the CPU device may take.
+    pub compile: CompileLimits,
     /// How long to wait for the first connection; none waits for ever.
     pub patience: Option<Duration>,
     /// Where a line is appended for every position that ended.
@@ -83,6 +85,7 @@ impl WorkerSettings {
             threads: 1,
             watchdog: Duration::from_secs(30),
             engine: EngineChoice::Native,
+            compile: CompileLimits::default(),
             patience: None,
             evidence: None,
             telemetry: Telemetry::off(),
@@ -90,11 +93,17 @@ impl WorkerSettings {
     }
 }
 
+/// A leader declared the worker lost, which is final for this start of it: its sessions are over.
+/// Started again it is another worker, and is given new ones.
+#[derive(Debug, thiserror::Error)]
+#[error("a leader declared this worker lost; start it again")]
+pub struct DeclaredLost;
+
 /// Serves until `shutdown` comes and what was granted is done. Runs on the calling thread, in an
 /// actix system of its own.
 ///
 /// # Errors
-/// When the worker cannot start, its device dies, or a leader declares it lost.
+/// When the worker cannot start, its device dies, or a leader declares it lost ([`DeclaredLost`]).
 pub fn run(settings: WorkerSettings, shutdown: impl Future<Output = ()>) -> Result<()> {
     actix::System::new().block_on(run_in_system(settings, shutdown))
 }
@@ -114,18 +123,20 @@ pub async fn run_in_system(
     options.share = settings.share;
     options.evidence = settings.evidence.clone();
     options.metering = settings.metering;
+    options.compile = settings.compile;
     options.telemetry = settings.telemetry.clone();
     let bus = BusSettings {
         url: settings.url.clone(),
         login: settings.login.clone(),
         name: String::new(),
         inbox: String::new(),
+        pulse: None,
         patience: settings.patience,
     };
     let make = choice::maker(&settings);
     match serve(bus, options, make, shutdown).await? {
         ExitReason::Drained => Ok(()),
-        ExitReason::Lost => bail!("a leader declared this worker lost; start it again"),
+        ExitReason::Lost => bail!(DeclaredLost),
     }
 }
 

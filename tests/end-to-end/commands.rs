@@ -20,10 +20,16 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn exit_codes_tell_what_kind_of_error_it_was() {
     let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("file"), "no folder").unwrap();
     for (arguments, code, says) in [
         (&["config"][..], 0, "worker.device"),
         (&["--help"], 0, "Examples"),
         (&["config", "--set", "no.such=1"], 2, "E-CONFIG-KEY"),
+        (
+            &["config", "--set", "worker.threads=abc"],
+            2,
+            "E-CONFIG-VALUE: worker.threads",
+        ),
         (&["frobnicate"], 2, "frobnicate"),
         (&["status"], 3, "warploom up"),
         (
@@ -35,12 +41,90 @@ fn exit_codes_tell_what_kind_of_error_it_was() {
         (&["order", "hold"], 3, "warploom up"),
         (&["replay", "--until", "x"], 2, "GPU:POSITION"),
         (&["demo", "--tenants", "nowhere.toml"], 1, "E-DEMO-TENANTS"),
+        (&["demo", "--leaders=1"], 2, "E-USAGE: --kills 1 needs"),
+        (&["demo", "--leaders=0", "--kills=0"], 2, "E-USAGE"),
+        (&["demo", "--workers=0"], 2, "E-USAGE"),
+        (&["demo", "--evidence", "file/x"], 1, "E-EVIDENCE-FILE"),
+        (&["up", "--leaders=0"], 2, "E-USAGE: up.leaders"),
     ] {
         let output = warploom(&dir, arguments);
         let said = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
         assert!(said.contains(says), "{arguments:?}: {said}");
+        assert!(!said.contains(": :"), "{arguments:?}: {said}");
     }
+}
+
+#[test]
+fn tables_fit_the_width_there_is() {
+    let dir = TempDir::new().unwrap();
+    let widest = |output: &Output| {
+        let said = text(&output.stdout);
+        said.lines()
+            .map(|line| line.trim_end().chars().count())
+            .max()
+    };
+    let plain = warploom(&dir, &["config"]);
+    assert!(widest(&plain) <= Some(120), "{}", text(&plain.stdout));
+    // A terminal of 80 columns.
+    let script = "import os,pty,sys,fcntl,struct,termios\n\
+        pid,fd=pty.fork()\n\
+        if pid==0:\n\
+        \x20sys.stdin.readline()\n\
+        \x20os.execv(sys.argv[1],sys.argv[1:])\n\
+        fcntl.ioctl(fd,termios.TIOCSWINSZ,struct.pack('HHHH',24,80,0,0))\n\
+        os.write(fd,b'\\n')\n\
+        out=b''\n\
+        try:\n\
+        \x20while True:\n\
+        \x20\x20part=os.read(fd,4096)\n\
+        \x20\x20if not part: break\n\
+        \x20\x20out+=part\n\
+        except OSError: pass\n\
+        sys.stdout.buffer.write(out)\n";
+    let output = Command::new("python3")
+        .args(["-c", script, env!("CARGO_BIN_EXE_warploom"), "config"])
+        .current_dir(dir.path())
+        .env("WARPLOOM_CLUSTER_STATE_DIR", dir.path())
+        .output()
+        .expect("Python runs");
+    let said = text(&output.stdout);
+    assert!(said.contains("worker.watchdog"), "{said}");
+    assert!(widest(&output) <= Some(80), "{said}");
+}
+
+#[test]
+fn credentials_that_may_not_be_read_are_not_missing() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let dir = TempDir::new().unwrap();
+    let broker = dir.path().join("state/broker");
+    std::fs::create_dir_all(&broker).unwrap();
+    std::fs::write(broker.join("credentials.toml"), "").unwrap();
+    let mode = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode(&broker, 0o000);
+    let binary = dir.path().join("warploom");
+    std::fs::copy(env!("CARGO_BIN_EXE_warploom"), &binary).unwrap();
+    mode(dir.path(), 0o755);
+    mode(&dir.path().join("state"), 0o755);
+    let mut command = Command::new(&binary);
+    command.arg("status").current_dir("/");
+    command.env("WARPLOOM_CLUSTER_STATE_DIR", dir.path().join("state"));
+    if rustix::process::getuid().is_root() {
+        // Root may read everything.
+        command.uid(65_534).gid(65_534);
+    }
+    let output = command.output().expect("the binary runs");
+    let said = text(&output.stderr);
+    mode(&broker, 0o700);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("E-BROKER-CREDENTIALS") && said.contains("ermission"),
+        "{said}"
+    );
+    assert!(!said.contains("missing"), "{said}");
 }
 
 #[test]

@@ -69,16 +69,39 @@ fn a_short_demo_holds_what_it_claims() {
     let (code, said) = verify(&evidence);
     assert_eq!(code, Some(0), "{said}");
     tampered(&evidence);
+    signed(&evidence, &stderr);
+}
+
+/// The key that the demo named signed it, and no other.
+fn signed(evidence: &Path, stderr: &str) {
+    let named = stderr.split("evidence is signed with ").nth(1);
+    let key = named.expect("the demo names the key").lines().next();
+    let key = key.expect("a key");
+    assert_eq!(key.len(), 64, "{key}");
+    let shown = evidence.display().to_string();
+    let with = |key: &str| warploom(&["order", "verify", &shown, "--key", key]);
+    assert_eq!(
+        with(key).status.code(),
+        Some(0),
+        "{}",
+        text(&with(key).stderr)
+    );
+    let other = "0".repeat(64);
+    let refused = with(&other);
+    assert_eq!(refused.status.code(), Some(1));
+    let said = text(&refused.stderr);
+    assert!(said.contains("E-EVIDENCE-MANIFEST"), "{said}");
 }
 
 /// A line deleted, doubled or swapped with its neighbour, in each file, is found.
 fn tampered(evidence: &Path) {
-    for file in [
+    let files = [
         "submitted.jsonl",
         "started.jsonl",
         "order.jsonl",
         "kills.jsonl",
-    ] {
+    ];
+    for file in files {
         let path = evidence.join(file);
         let whole = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = whole.lines().collect();
@@ -96,11 +119,22 @@ fn tampered(evidence: &Path) {
             swapped.swap(middle - 1, middle);
             damages.push(("swapped", swapped));
         }
+        damages.push(("alone", vec![lines[middle]]));
+        damages.push(("none", vec![]));
+        damages.retain(|(_, damaged)| *damaged != lines);
         for (damage, lines) in damages {
-            std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+            let lines: Vec<_> = lines.iter().map(|line| format!("{line}\n")).collect();
+            std::fs::write(&path, lines.concat()).unwrap();
             let (code, said) = verify(evidence);
             assert_eq!(code, Some(1), "{file}, line {damage}: {said}");
         }
+        // Another number somewhere.
+        let digit = whole.rfind(|letter: char| letter.is_ascii_digit()).unwrap();
+        let mut changed = whole.clone().into_bytes();
+        changed[digit] = if changed[digit] == b'7' { b'8' } else { b'7' };
+        std::fs::write(&path, changed).unwrap();
+        let (code, said) = verify(evidence);
+        assert_eq!(code, Some(1), "{file}, a number changed: {said}");
         std::fs::write(&path, whole).unwrap();
     }
     assert_eq!(verify(evidence).0, Some(0));

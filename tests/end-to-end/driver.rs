@@ -8,7 +8,7 @@ use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
 /// Parts of the programs of these names.
-const PARTS: [(&str, &[&str]); 3] = [
+const PARTS: [(&str, &[&str]); 4] = [
     (
         "driver",
         &[
@@ -20,6 +20,7 @@ const PARTS: [(&str, &[&str]); 3] = [
             "capture",
             "linking",
             "bad_image",
+            "higher_target",
             "sticky",
             "forks",
             "leaves",
@@ -27,6 +28,10 @@ const PARTS: [(&str, &[&str]); 3] = [
     ),
     ("images", &["fatbins", "links", "grids"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
+    (
+        "nothing",
+        &["allocations", "copies", "sets", "boxes", "launches"],
+    ),
 ];
 
 #[tokio::test]

@@ -202,6 +202,7 @@ async fn a_killed_worker_takes_only_its_own_tenants_with_it() {
         .expect("the other goes on");
     let heard = scene.stage.tenants[other]
         .stop(SOON)
+        .await
         .expect("and stops in order");
     assert!(heard.stopped && heard.verified == heard.latencies.len() as u64);
     let status = scene.epoch_above(0, SOON).await;
@@ -279,6 +280,7 @@ async fn a_killed_tenant_leaves_its_memory_and_the_others_alone() {
         .expect("the other goes on");
     let heard = scene.stage.tenants[1]
         .stop(SOON)
+        .await
         .expect("and stops in order");
     assert!(heard.stopped && heard.verified == heard.latencies.len() as u64);
 }

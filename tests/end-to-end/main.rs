@@ -2,6 +2,10 @@
 //! roles that get killed, paused and cut off, users who get it wrong.
 
 mod bad_input;
+mod bounds;
+mod brief;
+mod brokers;
+mod children;
 mod cluster;
 mod commands;
 mod cudarc_program;
@@ -24,3 +28,4 @@ mod sharing;
 mod stage;
 mod targets;
 mod usage;
+mod waits;

@@ -12,9 +12,9 @@ use serde_json::Value;
 use crate::stage::{Scene, plan};
 
 /// The binary under test, told where the cluster is.
-struct Tool {
-    credentials: PathBuf,
-    dir: PathBuf,
+pub(crate) struct Tool {
+    pub(crate) credentials: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl Tool {
@@ -35,7 +35,7 @@ impl Tool {
     }
 
     /// What it says when all is well.
-    fn well(&self, arguments: &[&str]) -> String {
+    pub(crate) fn well(&self, arguments: &[&str]) -> String {
         let (code, said) = self.run(arguments);
         assert_eq!(code, Some(0), "{arguments:?}: {said}");
         said
@@ -48,7 +48,7 @@ impl Tool {
         assert!(said.contains(says), "{arguments:?}: {said}");
     }
 
-    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+    pub(crate) fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let said = self.well(&[arguments, &["--json"]].concat());
         let lines = said.lines();
         lines
@@ -80,7 +80,7 @@ async fn eventful() -> Scene {
     leader.signal(Signal::KILL).expect("killed");
     scene.stage.requests(0, 20, patience).await.expect("work");
     scene.stage.requests(1, 5, patience).await.expect("work");
-    scene.stage.stop().expect("stopped");
+    scene.stage.stop().await.expect("stopped");
     scene
 }
 

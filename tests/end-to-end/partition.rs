@@ -149,6 +149,6 @@ async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     scene.progress(20, SOON).await;
-    let heard = scene.stage.stop().expect("stopped");
+    let heard = scene.stage.stop().await.expect("stopped");
     assert!(heard[0].stopped && heard[0].verified == heard[0].latencies.len() as u64);
 }

@@ -115,15 +115,15 @@ async fn later(scene: &Scene, than: &Usage) -> Usage {
         .await
 }
 
-async fn scene(share: &str) -> Scene {
+async fn scene(settings: &[(&str, &str)]) -> Scene {
     let plans = [plan("a", "search", 1), plan("b", "search", 1)];
-    let settings = [("worker.device", "cpu"), ("worker.share", share)];
+    let settings = [&[("worker.device", "cpu")], settings].concat();
     Scene::idle(1, 1, &plans, &settings).await
 }
 
 #[tokio::test]
 async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
-    let scene = scene("all").await;
+    let scene = scene(&[("worker.share", "all")]).await;
     let a = start(&scene, "a").await;
     let b = start(&scene, "b").await;
     let before = held(&scene, [BYTES / 2; 2]).await;
@@ -165,8 +165,8 @@ async fn two_tenants_pay_half_each_for_equal_weights_and_write_to_their_own() {
 }
 
 #[tokio::test]
-async fn where_tenants_are_apart_only_their_own_sessions_share() {
-    let scene = scene("tenant").await;
+async fn unless_it_is_set_otherwise_a_tenants_own_sessions_share_and_no_others() {
+    let scene = scene(&[]).await;
     let a = start(&scene, "a").await;
     let b = start(&scene, "b").await;
     assert_eq!(held(&scene, [BYTES; 2]).await.saved, 0);

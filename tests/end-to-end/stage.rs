@@ -60,15 +60,19 @@ impl Scene {
         settings: &[(&str, &str)],
     ) -> Self {
         let mut scene = Self::idle(leaders, workers, plans, settings).await;
-        for plan in plans {
-            scene.stage.add_tenant(plan, 3).expect("a tenant");
-        }
+        scene.work(plans).await;
         scene
-            .stage
+    }
+
+    /// Sets these tenants to work; returns when all of them are.
+    pub(crate) async fn work(&mut self, plans: &[TenantPlan]) {
+        for plan in plans {
+            self.stage.add_tenant(plan, 3).expect("a tenant");
+        }
+        self.stage
             .go()
             .await
-            .unwrap_or_else(|error| scene.panic(&format!("{error:#}")));
-        scene
+            .unwrap_or_else(|error| self.panic(&format!("{error:#}")));
     }
 
     /// Starts a cluster that knows these tenants, none of which is at work.
@@ -78,12 +82,25 @@ impl Scene {
         plans: &[TenantPlan],
         settings: &[(&str, &str)],
     ) -> Self {
-        let dir = TempDir::new().expect("a directory");
-        let mut options = options(&dir, leaders, workers);
         let settings = settings
             .iter()
             .map(|(key, value)| ((*key).into(), (*value).into()));
-        options.settings.extend(settings);
+        Self::made(leaders, workers, plans, |options| {
+            options.settings.extend(settings);
+        })
+        .await
+    }
+
+    /// As `idle`, with any option changed by `adjust`.
+    pub(crate) async fn made(
+        leaders: usize,
+        workers: usize,
+        plans: &[TenantPlan],
+        adjust: impl FnOnce(&mut LocalOptions),
+    ) -> Self {
+        let dir = TempDir::new().expect("a directory");
+        let mut options = options(&dir, leaders, workers);
+        adjust(&mut options);
         let stage = Stage::start(options, plans).await.expect("a cluster");
         Self { stage, dir }
     }
@@ -132,7 +149,7 @@ impl Scene {
             .user_and_password(login.user, login.password)
             .custom_inbox_prefix(subjects.tenant_inbox(&tenant))
             .name(&name)
-            .connect(&credentials.url)
+            .connect(credentials.urls())
             .await
             .expect("a connection");
         let request = OpenRequest {
@@ -194,7 +211,7 @@ impl Scene {
     /// Stops all, replays, and checks that everything verified, nothing was lost, run twice or
     /// reordered, and that the record replays to what the workers accepted.
     pub(crate) async fn settle(mut self) -> Vec<Heard> {
-        let heard = match self.stage.stop() {
+        let heard = match self.stage.stop().await {
             Ok(heard) => heard,
             Err(error) => self.panic(&format!("{error:#}")),
         };
@@ -223,12 +240,9 @@ impl Scene {
         if !verdict.is_clean() {
             self.panic(&format!("{verdict:#?}"));
         }
-        let digest = self.stage.observer.see(|seen| seen.digest()).to_string();
-        if digest != replayed.digest {
-            let tails = self.stage.observer.see(|seen| format!("{:?}", seen.tails));
-            self.panic(&format!(
-                "workers have {digest} of {tails}, the replay {replayed:?}"
-            ));
+        let chains = evidence.chains();
+        if chains.digest != chains.replay_digest || replayed.skipped > 0 {
+            self.panic(&format!("{chains:#?}, the replay {replayed:?}"));
         }
         heard
     }
@@ -242,7 +256,8 @@ fn submitted_by_guests(evidence: &mut Evidence) {
         .iter()
         .filter(|line| line.tenant == "guest")
     {
-        if line.kind == "run" && matches!(&*line.outcome, "ran" | "failed") {
+        let runs = matches!(&*line.kind, "run" | "standing") && line.first <= line.last;
+        if runs && matches!(&*line.outcome, "ran" | "failed") {
             through.insert((line.session.clone(), line.ordinal), line.last);
         }
     }

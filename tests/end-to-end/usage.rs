@@ -54,7 +54,7 @@ async fn accounts_add_up_although_a_leader_is_killed_and_a_worker_leaves() {
     leader.kill().expect("it dies");
     scene.epoch_above(old.epoch, SOON).await;
     scene.progress(3, SOON).await;
-    scene.stage.stop().expect("they stop");
+    scene.stage.stop().await.expect("they stop");
     scene.stage.cluster.workers[0]
         .stop(SOON)
         .expect("it drains");

@@ -1,15 +1,33 @@
 //! The connection to the broker, the same for every role.
 
+mod rotation;
+mod silence;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event};
+use async_nats::connection::State;
+use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, ReconnectToServer};
+use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use rotation::Rotation;
+pub use silence::Silence;
+
 /// How often a connection is proven; two unanswered proofs end it.
 const PING: Duration = Duration::from_secs(1);
+/// The same where there is another server to go to: three of them pass before one that stands
+/// still is left.
+const PING_OF_SEVERAL: Duration = Duration::from_millis(500);
+/// How long one of several servers may take to let us in.
+const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(1);
 /// Longest pause between attempts to connect.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A server on which nobody is heard for so long who should be is taken to be cut off.
+pub const SILENCE: Duration = Duration::from_secs(3);
+/// How often it is looked whether somebody was.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How to connect.
 #[derive(Clone)]
@@ -22,6 +40,9 @@ pub struct BusSettings {
     pub name: String,
     /// Prefix of reply inboxes: what the user may subscribe to.
     pub inbox: String,
+    /// A subject on which something is always heard where the server is not cut off from the
+    /// others: a leader's heartbeats. Of several servers, one on which it is silent is left.
+    pub pulse: Option<String>,
     /// How long to wait for the first connection; none waits for ever.
     pub patience: Option<Duration>,
 }
@@ -71,6 +92,22 @@ pub enum BusError {
     },
 }
 
+/// Parses the times of settings: `30` and `30s`, `250ms`, `2m`.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let units = [("ms", 1), ("m", 60_000), ("s", 1_000)];
+    let (digits, scale) = units
+        .iter()
+        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))
+        .unwrap_or((text, 1_000));
+    digits
+        .trim()
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(scale)
+        .map(Duration::from_millis)
+}
+
 /// Connects, and keeps the connection for ever after. The receiver hears what becomes of it.
 ///
 /// # Errors
@@ -80,17 +117,23 @@ pub async fn connect(
 ) -> Result<(Client, mpsc::UnboundedReceiver<Link>), BusError> {
     let deadline = settings.patience.map(|patience| Instant::now() + patience);
     let (heard, events) = mpsc::unbounded_channel();
+    let addresses: Vec<&str> = settings.url.split(',').map(str::trim).collect();
+    let rotation = (addresses.len() > 1).then(Arc::<Rotation>::default);
     let mut attempt = 0;
     loop {
-        let options = options(settings, heard.clone());
-        let addresses: Vec<&str> = settings.url.split(',').map(str::trim).collect();
+        let options = options(settings, rotation.clone(), heard.clone());
         let url = settings.url.clone();
         let connected = match deadline {
             Some(deadline) => timeout_at(deadline, options.connect(&addresses[..])).await,
             None => Ok(options.connect(&addresses[..]).await),
         };
         let error = match connected {
-            Ok(Ok(client)) => return Ok((client, events)),
+            Ok(Ok(client)) => {
+                if let Some(pulse) = settings.pulse.clone().filter(|_| rotation.is_some()) {
+                    tokio::spawn(feel(client.clone(), pulse));
+                }
+                return Ok((client, events));
+            }
             Ok(Err(error)) => error,
             // Somebody is there and says nothing, or nobody says that nobody is.
             Err(_) => {
@@ -114,8 +157,39 @@ pub async fn connect(
     }
 }
 
-fn options(settings: &BusSettings, heard: mpsc::UnboundedSender<Link>) -> ConnectOptions {
-    let options = ConnectOptions::new()
+/// Leaves a server where the pulse is silent, for as long as somebody else holds the connection.
+async fn feel(client: Client, pulse: String) {
+    let Ok(mut beats) = client.subscribe(pulse).await else {
+        return;
+    };
+    let mut silence = Silence::new(SILENCE);
+    loop {
+        match tokio::time::timeout(LOOK, beats.next()).await {
+            Ok(Some(_)) => silence.heard(),
+            Ok(None) => return,
+            Err(_) => leave_if_silent(&client, &mut silence).await,
+        }
+    }
+}
+
+/// Goes to another server where silence has lasted too long.
+pub async fn leave_if_silent(client: &Client, silence: &mut Silence) {
+    if client.connection_state() != State::Connected {
+        silence.interrupted();
+    } else if silence.lasts(std::time::Instant::now()) {
+        tracing::warn!("nobody is heard through this server: another is tried");
+        // Without a connection there is nothing to leave.
+        let _ = client.force_reconnect().await;
+    }
+}
+
+fn options(
+    settings: &BusSettings,
+    rotation: Option<Arc<Rotation>>,
+    heard: mpsc::UnboundedSender<Link>,
+) -> ConnectOptions {
+    let reached = rotation.clone();
+    let mut options = ConnectOptions::new()
         .name(&settings.name)
         .custom_inbox_prefix(&settings.inbox)
         .ping_interval(PING)
@@ -123,6 +197,9 @@ fn options(settings: &BusSettings, heard: mpsc::UnboundedSender<Link>) -> Connec
         .reconnect_delay_callback(pause)
         .skip_subject_validation(true)
         .event_callback(move |event| {
+            if let (Event::Connected, Some(rotation)) = (&event, &reached) {
+                rotation.connected();
+            }
             let link = match event {
                 Event::Connected => Some(Link::Up),
                 Event::Disconnected => Some(Link::Down),
@@ -137,6 +214,18 @@ fn options(settings: &BusSettings, heard: mpsc::UnboundedSender<Link>) -> Connec
             }
             std::future::ready(())
         });
+    if let Some(rotation) = rotation {
+        let next = move |pool: Vec<async_nats::Server>| {
+            let pool: Vec<_> = pool.into_iter().map(|server| server.addr).collect();
+            let (addr, delay) = rotation.next(&pool)?;
+            let delay = Some(delay);
+            Some(ReconnectToServer { addr, delay })
+        };
+        options = options
+            .ping_interval(PING_OF_SEVERAL)
+            .connection_timeout(ENTRY_OF_SEVERAL)
+            .reconnect_to_server_callback(move |pool, _| std::future::ready(next(pool)));
+    }
     match &settings.login {
         Some((user, password)) => options.user_and_password(user.clone(), password.clone()),
         None => options,

@@ -14,7 +14,9 @@ use actix::{
 use async_nats::{Client, Message as BusMessage};
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, Opened, SessionId, Tenant, WIRE_VERSION, decode, encode};
+use bus_schemas::{
+    Alive, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, WIRE_VERSION, decode, encode,
+};
 use client_line::{ClientError, Driver, Line, Opening, block_until, open, serve};
 use futures_util::stream;
 use tokio::sync::oneshot;
@@ -43,6 +45,8 @@ pub struct AgentSettings {
     pub tenant: Tenant,
     /// How long connecting, and opening a session, may take.
     pub patience: Duration,
+    /// A session fails when those that it waits for are silent so long.
+    pub deadline: Duration,
     /// The log of submitted ops, if one is wanted.
     pub submitted: Option<PathBuf>,
     /// Where spans and metrics go.
@@ -166,6 +170,8 @@ struct AgentActor {
     lines: Table,
     evidence: Option<Arc<Evidence>>,
     driver: Driver,
+    /// Whose reign was told of last.
+    reign: Option<(Epoch, LeaderId)>,
 }
 
 async fn begin(
@@ -181,6 +187,7 @@ async fn begin(
         login: settings.login.clone(),
         name: connection.clone(),
         inbox: subjects.tenant_inbox(&settings.tenant),
+        pulse: Some(subjects.reign(&settings.tenant)),
         patience: Some(settings.patience),
     };
     let connected = async move { bus::connect(&bus).await };
@@ -202,6 +209,7 @@ async fn begin(
             lines,
             evidence,
             driver,
+            reign: None,
         }
     }))
 }
@@ -279,6 +287,7 @@ impl AgentActor {
             &self.settings.tenant,
             Box::new(requests),
             self.driver.clone(),
+            self.settings.deadline,
         ));
         locked(&self.lines).insert(session, Arc::clone(&line));
         let (served, lines) = (Arc::clone(&line), Arc::clone(&self.lines));
@@ -293,7 +302,10 @@ impl AgentActor {
 
 impl StreamHandler<BusMessage> for AgentActor {
     fn handle(&mut self, message: BusMessage, context: &mut Context<Self>) {
-        if let Ok(beat) = decode(&message.payload) {
+        if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
+            // Of a cluster of brokers it is said every second, and is news only once.
+            && self.reign.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
+        {
             for line in locked(&self.lines).values() {
                 line.reign(beat);
             }
@@ -311,7 +323,12 @@ impl StreamHandler<Link> for AgentActor {
                 }
                 self.live_soon(context);
             }
-            Link::Down => tracing::info!("the connection to the broker is gone"),
+            Link::Down => {
+                tracing::info!("the connection to the broker is gone");
+                for line in locked(&self.lines).values() {
+                    line.disconnected();
+                }
+            }
             Link::Slow => tracing::warn!("messages of the broker were dropped here"),
             Link::Refused(detail) => tracing::warn!(detail, "the broker refuses"),
         }

@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::dev::SendError;
-use actix::{Actor, Addr, AsyncContext, Context, Handler};
+use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, WrapFuture};
 use async_nats::Client;
+use bus::{SILENCE, Silence};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Failure, LeaderId, SessionId};
 use scheduler_leader_core::{
-    Action, Config, Event, Leader as Core, Progress, QueueOpening, StateSnapshot,
+    Action, Config, Event, Leader as Core, Progress, QueueOpening, ReignEnd, StateSnapshot,
 };
 use tokio::sync::oneshot;
 
@@ -63,8 +64,11 @@ pub(super) struct Leader {
     metering: Metering,
     waiting: HashMap<SessionId, (Addr<KernelQueue>, Waiting)>,
     gone: Option<oneshot::Sender<()>>,
+    client: Client,
     timer: Timer,
     catching_up: bool,
+    /// How long the lease has not been answered for.
+    unanswered: Silence,
     actions: Vec<Action>,
 }
 
@@ -82,7 +86,7 @@ impl Leader {
             cluster: parts.config.cluster,
             id: parts.id,
             began: Instant::now(),
-            outgoing: Outgoing::new(parts.client),
+            outgoing: Outgoing::new(parts.client.clone()),
             telemetry: parts.telemetry,
         };
         let leader = context.run(Self {
@@ -95,8 +99,10 @@ impl Leader {
             metering: Metering::default(),
             waiting: HashMap::new(),
             gone: Some(parts.gone),
+            client: parts.client,
             timer: Timer::default(),
             catching_up: false,
+            unanswered: Silence::new(SILENCE),
             actions: Vec::new(),
         });
         (leader, router)
@@ -178,13 +184,15 @@ impl Leader {
             }
             Action::ReignBegan { epoch } => {
                 tracing::info!(epoch, leader = %self.shared.id, "leads");
-                self.record.reign(epoch);
+                self.record.begin(epoch);
                 self.router.leading.set(true);
                 self.metering.reign(&self.shared.telemetry, &self.core);
             }
             Action::ReignEnded { epoch, why } => {
                 tracing::info!(epoch, ?why, "leads no more");
-                self.record.reign(0);
+                if why != ReignEnd::Renewed {
+                    self.record.give_up();
+                }
                 self.router.leading.set(false);
                 self.router.queues.borrow_mut().clear();
                 self.waiting.clear();
@@ -197,6 +205,26 @@ impl Leader {
                 }
             }
         }
+    }
+
+    /// Where the lease is not answered for, our server may be cut off from the others.
+    fn feel(&mut self, answer: Answer, ctx: &mut Context<Self>) {
+        if !matches!(answer, Answer::Unavailable) {
+            self.unanswered.heard();
+            return;
+        }
+        if !self.lease.is_clustered() {
+            return;
+        }
+        let (client, mut unanswered) = (self.client.clone(), self.unanswered.clone());
+        let looked = async move {
+            bus::leave_if_silent(&client, &mut unanswered).await;
+            unanswered
+        };
+        let looked = looked.into_actor(self).map(|unanswered, this, _| {
+            this.unanswered = unanswered;
+        });
+        ctx.spawn(looked);
     }
 
     fn progress(&mut self, session: SessionId, progress: Progress) {
@@ -331,6 +359,7 @@ impl Handler<Told> for Leader {
             Told::Connected(false) => self.tell(Event::Disconnected, ctx),
             Told::Closed(name) => self.tell(Event::ConnectionClosed(&name), ctx),
             Told::Lease(answer) => {
+                self.feel(answer, ctx);
                 let event = match answer {
                     Answer::Read { lease, revision } => Event::LeaseRead { lease, revision },
                     Answer::Written { revision } => Event::LeaseWritten { revision },
@@ -341,11 +370,14 @@ impl Handler<Told> for Leader {
             }
             Told::State(state) => {
                 self.meet_tenants(&state, ctx);
+                self.record.limit(state.settings.record_max_bytes);
+                self.router.record_age.set(state.settings.record_max_age_s);
                 self.tell(Event::State(&state), ctx);
             }
             Told::Recorded { epoch, number } => {
                 self.tell(Event::Recorded { epoch, number }, ctx);
             }
+            Told::Stores(stores) => self.tell(Event::Stores(stores), ctx),
             Told::QueueDied(session) => self.revive(session, ctx),
             Told::Leave => {
                 // The order is gone with the reign.

@@ -27,6 +27,8 @@ pub(super) struct Router {
     pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
     /// Only a leader has to do with clients.
     pub(super) leading: Cell<bool>,
+    /// Seconds that the record is kept at most.
+    pub(super) record_age: Cell<u64>,
     /// Messages dropped because a mailbox was full.
     dropped: Cell<u64>,
 }
@@ -46,6 +48,7 @@ impl Router {
             queues: RefCell::default(),
             tenants: RefCell::default(),
             leading: Cell::new(false),
+            record_age: Cell::new(u64::MAX),
             dropped: Cell::new(0),
         }
     }

@@ -1,21 +1,24 @@
 //! The lease in JetStream KV, written by compare-and-set and expiring by itself.
 
-use std::time::Duration;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
+use async_nats::jetstream::Context;
 use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::kv::{self, Operation, Store};
-use async_nats::jetstream::{Context, stream::StorageType};
+use async_nats::jetstream::kv::{Operation, Store};
 use bus_schemas::subject::Subjects;
 use scheduler_leader_core::Lease;
+
+use crate::repeated::Repeated;
+use crate::storage::{Storage, Stored};
 
 /// The entry's key.
 const KEY: &str = "leader";
 /// How long the entry lives without being renewed.
 const LIFE: &str = "2s";
-/// How long the marker of an expired entry stays.
-const MARKER: Duration = Duration::from_secs(10);
 /// How long the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -31,17 +34,27 @@ pub(super) enum Answer {
 /// The bucket that holds the lease.
 #[derive(Clone)]
 pub(super) struct LeaseStore {
-    jetstream: Context,
+    storage: Storage,
     bucket: String,
+    repeated: Rc<RefCell<Repeated>>,
+    /// The bucket, once it was found: asking for it needs servers that reading does not.
+    found: Rc<RefCell<Option<Store>>>,
 }
 
 impl LeaseStore {
     pub(super) fn new(mut jetstream: Context, subjects: &Subjects) -> Self {
         jetstream.set_timeout(PATIENCE);
         Self {
-            jetstream,
+            storage: Storage::new(jetstream, subjects),
             bucket: subjects.lease_bucket(),
+            repeated: Rc::default(),
+            found: Rc::default(),
         }
+    }
+
+    /// Whether it is kept by several servers, which choose anew who answers for it when one dies.
+    pub(super) fn is_clustered(&self) -> bool {
+        self.storage.is_clustered()
     }
 
     /// Reads the lease. A bucket that is not there is made.
@@ -50,6 +63,7 @@ impl LeaseStore {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 tracing::debug!(error, "the lease cannot be read");
+                self.found.take();
                 Answer::Unavailable
             }
             Err(_) => Answer::Unavailable,
@@ -57,7 +71,12 @@ impl LeaseStore {
     }
 
     async fn try_read(&self) -> Result<Answer, String> {
-        let store = self.store().await?;
+        let found = self.found.borrow().clone();
+        let store = match found {
+            Some(store) => store,
+            None => self.storage.bucket(Stored::Lease).await?,
+        };
+        *self.found.borrow_mut() = Some(store.clone());
         let entry = store.entry(KEY).await;
         let entry = entry.map_err(|error| error.to_string())?;
         Ok(match entry {
@@ -76,26 +95,6 @@ impl LeaseStore {
         })
     }
 
-    async fn store(&self) -> Result<Store, String> {
-        if let Ok(store) = self.jetstream.get_key_value(&self.bucket).await {
-            return Ok(store);
-        }
-        self.create().await
-    }
-
-    async fn create(&self) -> Result<Store, String> {
-        let config = kv::Config {
-            bucket: self.bucket.clone(),
-            history: 1,
-            // A restart of the broker must not let epochs start over.
-            storage: StorageType::File,
-            limit_markers: Some(MARKER),
-            ..kv::Config::default()
-        };
-        let created = self.jetstream.create_key_value(config).await;
-        created.map_err(|error| error.to_string())
-    }
-
     /// Writes the lease if its revision is `expected`. Published directly: the client library's
     /// own way to create an entry with a lifetime drops the lifetime over a deletion's marker.
     pub(super) async fn write(&self, lease: Lease, expected: u64) -> Answer {
@@ -107,29 +106,37 @@ impl LeaseStore {
         headers.insert("Nats-TTL", LIFE);
         let subject = format!("$KV.{}.{KEY}", self.bucket);
         let write = async {
-            let publish = self
-                .jetstream
-                .publish_with_headers(subject, headers, value.into());
+            let jetstream = self.storage.jetstream();
+            let publish = jetstream.publish_with_headers(subject, headers, value.into());
             publish.await?.await
         };
         match tokio::time::timeout(PATIENCE, write).await {
-            Ok(Ok(ack)) => Answer::Written {
-                revision: ack.sequence,
-            },
+            Ok(Ok(ack)) => {
+                self.repeated.borrow_mut().is_over();
+                Answer::Written {
+                    revision: ack.sequence,
+                }
+            }
             Ok(Err(error)) => match error.kind() {
                 PublishErrorKind::WrongLastSequence => Answer::Conflict,
+                // While its servers choose who answers for it, nobody listens where it is written.
+                // Whether it is there at all is seen when it is read.
+                PublishErrorKind::StreamNotFound if self.is_clustered() => Answer::Unavailable,
                 PublishErrorKind::StreamNotFound => {
                     tracing::warn!(
                         bucket = self.bucket,
                         "the lease's bucket is gone: made anew"
                     );
-                    if let Err(error) = self.create().await {
+                    if let Err(error) = self.storage.make_bucket(Stored::Lease).await {
                         tracing::warn!(error, "the lease's bucket cannot be made");
                     }
                     Answer::Unavailable
                 }
                 _ => {
-                    tracing::warn!(%error, "the lease cannot be written");
+                    let said = self.repeated.borrow_mut().happened(Instant::now());
+                    if let Some(unsaid) = said {
+                        tracing::warn!(%error, unsaid, "the lease cannot be written");
+                    }
                     Answer::Unavailable
                 }
             },

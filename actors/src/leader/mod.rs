@@ -5,6 +5,7 @@
 //! full is dropped where the protocol says it again, and kept where it does not.
 
 mod actor;
+mod cutter;
 mod gateway;
 mod lease;
 mod meters;
@@ -12,6 +13,7 @@ mod outgoing;
 mod queue;
 mod record;
 mod state;
+mod stores;
 mod tenant;
 mod told;
 
@@ -27,6 +29,8 @@ use futures_util::StreamExt;
 use scheduler_leader_core::Config;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::repeated::Repeated;
+use crate::storage::Storage;
 use crate::telemetry::Telemetry;
 use actor::Leader;
 use bus::{BusError, BusSettings, Link, connect};
@@ -42,9 +46,6 @@ pub struct LeaderOptions {
     /// Who may hear the broker's disconnect events, and on which subject; without, heartbeats
     /// alone serve.
     pub events: Option<Events>,
-    /// Bytes the record stream may hold; the oldest go first, and with them what can be replayed.
-    /// None is no bound.
-    pub record_bytes: Option<u64>,
     /// Where spans and metrics go.
     pub telemetry: Telemetry,
 }
@@ -75,7 +76,6 @@ impl LeaderOptions {
             id: None,
             core: Config::new(cluster),
             events: None,
-            record_bytes: None,
             telemetry: Telemetry::off(),
         }
     }
@@ -97,6 +97,10 @@ pub enum LeaderError {
 
 /// How long the last messages may take to reach the broker.
 const FLUSH: Duration = Duration::from_secs(1);
+/// Before limits that could not be set are set again.
+const BOUND: Duration = Duration::from_secs(2);
+/// Between two looks at whether all that is kept has its copies.
+const SETTLED: Duration = Duration::from_secs(30);
 
 /// Is a candidate, and the leader when elected, until `shutdown` comes and it has handed over.
 /// The connection's name and inbox are set here. Runs in an actix system.
@@ -115,17 +119,23 @@ pub async fn serve(
     let (client, links) = connect(&bus).await?;
     let (gone, mut left) = oneshot::channel();
     let jetstream = jetstream::new(client.clone());
+    let storage = Storage::new(jetstream.clone(), &subjects);
+    let record = record::Appender::new(&storage, &subjects, id);
+    let mut core = options.core.clone();
+    if client.server_info().cluster.is_some() && core.cluster_of.is_none() {
+        core = core.on_servers();
+    }
     let parts = actor::Parts {
         id,
         client: client.clone(),
         lease: lease::LeaseStore::new(jetstream.clone(), &subjects),
         state: state::Writer::start(jetstream.clone(), &subjects),
-        record: record::Appender::new(jetstream.clone(), &subjects, id, options.record_bytes),
+        record: record.clone(),
         telemetry: options.telemetry.clone(),
-        config: options.core.clone(),
+        config: core.clone(),
         gone,
     };
-    let hears = scheduler_leader_core::Leader::new(options.core.clone(), id).hears();
+    let hears = scheduler_leader_core::Leader::new(core, id).hears();
     let (leader, router) = Leader::launch(parts);
     let mut tasks = Tasks::default();
     for subject in hears {
@@ -133,6 +143,18 @@ pub async fn serve(
         let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
         tasks.spawn(gateway::hear(source, router.clone()));
     }
+    tasks.spawn(stores::watch(
+        storage.clone(),
+        record.unwritten(),
+        router.clone(),
+        leader.clone().recipient(),
+    ));
+    tasks.spawn(cutter::watch(
+        storage.clone(),
+        subjects.clone(),
+        router.clone(),
+    ));
+    tasks.spawn(bound(storage));
     tasks.spawn(state::watch(
         jetstream,
         subjects,
@@ -193,6 +215,27 @@ async fn wait(
 /// Tells the leader what is not said again: waits for room in its mailbox.
 async fn tell(leader: &Addr<Leader>, told: Told) -> Result<(), LeaderError> {
     leader.send(told).await.map_err(|_| LeaderError::Died)
+}
+
+/// Sees to it that everything the cluster keeps is there, has its limit, and its copies where the
+/// broker is several servers: of these there may be more later on.
+async fn bound(storage: Storage) {
+    let mut repeated = Repeated::default();
+    loop {
+        match storage.ensure().await {
+            Ok(()) if !storage.is_clustered() => return,
+            Ok(()) => {
+                repeated.is_over();
+                tokio::time::sleep(SETTLED).await;
+            }
+            Err(error) => {
+                if let Some(unsaid) = repeated.happened(Instant::now()) {
+                    tracing::warn!(error, unsaid, "what is kept lacks limits or copies");
+                }
+                tokio::time::sleep(BOUND).await;
+            }
+        }
+    }
 }
 
 /// Tasks that end when this is dropped.

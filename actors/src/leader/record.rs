@@ -1,17 +1,22 @@
 //! Blocks on their way into the record stream: appended again until acknowledged.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::Recipient;
-use async_nats::jetstream::{Context, stream};
+use async_nats::jetstream::Context;
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Epoch, LeaderId};
 use bytes::Bytes;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
+use super::cutter::ANCHORS;
+use super::stores::Unwritten;
 use super::told::Told;
+use crate::repeated::Repeated;
+use crate::storage::{Storage, Stored};
 
 /// How long the stream may take to acknowledge.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -20,42 +25,102 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Blocks on their way at a time.
 const FLIGHT: usize = 64;
 
-/// Appends blocks. How many bytes wait here is bounded by the core.
-#[derive(Clone)]
-pub(super) struct Appender {
-    jetstream: Context,
-    subjects: Subjects,
-    leader: LeaderId,
-    bytes: Option<u64>,
-    /// The epoch that is written, 0 for none: blocks of another are given up.
-    epoch: Rc<Cell<Epoch>>,
-    flight: Rc<Semaphore>,
+/// Messages among which is one of the latest epoch.
+const LATEST: usize = 16;
+/// Above every epoch.
+const NONE: Epoch = Epoch::MAX;
+
+/// Blocks that are not appended yet, by epoch.
+#[derive(Default)]
+struct UnderWay {
+    blocks: RefCell<BTreeMap<Epoch, u64>>,
+    fewer: Notify,
 }
 
-impl Appender {
-    pub(super) fn new(
-        mut jetstream: Context,
-        subjects: &Subjects,
-        leader: LeaderId,
-        bytes: Option<u64>,
-    ) -> Self {
-        jetstream.set_timeout(PATIENCE);
-        Self {
-            jetstream,
-            subjects: subjects.clone(),
-            leader,
-            bytes,
-            epoch: Rc::default(),
-            flight: Rc::new(Semaphore::new(FLIGHT)),
+impl UnderWay {
+    fn begins(&self, epoch: Epoch) {
+        *self.blocks.borrow_mut().entry(epoch).or_default() += 1;
+    }
+
+    fn ends(&self, epoch: Epoch) {
+        let blocks = &mut *self.blocks.borrow_mut();
+        if let Some(count) = blocks.get_mut(&epoch) {
+            *count -= 1;
+            if *count == 0 {
+                blocks.remove(&epoch);
+                self.fewer.notify_waiters();
+            }
         }
     }
 
-    /// A reign begins, or (with 0) ends.
-    pub(super) fn reign(&self, epoch: Epoch) {
-        self.epoch.set(epoch);
+    /// Until none of an earlier epoch is left.
+    async fn first(&self, epoch: Epoch) {
+        let earlier = || self.blocks.borrow().range(..epoch).next().is_some();
+        while earlier() {
+            self.fewer.notified().await;
+        }
+    }
+}
+
+/// Appends blocks. How many bytes wait here is bounded by the core.
+#[derive(Clone)]
+pub(super) struct Appender {
+    storage: Storage,
+    subjects: Subjects,
+    leader: LeaderId,
+    /// The lowest epoch that is written: blocks of those below are given up.
+    from: Rc<Cell<Epoch>>,
+    under_way: Rc<UnderWay>,
+    flight: Rc<Semaphore>,
+    repeated: Rc<RefCell<Repeated>>,
+    unwritten: Unwritten,
+}
+
+impl Appender {
+    pub(super) fn new(storage: &Storage, subjects: &Subjects, leader: LeaderId) -> Self {
+        let mut jetstream = storage.jetstream().clone();
+        jetstream.set_timeout(PATIENCE);
+        Self {
+            storage: storage.over(jetstream),
+            subjects: subjects.clone(),
+            leader,
+            from: Rc::new(Cell::new(NONE)),
+            under_way: Rc::default(),
+            flight: Rc::new(Semaphore::new(FLIGHT)),
+            repeated: Rc::default(),
+            unwritten: Rc::default(),
+        }
     }
 
-    /// Appends a block until it is acknowledged or the reign is over.
+    /// Since when nothing can be appended, and why, if that is so.
+    pub(super) fn unwritten(&self) -> Unwritten {
+        self.unwritten.clone()
+    }
+
+    /// Bytes that the stream may hold from now on.
+    pub(super) fn limit(&self, bytes: u64) {
+        if self.storage.set_record_bytes(bytes) {
+            let storage = self.storage.clone();
+            actix::spawn(async move {
+                if let Err(error) = storage.ensure().await {
+                    tracing::warn!(error, "not everything that is kept has its limit");
+                }
+            });
+        }
+    }
+
+    /// A reign begins. What is left of the one before is appended first, unless that was given up.
+    pub(super) fn begin(&self, epoch: Epoch) {
+        self.from.set(self.from.get().min(epoch));
+    }
+
+    /// What is not appended is given up.
+    pub(super) fn give_up(&self) {
+        *self.unwritten.borrow_mut() = None;
+        self.from.set(NONE);
+    }
+
+    /// Appends a block until it is acknowledged or given up.
     pub(super) fn append(
         &self,
         epoch: Epoch,
@@ -64,43 +129,53 @@ impl Appender {
         leader: Recipient<Told>,
     ) {
         let (this, bytes) = (self.clone(), Bytes::from(bytes));
+        this.under_way.begins(epoch);
         actix::spawn(async move {
-            let Ok(_permit) = this.flight.acquire().await else {
-                return;
-            };
-            while this.epoch.get() == epoch {
-                match this.try_append(epoch, number, bytes.clone()).await {
-                    Ok(()) => {
-                        // Nobody is left to hear it if this fails.
-                        let _ = leader.send(Told::Recorded { epoch, number }).await;
-                        return;
+            // Who reads the record as it grows reads one epoch behind the other.
+            this.under_way.first(epoch).await;
+            let permit = this.flight.acquire().await;
+            this.append_until(epoch, number, bytes, leader).await;
+            drop(permit);
+            this.under_way.ends(epoch);
+        });
+    }
+
+    async fn append_until(&self, epoch: Epoch, number: u64, bytes: Bytes, leader: Recipient<Told>) {
+        while epoch >= self.from.get() {
+            match self.try_append(epoch, number, bytes.clone()).await {
+                Ok(()) => {
+                    if self.repeated.borrow_mut().is_over() {
+                        tracing::info!(epoch, number, "the record is written again");
                     }
-                    Err(error) => {
-                        tracing::warn!(epoch, number, error, "a block is not recorded yet");
-                        tokio::time::sleep(PAUSE).await;
+                    *self.unwritten.borrow_mut() = None;
+                    // Nobody is left to hear it if this fails.
+                    let _ = leader.send(Told::Recorded { epoch, number }).await;
+                    return;
+                }
+                Err(error) => {
+                    self.fails(&error);
+                    let said = self.repeated.borrow_mut().happened(Instant::now());
+                    if let Some(unsaid) = said {
+                        tracing::warn!(epoch, number, error, unsaid, "a block is not recorded yet");
                     }
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
-        });
+        }
+    }
+
+    fn fails(&self, why: &str) {
+        let unwritten = &mut *self.unwritten.borrow_mut();
+        let since = unwritten
+            .take()
+            .map_or_else(Instant::now, |(since, _)| since);
+        *unwritten = Some((since, why.to_owned()));
     }
 
     async fn try_append(&self, epoch: Epoch, number: u64, bytes: Bytes) -> Result<(), String> {
         let id = format!("{epoch}.{}.{number}", self.leader);
         let subject = self.subjects.record(epoch).into();
-        let config = || self.config();
-        crate::stream::append(&self.jetstream, subject, &id, bytes, config).await
-    }
-
-    fn config(&self) -> stream::Config {
-        stream::Config {
-            name: self.subjects.record_stream(),
-            subjects: vec![self.subjects.record_all()],
-            max_bytes: self
-                .bytes
-                .map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
-            storage: stream::StorageType::File,
-            ..stream::Config::default()
-        }
+        crate::stream::append(&self.storage, Stored::Record, subject, &id, bytes).await
     }
 
     /// The highest epoch in the stream: a store that lost the lease must not repeat it.
@@ -108,11 +183,21 @@ impl Appender {
         let Ok(stream) = jetstream.get_stream(subjects.record_stream()).await else {
             return 0;
         };
-        let last = stream.cached_info().state.last_sequence;
-        let Ok(message) = stream.get_raw_message(last).await else {
-            return 0;
-        };
-        let epoch = message.subject.rsplit('.').next();
-        epoch.and_then(|epoch| epoch.parse().ok()).unwrap_or(0)
+        let state = &stream.cached_info().state;
+        // Anchors are among the blocks, and of no epoch.
+        for sequence in (state.first_sequence..=state.last_sequence)
+            .rev()
+            .take(LATEST)
+        {
+            let Ok(message) = stream.get_raw_message(sequence).await else {
+                continue;
+            };
+            let epoch = message.subject.rsplit('.').next();
+            let epoch = epoch.and_then(|epoch| epoch.parse().ok());
+            if let Some(epoch) = epoch.filter(|epoch| *epoch != ANCHORS) {
+                return epoch;
+            }
+        }
+        0
     }
 }

@@ -1,13 +1,15 @@
 //! The state bucket: settings, tenants, profile, pin, placement; watched by every candidate, written
 //! to by the leader.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use actix::Recipient;
-use async_nats::jetstream::Context;
 use async_nats::jetstream::kv::{self, Entry, Operation, Store};
+use async_nats::jetstream::{Context, stream};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Epoch, KernelKey, ProfileHash, Tenant, TenantSettings, limits};
+use bus_schemas::{Epoch, KernelKey, ProfileHash, Tenant, TenantSettings};
+use bytes::Bytes;
 use scheduler_leader_core::{Placement, Profile, StateSnapshot};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -15,6 +17,8 @@ use tokio::sync::watch;
 use super::next;
 use super::record::Appender;
 use super::told::Told;
+use crate::repeated::Repeated;
+use crate::storage::{Storage, Stored};
 
 /// Before the watch or a write is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -22,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const PLACEMENT: &str = "placement";
 /// How long the watch waits for the rest of what changed together.
 const LINGER: Duration = Duration::from_millis(5);
+/// Between two looks whether the bucket is still the one that is watched.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Entries `profile`, a leader's, and `pin`, an administrator's copy of one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -42,29 +48,24 @@ impl ProfileEntry {
     }
 }
 
-async fn open(jetstream: &Context, bucket: &str) -> Result<Store, String> {
-    if let Ok(store) = jetstream.get_key_value(bucket).await {
-        return Ok(store);
-    }
-    let config = kv::Config {
-        bucket: bucket.to_owned(),
-        history: limits::STATE_HISTORY,
-        ..kv::Config::default()
-    };
-    let created = jetstream.create_key_value(config).await;
-    created.map_err(|error| error.to_string())
+/// What the bucket held when it was last read, should it have to be made anew.
+#[derive(Default)]
+struct Known {
+    /// Which bucket: when it was made.
+    made: Option<i128>,
+    entries: BTreeMap<String, Bytes>,
 }
 
 /// Tells the leader the state, and every change of it, for ever.
 pub(super) async fn watch(jetstream: Context, subjects: Subjects, leader: Recipient<Told>) {
-    let mut told = String::new();
+    let storage = Storage::new(jetstream, &subjects);
+    let (mut known, mut repeated) = (Known::default(), Repeated::default());
     loop {
-        // Without the state nobody campaigns: say why, but once.
-        if let Err(error) = follow(&jetstream, &subjects, &leader).await
-            && error != told
+        // Without the state nobody campaigns: say why.
+        if let Err(error) = follow(&storage, &subjects, &leader, &mut known, &mut repeated).await
+            && let Some(unsaid) = repeated.happened(Instant::now())
         {
-            tracing::warn!(error, "the state is not watched");
-            told = error;
+            tracing::warn!(error, unsaid, "the state is not watched");
         }
         if !leader.connected() {
             return;
@@ -73,26 +74,77 @@ pub(super) async fn watch(jetstream: Context, subjects: Subjects, leader: Recipi
     }
 }
 
-/// Follows the bucket until the watch breaks.
+/// When a bucket was made: what tells it from one of the same name before it.
+fn made(info: &stream::Info) -> i128 {
+    info.created.unix_timestamp_nanos()
+}
+
+/// Puts back what the bucket held that was here before this one, unless it was set anew.
+async fn put_back(store: &Store, known: &Known) -> Result<(), String> {
+    let mut entries = 0;
+    for (key, value) in &known.entries {
+        // Whoever was faster, another candidate or an administrator, is right.
+        let entry = store.entry(key).await.map_err(|error| error.to_string())?;
+        if entry.is_none() {
+            let put = store.update(key, value.clone(), 0).await;
+            match put {
+                Ok(_) => entries += 1,
+                Err(error) if error.kind() == kv::UpdateErrorKind::WrongLastRevision => {}
+                Err(error) => return Err(format!("{key} is not put back: {error}")),
+            }
+        }
+    }
+    tracing::warn!(entries, "the state's bucket was gone: it is put back");
+    Ok(())
+}
+
+/// Follows the bucket until the watch breaks, or another is in its place.
 async fn follow(
-    jetstream: &Context,
+    storage: &Storage,
     subjects: &Subjects,
     leader: &Recipient<Told>,
+    known: &mut Known,
+    repeated: &mut Repeated,
 ) -> Result<(), String> {
-    let store = open(jetstream, &subjects.state_bucket()).await?;
+    let store = storage.bucket(Stored::State).await?;
+    let now = made(store.stream.cached_info());
+    if known.made.is_some_and(|before| before != now) {
+        put_back(&store, known).await?;
+    }
     let mut state = StateSnapshot::default();
-    state.placement.epoch = Appender::last_epoch(jetstream, subjects).await;
+    let mut entries = BTreeMap::new();
+    state.placement.epoch = Appender::last_epoch(storage.jetstream(), subjects).await;
     let watch = store.watch_with_history(">").await;
     let mut watch = watch.map_err(|error| error.to_string())?;
-    let status = store.status().await.map_err(|error| error.to_string())?;
+    // As it is now: what was known when it was opened is from before anything was put back.
+    let info = store.stream.get_info().await;
+    let info = info.map_err(|error| error.to_string())?;
+    if made(&info) != now {
+        return Err("another bucket is in its place".into());
+    }
     // Without a first entry nothing would say that there are none.
-    let mut complete = status.values() == 0;
+    let mut complete = info.state.messages == 0;
+    let mut look = tokio::time::interval(LOOK);
     loop {
         if complete {
-            let told = Told::State(Box::new(state.clone()));
-            leader.send(told).await.map_err(|error| error.to_string())?;
+            (known.made, known.entries) = (Some(now), entries.clone());
+            if repeated.is_over() {
+                tracing::info!("the state is watched again");
+            }
+            tell(leader, &state).await?;
         }
-        let mut entry = next(&mut watch).await;
+        // A watch does not always notice that its bucket was deleted.
+        let mut entry = loop {
+            tokio::select! {
+                entry = next(&mut watch) => break entry,
+                _ = look.tick() => {
+                    let info = store.stream.get_info().await.map_err(|error| error.to_string())?;
+                    if made(&info) != now {
+                        return Err("another bucket is in its place".into());
+                    }
+                }
+            }
+        };
         // What changed together is told together.
         let mut placed = false;
         loop {
@@ -102,18 +154,26 @@ async fn follow(
             if complete && placed && placement {
                 // What the leader before us wrote last is told even where we have written over it
                 // since: workers it was to drain are in no other place.
-                let told = Told::State(Box::new(state.clone()));
-                leader.send(told).await.map_err(|error| error.to_string())?;
+                tell(leader, &state).await?;
             }
             placed |= placement;
             complete |= this.seen_current;
             take(&mut state, &this);
+            match this.operation {
+                Operation::Put => entries.insert(this.key, this.value),
+                Operation::Delete | Operation::Purge => entries.remove(&this.key),
+            };
             match tokio::time::timeout(LINGER, next(&mut watch)).await {
                 Ok(more) => entry = more,
                 Err(_) => break,
             }
         }
     }
+}
+
+async fn tell(leader: &Recipient<Told>, state: &StateSnapshot) -> Result<(), String> {
+    let told = Told::State(Box::new(state.clone()));
+    leader.send(told).await.map_err(|error| error.to_string())
 }
 
 /// Takes a change in. What cannot be read changes nothing.
@@ -187,10 +247,10 @@ pub(super) struct Writer {
 impl Writer {
     /// Starts the writers; they end when this is dropped.
     pub(super) fn start(jetstream: Context, subjects: &Subjects) -> Self {
+        let storage = Storage::new(jetstream, subjects);
         let start = |key| {
             let (sender, latest) = watch::channel((0, Vec::new()));
-            let (jetstream, bucket) = (jetstream.clone(), subjects.state_bucket());
-            actix::spawn(write(jetstream, bucket, key, latest));
+            actix::spawn(write(storage.clone(), key, latest));
             sender
         };
         Self {
@@ -219,16 +279,11 @@ impl Writer {
 }
 
 /// Writes the latest value whenever there is one.
-async fn write(
-    jetstream: Context,
-    bucket: String,
-    key: &'static str,
-    mut latest: watch::Receiver<(Epoch, Vec<u8>)>,
-) {
+async fn write(storage: Storage, key: &'static str, mut latest: watch::Receiver<(Epoch, Vec<u8>)>) {
     while latest.changed().await.is_ok() {
         loop {
             let (epoch, value) = latest.borrow_and_update().clone();
-            match write_once(&jetstream, &bucket, key, epoch, value).await {
+            match write_once(&storage, key, epoch, value).await {
                 Ok(()) => break,
                 Err(error) => tracing::debug!(key, error, "an entry is not written yet"),
             }
@@ -241,8 +296,7 @@ async fn write(
 }
 
 async fn write_once(
-    jetstream: &Context,
-    bucket: &str,
+    storage: &Storage,
     key: &str,
     epoch: Epoch,
     value: Vec<u8>,
@@ -252,7 +306,7 @@ async fn write_once(
         #[serde(default)]
         epoch: Epoch,
     }
-    let store = open(jetstream, bucket).await?;
+    let store = storage.bucket(Stored::State).await?;
     let entry = store.entry(key).await;
     let entry = entry.map_err(|error| error.to_string())?;
     let revision = entry.as_ref().map_or(0, |entry| entry.revision);

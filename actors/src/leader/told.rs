@@ -3,7 +3,7 @@
 use actix::Message;
 use async_nats::Subject;
 use bus_schemas::subject::LeaderSubject;
-use bus_schemas::{CostRun, Epoch, Incarnation, OpNumber, SessionId};
+use bus_schemas::{CostRun, Epoch, Incarnation, OpNumber, SessionId, StoreStatus};
 use bytes::Bytes;
 use scheduler_leader_core::StateSnapshot;
 
@@ -36,6 +36,8 @@ pub(super) enum Told {
     Lease(Answer),
     /// The state bucket, as it is now.
     State(Box<StateSnapshot>),
+    /// What is kept in the broker, as it was just seen.
+    Stores(Vec<StoreStatus>),
     /// A block is recorded.
     Recorded { epoch: Epoch, number: u64 },
     /// A session's queue is gone: an error in it was its last.

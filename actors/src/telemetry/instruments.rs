@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Histogram, Meter};
 
-use bus_schemas::Tenant;
+use bus_schemas::{StoreStatus, Tenant};
 
 use super::meters::{Durations, GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
 use super::settings::Role;
@@ -35,6 +35,7 @@ pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
         Role::Leader => {
             leader(meter, meters);
             targets(meter, meters);
+            stores(meter, meters);
         }
         Role::Worker => {
             worker(meter, meters);
@@ -119,6 +120,46 @@ fn leader(meter: &Meter, meters: &Arc<Meters>) {
             .with_callback(move |observer| {
                 if let Some(meters) = weak.upgrade() {
                     observer.observe(meters.leader().read()[field], &[]);
+                }
+            });
+        gauge.build();
+    }
+}
+
+/// What is kept in the broker.
+fn stores(meter: &Meter, meters: &Arc<Meters>) {
+    type Read = fn(&StoreStatus) -> u64;
+    let gauges: [(_, _, _, Read); 3] = [
+        (
+            "warploom.store.used",
+            "By",
+            "bytes in a stream or bucket",
+            |store| store.bytes,
+        ),
+        (
+            "warploom.store.limit",
+            "By",
+            "bytes that it may hold",
+            |store| store.limit,
+        ),
+        (
+            "warploom.store.alarm",
+            "{alarm}",
+            "1 where something is wrong with it",
+            |store| u64::from(!store.alarm.is_empty()),
+        ),
+    ];
+    for (name, unit, description, read) in gauges {
+        let weak = Arc::downgrade(meters);
+        let gauge = meter.u64_observable_gauge(name).with_unit(unit);
+        let gauge = gauge
+            .with_description(description)
+            .with_callback(move |observer| {
+                if let Some(meters) = weak.upgrade() {
+                    meters.each_store(|store| {
+                        let name = KeyValue::new("warploom.store", store.name.clone());
+                        observer.observe(read(store), &[name]);
+                    });
                 }
             });
         gauge.build();

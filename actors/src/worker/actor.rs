@@ -284,6 +284,7 @@ impl GpuWorker {
                     self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
                     self.bound_modules();
                 }
+                Deed::Compiled(tenant, took) => self.pager.do_send(Tell::Compiled(tenant, took)),
                 Deed::Closed(session) => {
                     self.pager.do_send(Tell::Close { session });
                     let closed = Event::Closed { session };
@@ -299,6 +300,18 @@ impl GpuWorker {
             }
         }
         self.tell_uses(&mut uses);
+    }
+
+    /// The worker leaves: nobody will load what it is still preparing.
+    fn give_up_images(&mut self) {
+        for hash in self.modules.preparing() {
+            self.device.command(Command::Cancel(hash));
+            let why = "the worker leaves: it does not prepare the module";
+            let failure = Failure::new(Code::DeviceLost, why);
+            self.modules.prepared(hash, Err(failure.clone()));
+            let refused = Some(&failure);
+            self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
+        }
     }
 
     fn tell_uses(&mut self, uses: &mut Vec<Use>) {
@@ -331,6 +344,10 @@ impl GpuWorker {
         };
         let hash = finished.module;
         held.transfers.remove(&transfer);
+        if !held.images.contains(&hash) {
+            // The session has closed meanwhile.
+            return;
+        }
         if !finished.genuine {
             let why = format!("transfer {transfer} is not the image of module {hash}");
             let failure = Failure::new(Code::Protocol, why);
@@ -343,7 +360,8 @@ impl GpuWorker {
         }
         let tenant = held.tenant.clone();
         if self.modules.give(&tenant, hash) {
-            self.device.command(Command::Prepare(hash, finished.bytes));
+            let prepare = Command::Prepare(tenant.clone(), hash, finished.bytes);
+            self.device.command(prepare);
         }
         let state = self.modules.state(&tenant, hash);
         let event = Event::Image {
@@ -432,6 +450,7 @@ impl Handler<Drain> for GpuWorker {
     type Result = ();
 
     fn handle(&mut self, _: Drain, ctx: &mut Self::Context) {
+        self.give_up_images();
         self.tell(Event::Drain, &mut Incoming::Nothing);
         self.settle(ctx);
     }

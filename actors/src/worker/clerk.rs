@@ -4,15 +4,18 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use async_nats::jetstream::{self, Context, stream};
+use async_nats::jetstream;
 use async_nats::{Client, Subject};
 use bus_schemas::Incarnation;
 use bus_schemas::subject::Subjects;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use tokio::sync::Notify;
+
+use crate::repeated::Repeated;
+use crate::storage::{Storage, Stored};
 
 /// How long the stream may take to acknowledge.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -27,8 +30,7 @@ pub(super) struct Clerk {
 }
 
 struct Desk {
-    jetstream: Context,
-    subjects: Subjects,
+    storage: Storage,
     subject: Subject,
     incarnation: Incarnation,
     /// Not acknowledged, the oldest first.
@@ -42,9 +44,8 @@ impl Clerk {
         let mut jetstream = jetstream::new(client.clone());
         jetstream.set_timeout(PATIENCE);
         let desk = Rc::new(Desk {
-            jetstream,
+            storage: Storage::new(jetstream, subjects),
             subject: subjects.account(incarnation).into(),
-            subjects: subjects.clone(),
             incarnation,
             blocks: RefCell::default(),
             more: Notify::new(),
@@ -89,10 +90,10 @@ impl Drop for Clerk {
 
 impl Desk {
     async fn work(self: Rc<Self>) {
-        if let Err(error) = crate::stream::create(&self.jetstream, self.config()).await {
+        if let Err(error) = self.storage.stream(Stored::Usage).await {
             tracing::debug!(error, "the accounts' stream is not there yet");
         }
-        let mut told = false;
+        let mut repeated = Repeated::default();
         loop {
             let next = self.blocks.borrow().front().cloned();
             let Some((number, bytes)) = next else {
@@ -101,12 +102,12 @@ impl Desk {
             };
             match self.try_append(number, bytes).await {
                 Ok(()) => {
-                    told = false;
+                    repeated.is_over();
                     self.blocks.borrow_mut().pop_front();
                 }
                 Err(error) => {
-                    if !std::mem::replace(&mut told, true) {
-                        tracing::warn!(number, error, "the accounts are not recorded yet");
+                    if let Some(unsaid) = repeated.happened(Instant::now()) {
+                        tracing::warn!(number, error, unsaid, "the accounts are not recorded yet");
                     }
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -121,16 +122,6 @@ impl Desk {
 
     async fn try_append(&self, number: u64, bytes: Bytes) -> Result<(), String> {
         let (subject, id) = (self.subject.clone(), self.id(number));
-        let config = || self.config();
-        crate::stream::append(&self.jetstream, subject, &id, bytes, config).await
-    }
-
-    fn config(&self) -> stream::Config {
-        stream::Config {
-            name: self.subjects.account_stream(),
-            subjects: vec![self.subjects.account_all()],
-            storage: stream::StorageType::File,
-            ..stream::Config::default()
-        }
+        crate::stream::append(&self.storage, Stored::Usage, subject, &id, bytes).await
     }
 }

@@ -1,52 +1,358 @@
-//! Prepares images on a thread of its own, where the device can have that: neither the bus nor what
-//! runs waits for a module that somebody has just sent.
+//! Prepares images on threads of their own, where the device can have that: neither the bus nor what
+//! runs waits for a module that somebody has just sent, and no tenant for another's.
+//!
+//! Each tenant has one image in preparation at a time, on a thread that yields to the device's; the
+//! system shares the processor among these threads. What an image may take is bounded, and it is given
+//! up when nobody wants it any more.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use bus_schemas::{Code, Failure, ModuleHash};
-use device::Compiler;
+use bus_schemas::{Code, Failure, ModuleHash, Tenant};
+use device::{Compiler, Halt, ModuleInfo, Watch};
+use rustix::time::{ClockId, clock_gettime};
 
-use super::thread::{Deed, Teller};
+use super::thread::Deed;
 
-/// The thread's handle. It ends when this is dropped, after the image it is at.
-pub(super) struct CompilerThread {
-    images: Sender<(ModuleHash, Option<Arc<[u8]>>)>,
+/// Images in preparation at once: tenants beyond take their turn.
+const THREADS: usize = 32;
+/// How much less urgent the threads are than the device's.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// What preparing one image may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompileLimits {
+    /// Seconds of processor time.
+    pub seconds: u64,
+    /// Bytes of memory.
+    pub bytes: u64,
 }
 
-impl CompilerThread {
-    pub(super) fn start(compiler: Arc<dyn Compiler>, teller: Teller) -> std::io::Result<Self> {
-        let (images, received) = channel::<(ModuleHash, Option<Arc<[u8]>>)>();
-        std::thread::Builder::new()
-            .name("compiler".into())
-            .spawn(move || {
-                for (hash, image) in received {
-                    let Some(image) = image else {
-                        compiler.forget(hash);
-                        continue;
-                    };
-                    // Whoever sent an image that breaks the compiler is told so, and nobody else
-                    // has to do without one.
-                    let compiled = || compiler.compile(hash, &image);
-                    let answer = catch_unwind(AssertUnwindSafe(compiled)).unwrap_or_else(|_| {
-                        let why = "the image broke the compiler";
-                        Err(Failure::new(Code::BadModule, why))
-                    });
-                    teller.tell(&mut vec![Deed::Prepared(hash, answer)]);
-                }
-            })?;
-        Ok(Self { images })
+impl Default for CompileLimits {
+    fn default() -> Self {
+        Self {
+            seconds: 60,
+            bytes: 1 << 30,
+        }
+    }
+}
+
+/// An image to be prepared.
+struct Job {
+    tenant: Tenant,
+    hash: ModuleHash,
+    image: Arc<[u8]>,
+    /// Nobody wants it any more.
+    stop: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct Table {
+    waiting: VecDeque<Job>,
+    /// Tenant, image and whether to give it up, of each that is being prepared.
+    running: Vec<(Tenant, ModuleHash, Arc<AtomicBool>)>,
+}
+
+impl Table {
+    /// The next image whose tenant has none in preparation.
+    fn next(&mut self) -> Option<Job> {
+        if self.running.len() >= THREADS {
+            return None;
+        }
+        let running = &self.running;
+        let free = |job: &Job| running.iter().all(|(tenant, ..)| *tenant != job.tenant);
+        let at = self.waiting.iter().position(free)?;
+        let job = self.waiting.remove(at)?;
+        let entry = (job.tenant.clone(), job.hash, Arc::clone(&job.stop));
+        self.running.push(entry);
+        Some(job)
+    }
+}
+
+struct Shared {
+    table: Mutex<Table>,
+    compiler: Arc<dyn Compiler>,
+    tell: Tell,
+    limits: CompileLimits,
+}
+
+/// Says what was done.
+pub(super) type Tell = Box<dyn Fn(&mut Vec<Deed>) + Send + Sync>;
+
+/// The handle of the threads. What they are at is given up when this is dropped.
+pub(super) struct CompilerThreads(Arc<Shared>);
+
+impl CompilerThreads {
+    pub(super) fn new(compiler: Arc<dyn Compiler>, tell: Tell, limits: CompileLimits) -> Self {
+        Self(Arc::new(Shared {
+            table: Mutex::default(),
+            compiler,
+            tell,
+            limits,
+        }))
     }
 
-    /// Drops what came of an image, behind those sent before.
+    /// Drops what came of an image.
     pub(super) fn forget(&self, hash: ModuleHash) {
-        let _ = self.images.send((hash, None));
+        self.0.compiler.forget(hash);
     }
 
-    /// Prepares an image, soon; [`Deed::Prepared`] says what came of it.
-    pub(super) fn compile(&self, hash: ModuleHash, image: Arc<[u8]>) {
-        // The thread ends only when this end is dropped.
-        let _ = self.images.send((hash, Some(image)));
+    /// Prepares an image of a tenant, soon; [`Deed::Prepared`] says what came of it.
+    pub(super) fn compile(&self, tenant: Tenant, hash: ModuleHash, image: Arc<[u8]>) {
+        let stop = Arc::default();
+        let job = Job {
+            tenant,
+            hash,
+            image,
+            stop,
+        };
+        let next = {
+            let mut table = self.0.table();
+            table.waiting.push_back(job);
+            table.next()
+        };
+        let Some(job) = next else { return };
+        let (tenant, hash) = (job.tenant.clone(), job.hash);
+        let shared = Arc::clone(&self.0);
+        let started = std::thread::Builder::new()
+            .name("compiler".into())
+            .spawn(move || shared.run(job));
+        if let Err(error) = started {
+            let why = format!("no thread to prepare the module: {error}");
+            let failure = Failure::new(Code::Device, why);
+            self.0.end(&tenant, hash);
+            (self.0.tell)(&mut vec![Deed::Prepared(hash, Err(failure))]);
+        }
+    }
+
+    /// Gives an image up: nothing is said of it any more.
+    pub(super) fn cancel(&self, hash: ModuleHash) {
+        self.0.table().cancel(|of| of == hash);
+    }
+}
+
+impl Table {
+    fn cancel(&mut self, gone: impl Fn(ModuleHash) -> bool) {
+        self.waiting.retain(|job| !gone(job.hash));
+        for (_, _, stop) in self.running.iter().filter(|(_, hash, _)| gone(*hash)) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for CompilerThreads {
+    fn drop(&mut self) {
+        self.0.table().cancel(|_| true);
+    }
+}
+
+impl Shared {
+    // Whoever panicked with the lock held left the table as it was, or with one entry changed.
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self, tenant: &Tenant, hash: ModuleHash) -> Option<Job> {
+        let mut table = self.table();
+        let this = |(of, image, _): &(Tenant, ModuleHash, _)| of == tenant && *image == hash;
+        if let Some(at) = table.running.iter().position(this) {
+            table.running.swap_remove(at);
+        }
+        table.next()
+    }
+
+    /// Prepares one image after the other until there is none for this thread.
+    fn run(&self, first: Job) {
+        yield_to_others();
+        let mut next = Some(first);
+        while let Some(job) = next {
+            let began = spent();
+            let answer = self.prepare(&job);
+            let took = spent().saturating_sub(began);
+            let mut deeds = vec![Deed::Compiled(job.tenant.clone(), took)];
+            if !job.stop.load(Ordering::Relaxed) {
+                deeds.push(Deed::Prepared(job.hash, answer));
+            } else if answer.is_ok() {
+                // It was ready when it was given up; nobody knows of it.
+                self.compiler.forget(job.hash);
+            }
+            (self.tell)(&mut deeds);
+            next = self.end(&job.tenant, job.hash);
+        }
+    }
+
+    fn prepare(&self, job: &Job) -> Result<ModuleInfo, Failure> {
+        let watch = Looked {
+            stop: &job.stop,
+            limits: self.limits,
+            began: spent(),
+            bytes: AtomicU64::new(job.image.len() as u64),
+        };
+        // Whoever sent an image that breaks the compiler is told so, and nobody else has to do
+        // without one.
+        let compiled = || self.compiler.compile(job.hash, &job.image, &watch);
+        catch_unwind(AssertUnwindSafe(compiled)).unwrap_or_else(|_| {
+            let why = "the image broke the compiler";
+            Err(Failure::new(Code::BadModule, why))
+        })
+    }
+}
+
+/// Looks after one image.
+struct Looked<'j> {
+    stop: &'j AtomicBool,
+    limits: CompileLimits,
+    began: Duration,
+    bytes: AtomicU64,
+}
+
+impl Watch for Looked<'_> {
+    fn goes_on(&self, bytes: u64) -> Result<(), Halt> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Halt::Unwanted);
+        }
+        let CompileLimits {
+            seconds,
+            bytes: most,
+        } = self.limits;
+        let held = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if held.saturating_add(bytes) > most {
+            return Err(Halt::Bytes(most));
+        }
+        if spent().saturating_sub(self.began) >= Duration::from_secs(seconds) {
+            return Err(Halt::Seconds(seconds));
+        }
+        Ok(())
+    }
+}
+
+/// Processor time of this thread.
+fn spent() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
+}
+
+/// Makes this thread less urgent than those that run kernels and serve the bus.
+fn yield_to_others() {
+    // Elsewhere this would be of the whole process.
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(NICE) {
+        tracing::debug!(%error, "images are prepared as urgently as kernels run");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use super::*;
+
+    /// Asks its watch until that says no, for images that begin with a `!`; others are ready at once.
+    struct Endless;
+
+    impl Compiler for Endless {
+        fn compile(
+            &self,
+            _: ModuleHash,
+            image: &[u8],
+            watch: &dyn Watch,
+        ) -> Result<ModuleInfo, Failure> {
+            while image.starts_with(b"!") {
+                let halted = |halt: Halt| Failure::new(Code::ModuleLimit, halt.to_string());
+                watch.goes_on(1 << 10).map_err(halted)?;
+            }
+            Ok(ModuleInfo {
+                functions: Vec::new(),
+                bytes: 0,
+            })
+        }
+
+        fn forget(&self, _: ModuleHash) {}
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn threads(limits: CompileLimits) -> (CompilerThreads, Receiver<Deed>) {
+        let (tell, told) = channel();
+        let tell = Box::new(move |deeds: &mut Vec<Deed>| {
+            deeds.drain(..).for_each(|deed| drop(tell.send(deed)));
+        });
+        (CompilerThreads::new(Arc::new(Endless), tell, limits), told)
+    }
+
+    fn compile(threads: &CompilerThreads, tenant: &str, image: &str) -> ModuleHash {
+        let hash = ModuleHash::of(image.as_bytes());
+        threads.compile(tenant.parse().unwrap(), hash, image.as_bytes().into());
+        hash
+    }
+
+    /// The next answer about an image.
+    fn prepared(told: &Receiver<Deed>) -> (ModuleHash, Result<(), Code>) {
+        loop {
+            if let Deed::Prepared(hash, answer) = told.recv_timeout(PATIENCE).expect("an answer") {
+                return (hash, answer.map(drop).map_err(|failure| failure.code));
+            }
+        }
+    }
+
+    const ENDLESS: CompileLimits = CompileLimits {
+        seconds: u64::MAX,
+        bytes: u64::MAX,
+    };
+
+    #[test]
+    fn no_tenant_waits_for_anothers_image() {
+        let (threads, told) = threads(ENDLESS);
+        let stuck = compile(&threads, "a", "!");
+        let behind = compile(&threads, "a", "behind it");
+        let other = compile(&threads, "b", "another's");
+        assert_eq!(prepared(&told), (other, Ok(())));
+        assert_eq!(
+            threads.0.table().waiting.len(),
+            1,
+            "one image of a tenant at a time"
+        );
+        threads.cancel(stuck);
+        assert_eq!(
+            prepared(&told),
+            (behind, Ok(())),
+            "and nothing of what was given up"
+        );
+    }
+
+    #[test]
+    fn what_was_given_up_is_charged() {
+        let (threads, told) = threads(ENDLESS);
+        let stuck = compile(&threads, "a", "!");
+        threads.cancel(stuck);
+        let told = told.recv_timeout(PATIENCE).expect("charged");
+        assert!(matches!(told, Deed::Compiled(tenant, _) if tenant.as_str() == "a"));
+    }
+
+    #[test]
+    fn an_image_ends_at_its_limits_and_with_the_worker() {
+        let limits = CompileLimits {
+            bytes: 1 << 20,
+            ..ENDLESS
+        };
+        let (bounded, told) = threads(limits);
+        let image = compile(&bounded, "a", "!");
+        assert_eq!(prepared(&told), (image, Err(Code::ModuleLimit)));
+        let limits = CompileLimits {
+            seconds: 0,
+            ..ENDLESS
+        };
+        let (bounded, told) = threads(limits);
+        let image = compile(&bounded, "a", "!");
+        assert_eq!(prepared(&told), (image, Err(Code::ModuleLimit)));
+        let (dropped, told) = threads(ENDLESS);
+        compile(&dropped, "a", "!");
+        drop(dropped);
+        while told.recv_timeout(PATIENCE).is_ok() {}
     }
 }

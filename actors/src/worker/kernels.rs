@@ -7,18 +7,18 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use async_nats::Client;
-use async_nats::jetstream::kv::{self, Operation, Store, UpdateErrorKind};
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream;
+use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{KernelKey, KernelRecord};
 use tokio::sync::Notify;
+
+use crate::storage::{Storage, Stored};
 
 /// How long the bucket may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Before a record is written again.
 const PAUSE: Duration = Duration::from_secs(2);
-/// A kernel that ran nowhere for so long is forgotten.
-const AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// How often others may have been faster with one record.
 const RIVALS: u32 = 16;
 
@@ -29,8 +29,7 @@ pub(super) struct KernelBook {
 }
 
 struct Desk {
-    jetstream: Context,
-    bucket: String,
+    storage: Storage,
     /// Not written.
     records: RefCell<BTreeMap<KernelKey, KernelRecord>>,
     more: Notify,
@@ -42,8 +41,7 @@ impl KernelBook {
         let mut jetstream = jetstream::new(client);
         jetstream.set_timeout(PATIENCE);
         let desk = Rc::new(Desk {
-            jetstream,
-            bucket: subjects.kernel_bucket(),
+            storage: Storage::new(jetstream, subjects),
             records: RefCell::default(),
             more: Notify::new(),
         });
@@ -105,7 +103,7 @@ impl Desk {
     ) -> Result<(), String> {
         let store = match store {
             Some(store) => store,
-            None => store.insert(self.open().await?),
+            None => store.insert(self.storage.bucket(Stored::Kernels).await?),
         };
         let key = key.to_string();
         for _ in 0..RIVALS {
@@ -125,18 +123,5 @@ impl Desk {
             }
         }
         Err("others write it all the time".into())
-    }
-
-    async fn open(&self) -> Result<Store, String> {
-        if let Ok(store) = self.jetstream.get_key_value(&self.bucket).await {
-            return Ok(store);
-        }
-        let config = kv::Config {
-            bucket: self.bucket.clone(),
-            max_age: AGE,
-            ..kv::Config::default()
-        };
-        let created = self.jetstream.create_key_value(config).await;
-        created.map_err(|error| error.to_string())
     }
 }

@@ -36,6 +36,7 @@ use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{Meter, Pager, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
+pub use compiler::CompileLimits;
 pub use gpu_worker_core::sequencer::ExitReason;
 pub use realms::Share;
 pub use thread::MakeDevice;
@@ -84,6 +85,8 @@ pub struct WorkerOptions {
     pub evidence: Option<PathBuf>,
     /// Bounds and periods.
     pub sequencer: Config,
+    /// What preparing one image may take.
+    pub compile: CompileLimits,
     /// Where spans and metrics go.
     pub telemetry: Telemetry,
 }
@@ -103,6 +106,7 @@ impl WorkerOptions {
             metering: Duration::from_secs(1),
             evidence: None,
             sequencer: Config::default(),
+            compile: CompileLimits::default(),
             telemetry: Telemetry::off(),
         }
     }
@@ -146,6 +150,7 @@ pub async fn serve(
     let subjects = Subjects::new(&options.cluster);
     bus.name = ConnectionName::Worker(incarnation).to_string();
     bus.inbox = subjects.cluster_inbox();
+    bus.pulse = Some(subjects.leader_beat());
     let io = |what: &str| {
         let what = what.to_owned();
         move |error| WorkerError::Io { what, error }
@@ -208,6 +213,7 @@ pub async fn serve(
         evidence,
         telemetry: options.telemetry,
         metering: options.metering,
+        compile: options.compile,
         realms: Realms::new(options.share),
         exit,
     };
@@ -231,6 +237,7 @@ struct Parts {
     evidence: Option<Evidence>,
     telemetry: Telemetry,
     metering: Duration,
+    compile: CompileLimits,
     realms: Realms,
     exit: oneshot::Sender<Result<ExitReason, Failure>>,
 }
@@ -246,7 +253,7 @@ fn start(
     let address = context.address();
     let (sms, exclusive) = (idle.info.properties.sms, !idle.info.overlaps);
     let meter = Meter::new(0, identity.incarnation, identity.gpu, sms, exclusive);
-    let resident = Arc::default();
+    let (blocks, resident) = (idle.info.blocks, Arc::default());
     let pager = VramPager {
         pager: Pager::new(identity.capacity),
         meter,
@@ -278,12 +285,12 @@ fn start(
         places,
         outgoing: Outgoing::new(parts.outgoing),
         held: HashMap::new(),
-        modules: Modules::default(),
+        modules: Modules::new(blocks),
         resident,
         weights: WeightTable::default(),
         told: Default::default(),
         realms: parts.realms,
-        device: idle.tell(address.recipient())?,
+        device: idle.tell(address.recipient(), parts.compile),
         pager,
         stager,
         evidence: parts.evidence,

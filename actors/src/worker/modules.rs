@@ -10,7 +10,7 @@ use bus_schemas::{
     limits,
 };
 use dashmap::{DashMap, DashSet};
-use device::ModuleInfo;
+use device::{BlockBytes, ModuleInfo};
 use gpu_worker_core::sequencer::ImageState;
 
 /// What a launch needs to know of its module.
@@ -21,6 +21,8 @@ pub(super) struct Module {
     pub(super) fingerprints: Vec<FunctionFingerprint>,
     /// Names by function index.
     functions: Vec<String>,
+    /// What a block of each takes.
+    pub(super) blocks: Vec<BlockBytes>,
 }
 
 impl Module {
@@ -121,9 +123,19 @@ pub(super) struct Modules {
     /// Ends of sessions so far.
     ends: u64,
     pub(super) names: Names,
+    /// Blocks of one launch that the device has in progress at most.
+    pub(super) blocks: u64,
 }
 
 impl Modules {
+    /// No images yet, for a device that has so many blocks of a launch in progress at most.
+    pub(super) fn new(blocks: u64) -> Self {
+        Self {
+            blocks,
+            ..Self::default()
+        }
+    }
+
     /// Whether the tenant gave this image before.
     pub(super) fn is_given(&self, tenant: &Tenant, hash: ModuleHash) -> bool {
         self.given.contains(&(tenant.clone(), hash))
@@ -152,6 +164,7 @@ impl Modules {
                     .iter()
                     .map(|function| FunctionFingerprint::new(&hash, &function.name))
                     .collect(),
+                blocks: info.functions.iter().map(|it| it.block).collect(),
                 functions: info.functions.into_iter().map(|it| it.name).collect(),
             })),
             Err(failure) => ModuleState::Refused(failure),
@@ -173,6 +186,34 @@ impl Modules {
                 it.since = self.ends;
             }
         }
+    }
+
+    /// Images that the device is at.
+    pub(super) fn preparing(&self) -> Vec<ModuleHash> {
+        let states = self.states.iter();
+        let preparing = states.filter(|it| matches!(**it, ModuleState::Preparing));
+        let mut preparing: Vec<_> = preparing.map(|it| *it.key()).collect();
+        preparing.sort_unstable();
+        preparing
+    }
+
+    /// Forgets those of these images that are not prepared yet and that no session waits for: whoever
+    /// wants one again sends it again.
+    pub(super) fn give_up(&mut self, images: &[ModuleHash]) -> Vec<ModuleHash> {
+        let unwanted = |hash: &&ModuleHash| {
+            let waits = self.uses.get(*hash).is_some_and(|it| it.sessions > 0);
+            let state = self.states.get(*hash);
+            !waits && state.is_some_and(|state| matches!(*state, ModuleState::Preparing))
+        };
+        let gone: Vec<ModuleHash> = images.iter().filter(unwanted).copied().collect();
+        for hash in &gone {
+            self.uses.remove(hash);
+            self.states.remove(hash);
+        }
+        if !gone.is_empty() {
+            self.given.retain(|(_, hash)| !gone.contains(hash));
+        }
+        gone
     }
 
     /// Forgets images that no session uses, those unused longest first, until the rest is within
@@ -307,6 +348,23 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_waits_for_is_given_up_while_it_is_prepared() {
+        let mut modules = Modules::default();
+        let (tenant, hash) = ("a".parse().unwrap(), ModuleHash::of(b"a"));
+        modules.hold(hash);
+        modules.hold(hash);
+        modules.give(&tenant, hash);
+        modules.release(&[hash]);
+        assert_eq!(modules.give_up(&[hash]), [], "the other session waits");
+        modules.release(&[hash]);
+        assert_eq!(modules.give_up(&[hash]), [hash]);
+        assert!(!modules.is_given(&tenant, hash) && modules.give(&tenant, hash));
+        let failure = Failure::new(bus_schemas::Code::BadModule, "");
+        modules.prepared(hash, Err(failure));
+        assert_eq!(modules.give_up(&[hash]), [], "settled");
+    }
+
+    #[test]
     fn what_is_being_prepared_stays() {
         let mut modules = Modules::default();
         let (tenant, hash) = ("a".parse().unwrap(), ModuleHash::of(b"a"));
@@ -314,6 +372,7 @@ mod tests {
         modules.give(&tenant, hash);
         modules.release(&[hash]);
         assert!(modules.surplus().is_empty() && modules.is_given(&tenant, hash));
+        assert_eq!(modules.preparing(), [hash]);
         let info = ModuleInfo {
             functions: Vec::new(),
             bytes: UNUSED,

@@ -45,10 +45,14 @@ pub(super) enum Tell {
         session: SessionId,
         needs: Vec<Need>,
     },
+    /// A session is being closed: it waits for nothing any more.
+    Withdraw { session: SessionId },
     /// Slices have completed; the last done report that was made of them.
     Completed(Vec<Use>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
     Recharged(Vec<(SessionId, u64)>, u64),
+    /// Preparing an image of a tenant took this much processor time.
+    Compiled(Tenant, Duration),
     /// From now on something waits while the device is busy, or nothing does.
     Waiting(bool),
     /// The worker leaves: say the totals a last time.
@@ -78,6 +82,8 @@ pub(super) struct Answer {
     pub(super) session: SessionId,
     pub(super) first: OpNumber,
     pub(super) verdict: Verdict,
+    /// What its launches may take: see [`device::Slice::launch_bytes`].
+    pub(super) launch_bytes: Vec<(OpNumber, u64)>,
 }
 
 impl actix::Message for Answer {
@@ -112,15 +118,26 @@ impl VramPager {
         nanos(self.began)
     }
 
+    /// What launches may take. 0 is a launch that needs no admission behind one that did.
+    fn launch_bytes(&mut self) -> Vec<(OpNumber, u64)> {
+        let mut granted = self.pager.take_granted();
+        for (_, bytes) in &mut granted {
+            *bytes = (*bytes).max(device::SMALL_LAUNCH);
+        }
+        granted
+    }
+
     fn admit(&mut self, first: OpNumber, session: SessionId, needs: Vec<Need>) {
         match self.pager.admit(first, session, &needs) {
             Verdict::Wait => self.waiting = Some((first, session, needs)),
             verdict => {
+                let launch_bytes = self.launch_bytes();
                 // One question at a time is open, so there is room for its answer.
                 self.worker.do_send(Answer {
                     session,
                     first,
                     verdict,
+                    launch_bytes,
                 });
             }
         }
@@ -211,6 +228,9 @@ impl Handler<Tell> for VramPager {
                 session,
                 needs,
             } => self.admit(first, session, needs),
+            Tell::Withdraw { session } => {
+                self.waiting.take_if(|(_, waiting, _)| *waiting == session);
+            }
             Tell::Completed(mut uses, reports) => {
                 for used in &mut uses {
                     self.meter.names(used.names.drain(..));
@@ -235,6 +255,10 @@ impl Handler<Tell> for VramPager {
                 self.pager.recharged(now, &changed);
                 self.saved = saved;
                 return;
+            }
+            Tell::Compiled(tenant, took) => {
+                let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+                return self.meter.prepared(&tenant, ns);
             }
             Tell::Waiting(waits) => return self.meter.waiting(now, waits),
             Tell::Leave => {

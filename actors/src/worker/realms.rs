@@ -9,10 +9,10 @@ use device::Realm;
 /// With whom sessions share what they hold alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Share {
-    /// With everybody on the device.
-    #[default]
+    /// With everybody on the device: a tenant can tell by time whether another holds the same bytes.
     All,
     /// With sessions of the same tenant.
+    #[default]
     Tenant,
     /// With nobody.
     Off,
@@ -69,7 +69,12 @@ mod tests {
         let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().expect("a name"));
         let mut all = Realms::new("all".parse().expect("known"));
         assert!(all.of(&a).is_some() && all.of(&a) == all.of(&b));
-        let mut apart = Realms::new("tenant".parse().expect("known"));
+        assert_eq!(
+            "tenant".parse(),
+            Ok(Share::default()),
+            "unless others are trusted"
+        );
+        let mut apart = Realms::new(Share::default());
         let (of_a, of_b) = (apart.of(&a), apart.of(&b));
         assert!(of_a.is_some() && of_b.is_some() && of_a != of_b);
         assert_eq!((apart.of(&a), apart.of(&b)), (of_a, of_b));

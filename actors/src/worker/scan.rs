@@ -1,34 +1,17 @@
-//! Two looks at a slice's ops before the device gets them: at once, what memory they need; when
-//! its modules are ready, what they cost (which their client had to declare, or will have to), and
-//! which modules and transfers they use.
+//! A look at a slice's ops before the device gets them, when the modules and transfers that they use
+//! are ready: what memory they need, and what they cost (which their client had to declare, or will
+//! have to).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, Tenant};
-use device::Slice;
+use device::{LAUNCH_BYTES, SMALL_LAUNCH, Slice};
 use gpu_worker_core::pager::Need;
 use gpu_worker_core::weights::{self, Touch};
 
 use super::held::{Held, Staging};
 use super::modules::{Module, ModuleState, Modules};
-
-/// Allocations and frees of a slice, in op order.
-pub(super) fn needs(slice: &Slice) -> Vec<Need> {
-    let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
-    (slice.first..)
-        .zip(ops)
-        .filter_map(|(number, op)| match op.op {
-            Op::Alloc { address, bytes } => Some(Need::Alloc {
-                op: number,
-                address,
-                bytes,
-            }),
-            Op::Free { address } => Some(Need::Free { address }),
-            _ => None,
-        })
-        .collect()
-}
 
 /// A transfer or a module that the slice uses is not ready yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,17 +20,23 @@ pub(super) struct NotReady;
 /// What was found in a slice.
 pub(super) struct Scanned {
     /// The first op that must fail, and why.
-    pub(super) fail_at: Option<(OpNumber, Failure)>,
-    /// What its ops do to large allocations, in op order.
-    pub(super) touched: Vec<(OpNumber, Touch)>,
+    fail_at: Option<(OpNumber, Failure)>,
+    /// Memory that its ops need, in op order.
+    needs: Vec<Need>,
+    /// What its ops do to large allocations, but for copies.
+    touched: Vec<(OpNumber, Touch)>,
+    /// Slots as it changes them.
+    changed: Vec<(u32, Option<Arc<Module>>)>,
+    /// Of copies: op, transfer and address.
+    transfers: Vec<(OpNumber, u64, u64)>,
+    sum: u64,
 }
 
-/// Looks through a slice that is the session's next one. On success the transfers it uses have
-/// moved from the session into the slice, and the session's slots are as behind it.
+/// Looks through a slice that is the session's next one.
 pub(super) fn scan(
-    slice: &mut Slice,
+    slice: &Slice,
     declared: Option<u64>,
-    held: &mut Held,
+    held: &Held,
     modules: &Modules,
 ) -> Result<Scanned, NotReady> {
     let mut scan = Scan {
@@ -56,6 +45,8 @@ pub(super) fn scan(
         slots: &held.slots,
         changed: Vec::new(),
         last: None,
+        wide: false,
+        needs: Vec::new(),
         sum: 0,
         transfers: Vec::new(),
         touched: Vec::new(),
@@ -63,7 +54,7 @@ pub(super) fn scan(
     let mut fail_at = None;
     let ops = slice.spans.iter().flat_map(|span| span.ops().iter());
     for (number, op) in (slice.first..).zip(ops) {
-        match scan.look(&op.op, &held.transfers) {
+        match scan.look(number, &op.op, &held.transfers) {
             Ok(()) => scan.touch(number, &op.op),
             Err(Stop::NotReady) => return Err(NotReady),
             Err(Stop::Fails(failure)) => {
@@ -72,36 +63,56 @@ pub(super) fn scan(
             }
         }
     }
-    let (changed, transfers, sum) = (scan.changed, scan.transfers, scan.sum);
-    let mut touched = scan.touched;
-    if fail_at.is_none() && declared.is_some_and(|declared| sum != declared) {
+    if fail_at.is_none() && declared.is_some_and(|declared| scan.sum != declared) {
         let why = "the ops are not the ones their client announced to the leader";
         fail_at = Some((slice.first, Failure::new(Code::Protocol, why)));
     }
-    held.declares(slice.first, sum);
-    for (slot, module) in changed {
-        match module {
-            Some(module) => held.slots.insert(slot, module),
-            None => held.slots.remove(&slot),
-        };
+    Ok(Scanned {
+        fail_at,
+        needs: scan.needs,
+        touched: scan.touched,
+        changed: scan.changed,
+        transfers: scan.transfers,
+        sum: scan.sum,
+    })
+}
+
+impl Scanned {
+    /// Takes the memory out that the slice's ops need, in op order.
+    pub(super) fn take_needs(&mut self) -> Vec<Need> {
+        std::mem::take(&mut self.needs)
     }
-    for (number, transfer, address) in transfers {
-        if let Some(Staging::Whole(staged)) = held.transfers.remove(&transfer) {
-            let bytes = staged.len() as u64;
-            if bytes >= weights::LEAST {
-                let fingerprint = staged.fingerprint();
-                let copied = Touch::Copied {
-                    address,
-                    bytes,
-                    fingerprint,
-                };
-                touched.push((number, copied));
-            }
-            slice.transfers.push((transfer, staged));
+
+    /// The slice goes to the device: the transfers it uses move into it, and the session's slots are
+    /// as behind it. Gives what its ops do to large allocations, in op order.
+    pub(super) fn enter(self, slice: &mut Slice, held: &mut Held) -> Vec<(OpNumber, Touch)> {
+        slice.fail_at = self.fail_at;
+        held.declares(slice.first, self.sum);
+        for (slot, module) in self.changed {
+            match module {
+                Some(module) => held.slots.insert(slot, module),
+                None => held.slots.remove(&slot),
+            };
         }
+        let mut touched = self.touched;
+        for (number, transfer, address) in self.transfers {
+            if let Some(Staging::Whole(staged)) = held.transfers.remove(&transfer) {
+                let bytes = staged.len() as u64;
+                if bytes >= weights::LEAST {
+                    let fingerprint = staged.fingerprint();
+                    let copied = Touch::Copied {
+                        address,
+                        bytes,
+                        fingerprint,
+                    };
+                    touched.push((number, copied));
+                }
+                slice.transfers.push((transfer, staged));
+            }
+        }
+        touched.sort_by_key(|(number, _)| *number);
+        touched
     }
-    touched.sort_by_key(|(number, _)| *number);
-    Ok(Scanned { fail_at, touched })
 }
 
 enum Stop {
@@ -117,6 +128,9 @@ struct Scan<'a> {
     changed: Vec<(u32, Option<Arc<Module>>)>,
     /// The last launch and what it declares: most launches are like the one before.
     last: Option<(Launch, u64)>,
+    /// The last launch's blocks take more than any launch may.
+    wide: bool,
+    needs: Vec<Need>,
     sum: u64,
     /// Of copies: op, transfer and address.
     transfers: Vec<(OpNumber, u64, u64)>,
@@ -124,9 +138,24 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn look(&mut self, op: &Op, transfers: &HashMap<u64, Staging>) -> Result<(), Stop> {
+    fn look(
+        &mut self,
+        number: OpNumber,
+        op: &Op,
+        transfers: &HashMap<u64, Staging>,
+    ) -> Result<(), Stop> {
         match *op {
-            Op::Launch(launch) => return self.launch(op, launch),
+            Op::Launch(launch) => return self.launch(number, op, launch),
+            Op::Alloc { address, bytes } => {
+                self.needs.push(Need::Alloc {
+                    op: number,
+                    address,
+                    bytes,
+                });
+                // What is left for a launch is not what it was.
+                self.last = None;
+            }
+            Op::Free { address } => self.needs.push(Need::Free { address }),
             Op::CopyIn {
                 transfer, bytes, ..
             } if transfer > 0 => match transfers.get(&transfer) {
@@ -201,7 +230,7 @@ impl Scan<'_> {
         }
     }
 
-    fn launch(&mut self, op: &Op, launch: Launch) -> Result<(), Stop> {
+    fn launch(&mut self, number: OpNumber, op: &Op, launch: Launch) -> Result<(), Stop> {
         if let Some((last, declared)) = self.last
             && last == launch
         {
@@ -225,6 +254,18 @@ impl Scan<'_> {
         let key = fingerprint.key(launch.grid, launch.block, launch.shared);
         let names = &self.modules.names;
         names.note(key, || module.name(key, &launch));
+        let block = module.blocks.get(launch.function as usize);
+        let block = block.map_or(0, |block| block.of(&launch));
+        let blocks = launch.grid.iter().map(|n| u64::from(*n));
+        let blocks = blocks.fold(1, u64::saturating_mul).min(self.modules.blocks);
+        let most = block.saturating_mul(blocks).min(LAUNCH_BYTES.max(block));
+        let wide = most > SMALL_LAUNCH;
+        if wide || self.wide {
+            let (least, most) = if wide { (block, most) } else { (0, 0) };
+            let op = number;
+            self.needs.push(Need::Launch { op, least, most });
+        }
+        self.wide = wide;
         let declared = CostRun::of(op, key).declared();
         self.last = Some((launch, declared));
         self.sum = self.sum.wrapping_add(declared);

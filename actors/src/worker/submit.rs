@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    Column, DeviceResult, Failure, Images, ModuleHash, OpNumber, SessionId, Tenant, WIRE_VERSION,
-    Weights, WorkerBeat, encode,
+    Code, Column, DeviceResult, Failure, Images, ModuleHash, OpNumber, SessionId, Tenant,
+    WIRE_VERSION, Weights, WorkerBeat, encode,
 };
 use device::{OpResult, Slice};
 use gpu_worker_core::pager::{Need, Verdict};
@@ -17,7 +17,7 @@ use super::actor::{GpuWorker, Incoming, SMALL_NS};
 use super::held::{Answer as HeldAnswer, Held, Staging};
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell};
-use super::scan::{needs, scan};
+use super::scan::{Scanned, scan};
 use super::stager::Job;
 use super::thread::Command;
 
@@ -27,18 +27,21 @@ pub(super) struct Submission {
     /// What its ops must declare, where that is known.
     declared: Option<u64>,
     cost: u64,
-    memory: Memory,
+    readiness: Readiness,
 }
 
-/// How a slice stands with the pager.
-#[derive(Debug)]
-enum Memory {
-    /// It needs this, and the pager was not asked.
-    Needs(Vec<Need>),
+/// How far a slice is.
+enum Readiness {
+    /// What it uses is not here, or nobody has looked.
+    Lacks,
+    /// It needs this memory, and the pager was not asked.
+    Needs(Scanned, Vec<Need>),
     /// The pager was asked and has not answered.
-    Asked,
+    Asked(Scanned),
     /// It may run, up to the op that does not get what it needs.
-    Settled(Option<(OpNumber, Failure)>),
+    Settled(Scanned, Option<(OpNumber, Failure)>),
+    /// Its session is being closed.
+    Stopped(Failure),
 }
 
 impl GpuWorker {
@@ -84,16 +87,18 @@ impl GpuWorker {
             }
             Action::Settled(settled) => {
                 if let Some(evidence) = &self.evidence {
-                    evidence.settled(settled);
+                    evidence.settled(&settled);
                 }
             }
             Action::Open(open) => self.on_open(open),
-            Action::Close { session } => self.device.command(Command::Close(session)),
+            Action::Stop { session } => self.on_stop(session),
+            Action::Close { session } => {
+                self.device.command(Command::Close(session));
+                self.release_images(session);
+            }
             Action::Ended { session } => {
-                if let Some(held) = self.held.remove(&session) {
-                    self.modules.release(&held.images);
-                    self.bound_modules();
-                }
+                self.release_images(session);
+                self.held.remove(&session);
                 self.weights.close(session);
                 self.spans.ended(session);
             }
@@ -159,6 +164,22 @@ impl GpuWorker {
             held.images.push(hash);
             self.modules.hold(hash);
         }
+    }
+
+    /// A session loads no image any more: what nobody else wants is given up.
+    fn release_images(&mut self, session: SessionId) {
+        let Some(held) = self.held.get_mut(&session) else {
+            return;
+        };
+        let images = std::mem::take(&mut held.images);
+        if images.is_empty() {
+            return;
+        }
+        self.modules.release(&images);
+        for hash in self.modules.give_up(&images) {
+            self.device.command(Command::Cancel(hash));
+        }
+        self.bound_modules();
     }
 
     /// Has the device forget modules that nobody uses, where they take too much.
@@ -320,18 +341,14 @@ impl GpuWorker {
             spans: held.take(start.first, start.last),
             transfers: Vec::new(),
             fail_at: None,
-        };
-        let needs = needs(&slice);
-        let memory = match needs.is_empty() {
-            true => Memory::Settled(None),
-            false => Memory::Needs(needs),
+            launch_bytes: Vec::new(),
         };
         held.started.push_back((start.first, 0));
         self.submissions.push_back(Submission {
             slice,
             declared: start.declared,
             cost: start.cost,
-            memory,
+            readiness: Readiness::Lacks,
         });
         self.spans.started(start);
         self.pump();
@@ -340,7 +357,8 @@ impl GpuWorker {
     /// Hands started slices to the device as far as they are ready, a session's in order. One that
     /// waits for memory or for a module holds back no other session's.
     pub(super) fn pump(&mut self) {
-        self.ask();
+        let asked = |it: &Submission| matches!(it.readiness, Readiness::Asked(_));
+        let mut asking = self.submissions.iter().any(asked);
         let mut held_back: Vec<SessionId> = Vec::new();
         let mut index = 0;
         while let Some(submission) = self.submissions.get_mut(index) {
@@ -349,7 +367,7 @@ impl GpuWorker {
                 index += 1;
             } else if !self.held.contains_key(&session) {
                 self.submissions.remove(index);
-            } else if self.make_ready(index) {
+            } else if self.make_ready(index, &mut asking) {
                 self.submit(index);
             } else {
                 held_back.push(session);
@@ -358,46 +376,70 @@ impl GpuWorker {
         }
     }
 
-    /// Asks the pager about the first slice that needs memory and was not asked about: whether an
-    /// allocation is refused depends on the order of the starts, and on nothing else.
-    fn ask(&mut self) {
-        let mut unsettled = self.submissions.iter_mut();
-        let first = unsettled.find(|it| !matches!(it.memory, Memory::Settled(_)));
-        if let Some(submission) = first
-            && let Memory::Needs(needs) = &mut submission.memory
-        {
-            let needs = std::mem::take(needs);
-            submission.memory = Memory::Asked;
-            self.pager.do_send(Tell::Admit {
-                first: submission.slice.first,
-                session: submission.slice.session,
-                needs,
-            });
-        }
-    }
-
-    /// Whether the device can have a slice, whose earlier ones it has.
-    fn make_ready(&mut self, index: usize) -> bool {
+    /// Whether the device can have a slice, whose earlier ones it has. Where memory is needed, the
+    /// pager is asked, about one slice at a time: those that are ready in the order they started.
+    fn make_ready(&mut self, index: usize, asking: &mut bool) -> bool {
         let Some(submission) = self.submissions.get_mut(index) else {
-            return false;
-        };
-        let Memory::Settled(refused) = &mut submission.memory else {
             return false;
         };
         let slice = &mut submission.slice;
         let Some(held) = self.held.get_mut(&slice.session) else {
             return false;
         };
-        let Ok(scanned) = scan(slice, submission.declared, held, &self.modules) else {
-            return false;
-        };
-        let fails = scanned.fail_at.into_iter().chain(refused.take());
-        slice.fail_at = fails.min_by_key(|(op, _)| *op);
-        let end = slice.fail_at.as_ref().map_or(OpNumber::MAX, |(op, _)| *op);
-        for (_, touch) in scanned.touched.iter().take_while(|(op, _)| *op < end) {
-            self.weights.touch(slice.session, &held.tenant, *touch);
+        let mut readiness = std::mem::replace(&mut submission.readiness, Readiness::Lacks);
+        if let Readiness::Lacks = readiness {
+            let Ok(mut scanned) = scan(slice, submission.declared, held, &self.modules) else {
+                return false;
+            };
+            let needs = scanned.take_needs();
+            readiness = match needs.is_empty() {
+                true => Readiness::Settled(scanned, None),
+                false => Readiness::Needs(scanned, needs),
+            };
         }
-        true
+        match readiness {
+            Readiness::Needs(scanned, needs) if !*asking => {
+                *asking = true;
+                submission.readiness = Readiness::Asked(scanned);
+                self.pager.do_send(Tell::Admit {
+                    first: slice.first,
+                    session: slice.session,
+                    needs,
+                });
+                false
+            }
+            Readiness::Settled(scanned, refused) => {
+                let touched = scanned.enter(slice, held);
+                let fails = slice.fail_at.take().into_iter().chain(refused);
+                slice.fail_at = fails.min_by_key(|(op, _)| *op);
+                let end = slice.fail_at.as_ref().map_or(OpNumber::MAX, |(op, _)| *op);
+                for (_, touch) in touched.iter().take_while(|(op, _)| *op < end) {
+                    self.weights.touch(slice.session, &held.tenant, *touch);
+                }
+                true
+            }
+            Readiness::Stopped(why) => {
+                slice.fail_at = Some((slice.first, why));
+                true
+            }
+            other => {
+                submission.readiness = other;
+                false
+            }
+        }
+    }
+
+    /// A session is being closed: what it has under way ends, and what waits for memory or for a module
+    /// waits no longer.
+    fn on_stop(&mut self, session: SessionId) {
+        let why = Failure::new(Code::SessionGone, "the session was closed");
+        let own = self.submissions.iter_mut();
+        for submission in own.filter(|it| it.slice.session == session) {
+            submission.readiness = Readiness::Stopped(why.clone());
+        }
+        self.pager.do_send(Tell::Withdraw { session });
+        self.device.command(Command::Stop(session, why));
+        self.pump();
     }
 
     fn submit(&mut self, index: usize) {
@@ -415,10 +457,18 @@ impl GpuWorker {
             (slice.session, slice.first) == (answer.session, answer.first)
         });
         if let Some(submission) = asked {
-            submission.memory = Memory::Settled(match answer.verdict {
-                Verdict::Refused(op, failure) => Some((op, failure)),
-                Verdict::Fits | Verdict::Wait => None,
-            });
+            let readiness = std::mem::replace(&mut submission.readiness, Readiness::Lacks);
+            submission.readiness = match readiness {
+                Readiness::Asked(scanned) => {
+                    submission.slice.launch_bytes = answer.launch_bytes;
+                    let refused = match answer.verdict {
+                        Verdict::Refused(op, failure) => Some((op, failure)),
+                        Verdict::Fits | Verdict::Wait => None,
+                    };
+                    Readiness::Settled(scanned, refused)
+                }
+                other => other,
+            };
         }
         self.pump();
     }

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::compiler::CompilerThread;
+use super::compiler::{CompileLimits, CompilerThreads};
 use actix::Recipient;
-use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
+use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Tenant, Window};
 use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Realm, Slice};
 
 /// Longest stretch of device work between two looks at the commands.
@@ -29,8 +29,13 @@ const COMMANDS: usize = 1_024;
 /// What the device is to do.
 pub(super) enum Command {
     Open(SessionId, Window, Option<Realm>),
+    /// Ends what the session has under way: see [`Device::stop`].
+    Stop(SessionId, Failure),
     Close(SessionId),
-    Prepare(ModuleHash, Arc<[u8]>),
+    /// Prepare an image for a tenant.
+    Prepare(Tenant, ModuleHash, Arc<[u8]>),
+    /// Give an image up that is not prepared yet.
+    Cancel(ModuleHash),
     Forget(ModuleHash),
     Submit(Slice),
     /// Something is likely to come soon.
@@ -42,8 +47,8 @@ impl Command {
     fn urgency(&self) -> Option<u8> {
         match self {
             Self::Submit(slice) => Some(slice.priority),
-            Self::Open(..) | Self::Close(_) | Self::Prepare(..) => None,
-            Self::Forget(_) | Self::Wake => Some(u8::MAX),
+            Self::Open(..) | Self::Stop(..) | Self::Close(_) | Self::Prepare(..) => None,
+            Self::Forget(_) | Self::Cancel(_) | Self::Wake => Some(u8::MAX),
         }
     }
 }
@@ -53,6 +58,8 @@ pub(super) enum Deed {
     Opened(SessionId, Option<Failure>),
     Closed(SessionId),
     Prepared(ModuleHash, Result<ModuleInfo, Failure>),
+    /// Processor time that preparing an image of a tenant took.
+    Compiled(Tenant, Duration),
     Completed(Completion),
     /// What sessions are charged now, and the bytes saved by sharing.
     Recharged(Vec<(SessionId, u64)>, u64),
@@ -79,7 +86,7 @@ pub(super) struct DeviceThread {
     looking: Looking,
     interrupt: Option<Arc<Interrupt>>,
     spares: Arc<Mutex<Spares>>,
-    compiler: Option<CompilerThread>,
+    compiler: Option<CompilerThreads>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -140,19 +147,20 @@ impl Idle {
     }
 
     /// Says whom to tell of deeds; from now on the thread serves commands.
-    pub(super) fn tell(self, told: Recipient<Done>) -> std::io::Result<DeviceThread> {
+    pub(super) fn tell(self, told: Recipient<Done>, limits: CompileLimits) -> DeviceThread {
         let teller = Teller {
             deeds: self.tell,
             looking: self.looking.clone(),
             told,
         };
-        let compiler = match self.compiler {
-            Some(compiler) => Some(CompilerThread::start(compiler, teller.clone())?),
-            None => None,
-        };
+        let compiler = self.compiler.map(|compiler| {
+            let teller = teller.clone();
+            let tell = Box::new(move |deeds: &mut Vec<Deed>| teller.tell(deeds));
+            CompilerThreads::new(compiler, tell, limits)
+        });
         // The thread waits for exactly this.
         let _ = self.teller.send(teller);
-        Ok(DeviceThread {
+        DeviceThread {
             commands: Some(self.commands),
             backlog: VecDeque::new(),
             deeds: self.deeds,
@@ -161,7 +169,7 @@ impl Idle {
             spares: self.spares,
             compiler,
             thread: Some(self.thread),
-        })
+        }
     }
 }
 
@@ -174,9 +182,10 @@ impl DeviceThread {
     /// Hands a command over, in order, without waiting.
     pub(super) fn command(&mut self, command: Command) {
         let command = match (command, &self.compiler) {
-            (Command::Prepare(hash, image), Some(compiler)) => {
-                return compiler.compile(hash, image);
+            (Command::Prepare(tenant, hash, image), Some(compiler)) => {
+                return compiler.compile(tenant, hash, image);
             }
+            (Command::Cancel(hash), Some(compiler)) => return compiler.cancel(hash),
             (Command::Forget(hash), Some(compiler)) => return compiler.forget(hash),
             (command, _) => command,
         };
@@ -369,7 +378,8 @@ impl<'a> Loop<'a> {
                 self.broken.remove(&session);
                 self.deeds.push(Deed::Closed(session));
             }
-            Command::Prepare(hash, image) => {
+            Command::Stop(session, why) => self.device.stop(session, why),
+            Command::Prepare(_, hash, image) => {
                 let prepared = self.device.prepare(hash, &image);
                 self.deeds.push(Deed::Prepared(hash, prepared));
             }
@@ -384,7 +394,8 @@ impl<'a> Loop<'a> {
                 });
             }
             Command::Submit(slice) => self.device.submit(slice),
-            Command::Wake => {}
+            // A device that prepares images itself has done so when this is read.
+            Command::Cancel(_) | Command::Wake => {}
         }
     }
 }

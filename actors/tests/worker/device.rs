@@ -57,6 +57,7 @@ impl TestDevice {
                 capacity,
                 preemptive: false,
                 overlaps: true,
+                blocks: 0,
             },
             sessions: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -163,7 +164,12 @@ fn step(
 struct TestCompiler;
 
 impl Compiler for TestCompiler {
-    fn compile(&self, _: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn compile(
+        &self,
+        _: ModuleHash,
+        image: &[u8],
+        _: &dyn device::Watch,
+    ) -> Result<ModuleInfo, Failure> {
         let text = String::from_utf8_lossy(image);
         let Some(names) = text.strip_prefix("functions:") else {
             return Err(Failure::new(Code::BadModule, "line 1, column 1: no module"));
@@ -174,6 +180,7 @@ impl Compiler for TestCompiler {
         let functions = names.split_whitespace().map(|name| FunctionInfo {
             name: name.into(),
             param_bytes: 0,
+            block: device::BlockBytes::default(),
         });
         Ok(ModuleInfo {
             functions: functions.collect(),
@@ -202,7 +209,7 @@ impl Device for TestDevice {
     }
 
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
-        TestCompiler.compile(hash, image)
+        TestCompiler.compile(hash, image, &device::Unwatched)
     }
 
     fn forget(&mut self, hash: ModuleHash) {

@@ -88,6 +88,7 @@ impl Stage {
             login: Some((cluster.user, cluster.password)),
             name: String::new(),
             inbox: String::new(),
+            pulse: None,
             patience: Some(PATIENCE),
         };
         let (shutdown, stop) = oneshot::channel::<()>();

@@ -150,6 +150,7 @@ pub(crate) fn leave() -> Leave {
         v: V,
         epoch: 3,
         leader: LEADER,
+        noted: false,
     }
 }
 
@@ -242,5 +243,6 @@ pub(crate) fn status() -> Status {
         tenants: vec![tenant],
         settings: None,
         profile: None,
+        stores: Vec::new(),
     }
 }

@@ -125,6 +125,11 @@ pub(crate) fn seal_reply() -> SealReply {
         tail: vec![outstanding],
         ordinals: vec![(tenant(), 1)],
         faults: vec![fault()],
+        named: vec![SealedName {
+            tenant: tenant(),
+            session: SessionId(SESSION.0 + 1),
+            ordinal: 2,
+        }],
     };
     SealReply {
         v: V,

@@ -32,6 +32,8 @@ pub struct OutboxSettings {
     pub resend_most: Nanos,
     /// How long it waits beside for each staged byte that is on its way.
     pub byte_ns: Nanos,
+    /// The session fails when whom it waits for is silent so long; `Nanos::MAX` waits for ever.
+    pub deadline: Nanos,
 }
 
 impl OutboxSettings {
@@ -49,6 +51,7 @@ impl OutboxSettings {
             resend_first: 5_000_000,
             resend_most: 200_000_000,
             byte_ns: 10,
+            deadline: Nanos::MAX,
         }
     }
 
@@ -81,6 +84,8 @@ pub enum Event<'a> {
     Error(Failure),
     /// A leader began to reign.
     Reign(LeaderBeat),
+    /// The connection to the broker is gone.
+    Disconnected,
     /// The connection to the broker is back: whatever was under way may be lost.
     Reconnected,
     /// The time of [`crate::Outbox::next_wakeup`] has come. Early or spare ticks do no harm.

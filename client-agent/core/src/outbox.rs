@@ -1,6 +1,7 @@
 //! One session's program order on its way out.
 
 mod announce;
+mod deadline;
 mod failing;
 mod flow;
 mod image;
@@ -22,6 +23,7 @@ use crate::result::{Part, Results};
 use crate::retry::Retry;
 use crate::run::Runs;
 use crate::transfer::{Chunk, Transfers};
+use deadline::Silence;
 
 /// Batches sent again at a time: the worker's answer brings the next.
 const RESENT: usize = 8;
@@ -89,7 +91,10 @@ pub struct Outbox {
     leader: LeaderId,
     /// When the worker, or the leader of that epoch, was last heard.
     heard_at: Nanos,
+    silence: Silence,
     queued: OpNumber,
+    /// Ops that a leader is known to have granted.
+    granted: OpNumber,
     queue_through: OpNumber,
     /// The last op announced, in this epoch or before.
     announced: OpNumber,
@@ -149,6 +154,8 @@ impl Outbox {
             leader: settings.leader,
             heard_at: 0,
             queued: 0,
+            granted: 0,
+            silence: Silence::default(),
             queue_through: limits::FIRST_OPS,
             announced: 0,
             alone: false,
@@ -283,6 +290,10 @@ impl Outbox {
         if self.heard_at == 0 {
             self.heard_at = now;
         }
+        self.count_silence(now, actions);
+        if self.state == State::Ended {
+            return;
+        }
         let mut flush = false;
         match event {
             Event::Flush => flush = true,
@@ -290,8 +301,13 @@ impl Outbox {
             Event::LeaderNotice(notice) => self.on_notice(now, notice, actions),
             Event::Result(part, message) => self.on_result(now, (&part, message), actions),
             Event::Error(failure) => self.on_error(failure, actions),
-            Event::Reign(beat) => self.on_epoch(now, beat.epoch, beat.leader),
+            Event::Reign(beat) => {
+                self.silence.leader_heard();
+                self.on_epoch(now, beat.epoch, beat.leader);
+            }
+            Event::Disconnected => self.silence.linked(false),
             Event::Reconnected => {
+                self.silence.linked(true);
                 for retry in self.retries_mut() {
                     retry.hurry(now);
                 }

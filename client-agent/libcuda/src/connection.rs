@@ -8,20 +8,18 @@ use std::time::Duration;
 use async_nats::Subscriber;
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
-use bus_schemas::{Alive, Code, Opened, SessionId, WIRE_VERSION, decode, encode};
+use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, WIRE_VERSION, decode, encode};
 use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::device::{release, reserve};
+use crate::onlooker::Onlooker;
 use crate::settings::Settings;
 use crate::signal::block_signals;
 use crate::status::{Result, Status, note};
-use crate::timekeeper::Timekeeper;
 
-/// How long connecting, and opening a session, may take.
-const PATIENCE: Duration = Duration::from_millis(2_400);
 /// How often the leader is told that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
 /// How long a new leader, or a new connection, takes to be there for it.
@@ -74,7 +72,8 @@ impl Connection {
             login: settings.login.clone(),
             name: name.clone(),
             inbox: subjects.tenant_inbox(&settings.tenant),
-            patience: Some(PATIENCE),
+            pulse: Some(subjects.reign(&settings.tenant)),
+            patience: Some(settings.opening),
         };
         let failed = |error: std::io::Error| {
             note(Status::OPERATING_SYSTEM, error.to_string());
@@ -140,7 +139,7 @@ impl Connection {
             connection: self.name.clone(),
             nonce: random(),
             devices: settings.devices as u32,
-            patience: PATIENCE,
+            patience: settings.opening,
         };
         let (client, subjects) = (self.client.clone(), self.subjects.clone());
         let asked = self
@@ -161,8 +160,9 @@ impl Connection {
             self.client.clone(),
             &self.subjects,
             &settings.tenant,
-            Box::new(Timekeeper),
+            Box::new(Onlooker),
             self.driver.clone(),
+            settings.deadline,
         ));
         enlist(line.opened().session);
         self.lines().push(Arc::clone(&line));
@@ -177,7 +177,7 @@ impl Connection {
             let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
             lines.retain(|line| line.opened().session != session);
         });
-        Session::new(line, Arc::clone(&self.images), PATIENCE)
+        Session::new(line, Arc::clone(&self.images), settings.opening)
     }
 
     fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
@@ -186,16 +186,24 @@ impl Connection {
 
     async fn hear_links(self, mut links: UnboundedReceiver<Link>) {
         while let Some(link) = links.recv().await {
-            if link == Link::Up {
-                self.lines().iter().for_each(|line| line.reconnected());
-                self.stir.notify_one();
+            match link {
+                Link::Up => {
+                    self.lines().iter().for_each(|line| line.reconnected());
+                    self.stir.notify_one();
+                }
+                Link::Down => self.lines().iter().for_each(|line| line.disconnected()),
+                Link::Slow | Link::Refused(_) => {}
             }
         }
     }
 
     async fn hear_reigns(self, mut reigns: Subscriber) {
+        // Of a cluster of brokers it is said every second, and is news only once.
+        let mut told = None;
         while let Some(message) = reigns.next().await {
-            if let Ok(beat) = decode(&message.payload) {
+            if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
+                && told.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
+            {
                 self.lines().iter().for_each(|line| line.reign(beat));
                 self.stir.notify_one();
             }

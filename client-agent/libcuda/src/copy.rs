@@ -92,6 +92,10 @@ pub(crate) fn is_device(address: u64) -> Result<bool> {
 /// # Safety
 /// Host addresses are of so many bytes.
 pub(crate) unsafe fn any(to: u64, from: u64, count: usize) -> Result {
+    let current = current_device()?;
+    if count == 0 {
+        return Ok(());
+    }
     // SAFETY: the caller vouches for them.
     unsafe {
         match (is_device(to)?, is_device(from)?) {
@@ -99,7 +103,7 @@ pub(crate) unsafe fn any(to: u64, from: u64, count: usize) -> Result {
             (true, false) => to_device(to, from as *const c_void, count),
             (false, true) => to_host(to as *mut c_void, from, count),
             (false, false) => {
-                work::sync(current_device()?)?;
+                work::sync(current)?;
                 let from = bytes(from as *const c_void, count)?;
                 std::ptr::copy(from.as_ptr(), to as *mut u8, count);
                 Ok(())
@@ -129,7 +133,11 @@ pub(crate) fn set_rows(
 ) -> Result {
     let row = count
         .checked_mul(usize::from(width))
+        .filter(|row| row.checked_mul(rows).is_some())
         .ok_or(Status::INVALID_VALUE)?;
+    if row == 0 || rows == 0 {
+        return current_device().map(|_| ());
+    }
     if rows > 1 && pitch < row {
         return Err(Status::INVALID_VALUE);
     }

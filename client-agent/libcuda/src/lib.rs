@@ -39,6 +39,7 @@ mod launch;
 mod managed;
 mod mirror;
 mod module;
+mod onlooker;
 mod process;
 mod settings;
 mod signal;

@@ -223,6 +223,18 @@ impl Library {
         Ok(module)
     }
 
+    /// What is worth knowing of the image on a device of this compute capability.
+    pub(crate) fn notes(&self, compute: (i32, i32)) -> String {
+        let (major, minor) = compute;
+        match self.info.target_above((major as u32, minor as u32)) {
+            Some(target) => format!(
+                "the image is for {target}, the device is of compute capability {major}.{minor}: \
+                 it was loaded all the same"
+            ),
+            None => String::new(),
+        }
+    }
+
     /// Where a variable lies on a device, and its bytes.
     pub(crate) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
         let named = |global: &ptx::GlobalInfo| global.name == name;

@@ -2,7 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::time::Duration;
 
+use bus::parse_duration;
 use bus_schemas::Tenant;
 use toml::Table;
 
@@ -14,7 +16,15 @@ pub(crate) struct Settings {
     pub(crate) tenant: Tenant,
     /// How many virtual devices the program sees.
     pub(crate) devices: usize,
+    /// How long connecting, and then opening sessions, may take.
+    pub(crate) opening: Duration,
+    /// How long a session waits for somebody who does not answer.
+    pub(crate) deadline: Duration,
 }
+
+/// What these are where nobody says.
+const OPENING: Duration = Duration::from_millis(2_400);
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// Most virtual devices of one process.
 const DEVICES: usize = bus_schemas::limits::DEVICES as usize;
@@ -76,7 +86,15 @@ impl Settings {
                 _ => return Err(format!("WARPLOOM_DEVICES is 1 to {DEVICES}, not `{text}`")),
             },
         };
+        let time = |name: &str, usual| match text(name)? {
+            None => Ok(usual),
+            Some(text) => parse_duration(&text)
+                .filter(|time| !time.is_zero())
+                .ok_or_else(|| format!("{name} is a time such as 30s or 500ms, not `{text}`")),
+        };
         Ok(Self {
+            opening: time("WARPLOOM_CLIENT_OPENING", OPENING)?,
+            deadline: time("WARPLOOM_CLIENT_DEADLINE", DEADLINE)?,
             url,
             login: user.map(|user| (user, password.unwrap_or_default())),
             cluster: name(
@@ -116,12 +134,15 @@ mod tests {
             ("WARPLOOM_TENANT", "research"),
             ("WARPLOOM_USER", "someone"),
             ("WARPLOOM_DEVICES", "2"),
+            ("WARPLOOM_CLIENT_DEADLINE", "1500ms"),
         ]);
         let settings = settings.expect("they are right");
         assert_eq!(settings.tenant.as_str(), "research");
         assert_eq!(settings.cluster.as_str(), "local");
         assert_eq!(settings.login, Some(("someone".into(), String::new())));
         assert_eq!(settings.devices, 2);
+        assert_eq!(settings.deadline, Duration::from_millis(1_500));
+        assert_eq!(settings.opening, OPENING);
     }
 
     #[test]
@@ -131,12 +152,14 @@ mod tests {
             read(&[]),
             read(&[url, ("WARPLOOM_DEVICES", "none")]),
             read(&[url, ("WARPLOOM_TENANT", "Not A Name")]),
+            read(&[url, ("WARPLOOM_CLIENT_DEADLINE", "soon")]),
             read(&[("WARPLOOM_BROKER_CREDENTIALS", "/nowhere/at/all")]),
         ];
         let names = [
             "warploom run",
             "WARPLOOM_DEVICES",
             "WARPLOOM_TENANT",
+            "WARPLOOM_CLIENT_DEADLINE",
             "/nowhere/at/all",
         ];
         for (error, name) in errors.into_iter().zip(names) {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use bus_schemas::EventTime;
-use client_line::Observer;
 
 /// When each event that a program has was reached last, nanoseconds of its device's clock; 0 is not
 /// yet.
@@ -14,17 +13,13 @@ fn times() -> MutexGuard<'static, HashMap<u32, u64>> {
     TIMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks on at a session for the times of its events.
-pub(crate) struct Timekeeper;
-
-impl Observer for Timekeeper {
-    fn timed(&mut self, told: &[EventTime]) {
-        let mut times = times();
-        for told in told {
-            // One that was destroyed meanwhile is not kept.
-            if let Some(time) = times.get_mut(&told.event) {
-                *time = told.ns;
-            }
+/// Keeps what an answer told of the times of events.
+pub(crate) fn keep(told: &[EventTime]) {
+    let mut times = times();
+    for told in told {
+        // One that was destroyed meanwhile is not kept.
+        if let Some(time) = times.get_mut(&told.event) {
+            *time = told.ns;
         }
     }
 }

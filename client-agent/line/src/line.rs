@@ -98,7 +98,8 @@ impl std::fmt::Debug for Line {
 }
 
 impl Line {
-    /// A session that was opened. [`crate::serve`] must run for it beside the connection.
+    /// A session that was opened. [`crate::serve`] must run for it beside the connection. It fails
+    /// when those that it waits for are silent for `deadline`.
     #[must_use]
     pub fn new(
         opened: Opened,
@@ -107,11 +108,15 @@ impl Line {
         tenant: &Tenant,
         observer: Box<dyn Observer>,
         driver: Driver,
+        deadline: Duration,
     ) -> Self {
         let (session, worker) = (opened.session, opened.incarnation);
         let to_worker = |what| Subject::from(subjects.to_worker(tenant, worker, session, what));
         let to_leader = |what| Subject::from(subjects.to_leader(tenant, what));
-        let settings = OutboxSettings::new(session, opened.epoch, opened.leader);
+        let settings = OutboxSettings {
+            deadline: deadline.as_nanos().try_into().unwrap_or(Nanos::MAX),
+            ..OutboxSettings::new(session, opened.epoch, opened.leader)
+        };
         Self {
             addressees: Addressees {
                 batch: to_worker(ToWorker::Batch),

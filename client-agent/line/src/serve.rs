@@ -12,6 +12,9 @@ use tokio::time::{Instant, sleep_until};
 use super::line::Line;
 use crate::publish::publish;
 
+/// How long the connection may take to take a message.
+const STUCK: Duration = Duration::from_millis(200);
+
 /// Ends a line when its session is no longer served, however that comes.
 struct Served(Arc<Line>);
 
@@ -46,7 +49,12 @@ pub async fn serve(line: Arc<Line>, subjects: Subjects, mut heard: Subscriber) {
             () = &mut timer, if due.is_some() => {}
         }
         while let Some(message) = line.next_kept() {
-            publish(line.client(), message).await;
+            // Without a connection nothing takes messages, and the clock has to be looked at. This one
+            // is lost then: the outbox sends again what is not acknowledged.
+            let published = publish(line.client(), message);
+            if tokio::time::timeout(STUCK, published).await.is_err() {
+                break;
+            }
         }
         due = line.tick();
         if let Some(due) = due {

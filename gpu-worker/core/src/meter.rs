@@ -126,6 +126,17 @@ impl Meter {
         }
     }
 
+    /// Preparing a module for a tenant took this much processor time, beside what the device ran: it
+    /// is device time of no kernel, and no session's, for the session may have ended.
+    pub fn prepared(&mut self, tenant: &Tenant, ns: u64) {
+        let empty = || row(SessionId(0), tenant);
+        self.older
+            .entry(tenant.clone())
+            .or_insert_with(empty)
+            .device_ns += ns;
+        self.ledger.ran(tenant, ns, &[]);
+    }
+
     /// The worker's done reports through this one tell of nothing that [`Self::completed`] was not
     /// told of.
     pub fn reported(&mut self, through: u64) {

@@ -1,9 +1,13 @@
 //! Who may hold how much of a device's memory (I8), and who held how much for how long.
 //!
-//! Slices are admitted in the order they start. Whether an allocation is *refused* depends only on
-//! that order: on what would be held once everything admitted before has run. Whether it must
+//! Slices are admitted in the order they start, those that wait for a module or a transfer once it is
+//! here. Whether an allocation is *refused* depends only on the order of admissions: on what would be
+//! held once everything admitted before has run. Whether it must
 //! *wait* depends on the device: memory that a running slice frees, or may not have freed yet,
 //! counts as held until that slice has completed.
+//!
+//! The blocks of a launch take memory too, while it is in progress: room for one block must be there,
+//! and for more of them at a time as far as it is. It counts while the slice runs.
 //!
 //! Both count what is *allocated*. What sessions are *charged* over time is what the device says that
 //! they hold: where it stores equal bytes once, each pays its part, and others' doings change it.
@@ -33,6 +37,15 @@ pub enum Need {
     Free {
         /// First address.
         address: u64,
+    },
+    /// See [`bus_schemas::Op::Launch`]: launches from this op on.
+    Launch {
+        /// The op.
+        op: OpNumber,
+        /// Bytes that one block takes; 0 where launches take what any may.
+        least: u64,
+        /// Bytes that its blocks in progress can use at most.
+        most: u64,
     },
 }
 
@@ -112,6 +125,8 @@ pub struct Pager {
     live: u64,
     charge: u64,
     device: Residency,
+    /// What launches may take of the slice admitted last.
+    granted: Vec<(OpNumber, u64)>,
 }
 
 impl Pager {
@@ -125,7 +140,13 @@ impl Pager {
             live: 0,
             charge: 0,
             device: Residency::default(),
+            granted: Vec::new(),
         }
+    }
+
+    /// What the launches of the slice admitted last may take, bytes, by the op from which on it holds.
+    pub fn take_granted(&mut self) -> Vec<(OpNumber, u64)> {
+        std::mem::take(&mut self.granted)
     }
 
     /// A session begins. A quota of 0 is the device's capacity.
@@ -159,6 +180,9 @@ impl Pager {
         let (before, mut peak) = (account.live, account.live);
         let mut undo = Vec::new();
         let mut refused = None;
+        self.granted.clear();
+        // What may run beside it takes.
+        let elsewhere = (self.charge - account.charge, tenant.charge - account.charge);
         for need in needs {
             match *need {
                 Need::Alloc { op, address, bytes } => {
@@ -186,6 +210,29 @@ impl Pager {
                     let old = account.allocations.remove(&address);
                     undo.push((address, old));
                     account.live -= old.unwrap_or(0);
+                }
+                Need::Launch { op, least, most } => {
+                    let (others, device) = (tenant.live - before, self.live - before);
+                    let room = |held: (u64, u64)| {
+                        let capacity = self.capacity.saturating_sub(held.0);
+                        let room = capacity.min(account.quota.saturating_sub(held.1));
+                        room.saturating_sub(account.live)
+                    };
+                    let held = (device + account.live, others + account.live);
+                    if least > room((device, others)) {
+                        let of_quota = least > account.quota.saturating_sub(held.1);
+                        let failure = match of_quota {
+                            true => over_quota(least, account.quota, held.1),
+                            false => over_capacity(least, self.capacity, held.0),
+                        };
+                        let detail = format!("one block of the kernel: {}", failure.detail);
+                        refused = Some((op, Failure::new(failure.code, detail)));
+                        break;
+                    }
+                    let beside = room(elsewhere).max(least);
+                    let bytes = most.min(room((device, others))).min(beside);
+                    peak = peak.max(account.live + bytes);
+                    self.granted.push((op, bytes));
                 }
             }
         }

@@ -38,6 +38,48 @@ fn quota_is_the_tenants_over_all_its_sessions() {
 }
 
 #[test]
+fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room() {
+    let launch = |op, least, most| Need::Launch { op, least, most };
+    let mut pager = Pager::new(10_240);
+    let (a, b) = (tenant("a"), tenant("b"));
+    pager.open(0, SessionId(1), &a, 4_096);
+    pager.open(0, SessionId(2), &b, 0);
+    let needs = [alloc(1, 0, 1_024), launch(2, 1_000, 9_000)];
+    assert_eq!(pager.admit(1, SessionId(1), &needs), Verdict::Fits);
+    assert_eq!(pager.take_granted(), [(2, 3_072)], "what the quota leaves");
+    assert_eq!(pager.charged_to(&a), 4_096);
+    // Beside what runs, another takes what is left, and one block at least.
+    let needs = [
+        launch(1, 1_000, 9_000),
+        launch(2, 0, 0),
+        launch(3, 8_000, 9_000),
+    ];
+    assert_eq!(pager.admit(2, SessionId(2), &needs), Verdict::Wait);
+    assert_eq!(pager.admit(2, SessionId(2), &needs[..2]), Verdict::Fits);
+    assert_eq!(pager.take_granted(), [(1, 6_144), (2, 0)]);
+    pager.completed(1, 2, SessionId(2), 0, false);
+    pager.completed(1, 1, SessionId(1), 1_024, false);
+    assert_eq!(pager.charged_to(&a), 1_024, "given back");
+    let verdict = pager.admit(
+        3,
+        SessionId(1),
+        &[alloc(3, 4_096, 1), launch(4, 3_000, 3_000)],
+    );
+    assert!(
+        matches!(verdict, Verdict::Refused(4, ref f) if f.code == Code::Quota),
+        "{verdict:?}"
+    );
+    let verdict = pager.admit(3, SessionId(2), &[launch(3, 9_000, 9_000)]);
+    assert!(
+        matches!(verdict, Verdict::Refused(3, ref f) if f.code == Code::OutOfMemory),
+        "{verdict:?}"
+    );
+    pager.close(2, SessionId(1));
+    pager.close(2, SessionId(2));
+    assert_eq!(pager.charged(), 0);
+}
+
+#[test]
 fn memory_being_freed_is_waited_for_and_memory_held_is_not() {
     let mut pager = Pager::new(4_096);
     for (session, name) in [(1, "a"), (2, "b")] {
@@ -102,7 +144,7 @@ struct Holder {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Admit(u64, Vec<(bool, u64, u64)>),
+    Admit(u64, Vec<(u8, u64, u64)>),
     Run(u64),
     /// As `Run`, but fails behind this many ops; nothing of the session runs after it.
     Fail(u64, usize),
@@ -112,7 +154,7 @@ enum Step {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let needs = prop::collection::vec((any::<bool>(), 0..6_u64, 1..3_000_u64), 1..5);
+    let needs = prop::collection::vec((0..3_u8, 0..6_u64, 1..3_000_u64), 1..5);
     let step = prop_oneof![
         4 => (0..4_u64, needs).prop_map(|(session, needs)| Step::Admit(session, needs)),
         4 => (0..4_u64).prop_map(Step::Run),
@@ -149,21 +191,33 @@ proptest! {
                             match need {
                                 Need::Alloc { address, bytes, .. } => known.insert(*address, *bytes),
                                 Need::Free { address } => known.remove(address),
+                                Need::Launch { .. } => None,
                             };
                         }
                     }
                     let mut slice = Vec::new();
-                    for (is_alloc, address, bytes) in needs {
+                    for (kind, address, bytes) in needs {
                         op += 1;
                         // Sane programs: addresses are free when taken, taken when freed.
-                        if is_alloc && known.insert(address, bytes).is_none() {
+                        if kind == 2 {
+                            slice.push(Need::Launch { op, least: bytes / 2, most: bytes });
+                        } else if kind == 1 && known.insert(address, bytes).is_none() {
                             slice.push(alloc(op, address, bytes));
-                        } else if !is_alloc && known.remove(&address).is_some() {
+                        } else if kind == 0 && known.remove(&address).is_some() {
                             slice.push(Need::Free { address });
                         }
                     }
                     position += 1;
-                    match pager.admit(position, SessionId(session), &slice) {
+                    let verdict = pager.admit(position, SessionId(session), &slice);
+                    for (at, granted) in pager.take_granted() {
+                        for need in &mut slice {
+                            if let Need::Launch { op, least, most } = need && *op == at {
+                                prop_assert!((*least..=*most).contains(&granted));
+                                *most = granted;
+                            }
+                        }
+                    }
+                    match verdict {
                         Verdict::Fits => holder.slices.push_back((position, slice)),
                         Verdict::Wait => {
                             let busy = holders.values().any(|h| !h.slices.is_empty());
@@ -171,7 +225,8 @@ proptest! {
                         }
                         Verdict::Refused(at, _) => {
                             let ran = slice.iter().take_while(
-                                |need| !matches!(need, Need::Alloc { op, .. } if *op == at));
+                                |need| !matches!(need,
+                                    Need::Alloc { op, .. } | Need::Launch { op, .. } if *op == at));
                             let ran = ran.copied().collect();
                             holder.slices.push_back((position, ran));
                         }
@@ -194,8 +249,12 @@ proptest! {
                                 .held
                                 .insert(address, bytes.next_multiple_of(GRANULE)),
                             Need::Free { address } => holder.held.remove(&address),
+                            Need::Launch { most, .. } => holder.held.insert(u64::MAX, most),
                         };
                         check(&holders, &tenants, QUOTA, CAPACITY)?;
+                        if let Some(holder) = holders.get_mut(&session) {
+                            holder.held.remove(&u64::MAX);
+                        }
                     }
                     let resident = holders[&session].held.values().sum();
                     pager.completed(now, position, SessionId(session), resident, faulted);

@@ -134,6 +134,7 @@ impl Program {
             spans: vec![span.expect("ops a batch can hold")],
             transfers: Vec::new(),
             fail_at: None,
+            launch_bytes: vec![(0, u64::MAX)],
         }
     }
 }

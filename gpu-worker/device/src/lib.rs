@@ -9,18 +9,20 @@ pub mod conformance;
 mod feed;
 mod interrupt;
 mod slice;
+mod watch;
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bus_schemas::{
-    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, ModuleHash, OpNumber, Parcel,
-    ResultKind, SessionId, Spares, Window,
+    DeviceProperties, EventTime, Failure, GpuPosition, KernelKey, Launch, ModuleHash, OpNumber,
+    Parcel, ResultKind, SessionId, Spares, Window,
 };
 
 pub use feed::{Feed, Gate};
 pub use interrupt::Interrupt;
 pub use slice::{OpSpan, Slice};
+pub use watch::{Halt, Unwatched, Watch};
 
 /// What a device is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub struct DeviceInfo {
     pub preemptive: bool,
     /// Whether kernels of different sessions may run beside one another.
     pub overlaps: bool,
+    /// Blocks of one launch in progress at most, each taking its [`BlockBytes`].
+    pub blocks: u64,
 }
 
 /// A module as a device decoded or compiled it.
@@ -53,7 +57,43 @@ pub struct FunctionInfo {
     pub name: String,
     /// Bytes of its parameter block.
     pub param_bytes: u32,
+    /// What a block of it takes while it runs.
+    pub block: BlockBytes,
 }
+
+/// Bytes that a block of a launch takes beside its session's allocations while it is in progress:
+/// registers, local and shared memory, as far as they lie in the memory that sessions share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BlockBytes {
+    /// For each warp.
+    pub warp: u64,
+    /// Beside them, dynamic shared memory apart.
+    pub fixed: u64,
+}
+
+impl BlockBytes {
+    /// Those of one block of a launch; 0 where blocks take nothing.
+    #[must_use]
+    pub fn of(self, launch: &Launch) -> u64 {
+        if self == Self::default() {
+            return 0;
+        }
+        let threads = launch.block.iter().map(|n| u64::from(*n));
+        let threads = threads.fold(1, u64::saturating_mul).min(MOST_THREADS);
+        let warps = self.warp.saturating_mul(threads.div_ceil(WARP));
+        let fixed = self.fixed.saturating_add(u64::from(launch.shared));
+        warps.saturating_add(fixed)
+    }
+}
+
+const WARP: u64 = 32;
+/// Larger blocks are refused.
+const MOST_THREADS: u64 = 1_024;
+
+/// Bytes that the blocks of any launch may take without being asked for.
+pub const SMALL_LAUNCH: u64 = 256 << 10;
+/// Bytes that the blocks in progress of a launch take at most, where one does not take more.
+pub const LAUNCH_BYTES: u64 = 256 << 20;
 
 /// Time of the launches of one kernel key within a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,11 +199,17 @@ impl Completion {
 
 /// Decodes or compiles images on other threads than the device's.
 pub trait Compiler: Send + Sync {
-    /// As [`Device::prepare`]; what came of it is the device's.
+    /// As [`Device::prepare`], as long as the watch lets it go on; what came of it is the device's.
     ///
     /// # Errors
-    /// As [`Device::prepare`].
-    fn compile(&self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure>;
+    /// As [`Device::prepare`], and [`bus_schemas::Code::ModuleLimit`] where the watch does not let it
+    /// go on.
+    fn compile(
+        &self,
+        hash: ModuleHash,
+        image: &[u8],
+        watch: &dyn Watch,
+    ) -> Result<ModuleInfo, Failure>;
 
     /// As [`Device::forget`].
     fn forget(&self, hash: ModuleHash);
@@ -194,6 +240,14 @@ pub trait Device: Send {
     /// Ends a session: drops what it has not started, frees its memory and module instances.
     /// A session that is not open is no error.
     fn close(&mut self, session: SessionId);
+
+    /// Ends what a session has under way, soon: each of its slices that has not completed, and each
+    /// that comes, completes with this fault. A kernel ends at its next jump back, call or block,
+    /// where the device can stop kernels; elsewhere it runs to its end. A session that is not open is
+    /// no error.
+    fn stop(&mut self, session: SessionId, why: Failure) {
+        let _ = (session, why);
+    }
 
     /// Decodes or compiles an image, once; later calls with the same hash are cheap. The caller
     /// has checked that the hash is the image's.

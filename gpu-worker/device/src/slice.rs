@@ -71,4 +71,7 @@ pub struct Slice {
     /// An op that must fail when its turn comes (quota, a lie about cost), and why: the device
     /// runs what lies before it and completes with this fault.
     pub fail_at: Option<(OpNumber, Failure)>,
+    /// Bytes that the blocks of launches may take from these ops on, in op order; before the first
+    /// [`SMALL_LAUNCH`](crate::SMALL_LAUNCH).
+    pub launch_bytes: Vec<(OpNumber, u64)>,
 }

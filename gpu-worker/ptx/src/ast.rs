@@ -185,8 +185,10 @@ pub struct Instruction<'a> {
 pub struct Address<'a> {
     /// A register or symbol; `None` for an absolute address.
     pub base: Option<&'a str>,
-    /// Bytes added to it.
+    /// Bytes added to it; elements of the array `base` where `index` is given.
     pub offset: i64,
+    /// A register that says which element of the array `base` it is.
+    pub index: Option<&'a str>,
 }
 
 /// One operand.
@@ -196,6 +198,8 @@ pub enum Operand<'a> {
     Name(&'a str),
     /// `!p`
     Not(&'a str),
+    /// `-r`: a factor or summand of `vmad` that is subtracted.
+    Minus(&'a str),
     /// An integer; negative ones in two's complement of 64 bits.
     Integer(i64),
     /// `0f…` bits, or a decimal float rounded to single.
@@ -204,6 +208,9 @@ pub enum Operand<'a> {
     Double(u64),
     /// `[base + offset]`
     Address(Address<'a>),
+    /// `[base, {x, y}]`, `[base, sampler, {x, y}]`: what lies at coordinates of a texture, a
+    /// surface or a tensor.
+    Coordinates(Address<'a>, Vec<Operand<'a>>),
     /// `symbol + offset` or `symbol[index]` outside brackets.
     Symbol {
         /// The symbol.
@@ -213,8 +220,22 @@ pub enum Operand<'a> {
         /// Whether `offset` counts elements.
         index: bool,
     },
+    /// `symbol[register + offset]`
+    Indexed {
+        /// The array.
+        name: &'a str,
+        /// The register that has the index.
+        register: &'a str,
+        /// Elements added to it.
+        offset: i64,
+    },
     /// `{a, b, …}`; elements are never vectors themselves.
     Vector(Vec<Operand<'a>>),
+    /// `{a, b, …}|p`
+    VectorPair(Vec<Operand<'a>>, &'a str),
+    /// An element of a vector register, by its number. Texts name it `v.x`; this is what a whole
+    /// vector register is made of.
+    Element(&'a str, u8),
     /// `(a, b, …)`: the lists of a call.
     List(Vec<Operand<'a>>),
     /// `d|p`

@@ -86,6 +86,15 @@ fn registers(variable: &Variable<'_>) -> u64 {
     words * u64::from(variable.lanes) * u64::from(variable.range.unwrap_or(1))
 }
 
+/// The number of an architecture, `80` of `sm_80` and 90 of `sm_90a`.
+pub(crate) fn architecture(target: &str) -> Option<u32> {
+    let digits = target
+        .strip_prefix("sm_")
+        .or(target.strip_prefix("compute_"))?;
+    let end = digits.bytes().take_while(u8::is_ascii_digit).count();
+    digits[..end].parse().ok()
+}
+
 /// What an entry declares in its body.
 struct Declared {
     shared: u64,
@@ -261,6 +270,14 @@ impl ModuleInfo {
             constant: variable.space == Space::Const,
             external,
         });
+    }
+
+    /// What the module was made for, where that is more than a device of this compute capability:
+    /// `sm_90` for one of 8.0.
+    pub fn target_above(&self, (major, minor): (u32, u32)) -> Option<&str> {
+        let has = 10 * major + minor;
+        let above = |target: &&String| architecture(target).is_some_and(|wants| wants > has);
+        self.target.iter().find(above).map(String::as_str)
     }
 
     /// The entry called `name`.

@@ -1,6 +1,7 @@
 //! Text to tokens. One token of look-ahead is all the parser needs, so nothing is stored.
 
 use crate::{Position, PtxError};
+use std::num::IntErrorKind;
 
 /// One token.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -106,11 +107,42 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Skips what belongs to a `.loc` or `.file`, whose name was the last token: numbers, texts,
+    /// and `, function_name label+4, inlined_at 1 2 3`. What follows may stand on the same line.
+    pub(crate) fn skip_note(&mut self) -> Result<(), PtxError> {
+        let mut ahead = self.clone();
+        let mut before = Token::Dot("loc");
+        loop {
+            let (token, _) = ahead.next()?;
+            let known = match (before, token) {
+                (Token::Word("function_name"), Token::Word(_)) => true,
+                (Token::Punct(b','), Token::Word(word)) => {
+                    matches!(word, "function_name" | "inlined_at")
+                }
+                (_, Token::Word(_)) => false,
+                (_, token) => matches!(
+                    token,
+                    Token::Integer(_) | Token::Text(_) | Token::Punct(b',' | b'+')
+                ),
+            };
+            if !known {
+                return Ok(());
+            }
+            before = token;
+            *self = ahead.clone();
+        }
+    }
+
     fn skip_blank(&mut self) -> Result<(), PtxError> {
         loop {
             match self.byte(0) {
                 b'\n' => self.newline(),
                 b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
+                // `# 1 "file.cu"`: a note of a preprocessor.
+                b'#' => {
+                    self.skip_line();
+                    continue;
+                }
                 b'/' if self.byte(1) == b'/' => {
                     self.skip_line();
                     continue;
@@ -144,7 +176,7 @@ impl<'a> Lexer<'a> {
             return Ok((Token::End, position));
         }
         let byte = self.byte(0);
-        let token = if byte.is_ascii_digit() {
+        let token = if byte.is_ascii_digit() || byte == b'.' && self.byte(1).is_ascii_digit() {
             self.number(position)?
         } else if word_byte(byte) {
             Token::Word(self.word())
@@ -224,7 +256,9 @@ impl<'a> Lexer<'a> {
             });
         }
         self.plain_word();
-        let fraction = self.byte(0) == b'.' && self.byte(1).is_ascii_digit();
+        // `5.` is a float too.
+        let fraction = self.byte(0) == b'.' && !word_byte(self.byte(1))
+            || self.byte(0) == b'.' && self.byte(1).is_ascii_digit();
         if fraction || is_scaled(&self.text[start..self.at]) {
             self.at += usize::from(fraction);
             self.plain_word();
@@ -251,6 +285,10 @@ impl<'a> Lexer<'a> {
         match u64::from_str_radix(digits, radix) {
             Ok(value) if text.ends_with(['U', 'u']) => Ok(Token::Unsigned(value)),
             Ok(value) => Ok(Token::Integer(value)),
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+                let message = format!("{text} does not fit 64 bits");
+                Err(PtxError::new(position, message))
+            }
             Err(_) => wrong(text),
         }
     }

@@ -80,3 +80,18 @@ fn what_is_declared_and_defined_is_one_variable() {
     assert_eq!(entry(&info, "bounded").registers, 40);
     assert_eq!(entry(&info, "wide").registers, 4 + 2 * 4);
 }
+
+#[test]
+fn a_target_above_the_device_is_named() {
+    let above = |target: &str, compute| {
+        let text = format!(".version 8.0\n.target {target}\n.address_size 64\n");
+        let info = ModuleInfo::parse(text.as_bytes()).expect("it is PTX");
+        info.target_above(compute).map(str::to_owned)
+    };
+    assert_eq!(above("sm_90a", (8, 0)), Some("sm_90a".into()));
+    assert_eq!(above("sm_100, debug", (9, 0)), Some("sm_100".into()));
+    assert_eq!(above("compute_86", (8, 0)), Some("compute_86".into()));
+    for (target, compute) in [("sm_80", (8, 0)), ("sm_75", (8, 0)), ("sm_100", (12, 0))] {
+        assert_eq!(above(target, compute), None, "{target}");
+    }
+}

@@ -151,7 +151,14 @@ fn constant_expressions_stand_wherever_constants_do() {
     assert!(matches!(bits(3)[..], [Init::Symbol { offset: 8, .. }]));
     let all = instructions(&module.functions[0]);
     let operand = |at: usize, which: usize| all[at].operands[which].clone();
-    let address = |base, offset| Operand::Address(ptx::Address { base, offset });
+    let address = |base, offset| {
+        let index = None;
+        Operand::Address(ptx::Address {
+            base,
+            offset,
+            index,
+        })
+    };
     assert_eq!(operand(0, 1), Operand::Integer(9));
     assert_eq!(operand(1, 1), Operand::Double(2.5_f64.to_bits()));
     assert_eq!(operand(2, 1), Operand::Single(0xbf80_0000));
@@ -294,4 +301,38 @@ proptest! {
         }
         let _ = ModuleInfo::parse(&text);
     }
+}
+
+/// As assemblers read them: notes end where their numbers do, and not with their lines.
+#[test]
+fn an_instruction_may_follow_a_note_on_its_line() {
+    let text = "# 1 \"a.cu\"\n.version 8.3\n.target sm_80\n.file 1 \"a.cu\", 12, 34 .entry k() {\n\
+        .reg .f32 f; .reg .pred p; .reg .b64 t; .reg .u32 r; .global .u32 own[2] = {1, 2};\n\
+        .loc 1 2 3 mov.f32 f, .5; .loc 1 2 3, function_name $L__name+4, inlined_at 1 2 3 @p exit;\n\
+        # 7\n\
+        tex.2d.v4.f32.f32 {f, f, f, f}|p, [t, {f, f}]; vmad.s32.s32.u32 r, r, -r.b1, r;\n\
+        ld.global.u32 r, own[r+1]; ld.global.u32 r, own[1]; ret; }";
+    let module = Module::parse(text).unwrap_or_else(|error| panic!("{error}"));
+    let all = instructions(&module.functions[0]);
+    let opcodes: Vec<_> = all.iter().map(|it| it.opcode).collect();
+    let rest = ["vmad.s32.s32.u32", "ld.global.u32", "ld.global.u32", "ret"];
+    assert_eq!(opcodes[..3], ["mov.f32", "exit", "tex.2d.v4.f32.f32"]);
+    assert_eq!(opcodes[3..], rest);
+    assert_eq!(all[0].operands[1], Operand::Double(0.5_f64.to_bits()));
+    let four = vec![Operand::Name("f"); 4];
+    let two = Operand::Vector(vec![Operand::Name("f"); 2]);
+    let place = ptx::Address {
+        base: Some("t"),
+        offset: 0,
+        index: None,
+    };
+    assert_eq!(all[2].operands[0], Operand::VectorPair(four, "p"));
+    assert_eq!(all[2].operands[1], Operand::Coordinates(place, vec![two]));
+    assert_eq!(all[3].operands[2], Operand::Minus("r.b1"));
+    let indexed = Operand::Indexed {
+        name: "own",
+        register: "r",
+        offset: 1,
+    };
+    assert_eq!(all[4].operands[1], indexed);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::credentials::{cluster_name, tenant_name};
 use crate::permissions::quote;
+use crate::routes::{RouteBlock, Routes};
 use crate::{Error, Result};
 
 /// When JetStream writes reach the disk.
@@ -40,8 +41,13 @@ pub struct BrokerConfig {
     pub cluster: String,
     /// Tenants to have logins; those already in the state directory stay.
     pub tenants: Vec<String>,
-    /// The port on 127.0.0.1; a free one if none.
+    /// Servers: 1, or 3 or 5 that replicate what they store. A state directory keeps its number.
+    pub servers: usize,
+    /// The port on 127.0.0.1, of the first of several servers; the others take those behind it.
+    /// Free ones if none.
     pub port: Option<u16>,
+    /// How several servers reach one another; free ports if none.
+    pub routes: Option<Routes>,
     /// The server binary to use, before `$NATS_SERVER` and PATH.
     pub server: Option<PathBuf>,
     /// Where an installed server is kept; see [`tools_dir`](crate::tools_dir).
@@ -56,6 +62,8 @@ pub struct BrokerConfig {
     pub max_file_store: Option<u64>,
     /// Whether to have a system user, who hears of disconnects. Without, heartbeats alone serve.
     pub system_account: bool,
+    /// The public half of the key that signs the cluster's evidence, for its credentials.
+    pub evidence_key: Option<String>,
     /// How long the server lives.
     pub lifetime: Lifetime,
     /// How long the server may take to listen, and to take a reload.
@@ -69,7 +77,9 @@ impl BrokerConfig {
             state_dir: state_dir.into(),
             cluster: cluster.into(),
             tenants: Vec::new(),
+            servers: 1,
             port: None,
+            routes: None,
             server: None,
             tools_dir: None,
             sync: SyncInterval::default(),
@@ -77,6 +87,7 @@ impl BrokerConfig {
             max_pending: 64 << 20,
             max_file_store: None,
             system_account: true,
+            evidence_key: None,
             lifetime: Lifetime::default(),
             // A loaded machine recovering a large store takes seconds.
             timeout: Duration::from_secs(20),
@@ -85,14 +96,23 @@ impl BrokerConfig {
 
     pub(crate) fn check(&self) -> Result<()> {
         cluster_name(&self.cluster)?;
+        if !SIZES.contains(&self.servers) {
+            return Err(Error::Servers {
+                servers: self.servers,
+            });
+        }
         self.tenants
             .iter()
             .try_for_each(|tenant| tenant_name(tenant).map(drop))
     }
 
-    /// The server's configuration. The port is given on the command line, users in an include,
+    /// The configuration of one server. The port is given on the command line, users in an include,
     /// so that a restart and a new tenant leave this file alone.
-    pub(crate) fn render(&self, paths: &StatePaths) -> Result<String> {
+    pub(crate) fn render(
+        &self,
+        paths: &ServerPaths,
+        routes: Option<&RouteBlock>,
+    ) -> Result<String> {
         let sync = match self.sync {
             SyncInterval::Relaxed => "\"2m\"",
             SyncInterval::Always => "always",
@@ -100,6 +120,10 @@ impl BrokerConfig {
         let max_file = self
             .max_file_store
             .map(|bytes| format!("  max_file_store: {bytes}\n"));
+        let users = match routes {
+            None => USERS_FILE.to_owned(),
+            Some(_) => format!("../{USERS_FILE}"),
+        };
         Ok(format!(
             "# Written by warploom at every start; edits are lost.\n\
              server_name: {name}\n\
@@ -112,8 +136,9 @@ impl BrokerConfig {
              logfile_size_limit: 16777216\n\
              logfile_max_num: 2\n\
              jetstream {{\n  store_dir: {store}\n  sync_interval: {sync}\n{max_file}}}\n\
+             {routes}\
              include {users}\n",
-            name = quote(&format!("warploom-{}", self.cluster)),
+            name = quote(&self.server_name(paths.number())),
             payload = self.max_payload,
             pending = self.max_pending.max(u64::from(self.max_payload)),
             pid = quote_path(&paths.pid())?,
@@ -121,11 +146,24 @@ impl BrokerConfig {
             log = quote_path(&paths.log())?,
             store = quote_path(&paths.store())?,
             max_file = max_file.unwrap_or_default(),
-            users = quote(USERS_FILE),
+            routes = routes.map(RouteBlock::render).unwrap_or_default(),
+            users = quote(&users),
         ))
+    }
+
+    /// What a server is called: by this the others know it again, whatever its port.
+    pub(crate) fn server_name(&self, number: Option<usize>) -> String {
+        match number {
+            None => format!("warploom-{}", self.cluster),
+            Some(number) => format!("warploom-{}-{number}", self.cluster),
+        }
     }
 }
 
+/// How many servers there may be: an even number survives no more than the odd one below it.
+pub const SIZES: [usize; 3] = [1, 3, 5];
+
+const LOCK_FILE: &str = "lock";
 const USERS_FILE: &str = "users.conf";
 
 /// The files of a state directory.
@@ -146,16 +184,81 @@ impl StatePaths {
         &self.root
     }
 
-    pub(crate) fn config(&self) -> PathBuf {
-        self.root.join("nats-server.conf")
-    }
-
     pub(crate) fn users(&self) -> PathBuf {
         self.root.join(USERS_FILE)
     }
 
     pub(crate) fn credentials(&self) -> PathBuf {
         self.root.join("credentials.toml")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join(LOCK_FILE)
+    }
+
+    /// The only server's files, which lie beside those of the cluster.
+    pub(crate) fn alone(&self) -> ServerPaths {
+        ServerPaths {
+            root: self.root.clone(),
+            number: None,
+        }
+    }
+
+    /// The files of server `number` of several, from 1 on.
+    pub(crate) fn numbered(&self, number: usize) -> ServerPaths {
+        ServerPaths {
+            root: self.root.join(format!("server-{number}")),
+            number: Some(number),
+        }
+    }
+
+    /// The files of each of `servers`.
+    pub(crate) fn of(&self, servers: usize) -> Vec<ServerPaths> {
+        match servers {
+            1 => vec![self.alone()],
+            more => (1..=more).map(|number| self.numbered(number)).collect(),
+        }
+    }
+
+    /// The files of the servers that were started here before; none where none was.
+    pub(crate) fn found(&self) -> Vec<ServerPaths> {
+        let numbered = |number: &usize| self.numbered(*number).root().is_dir();
+        match (1..).take_while(numbered).count() {
+            0 if self.alone().config().is_file() => vec![self.alone()],
+            0 => Vec::new(),
+            several => self.of(several),
+        }
+    }
+}
+
+/// The files of one server.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerPaths {
+    root: PathBuf,
+    number: Option<usize>,
+}
+
+impl ServerPaths {
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Which of several it is.
+    pub(crate) fn number(&self) -> Option<usize> {
+        self.number
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.root.join("nats-server.conf")
+    }
+
+    /// Held while a process starts a server of the broker.
+    pub(crate) fn lock(&self) -> PathBuf {
+        let broker = match self.number {
+            None => Some(self.root.as_path()),
+            Some(_) => self.root.parent(),
+        };
+        broker.unwrap_or(&self.root).join(LOCK_FILE)
     }
 
     pub(crate) fn log(&self) -> PathBuf {
@@ -177,10 +280,6 @@ impl StatePaths {
 
     pub(crate) fn store(&self) -> PathBuf {
         self.root.join("store")
-    }
-
-    pub(crate) fn lock(&self) -> PathBuf {
-        self.root.join("lock")
     }
 }
 

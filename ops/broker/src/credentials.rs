@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use bus_schemas::Tenant;
 use bus_schemas::subject::Subjects;
@@ -22,7 +23,7 @@ pub struct Login {
 }
 
 impl Login {
-    fn random(user: String) -> Result<Login> {
+    pub(crate) fn random(user: String) -> Result<Login> {
         let path = Path::new("/dev/urandom");
         let mut bytes = [0; 16];
         File::open(path)
@@ -71,6 +72,10 @@ pub struct Credentials {
     /// What may hear the server's events; none where there is no system account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_user: Option<Login>,
+    /// The public half of the key that signs the cluster's evidence, 64 hexadecimal digits; none
+    /// where no `up` or the like made one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence_key: Option<String>,
     /// One login per tenant.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tenants: Vec<TenantLogin>,
@@ -85,6 +90,7 @@ impl Credentials {
             account: ACCOUNT.to_owned(),
             cluster_user: None,
             system_user: None,
+            evidence_key: None,
             tenants: Vec::new(),
         }
     }
@@ -98,6 +104,18 @@ impl Credentials {
             credentials.system_user = Some(Login::random("system".into())?);
         }
         Ok(credentials)
+    }
+
+    /// Where the broker listens, one URL a server.
+    #[must_use]
+    pub fn urls(&self) -> Vec<&str> {
+        self.url.split(',').map(str::trim).collect()
+    }
+
+    /// How long one server may take to let somebody in who waits so long for all of them.
+    #[must_use]
+    pub fn entry_patience(&self, all: Duration) -> Duration {
+        all / u32::try_from(self.urls().len()).unwrap_or(u32::MAX)
     }
 
     /// The tenant's login, if there is one.

@@ -125,6 +125,29 @@ pub enum Error {
         /// The cluster that was asked for.
         wanted: String,
     },
+    /// A number of servers that there cannot be.
+    #[error(
+        "E-BROKER-SERVERS: {servers} brokers: 1, 3 or 5 are possible; \
+         an even number survives no more than the odd one below it"
+    )]
+    Servers {
+        /// How many were asked for.
+        servers: usize,
+    },
+    /// The state directory was made for another number of servers.
+    #[error(
+        "E-BROKER-SERVERS-OTHER: {} holds the data of {found} broker(s), not {wanted}; \
+         start {found}, or choose another state directory",
+        state_dir.display()
+    )]
+    OtherServers {
+        /// The state directory.
+        state_dir: PathBuf,
+        /// How many it was made for.
+        found: usize,
+        /// How many were asked for.
+        wanted: usize,
+    },
     /// The credentials name no such tenant.
     #[error("E-BROKER-TENANT: no tenant {tenant:?} in the credentials")]
     UnknownTenant {
@@ -150,6 +173,12 @@ pub enum Error {
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
+    },
+    /// A folder that is everybody's was to hold what is one user's only.
+    #[error("E-BROKER-SHARED: {} is everybody's; choose a folder of its own", dir.display())]
+    Shared {
+        /// The folder.
+        dir: PathBuf,
     },
     /// A file or process operation failed.
     #[error("E-BROKER-IO: {what} {}: {source}", path.display())]
@@ -178,9 +207,12 @@ impl Error {
             Error::Reload { .. } => "E-BROKER-RELOAD",
             Error::Name { .. } => "E-BROKER-NAME",
             Error::Cluster { .. } => "E-BROKER-CLUSTER",
+            Error::Servers { .. } => "E-BROKER-SERVERS",
+            Error::OtherServers { .. } => "E-BROKER-SERVERS-OTHER",
             Error::UnknownTenant { .. } => "E-BROKER-TENANT",
             Error::Credentials { .. } => "E-BROKER-CREDENTIALS",
             Error::CredentialsOpen { .. } => "E-BROKER-CREDENTIALS-OPEN",
+            Error::Shared { .. } => "E-BROKER-SHARED",
             Error::Io { .. } => "E-BROKER-IO",
         }
     }

@@ -1,19 +1,44 @@
 //! Small files of the state directory: owner-only, written whole or not at all.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// Creates `dir` and its parents; new ones are for the owner only.
-pub(crate) fn private_dir(dir: &Path) -> Result<()> {
+/// Creates `dir` and its parents, and makes it its owner's only, also where it is there already.
+///
+/// # Errors
+/// `E-BROKER-SHARED` for a folder like `/tmp`, which is everybody's; `E-BROKER-IO`.
+pub fn private_dir(dir: &Path) -> Result<()> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(Error::io("creating the directory", dir))
+        .map_err(Error::io("creating the directory", dir))?;
+    let meta = fs::metadata(dir).map_err(Error::io("examining", dir))?;
+    match meta.permissions().mode() & 0o7777 {
+        mode if mode & 0o077 == 0 => Ok(()),
+        mode if mode & 0o1000 != 0 => Err(Error::Shared {
+            dir: dir.to_owned(),
+        }),
+        _ => fs::set_permissions(dir, Permissions::from_mode(0o700))
+            .map_err(Error::io("making its owner's only", dir)),
+    }
+}
+
+/// Opens a log to append to, its owner's only, also where it is there already.
+///
+/// # Errors
+/// `E-BROKER-IO`.
+pub fn private_log(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).mode(0o600).open(path);
+    let file = file.map_err(Error::io("opening", path))?;
+    let private = file.set_permissions(Permissions::from_mode(0o600));
+    private.map_err(Error::io("making its owner's only", path))?;
+    Ok(file)
 }
 
 /// Writes `text` to `path` with mode 0600, so that a reader sees the old or the new, never half.

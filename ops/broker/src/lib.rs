@@ -15,26 +15,33 @@
 //! password and inbox prefix.
 
 mod binary;
+mod broker;
 mod config;
 mod credentials;
 mod discovery;
 mod error;
 mod files;
+mod links;
 mod location;
 mod permissions;
 mod process;
+mod routes;
 mod server;
 pub mod testing;
 mod wheel;
 
 pub use binary::{MINIMUM_VERSION, NatsServer, Version};
-pub use config::{BrokerConfig, Lifetime, SyncInterval};
+pub use broker::Broker;
+pub use config::{BrokerConfig, Lifetime, SIZES, SyncInterval};
 pub use credentials::{Credentials, Login, TenantLogin};
 pub use discovery::SERVER_ENV;
 pub use error::Error;
+pub use files::{private_dir, private_log};
+pub use links::{Link, Links};
 pub use location::tools_dir;
 pub use permissions::{ACCOUNT, Permissions, SYSTEM_ACCOUNT};
-pub use server::Broker;
+pub use routes::Routes;
+pub use server::Server;
 pub use wheel::PINNED_VERSION;
 
 /// What every fallible call of this crate returns.

@@ -22,6 +22,10 @@ pub(crate) enum Signal {
     Terminate,
     /// Die now.
     Kill,
+    /// Stand still until told to go on.
+    Stop,
+    /// Go on.
+    Continue,
 }
 
 impl Signal {
@@ -30,6 +34,8 @@ impl Signal {
             Signal::Hangup => libc::SIGHUP,
             Signal::Terminate => libc::SIGTERM,
             Signal::Kill => libc::SIGKILL,
+            Signal::Stop => libc::SIGSTOP,
+            Signal::Continue => libc::SIGCONT,
         }
     }
 }
@@ -63,6 +69,7 @@ impl OwnedProcess {
         at_our_death: Option<Signal>,
     ) -> io::Result<OwnedProcess> {
         command.process_group(0);
+        owner_only(&mut command);
         if let Some(signal) = at_our_death {
             die_with_parent(&mut command, signal);
         }
@@ -133,6 +140,17 @@ fn wait_for_end(pid: u32) {
             return;
         }
     }
+}
+
+/// What it writes is its owner's only, whatever our umask is.
+fn owner_only(command: &mut Command) {
+    let prepare = || {
+        // SAFETY: umask is a system call without memory effects.
+        unsafe { libc::umask(0o077) };
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure makes one async-signal-safe system call.
+    unsafe { command.pre_exec(prepare) };
 }
 
 #[cfg(target_os = "linux")]

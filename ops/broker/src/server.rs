@@ -1,28 +1,27 @@
-//! A running broker: started, reloaded, restarted, stopped.
+//! One server of a broker: started, paused, restarted, emptied, stopped.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
 use crate::binary::NatsServer;
-use crate::config::{BrokerConfig, Lifetime, StatePaths};
-use crate::credentials::{Credentials, TenantLogin};
-use crate::permissions::render_accounts;
+use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
 use crate::{Error, Result, files};
 
 /// How long a server that was asked to stop may take before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A nats-server on a state directory: one that this process started, or one it attached to.
-pub struct Broker {
-    paths: StatePaths,
-    credentials: Credentials,
+/// A nats-server that this process started, or one it attached to.
+pub struct Server {
+    name: String,
+    url: String,
+    paths: ServerPaths,
     timeout: Duration,
     process: Process,
 }
@@ -39,86 +38,74 @@ enum Process {
     Attached(ForeignProcess),
 }
 
-impl Broker {
-    /// Finds or installs a server, writes its configuration and credentials, and starts it.
-    /// Returns when it listens. Logins already in the state directory are kept.
-    pub fn start(config: &BrokerConfig) -> Result<Broker> {
-        let server = NatsServer::find(config.server.as_deref(), config.tools_dir.as_deref())?;
-        Broker::start_with(server, config)
-    }
+/// What is needed to start a server.
+pub(crate) struct Start {
+    pub(crate) name: String,
+    pub(crate) paths: ServerPaths,
+    pub(crate) server: NatsServer,
+    pub(crate) lifetime: Lifetime,
+    pub(crate) port: Option<u16>,
+    pub(crate) timeout: Duration,
+}
 
-    /// [`Broker::start`] with a server found before.
-    pub(crate) fn start_with(server: NatsServer, config: &BrokerConfig) -> Result<Broker> {
-        config.check()?;
-        let paths = StatePaths::new(&config.state_dir)?;
-        for dir in [paths.root(), &paths.store(), &paths.ports_dir()] {
-            files::private_dir(dir)?;
+impl Server {
+    /// Starts all of them, and returns when all listen.
+    pub(crate) fn start_all(starts: Vec<Start>) -> Result<Vec<Server>> {
+        let mut started = Vec::with_capacity(starts.len());
+        for start in starts {
+            let process = spawn(&start.server, &start.paths, start.port, start.lifetime)?;
+            started.push((start, process));
         }
-        let _lock = files::lock(&paths.lock())?;
-        if let Some(running) = ForeignProcess::find(&paths.pid(), &paths.config()) {
-            let state_dir = paths.root().to_owned();
-            return Err(Error::Running {
-                state_dir,
-                pid: running.pid(),
+        let mut servers = Vec::with_capacity(started.len());
+        for (start, process) in started {
+            let port = wait_until_listening(&process, &start.paths, start.timeout)?;
+            servers.push(Server {
+                name: start.name,
+                url: format!("nats://127.0.0.1:{port}"),
+                paths: start.paths,
+                timeout: start.timeout,
+                process: Process::Owned {
+                    process,
+                    server: start.server,
+                    lifetime: start.lifetime,
+                    port,
+                },
             });
         }
-        let mut credentials = prepare_credentials(config, &paths)?;
-        files::write_private(&paths.config(), &config.render(&paths)?)?;
-        files::write_private(&paths.users(), &render_accounts(&credentials)?)?;
-
-        let process = spawn(&server, &paths, config.port, config.lifetime)?;
-        let port = wait_until_listening(&process, &paths, config.timeout)?;
-        credentials.url = format!("nats://127.0.0.1:{port}");
-        credentials.save(&paths.credentials())?;
-        let process = Process::Owned {
-            process,
-            server,
-            lifetime: config.lifetime,
-            port,
-        };
-        Ok(Broker {
-            paths,
-            credentials,
-            timeout: config.timeout,
-            process,
-        })
+        Ok(servers)
     }
 
-    /// Takes hold of the server that runs on `state_dir`, whoever started it; dropping this
-    /// leaves it running.
-    pub fn attach(state_dir: &Path) -> Result<Broker> {
-        let paths = StatePaths::new(state_dir)?;
-        let process = ForeignProcess::find(&paths.pid(), &paths.config()).ok_or_else(|| {
-            Error::NotRunning {
-                state_dir: paths.root().to_owned(),
-            }
-        })?;
-        let credentials = Credentials::load(&paths.credentials())?;
-        let timeout = BrokerConfig::new(state_dir, "").timeout;
-        Ok(Broker {
+    /// The server that runs on these files, whoever started it.
+    pub(crate) fn attach(
+        paths: ServerPaths,
+        name: String,
+        url: String,
+        timeout: Duration,
+    ) -> Option<Server> {
+        let process = ForeignProcess::find(&paths.pid(), &paths.config())?;
+        Some(Server {
+            name,
+            url,
             paths,
-            credentials,
             timeout,
             process: Process::Attached(process),
         })
     }
 
+    /// What it is called among the servers of its cluster.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Where it listens, such as `nats://127.0.0.1:41237`.
+    #[must_use]
     pub fn url(&self) -> &str {
-        &self.credentials.url
+        &self.url
     }
 
-    /// Every login, as in the credentials file.
-    pub fn credentials(&self) -> &Credentials {
-        &self.credentials
-    }
-
-    /// The credentials file, mode 0600.
-    pub fn credentials_path(&self) -> PathBuf {
-        self.paths.credentials()
-    }
-
-    /// The server's process id; that of the dead one after [`Broker::stop`].
+    /// The server's process id; that of the dead one after [`Server::stop`].
+    #[must_use]
     pub fn pid(&self) -> u32 {
         match &self.process {
             Process::Owned { process, .. } => process.pid(),
@@ -126,7 +113,8 @@ impl Broker {
         }
     }
 
-    /// Whether the server's process lives.
+    /// Whether the server's process lives, paused or not.
+    #[must_use]
     pub fn is_running(&self) -> bool {
         match &self.process {
             Process::Owned { process, .. } => process.exited().is_none(),
@@ -134,79 +122,152 @@ impl Broker {
         }
     }
 
-    /// The last `lines` lines of the server's log.
-    pub fn log_tail(&self, lines: usize) -> Vec<String> {
-        log_tail(&self.paths, lines)
-    }
-
-    /// Adds a tenant and makes the running server accept it. A tenant that is there keeps its
-    /// password. Connections of others stay up.
-    pub fn add_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
-        let mut added = None;
-        self.change_users(|credentials| {
-            added = Some(credentials.add_tenant(tenant)?);
-            Ok(())
-        })?;
-        added.ok_or_else(|| Error::UnknownTenant {
-            tenant: tenant.to_owned(),
-        })
-    }
-
-    /// Removes a tenant's login; its connections are closed by the server.
-    pub fn remove_tenant(&mut self, tenant: &str) -> Result<()> {
-        self.change_users(|credentials| {
-            let before = credentials.tenants.len();
-            credentials.tenants.retain(|login| login.tenant != tenant);
-            match credentials.tenants.len() < before {
-                true => Ok(()),
-                false => Err(Error::UnknownTenant {
-                    tenant: tenant.to_owned(),
-                }),
-            }
-        })
-    }
-
-    /// Makes `tenants` the list of tenants: new ones get a login, those missing lose theirs.
-    pub fn set_users(&mut self, tenants: &[&str]) -> Result<()> {
-        self.change_users(|credentials| {
-            credentials
-                .tenants
-                .retain(|login| tenants.contains(&login.tenant.as_str()));
-            tenants
-                .iter()
-                .try_for_each(|tenant| credentials.add_tenant(tenant).map(drop))
-        })
-    }
-
-    /// Changes the users in the file, which other processes may have changed too, and reloads.
-    fn change_users(&mut self, change: impl FnOnce(&mut Credentials) -> Result<()>) -> Result<()> {
-        let _lock = files::lock(&self.paths.lock())?;
-        let before = Credentials::load(&self.paths.credentials())?;
-        let mut after = before.clone();
-        change(&mut after)?;
-        if after != before {
-            files::write_private(&self.paths.users(), &render_accounts(&after)?)?;
-            after.save(&self.paths.credentials())?;
-            if self.is_running() {
-                self.reload()?;
-            }
+    /// How the server ended, where it is ours and has.
+    #[must_use]
+    pub fn exited(&self) -> Option<ExitStatus> {
+        match &self.process {
+            Process::Owned { process, .. } => process.exited(),
+            Process::Attached(_) => None,
         }
-        self.credentials = after;
+    }
+
+    /// Where it logs.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
+        self.paths.log()
+    }
+
+    /// The last `lines` lines of the server's log.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> Vec<String> {
+        files::tail(&self.paths.log(), lines)
+    }
+
+    /// Stops the server in good order (SIGTERM; SIGKILL if it does not heed it). No error if it
+    /// has ended already.
+    ///
+    /// # Errors
+    /// Where it cannot be signalled.
+    pub fn stop(&mut self) -> Result<()> {
+        self.ask_to_stop()?;
+        if !self.wait(STOP_PATIENCE) {
+            self.kill()?;
+        }
         Ok(())
     }
 
-    /// Makes the server read its configuration again; returns when it has.
-    pub fn reload(&self) -> Result<()> {
-        let log = self.paths.log();
-        let offset = fs::metadata(&log).map_or(0, |meta| meta.len());
-        if !self.signal(Signal::Hangup)? {
-            return Err(Error::NotRunning {
-                state_dir: self.paths.root().to_owned(),
-            });
+    /// Asks the server to stop in good order, and does not wait.
+    pub(crate) fn ask_to_stop(&self) -> Result<()> {
+        self.signal(Signal::Terminate).map(drop)
+    }
+
+    /// Kills the server (SIGKILL) and waits for its end, as a crash would have it.
+    ///
+    /// # Errors
+    /// Where it cannot be signalled.
+    pub fn kill(&mut self) -> Result<()> {
+        self.signal(Signal::Kill)?;
+        self.wait(STOP_PATIENCE);
+        Ok(())
+    }
+
+    /// Makes the server stand still (SIGSTOP): its connections stay, and nothing moves on them.
+    ///
+    /// # Errors
+    /// Where it cannot be signalled.
+    pub fn pause(&self) -> Result<()> {
+        self.signal(Signal::Stop).map(drop)
+    }
+
+    /// Lets a paused server go on.
+    ///
+    /// # Errors
+    /// Where it cannot be signalled.
+    pub fn resume(&self) -> Result<()> {
+        self.signal(Signal::Continue).map(drop)
+    }
+
+    /// Starts the server again on the same port and data, stopping it first if it runs.
+    /// Only for a server this process started.
+    ///
+    /// # Errors
+    /// `E-BROKER-START` where it does not listen in time, `E-BROKER-NOT-RUNNING` where another
+    /// process started it.
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop()?;
+        self.respawn()?;
+        self.wait_until_listening()
+    }
+
+    /// Starts a server that has ended again, on the same port and data, and does not wait until it
+    /// listens: whoever looks after it sees by [`Server::exited`] that it did not come up. Nothing
+    /// where it runs. Only for a server this process started.
+    ///
+    /// # Errors
+    /// Where the process cannot be started, or another process started it.
+    pub fn respawn(&mut self) -> Result<()> {
+        let _lock = files::lock(&self.paths.lock())?;
+        self.start_again()
+    }
+
+    /// Starts the server again with an empty store, as after the loss of its disk. In a cluster
+    /// it gets its part of what is stored from the others.
+    ///
+    /// # Errors
+    /// As [`Server::restart`], and where the store cannot be removed.
+    pub fn restart_empty(&mut self) -> Result<()> {
+        self.stop()?;
+        let store = self.paths.store();
+        fs::remove_dir_all(&store).map_err(Error::io("removing", &store))?;
+        files::private_dir(&store)?;
+        self.respawn()?;
+        self.wait_until_listening()
+    }
+
+    /// [`Server::respawn`] for who holds the lock.
+    pub(crate) fn start_again(&mut self) -> Result<()> {
+        let Process::Owned {
+            process,
+            server,
+            lifetime,
+            port,
+        } = &mut self.process
+        else {
+            return Err(self.not_running());
+        };
+        if process.exited().is_some() {
+            *process = spawn(server, &self.paths, Some(*port), *lifetime)?;
         }
-        let deadline = Instant::now() + self.timeout;
+        Ok(())
+    }
+
+    /// Waits until a process started anew listens.
+    pub(crate) fn wait_until_listening(&self) -> Result<()> {
+        match &self.process {
+            Process::Owned { process, .. } => {
+                wait_until_listening(process, &self.paths, self.timeout).map(drop)
+            }
+            Process::Attached(_) => Ok(()),
+        }
+    }
+
+    /// How far its log goes: what a reload that is asked for now says lies behind that.
+    pub(crate) fn log_length(&self) -> u64 {
+        fs::metadata(self.paths.log()).map_or(0, |meta| meta.len())
+    }
+
+    /// Asks the server to read its configuration again.
+    pub(crate) fn ask_to_reload(&self) -> Result<()> {
+        match self.signal(Signal::Hangup)? {
+            true => Ok(()),
+            false => Err(self.not_running()),
+        }
+    }
+
+    /// Waits until the server that was asked to reload has, by what its log says from `offset` on.
+    pub(crate) fn wait_until_reloaded(&self, offset: u64, deadline: Instant) -> Result<()> {
         loop {
-            let news = files::read_from(&log, offset);
+            let news = files::read_from(&self.paths.log(), offset);
             if news.contains("Reloaded server configuration") {
                 return Ok(());
             }
@@ -227,42 +288,18 @@ impl Broker {
         }
     }
 
-    /// Stops the server in good order (SIGTERM; SIGKILL if it does not heed it). No error if it
-    /// has ended already.
-    pub fn stop(&mut self) -> Result<()> {
-        self.signal(Signal::Terminate)?;
-        if !self.wait(STOP_PATIENCE) {
-            self.signal(Signal::Kill)?;
-            self.wait(STOP_PATIENCE);
+    /// What happens to it with the one who holds it.
+    pub(crate) fn lifetime(&self) -> Lifetime {
+        match &self.process {
+            Process::Owned { lifetime, .. } => *lifetime,
+            Process::Attached(_) => Lifetime::Detached,
         }
-        Ok(())
     }
 
-    /// Kills the server (SIGKILL) and waits for its end, as a crash would have it.
-    pub fn kill(&mut self) -> Result<()> {
-        self.signal(Signal::Kill)?;
-        self.wait(STOP_PATIENCE);
-        Ok(())
-    }
-
-    /// Starts the server again on the same port and data, stopping it first if it runs.
-    /// Only for a server this process started.
-    pub fn restart(&mut self) -> Result<()> {
-        self.stop()?;
-        let _lock = files::lock(&self.paths.lock())?;
-        let Process::Owned {
-            process,
-            server,
-            lifetime,
-            port,
-        } = &mut self.process
-        else {
-            return Err(Error::NotRunning {
-                state_dir: self.paths.root().to_owned(),
-            });
-        };
-        *process = spawn(server, &self.paths, Some(*port), *lifetime)?;
-        wait_until_listening(process, &self.paths, self.timeout).map(drop)
+    fn not_running(&self) -> Error {
+        Error::NotRunning {
+            state_dir: self.paths.root().to_owned(),
+        }
     }
 
     fn signal(&self, signal: Signal) -> Result<bool> {
@@ -281,55 +318,9 @@ impl Broker {
     }
 }
 
-impl Drop for Broker {
-    fn drop(&mut self) {
-        let lifetime = match &self.process {
-            Process::Owned { lifetime, .. } => *lifetime,
-            Process::Attached(_) => Lifetime::Detached,
-        };
-        // Nobody is left to tell; at worst the parent-death signal does the same later.
-        let _ = match lifetime {
-            Lifetime::Owned => self.stop(),
-            Lifetime::Ephemeral => self.kill(),
-            Lifetime::Detached => Ok(()),
-        };
-    }
-}
-
-/// The logins of an earlier start if there are any, plus what the configuration asks for.
-fn prepare_credentials(config: &BrokerConfig, paths: &StatePaths) -> Result<Credentials> {
-    let path = paths.credentials();
-    let fresh = Credentials::generate(&config.cluster, config.system_account)?;
-    let Some(mut credentials) = Credentials::load_if_present(&path)? else {
-        let mut credentials = fresh;
-        return add_tenants(&mut credentials, config).map(|()| credentials);
-    };
-    if credentials.cluster != config.cluster {
-        let (found, wanted) = (credentials.cluster, config.cluster.clone());
-        return Err(Error::Cluster {
-            path,
-            found,
-            wanted,
-        });
-    }
-    credentials.cluster_user = credentials.cluster_user.or(fresh.cluster_user);
-    credentials.system_user = match config.system_account {
-        true => credentials.system_user.or(fresh.system_user),
-        false => None,
-    };
-    add_tenants(&mut credentials, config).map(|()| credentials)
-}
-
-fn add_tenants(credentials: &mut Credentials, config: &BrokerConfig) -> Result<()> {
-    config
-        .tenants
-        .iter()
-        .try_for_each(|tenant| credentials.add_tenant(tenant).map(drop))
-}
-
 fn spawn(
     server: &NatsServer,
-    paths: &StatePaths,
+    paths: &ServerPaths,
     port: Option<u16>,
     lifetime: Lifetime,
 ) -> Result<OwnedProcess> {
@@ -342,6 +333,8 @@ fn spawn(
         let _ = fs::remove_file(entry.path());
     }
     let _ = fs::remove_file(paths.pid());
+    // The server appends to its log, whoever could read it before.
+    files::private_log(&paths.log())?;
     let output = paths.output();
     let file = OpenOptions::new()
         .create(true)
@@ -373,7 +366,7 @@ fn spawn(
 /// Waits for the ports file and gives the port; kills the server if that takes too long.
 fn wait_until_listening(
     process: &OwnedProcess,
-    paths: &StatePaths,
+    paths: &ServerPaths,
     limit: Duration,
 ) -> Result<u16> {
     let deadline = Instant::now() + limit;
@@ -393,13 +386,9 @@ fn wait_until_listening(
             }
         };
         let mut log = files::tail(&paths.output(), 8);
-        log.extend(log_tail(paths, 8));
+        log.extend(files::tail(&paths.log(), 8));
         return Err(Error::Start { reason, log });
     }
-}
-
-fn log_tail(paths: &StatePaths, lines: usize) -> Vec<String> {
-    files::tail(&paths.log(), lines)
 }
 
 /// Reads `<binary>_<pid>.ports`. The server creates it before it fills it, so a file that does

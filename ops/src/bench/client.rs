@@ -160,7 +160,7 @@ pub(super) async fn client(
 async fn party(cluster: &LocalCluster, folder: &Path) -> Result<Seen> {
     let mut command = Command::new(std::env::current_exe()?);
     let tenant = TENANT.parse().context("the measured tenant")?;
-    let variables = drop_in::variables(folder, &cluster.credentials(), &tenant, 1, |_| None);
+    let variables = drop_in::variables(folder, &cluster.credentials(), &tenant, 1, None, |_| None);
     for variable in variables
         .iter()
         .filter(|it| it.name.starts_with("WARPLOOM_"))

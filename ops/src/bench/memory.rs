@@ -23,6 +23,29 @@ pub(super) fn resident_kib(pid: u32) -> Result<f64> {
     kib.with_context(|| format!("process {pid} has no resident memory"))
 }
 
+/// From now on [`peak_kib`] of a process counts anew.
+///
+/// # Errors
+/// When the process is gone or the system does not count peaks.
+pub(super) fn forget_peak(pid: u32) -> Result<()> {
+    std::fs::write(format!("/proc/{pid}/clear_refs"), "5")
+        .with_context(|| format!("forgetting the peak memory of process {pid}"))
+}
+
+/// Most resident memory that a process had, KiB.
+///
+/// # Errors
+/// When the process is gone or the system does not count peaks.
+pub(super) fn peak_kib(pid: u32) -> Result<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    let text = text.with_context(|| format!("process {pid}"))?;
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = lines
+        .next()
+        .and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse().ok());
+    kib.with_context(|| format!("process {pid} has no peak memory"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,12 +4,14 @@
 
 pub mod allocation;
 mod baseline;
+mod bomb;
 mod bus;
 mod chat;
 mod client;
 mod footprint;
 mod goals;
 mod latency;
+mod loading;
 mod memory;
 mod metric;
 mod order;
@@ -34,6 +36,7 @@ use crate::cli::BenchArgs;
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
+use crate::table::fitted;
 
 /// Lists the benchmarks, or runs one and prints what it found: a table, or as soon as it is known
 /// one JSON object a line. Progress goes to stderr.
@@ -42,7 +45,7 @@ use crate::settings::Settings;
 /// [`Usage`] for a name there is not; when the cluster to be measured does not start.
 pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<()> {
     let Some(name) = args.name.as_deref() else {
-        return output::line(list());
+        return output::line(fitted(&list()));
     };
     if name == ptx::pocl::PARTY {
         return ptx::pocl::serve();
@@ -81,7 +84,9 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
             if ptx::metrics().any(|spec| wanted(spec.name)) {
                 ptx::ptx(args.reps.max(1), 1, wanted, &mut tell);
             }
-            preempt::preempt(args.reps.max(1), settings, wanted, tell).await?;
+            loading::loading(args.reps.max(1), settings, &wanted, &mut tell).await?;
+            preempt::preempt(args.reps.max(1), settings, &wanted, &mut tell).await?;
+            bomb::sync(args.reps.max(1), settings, wanted, tell).await?;
         }
         _ => bail!(Usage(format!(
             "there is no benchmark {name:?}; `warploom bench` lists them"
@@ -92,7 +97,7 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     }
     match json {
         true => told,
-        false => output::line(metric::table(&metrics)),
+        false => output::line(fitted(&metric::table(&metrics))),
     }
 }
 
@@ -113,7 +118,8 @@ fn list() -> Table {
     for spec in chat::METRICS {
         table.add_row(["order", spec.name, spec.unit, spec.what]);
     }
-    for spec in ptx::metrics().chain(preempt::METRICS) {
+    let ptx = ptx::metrics().chain(preempt::METRICS);
+    for spec in ptx.chain(loading::METRICS).chain(bomb::METRICS) {
         table.add_row(["ptx", spec.name, spec.unit, spec.what]);
     }
     table
@@ -134,6 +140,8 @@ mod tests {
             .chain(chat::METRICS.iter().map(|spec| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))
             .chain(preempt::METRICS.iter().map(|spec| spec.name))
+            .chain(loading::METRICS.iter().map(|spec| spec.name))
+            .chain(bomb::METRICS.iter().map(|spec| spec.name))
             .collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert!(list().to_string().contains("sync_launch_ratio"));

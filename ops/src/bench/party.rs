@@ -12,7 +12,7 @@ use workloads::kernels::EMPTY;
 use super::allocation::{counted, start_counting};
 use super::order::backlog;
 use super::stage::TENANT;
-use super::{chat, preempt};
+use super::{bomb, chat, loading, preempt};
 use crate::cli::BenchArgs;
 use crate::commands::roles;
 use crate::commands::submit::client_settings;
@@ -59,13 +59,18 @@ pub(super) struct Launched {
 pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
     roles::follow_parent()?;
     let tenant = match party {
-        preempt::LONG_PARTY | chat::CHAT | chat::TRAIN => party,
+        bomb::PARTY | preempt::LONG_PARTY | chat::CHAT | chat::TRAIN | loading::LOADER => party,
         _ => party.strip_prefix(backlog::PARTY).unwrap_or(TENANT),
     };
     let client = Client::connect(client_settings(settings, tenant)?)?;
     match party {
         "urgent" => say(&preempt::urgent(&client, args.reps)?),
         preempt::LONG_PARTY => preempt::long(&client),
+        "equal" => say(&bomb::equal(&client, args.reps)?),
+        bomb::PARTY => bomb::bomb(&client),
+        loading::LOADER => loading::loader(&client),
+        loading::LOADED => say(&loading::loaded(&client)?),
+        loading::WAITER => say(&loading::waiter(&client, args.reps)?),
         chat::CHAT => chat::party::chat(&client),
         chat::TRAIN => chat::party::train(&client),
         "sync" => say(&Program::start(&client)?.sync(args.reps)?),

@@ -87,7 +87,7 @@ impl Model {
         let tenant = TENANT.parse().context("the measured tenant")?;
         let present = |name: &str| std::env::var_os(name);
         let mut command = Command::new(&self.python);
-        for it in drop_in::variables(folder, &cluster.credentials(), &tenant, 1, present) {
+        for it in drop_in::variables(folder, &cluster.credentials(), &tenant, 1, None, present) {
             command.env(it.name, it.value);
         }
         command

@@ -15,6 +15,7 @@ use crate::commands::credentials;
 use crate::exit::{Unreachable, Usage};
 use crate::output;
 use crate::settings::Settings;
+use crate::table::fitted;
 
 /// How long the leader may take to order by what was set.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -111,7 +112,7 @@ async fn show(administrator: &Administrator, json: bool) -> Result<()> {
     if json {
         return Ok(());
     }
-    output::line(table)?;
+    output::line(fitted(&table))?;
     let wanted: ClusterSettings = serde_json::from_value(settings)?;
     if wanted.learn && !orders_by.learn {
         output::line(

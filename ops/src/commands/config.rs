@@ -6,6 +6,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::output;
 use crate::settings::{KNOWN, Settings};
+use crate::table::fitted;
 
 /// Prints every setting.
 ///
@@ -30,5 +31,5 @@ pub fn config(settings: &Settings, json: bool) -> Result<()> {
             .map_or("", |known| known.help);
         table.add_row([key, value, &source.to_string(), help]);
     }
-    output::line(table)
+    output::line(fitted(&table))
 }

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use broker::Credentials;
 
-use crate::local::default_state_dir;
+use crate::local::{default_state_dir, is_up};
 use crate::settings::Settings;
 
 /// Where the cluster on this host keeps its state.
@@ -49,14 +49,24 @@ pub fn credentials(settings: &Settings) -> Result<Credentials> {
     if let Some(url) = settings.given("broker.url") {
         return Ok(Credentials::open(url, cluster));
     }
-    let path = state_dir(settings).join("broker/credentials.toml");
-    if !path.exists() {
-        return Err(crate::exit::Unreachable(format!(
-            "no cluster on this host ({} is missing); run `warploom up`, or set broker.url or \
-             broker.credentials",
-            path.display()
-        ))
-        .into());
+    let folder = state_dir(settings);
+    let path = folder.join("broker/credentials.toml");
+    // Credentials that may not be looked at are not missing.
+    let there = path.try_exists();
+    if !there.with_context(|| format!("E-BROKER-CREDENTIALS: looking at {}", path.display()))? {
+        return Err(nobody(&format!("{} is missing", path.display())));
+    }
+    // They stay behind when their cluster has ended, for the next one on the same folder.
+    if !is_up(&folder) {
+        return Err(nobody(&format!(
+            "the one of {} has ended",
+            folder.display()
+        )));
     }
     Credentials::load(&path).context("the credentials of the cluster on this host")
+}
+
+fn nobody(why: &str) -> anyhow::Error {
+    let advice = "run `warploom up`, or set broker.url or broker.credentials";
+    crate::exit::Unreachable(format!("no cluster on this host ({why}); {advice}")).into()
 }

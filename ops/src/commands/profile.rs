@@ -19,6 +19,7 @@ use crate::exit::Unreachable;
 use crate::output;
 use crate::profiles::{Changes, ProfileVersion};
 use crate::settings::Settings;
+use crate::table::fitted;
 
 /// Digits of a hash that people see.
 const DIGITS: usize = 12;
@@ -177,7 +178,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     }
     match json {
         true => Ok(()),
-        false => output::line(table),
+        false => output::line(fitted(&table)),
     }
 }
 
@@ -234,7 +235,7 @@ async fn show(administrator: &Administrator, name: Option<&str>, json: bool) -> 
             right(known(&|it| Some(us(it.most_ns)))),
         ]);
     }
-    output::line(table)
+    output::line(fitted(&table))
 }
 
 /// The image that a kernel is in, if a worker said so.

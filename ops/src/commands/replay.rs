@@ -2,21 +2,25 @@
 
 mod stopped;
 
+use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use scheduler_leader_core::replay::{self, Position, Stop};
+use scheduler_leader_core::replay::{self, Anchor, Fate, Position, Stop};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
 use crate::cli::ReplayArgs;
 use crate::commands::credentials;
-use crate::evidence::Ordered;
+use crate::evidence::{Ordered, WorkerEnd};
 use crate::exit::Usage;
 use crate::output;
-use crate::record::{Record, Source, stream_blocks};
+use crate::record::{Record, Source, With, stream_blocks, whole};
 use crate::settings::Settings;
+
+/// Adopted positions that are shown, of all.
+const ADOPTED: usize = 20;
 
 /// What a replay found, as `--json` prints it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,20 +31,70 @@ pub struct Replayed {
     pub positions: u64,
     /// Positions taken from workers because their inputs died with a leader.
     pub adopted: u64,
-    /// Positions nobody recorded.
+    /// Positions that were accepted and that nothing tells: there must be none.
     pub skipped: u64,
+    /// Positions that went unrecorded, as the record itself says.
+    #[serde(default)]
+    pub gap_positions: u64,
     /// Recorded gaps.
     pub gaps: u64,
     /// Reigns.
     pub epochs: u64,
     /// Inputs applied.
     pub inputs: u64,
+    /// Where each worker's chain ends.
+    pub workers: Vec<WorkerEnd>,
+    /// Where it begins, if what lies before was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<AnchorLine>,
+}
+
+/// An anchor, as `--json` prints it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct AnchorLine {
+    /// The first epoch behind it.
+    pub epoch: u64,
+    /// Positions before it.
+    pub positions: u64,
+    /// Those among them that nothing names.
+    pub skipped: u64,
+    /// Those among them that went unrecorded, as the record said.
+    pub gap_positions: u64,
+    /// The launch order's digest there.
+    pub digest: String,
+}
+
+impl AnchorLine {
+    /// What is told of an anchor.
+    #[must_use]
+    pub fn of(anchor: &Anchor) -> Self {
+        Self {
+            epoch: anchor.epoch,
+            positions: anchor.positions,
+            skipped: anchor.skipped,
+            gap_positions: anchor.gap_positions,
+            digest: anchor.digest.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for AnchorLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (epoch, positions, digest) = (self.epoch, self.positions, &self.digest);
+        write!(
+            f,
+            "begins at the anchor before epoch {epoch}: {positions} positions before it were cut \
+             off, launch order {digest}, {} skipped, {} unrecorded",
+            self.skipped, self.gap_positions
+        )
+    }
 }
 
 /// Replays and prints.
 ///
 /// # Errors
-/// When the record cannot be read, does not replay, or arrives at another digest than expected.
+/// When the record cannot be read, does not replay, has a hole, or arrives at another digest than
+/// expected.
 pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Result<()> {
     let record = record(args, settings).await?;
     if let Some(stop) = args.until {
@@ -55,27 +109,41 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
         positions: order.positions.len() as u64,
         adopted: order.adopted,
         skipped: order.skipped,
+        gap_positions: order.gap_positions,
         gaps: order.gaps,
         epochs: order.epochs,
         inputs: order.inputs,
+        workers: order.tails.iter().map(end).collect(),
+        anchor: order.anchor.as_ref().map(AnchorLine::of),
     };
     if json {
         output::line(serde_json::to_string(&found)?)?;
     } else {
+        if let Some(anchor) = &found.anchor {
+            output::line(anchor)?;
+        }
         output::line(format_args!("launch order {}", found.digest))?;
         output::line(format_args!(
-            "{} positions from {} inputs, reigns: {}; {} adopted, {} skipped, gaps: {}",
-            found.positions, found.inputs, found.epochs, found.adopted, found.skipped, found.gaps
+            "{} positions from {} inputs, reigns: {}; {} adopted, {} skipped, gaps: {} of {} positions",
+            found.positions,
+            found.inputs,
+            found.epochs,
+            found.adopted,
+            found.skipped,
+            found.gaps,
+            found.gap_positions
         ))?;
-        for tail in &order.tails {
-            let lost = if tail.lost { ", lost" } else { "" };
-            let end = tail.tail;
-            output::line(format_args!(
-                "gpu {} worker {}: position {}, chain {}{lost}",
-                end.gpu, tail.incarnation, end.position, end.chain
-            ))?;
+        for gap in &order.named {
+            output::line(gap)?;
+        }
+        found.workers.iter().try_for_each(say_worker)?;
+        let adopted = order.positions.iter().filter(|row| row.adopted);
+        adopted.take(ADOPTED).try_for_each(say_adopted)?;
+        for hole in &order.holes {
+            output::line(format_args!("nothing tells {hole}"))?;
         }
     }
+    whole(&order)?;
     match &args.expect {
         Some(expected) if *expected != found.digest => {
             bail!(
@@ -84,6 +152,49 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
             )
         }
         _ => Ok(()),
+    }
+}
+
+fn say_worker(end: &WorkerEnd) -> Result<()> {
+    let gone = match &*end.fate {
+        "here" => String::new(),
+        fate => format!(", {fate}"),
+    };
+    let compared = match end.with {
+        With::Nothing => "compared with nothing".to_owned(),
+        _ => format!("compared with the record at position {}", end.through),
+    };
+    output::line(format_args!(
+        "gpu {} worker {}: position {}, chain {}{gone}, {compared}",
+        end.gpu, end.incarnation, end.position, end.chain
+    ))
+}
+
+fn say_adopted(row: &Position) -> Result<()> {
+    output::line(format_args!(
+        "adopted: gpu {} worker {} position {}: {} session {}, {} {}..{}",
+        row.gpu,
+        row.incarnation,
+        row.position,
+        row.tenant,
+        row.ordinal,
+        row.kind.name(),
+        row.first,
+        row.last
+    ))
+}
+
+fn end(tail: &replay::Tail) -> WorkerEnd {
+    WorkerEnd {
+        gpu: tail.tail.gpu,
+        incarnation: tail.incarnation.to_string(),
+        position: tail.tail.position,
+        chain: tail.tail.chain.to_string(),
+        lost: tail.fate == Fate::Lost,
+        dead: false,
+        fate: tail.fate.name().into(),
+        with: With::in_record(tail),
+        through: tail.recorded,
     }
 }
 

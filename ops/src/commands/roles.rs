@@ -1,12 +1,12 @@
 //! `warploom leader` and `warploom worker`: one role in this process, until it is told to stop.
 
 use std::future::Future;
-use std::time::Duration;
+use std::os::unix::process::CommandExt;
 
 use actors::telemetry::{LogFormat, Role, Telemetry, TelemetrySettings, start_logs};
 use anyhow::{Context, Result, anyhow, bail};
 use bus_schemas::Tenant;
-use gpu_worker::WorkerSettings;
+use gpu_worker::{DeclaredLost, WorkerSettings};
 use scheduler_leader::{Config, LeaderSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -15,8 +15,12 @@ use crate::commands::credentials;
 use crate::exit::Usage;
 use crate::settings::Settings;
 
-/// How long a role waits for its broker before it gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Names the process of the cluster that a role belongs to.
+const PARENT: &str = "WARPLOOM_PARENT";
+
+fn has_parent() -> bool {
+    std::env::var_os(PARENT).is_some()
+}
 
 /// Completes at SIGINT or SIGTERM.
 ///
@@ -33,12 +37,24 @@ pub fn stop_signal() -> Result<impl Future<Output = ()> + Send + 'static> {
     })
 }
 
+/// Does some work, which is dropped with all that it has started when the process is told to stop.
+///
+/// # Errors
+/// The work's, or E-STOPPED.
+pub async fn unless_stopped<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let stop = stop_signal()?;
+    tokio::select! {
+        done = work => done,
+        () = stop => bail!("E-STOPPED: told to stop before it was done"),
+    }
+}
+
 /// A role that a local cluster started ends, drained, when the cluster's process dies.
 ///
 /// # Errors
 /// When the kernel does not know parent-death signals, or the parent is gone already.
 pub fn follow_parent() -> Result<()> {
-    let Some(parent) = std::env::var_os("WARPLOOM_PARENT") else {
+    let Some(parent) = std::env::var_os(PARENT) else {
         return Ok(());
     };
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
@@ -46,6 +62,8 @@ pub fn follow_parent() -> Result<()> {
     if now.as_deref().map(std::ffi::OsStr::new) != Some(&parent) {
         anyhow::bail!("the process that started this role is gone");
     }
+    // What it writes lies in the cluster's folder, and is its owner's only.
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     Ok(())
 }
 
@@ -91,6 +109,7 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
         .map(|user| (login(user), disconnects));
     leader.id = args.id;
     leader.config = Some(protocol(settings, leader.cluster.clone())?);
+    leader.patience = Some(settings.duration("role.deadline")?);
     leader.telemetry = telemetry(Role::Leader, settings)?;
     scheduler_leader::run(leader, stop_signal)
 }
@@ -147,13 +166,36 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     }
     worker.threads = settings.number("worker.threads")?;
     worker.watchdog = settings.duration("worker.watchdog")?;
+    worker.compile.seconds = settings.number("worker.compile_seconds")?;
+    if let Some(bytes) = settings.bytes("worker.compile_bytes")? {
+        worker.compile.bytes = bytes;
+    }
     let engine = args.engine.as_deref();
     worker.engine = engine
         .unwrap_or_else(|| settings.text("worker.engine"))
         .parse()
         .map_err(|error| Usage(format!("worker.engine: {error}")))?;
-    worker.patience = Some(PATIENCE);
+    worker.patience = Some(settings.duration("role.deadline")?);
     worker.evidence = args.evidence.clone();
     worker.telemetry = telemetry(Role::Worker, settings)?;
-    gpu_worker::run(worker, gpu_worker::asked_to_end())
+    let ended = gpu_worker::run(worker, gpu_worker::asked_to_end());
+    match ended {
+        // A parent that looks after it starts it again itself.
+        Err(error) if error.is::<DeclaredLost>() && !has_parent() => {
+            Err(begin_anew().context(error))
+        }
+        ended => ended,
+    }
+}
+
+/// This program from its start, as the same process: a worker that was declared lost, because it
+/// stood still or was cut off, joins as another one. Gives why that did not work.
+fn begin_anew() -> anyhow::Error {
+    tracing::warn!("a leader declared this worker lost; it joins again as another");
+    let this = match std::env::current_exe() {
+        Ok(this) => this,
+        Err(error) => return error.into(),
+    };
+    let mut command = std::process::Command::new(this);
+    command.args(std::env::args_os().skip(1)).exec().into()
 }

@@ -16,7 +16,7 @@ use bus_schemas::{
 
 use crate::admin::Administrator;
 use crate::cli::{EnvArgs, RunArgs};
-use crate::commands::{credentials, state_dir};
+use crate::commands::{credentials, roles, state_dir};
 use crate::drop_in::{self, Variable};
 use crate::exit::{Unreachable, Usage};
 use crate::local::{LocalCluster, LocalOptions};
@@ -27,7 +27,7 @@ use crate::settings::Settings;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Settings that concern the roles of a cluster of the program's own.
-const ROLES: [&str; 3] = ["leader.", "worker.", "log."];
+const ROLES: [&str; 4] = ["role.", "leader.", "worker.", "log."];
 
 /// Runs the program, and ends its sessions when it is gone.
 ///
@@ -35,14 +35,19 @@ const ROLES: [&str; 3] = ["leader.", "worker.", "log."];
 /// When there is no cluster, or the program cannot be started.
 pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<ExitCode> {
     let scratch = Scratch::new(&state_dir(settings))?;
-    let (cluster, mut credentials) = find_cluster(args, settings, &scratch).await?;
-    prepare_tenant(args, settings, &mut credentials).await?;
+    let prepared = async {
+        let (cluster, mut credentials) = find_cluster(args, settings, &scratch).await?;
+        prepare_tenant(args, settings, &mut credentials).await?;
+        Ok((cluster, credentials))
+    };
+    let (mut cluster, credentials) = roles::unless_stopped(prepared).await?;
     let tenant = args.tenant.clone();
     let own = scratch.path.join("credentials.toml");
     own_login(&credentials, &tenant)?.save(&own)?;
     let sessions = scratch.path.join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
-    let variables = variables(settings, &own, &tenant, args.devices)?;
+    let program = args.command.first().map(Path::new);
+    let variables = variables(settings, &own, &tenant, args.devices, program)?;
     if verbose {
         explain(&variables, cluster.as_ref());
     }
@@ -60,7 +65,11 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     let started = command.spawn();
     let mut child = started
         .with_context(|| format!("E-RUN-PROGRAM: {} cannot be started", program.display()))?;
-    let status = attend(&mut child).await?;
+    let attended = attend(&mut child);
+    let status = match &mut cluster {
+        Some(cluster) => cluster.tended(attended, |line| output::note(line)).await?,
+        None => attended.await?,
+    };
     end_sessions(&sessions, &credentials, &tenant).await;
     drop(cluster);
     let code = status
@@ -176,17 +185,29 @@ fn variables(
     credentials: &Path,
     tenant: &Tenant,
     devices: u32,
+    program: Option<&Path>,
 ) -> Result<Vec<Variable>> {
     let library = drop_in::library(settings.given("run.library"))?;
     let folder = drop_in::folder(&state_dir(settings), &library)?;
     let present = |name: &str| std::env::var_os(name);
-    Ok(drop_in::variables(
-        &folder,
-        credentials,
-        tenant,
-        devices,
-        present,
-    ))
+    let mut variables = drop_in::variables(&folder, credentials, tenant, devices, program, present);
+    for (name, key, why) in [
+        (
+            "WARPLOOM_CLIENT_DEADLINE",
+            "client.deadline",
+            "how long it waits for those who do not answer",
+        ),
+        (
+            "WARPLOOM_CLIENT_OPENING",
+            "client.opening",
+            "how long it waits for the cluster at first",
+        ),
+    ] {
+        settings.duration(key)?;
+        let value = settings.text(key).into();
+        variables.push(Variable { name, value, why });
+    }
+    Ok(variables)
 }
 
 fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
@@ -238,7 +259,7 @@ async fn connect(credentials: &Credentials, tenant: &Tenant) -> Result<async_nat
     if let Some(it) = credentials.tenant(tenant.as_str()) {
         options = options.user_and_password(it.login.user.clone(), it.login.password.clone());
     }
-    Ok(options.connect(&credentials.url).await?)
+    Ok(options.connect(credentials.urls()).await?)
 }
 
 /// `warploom env`: the same as shell exports.
@@ -250,9 +271,10 @@ pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
     let own = state_dir(settings)
         .join("drop-in")
         .join(format!("{}.toml", args.tenant));
+    broker::private_dir(&state_dir(settings))?;
     fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
     own_login(&credentials, &args.tenant)?.save(&own)?;
-    let variables = variables(settings, &own, &args.tenant, args.devices)?;
+    let variables = variables(settings, &own, &args.tenant, args.devices, None)?;
     if json {
         let map: serde_json::Map<_, _> = variables
             .iter()
@@ -281,7 +303,8 @@ struct Scratch {
 impl Scratch {
     fn new(base: &Path) -> Result<Self> {
         let path = base.join("run").join(std::process::id().to_string());
-        fs::create_dir_all(&path).with_context(|| format!("making {}", path.display()))?;
+        broker::private_dir(base)?;
+        broker::private_dir(&path)?;
         Ok(Self { path })
     }
 }

@@ -7,11 +7,13 @@ use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
-use crate::admin::Administrator;
+use crate::admin::{Administrator, ServerStatus};
 use crate::cli::StatusArgs;
 use crate::commands::credentials;
+use crate::commands::tenant::{limit, size};
 use crate::output;
 use crate::settings::Settings;
+use crate::table::fitted;
 use crate::target::duration;
 
 /// Prints the leader's view of the cluster.
@@ -19,13 +21,25 @@ use crate::target::duration;
 /// # Errors
 /// [`crate::exit::Unreachable`] when nobody answers.
 pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let credentials = credentials(settings)?;
+    let key = credentials.evidence_key.as_deref();
+    let administrator = Administrator::connect(&credentials).await?;
     loop {
         let status = administrator.status(Duration::from_secs(3)).await?;
+        let servers = administrator.servers(&credentials).await;
         if json {
-            output::line(as_json(&status))?;
+            let mut shown = as_json(&status);
+            shown["evidence_key"] = key.into();
+            shown["servers"] = serde_json::to_value(&servers)?;
+            output::line(shown)?;
         } else {
             output::line(tables(&status))?;
+            if !servers.is_empty() {
+                output::line(broker_table(&servers))?;
+            }
+            if let Some(key) = key {
+                output::line(format_args!("evidence is signed with {key}"))?;
+            }
         }
         let Some(seconds) = args.watch else {
             return Ok(());
@@ -77,10 +91,7 @@ fn tables(status: &Status) -> String {
         "attained", "requests",
     ]);
     for tenant in &status.tenants {
-        let quota = match tenant.settings.quota {
-            0 => "the device".to_owned(),
-            bytes => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-        };
+        let quota = limit(tenant.settings.quota, size);
         let row = [
             tenant.tenant.to_string(),
             tenant.settings.priority.to_string(),
@@ -93,7 +104,33 @@ fn tables(status: &Status) -> String {
         let attained = attainment(tenant);
         tenants.add_row(row.into_iter().chain(attained));
     }
-    format!("{head}\n{workers}\n{tenants}")
+    let alarms: String = alarms(status)
+        .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
+        .collect();
+    let (workers, tenants) = (fitted(&workers), fitted(&tenants));
+    format!("{head}\n{alarms}{workers}\n{tenants}")
+}
+
+/// The broker's servers.
+fn broker_table(servers: &[ServerStatus]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(["broker", "url", "lease", "in step"]);
+    for server in servers {
+        let name = server.name.as_deref().unwrap_or("does not answer");
+        let lease = if server.leads_lease { "leads" } else { "" };
+        let in_step = format!("{} of {}", server.in_step, server.copies);
+        table.add_row([name, &server.url, lease, &in_step]);
+    }
+    table
+}
+
+/// What is wrong with what the broker keeps.
+fn alarms(status: &Status) -> impl Iterator<Item = (&str, &str)> {
+    let stores = status.stores.iter();
+    let alarms = stores.filter(|store| !store.alarm.is_empty());
+    alarms.map(|store| (store.name.as_str(), store.alarm.as_str()))
 }
 
 fn state(worker: &WorkerStatus) -> &'static str {
@@ -209,6 +246,7 @@ fn as_json(status: &Status) -> serde_json::Value {
         "recorded": status.recorded,
         "global": status.global,
         "held": status.held,
+        "stores": status.stores,
         "workers": workers,
         "tenants": tenants,
     })

@@ -14,6 +14,7 @@ use crate::commands::{admission, credentials, state_dir};
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
+use crate::table::fitted;
 use crate::target::{duration, parse_target};
 
 /// Runs a tenant command.
@@ -166,22 +167,35 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             tenant.to_string(),
             settings.priority.to_string(),
             settings.weight.to_string(),
-            settings.quota.to_string(),
-            settings.sessions.to_string(),
-            format!("{} ms", settings.outstanding_ns / 1_000_000),
-            match settings.cap {
-                0 => "none".into(),
-                cap => format!("{cap} %"),
-            },
-            match settings.slo_ns {
-                0 => "none".into(),
-                target => duration(target),
-            },
+            limit(settings.quota, size),
+            limit(settings.sessions.into(), |sessions| sessions.to_string()),
+            limit(settings.outstanding_ns, |ns| {
+                format!("{} ms", ns / 1_000_000)
+            }),
+            limit(settings.cap.into(), |cap| format!("{cap} %")),
+            limit(settings.slo_ns, duration),
             match settings.groups.is_empty() {
                 true => "any".into(),
                 false => settings.groups.names().collect::<Vec<_>>().join(" "),
             },
         ]);
     }
-    output::line(table)
+    output::line(fitted(&table))
+}
+
+/// A limit for people: what has none says so, in the same word everywhere.
+pub(super) fn limit(value: u64, shown: impl Fn(u64) -> String) -> String {
+    match value {
+        0 => "none".into(),
+        value => shown(value),
+    }
+}
+
+/// Bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes < 1 << 20 => format!("{bytes} B"),
+        bytes if bytes < 1 << 30 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        bytes => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+    }
 }

@@ -1,6 +1,6 @@
 //! `warploom up`: a whole cluster on this host, until Ctrl-C.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use broker::SyncInterval;
 use bus_schemas::TenantSettings;
 
@@ -17,9 +17,24 @@ use crate::settings::Settings;
 /// When something does not start, or does not stop.
 pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     let mut options = LocalOptions::new(state_dir(settings), settings.text("cluster.name"))?;
+    options.brokers = args
+        .brokers
+        .map_or_else(|| settings.number("up.brokers"), Ok)?;
+    if !broker::SIZES.contains(&options.brokers) {
+        let error = broker::Error::Servers {
+            servers: options.brokers,
+        };
+        bail!(Usage(error.to_string()));
+    }
     options.leaders = args
         .leaders
         .map_or_else(|| settings.number("up.leaders"), Ok)?;
+    if options.leaders == 0 {
+        bail!(Usage(
+            "up.leaders is 0: without a leader nothing runs".into()
+        ));
+    }
+    options.deadline = settings.duration("up.deadline")?;
     options.workers = args
         .workers
         .map_or_else(|| settings.number("up.workers"), Ok)?;
@@ -28,7 +43,7 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
     options.sync = match settings.text("broker.sync") {
         "relaxed" => SyncInterval::Relaxed,
         "always" => SyncInterval::Always,
-        other => anyhow::bail!(Usage(format!(
+        other => bail!(Usage(format!(
             "broker.sync = {other:?} is not relaxed or always"
         ))),
     };
@@ -49,23 +64,32 @@ pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
         .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)))
         .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
         .collect();
-    std::fs::create_dir_all(&options.state_dir)?;
     let stop = roles::stop_signal()?;
-    let mut cluster = LocalCluster::start(options).await?;
+    tokio::pin!(stop);
+    let mut cluster = tokio::select! {
+        started = LocalCluster::start(options) => started?,
+        () = &mut stop => {
+            output::note("stopped before the cluster was up");
+            return Ok(());
+        }
+    };
     announce(&cluster, json)?;
-    stop.await;
-    output::note("draining");
-    cluster.drain()?;
+    cluster.tended(stop, |line| output::note(line)).await;
+    output::note("draining; Ctrl-C again ends everything at once");
+    cluster.drain_unless(roles::stop_signal()?).await?;
     cluster.broker.stop()?;
     Ok(())
 }
 
 fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
     let (url, credentials) = (cluster.broker.url(), cluster.credentials());
+    let servers = cluster.broker.servers();
     if json {
         let line = serde_json::json!({
             "url": url,
             "credentials": credentials,
+            "broker": cluster.broker.pid(),
+            "brokers": servers.iter().map(broker::Server::pid).collect::<Vec<_>>(),
             "leaders": cluster.leaders.iter().map(|(_, role)| role.pid()).collect::<Vec<_>>(),
             "workers": cluster.workers.iter().map(crate::local::Role::pid).collect::<Vec<_>>(),
         });
@@ -74,6 +98,10 @@ fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
     let name = &cluster.options().cluster;
     output::line(format_args!("cluster {name} is up at {url}"))?;
     output::line(format_args!("credentials {}", credentials.display()))?;
+    for server in servers.iter().filter(|_| servers.len() > 1) {
+        let (name, pid, url) = (server.name(), server.pid(), server.url());
+        output::line(format_args!("{name} process {pid}  {url}"))?;
+    }
     for (id, role) in &cluster.leaders {
         let (name, pid) = (role.name(), role.pid());
         output::line(format_args!("{name:<10} process {pid}  leader id {id}"))?;

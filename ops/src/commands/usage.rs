@@ -15,6 +15,7 @@ use crate::commands::credentials;
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
+use crate::table::fitted;
 
 /// Prints the accounts.
 ///
@@ -42,7 +43,7 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
         print_csv(args, &books)?;
         remarks(&books, &unsaid)?.iter().for_each(output::note);
     } else {
-        output::line(table(args, &books))?;
+        output::line(fitted(&table(args, &books)))?;
         for remark in remarks(&books, &unsaid)? {
             output::line(remark)?;
         }

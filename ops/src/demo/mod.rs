@@ -26,11 +26,16 @@ pub use tenant::{Heard, TenantProcess};
 
 use crate::cli::DemoArgs;
 pub use crate::commands::replay::Replayed;
+use crate::commands::roles;
 use crate::display::Progress;
-use crate::evidence::{Kill, Verdict};
+use crate::evidence::{Chains, EvidenceKey, Kill, Verdict};
+use crate::exit;
 use crate::local::LocalOptions;
 use crate::output;
 use crate::settings::Settings;
+
+/// How long a busy machine may take for what is a moment's work.
+const SOON: Duration = Duration::from_secs(30);
 
 /// Use by worker.
 pub type Used = BTreeMap<Incarnation, Usage>;
@@ -40,15 +45,17 @@ pub type Used = BTreeMap<Incarnation, Usage>;
 /// # Errors
 /// When the cluster does not start, or a check does not hold.
 pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()> {
+    check(args)?;
     let plans = args
         .tenants
         .as_deref()
         .map_or_else(|| Ok(standard()), plan::read)?;
     let dir = TempDir::new()?;
-    let report = Demo::start(args, settings, plans, dir.path())
-        .await?
-        .run()
-        .await?;
+    let work = async {
+        let demo = Demo::start(args, settings, plans, dir.path()).await?;
+        demo.run().await
+    };
+    let report = roles::unless_stopped(work).await?;
     if json {
         output::line(serde_json::to_string(&report)?)?;
     } else {
@@ -56,6 +63,30 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
     }
     if !report.ok {
         bail!("E-DEMO-FAILED: {}", report.complaints.join("; "));
+    }
+    Ok(())
+}
+
+/// Refuses what cannot end well.
+fn check(args: &DemoArgs) -> Result<()> {
+    let (leaders, kills) = (args.leaders, args.kills);
+    if leaders == 0 || args.workers == 0 {
+        bail!(exit::Usage(
+            "the demo needs a leader and a worker at least".into()
+        ));
+    }
+    if kills > 0 && leaders < 2 {
+        bail!(exit::Usage(format!(
+            "--kills {kills} needs --leaders 2 at least, for another to take over; or --kills 0"
+        )));
+    }
+    if let Some(dir) = &args.evidence {
+        // Found now, and not when there is something to write.
+        let probe = dir.join(format!(".writable-{}", std::process::id()));
+        std::fs::create_dir_all(dir)
+            .and_then(|()| std::fs::write(&probe, ""))
+            .and_then(|()| std::fs::remove_file(&probe))
+            .with_context(|| format!("E-EVIDENCE-FILE: writing into {}", dir.display()))?;
     }
     Ok(())
 }
@@ -121,27 +152,30 @@ impl<'a> Demo<'a> {
         }
         self.watch(began, whole).await;
         self.progress.says("tenants finish");
-        let heard = self.stage.stop()?;
+        let heard = self.stage.stop().await?;
         let after = self.stage.usage().await?;
         self.progress
             .says("workers drain, a fresh process replays the record");
         let devices = self.devices().await?;
-        self.stage.cluster.drain()?;
+        let cluster = &mut self.stage.cluster;
+        cluster.drain_unless(std::future::pending()).await?;
         let (replayed, evidence) = self.stage.collect(&self.kills).await?;
         if let Some(dir) = &self.args.evidence {
-            evidence.write(dir)?;
+            let key = EvidenceKey::of(&self.stage.cluster.options().state_dir)?;
+            evidence.write(dir, &key)?;
+            output::note(format_args!("evidence is signed with {}", key.public()));
         }
         self.progress.finish();
         Ok(self.report(
             &heard,
             (&before, &after),
             &replayed,
-            &evidence.verify(),
+            (&evidence.verify(), evidence.chains()),
             devices,
         ))
     }
 
-    async fn watch(&self, began: Instant, until: Duration) {
+    async fn watch(&mut self, began: Instant, until: Duration) {
         while began.elapsed() < until {
             self.progress.advance(began.elapsed());
             for (index, tenant) in self.stage.tenants.iter().enumerate() {
@@ -150,18 +184,22 @@ impl<'a> Demo<'a> {
                 self.progress
                     .tenant(index, heard.launches, done as u64, heard.verified, p99);
             }
+            self.tend();
             let left = until.saturating_sub(began.elapsed());
             tokio::time::sleep(left.min(Duration::from_millis(100))).await;
         }
     }
 
+    /// Looks after the cluster's processes and says what happened to them.
+    fn tend(&mut self) {
+        for line in self.stage.cluster.tend() {
+            self.progress.note(&line);
+        }
+    }
+
     /// SIGKILL to whoever leads, and the time to the successor's first grant.
     async fn kill_leader(&mut self, kill: usize, began: Instant) -> Result<()> {
-        let status = self
-            .stage
-            .administrator
-            .status(Duration::from_secs(5))
-            .await?;
+        let status = self.stage.administrator.status(SOON).await?;
         let leader = self
             .stage
             .cluster
@@ -172,7 +210,7 @@ impl<'a> Demo<'a> {
             .says(&format!("leader {} killed", status.leader));
         let at = Instant::now();
         leader.signal(Signal::KILL)?;
-        leader.wait(Duration::from_secs(5))?;
+        leader.wait(SOON)?;
         let (successor, first) = loop {
             let next = self.stage.observer.see(|seen| {
                 let mut later = seen.first_grant.range(status.epoch + 1..);
@@ -180,11 +218,14 @@ impl<'a> Demo<'a> {
             });
             match next {
                 Some(next) => break next,
-                None if at.elapsed() > Duration::from_secs(30) => {
-                    bail!("no successor has granted anything 30 s after the leader's death")
+                None if at.elapsed() > SOON => {
+                    bail!(
+                        "E-DEMO-FAILED: no successor has granted anything {SOON:?} after the leader's death"
+                    )
                 }
                 None => tokio::time::sleep(Duration::from_millis(2)).await,
             }
+            self.tend();
         };
         let takeover = first.saturating_duration_since(at);
         self.progress
@@ -199,18 +240,11 @@ impl<'a> Demo<'a> {
             takeover_ms: takeover.as_secs_f64() * 1e3,
             successor,
         });
-        if kill < self.args.kills {
-            self.stage.cluster.start_leader()?;
-        }
         Ok(())
     }
 
     async fn devices(&self) -> Result<Vec<String>> {
-        let status = self
-            .stage
-            .administrator
-            .status(Duration::from_secs(5))
-            .await?;
+        let status = self.stage.administrator.status(SOON).await?;
         Ok(status
             .workers
             .into_iter()
@@ -223,7 +257,7 @@ impl<'a> Demo<'a> {
         heard: &[Heard],
         used: (&Used, &Used),
         replayed: &Replayed,
-        verdict: &Verdict,
+        (verdict, chains): (&Verdict, Chains),
         devices: Vec<String>,
     ) -> Report {
         let tenants = tenant_reports(&self.plans, heard, used);
@@ -240,8 +274,10 @@ impl<'a> Demo<'a> {
             adopted: replayed.adopted,
             gpu_active: share(|usage| usage.active_ns),
             starvation: share(|usage| usage.starved_ns),
-            digest: self.stage.observer.see(|seen| seen.digest()).to_string(),
-            replay_digest: replayed.digest.clone(),
+            skipped: replayed.skipped,
+            digest: chains.digest,
+            replay_digest: chains.replay_digest,
+            workers: chains.workers,
             ops: verdict.submitted,
             positions: verdict.positions,
             devices,
@@ -249,7 +285,7 @@ impl<'a> Demo<'a> {
         let mut complaints = complaints(&tenants, heard, &cluster, verdict);
         if replayed.skipped > 0 {
             complaints.push(format!(
-                "{} positions are nowhere recorded",
+                "{} positions were accepted that neither the record nor a seal's tail tells",
                 replayed.skipped
             ));
         }
@@ -333,7 +369,12 @@ fn complaints(
         complaints.push(format!("lost / run twice / out of order: {faults:?}"));
     }
     if cluster.digest != cluster.replay_digest {
-        complaints.push("the replay arrives at another launch order".into());
+        let other = cluster.workers.iter().filter(|worker| !worker.same);
+        let other = other.map(|worker| format!("gpu {} worker {}", worker.gpu, worker.incarnation));
+        let other = other.collect::<Vec<_>>().join(", ");
+        complaints.push(format!(
+            "the replay arrives at another launch order: {other}"
+        ));
     }
     complaints
 }

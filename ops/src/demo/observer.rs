@@ -5,10 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
-use bus_schemas::{
-    Chain, Done, Epoch, GpuId, GpuPosition, GpuTail, Incarnation, Order, Usage, WorkerBeat, decode,
-    digest,
-};
+use bus_schemas::{Chain, Done, Epoch, GpuPosition, Incarnation, Order, Usage, decode};
 use futures_util::StreamExt;
 
 use crate::admin::Administrator;
@@ -18,33 +15,13 @@ use crate::admin::Administrator;
 pub struct Seen {
     /// When the first grant of each epoch passed.
     pub first_grant: BTreeMap<Epoch, Instant>,
-    /// Device numbers of workers.
-    pub gpus: BTreeMap<Incarnation, GpuId>,
-    /// Last accepted position and chain of workers.
+    /// Last accepted position and chain of workers, as they said.
     pub tails: BTreeMap<Incarnation, (GpuPosition, Chain)>,
     /// Last use of workers.
     pub usage: BTreeMap<Incarnation, Usage>,
 }
 
 impl Seen {
-    /// The workers' launch order, as one digest.
-    #[must_use]
-    pub fn digest(&self) -> Chain {
-        let tails: Vec<_> = self
-            .tails
-            .iter()
-            .filter_map(|(worker, (position, chain))| {
-                let gpu = *self.gpus.get(worker)?;
-                Some(GpuTail {
-                    gpu,
-                    position: *position,
-                    chain: *chain,
-                })
-            })
-            .collect();
-        digest(&tails)
-    }
-
     fn note(&mut self, subject: &str, payload: &[u8]) {
         let mut tokens = subject.rsplit('.');
         let last = tokens.next().unwrap_or_default();
@@ -71,11 +48,6 @@ impl Seen {
                     }
                 }
             }
-            "worker" => {
-                if let Ok(beat) = decode::<WorkerBeat>(payload) {
-                    self.gpus.insert(incarnation, beat.gpu);
-                }
-            }
             "usage" => {
                 if let Ok(usage) = decode::<Usage>(payload) {
                     self.usage.insert(incarnation, usage);
@@ -99,7 +71,7 @@ impl Observer {
         let observer = Self::default();
         let root = administrator.subjects().all();
         let root = root.trim_end_matches('>');
-        for subject in ["s.w.*.order", "s.l.done.*", "s.l.worker.*", "s.usage.*"] {
+        for subject in ["s.w.*.order", "s.l.done.*", "s.usage.*"] {
             let subscription = administrator
                 .client()
                 .subscribe(format!("{root}{subject}"))

@@ -4,6 +4,9 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Color, Table};
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::WorkerChain;
+use crate::table::fitted;
+
 /// A demo's result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
@@ -65,10 +68,14 @@ pub struct ClusterReport {
     pub gpu_active: f64,
     /// Share of wall time in which a launch was ready and waiting, mean over devices.
     pub starvation: f64,
-    /// The launch order, as workers accepted it.
+    /// Positions that were accepted and that nothing tells: there must be none.
+    pub skipped: u64,
+    /// The launch order, by the workers' logs.
     pub digest: String,
-    /// The launch order, as a fresh process computes it from the record.
+    /// The launch order of the same workers, as a fresh process computes it from the record.
     pub replay_digest: String,
+    /// Each worker's chain, and what it was compared with.
+    pub workers: Vec<WorkerChain>,
     /// Ops submitted.
     pub ops: u64,
     /// Positions granted.
@@ -123,7 +130,7 @@ impl Report {
                 ),
             ]);
         }
-        format!("{tenants}\n{}", self.cluster_table())
+        format!("{}\n{}", fitted(&tenants), fitted(&self.cluster_table()))
     }
 
     fn cluster_table(&self) -> Table {
@@ -160,7 +167,11 @@ impl Report {
         row("launch order", Cell::new(&cluster.digest));
         let same = cluster.digest == cluster.replay_digest;
         row("its replay", judged(cluster.replay_digest.clone(), same));
-        row("adopted by the replay", Cell::new(cluster.adopted));
+        let counts = format!("{} / {}", cluster.adopted, cluster.skipped);
+        row(
+            "adopted / skipped by the replay",
+            judged(counts, cluster.skipped == 0),
+        );
         table
     }
 }

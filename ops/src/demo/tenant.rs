@@ -184,9 +184,9 @@ impl TenantProcess {
     ///
     /// # Errors
     /// When it does not within `patience`.
-    pub fn stop(&mut self, patience: Duration) -> Result<Heard> {
+    pub async fn stop(&mut self, patience: Duration) -> Result<Heard> {
         self.role.say("stop")?;
-        let ended = self.role.wait(patience);
+        let ended = self.role.finished(patience).await;
         if ended.is_err() {
             self.role.kill()?;
         }

@@ -2,12 +2,16 @@
 //!
 //! Programs that find a library of this name already loaded look into it, find nothing, and take
 //! the way they take without it. Numba and cuda.core do so with nvJitLink: they then send PTX.
+//! It says that it has the version of symbols that its name is, for those who need them of it and find
+//! them elsewhere.
 
 /// Bytes of the ELF header, a program header, a symbol and an entry of the dynamic section.
 const HEADER: usize = 64;
 const PROGRAM: usize = 56;
 const SYMBOL: usize = 24;
 const DYNAMIC: usize = 16;
+/// And of a version with its name.
+const VERSION: usize = 28;
 
 /// The file: x86-64 or AArch64, as this program is.
 #[must_use]
@@ -16,15 +20,20 @@ pub(super) fn empty_library(soname: &str) -> Vec<u8> {
     let symbols = (hash + 16_usize).next_multiple_of(8);
     let names = symbols + SYMBOL;
     let text = format!("\0{soname}\0");
-    let dynamic = (names + text.len()).next_multiple_of(8);
-    let entries: [(u64, u64); 7] = [
-        (4, hash as u64),        // DT_HASH
-        (5, names as u64),       // DT_STRTAB
-        (6, symbols as u64),     // DT_SYMTAB
-        (10, text.len() as u64), // DT_STRSZ
-        (11, SYMBOL as u64),     // DT_SYMENT
-        (14, 1),                 // DT_SONAME
-        (0, 0),                  // DT_NULL
+    let versions = (names + text.len()).next_multiple_of(8);
+    let indices = versions + 2 * VERSION;
+    let dynamic = (indices + 2).next_multiple_of(8);
+    let entries: [(u64, u64); 10] = [
+        (4, hash as u64),               // DT_HASH
+        (5, names as u64),              // DT_STRTAB
+        (6, symbols as u64),            // DT_SYMTAB
+        (10, text.len() as u64),        // DT_STRSZ
+        (11, SYMBOL as u64),            // DT_SYMENT
+        (14, 1),                        // DT_SONAME
+        (0x6fff_fff0, indices as u64),  // DT_VERSYM
+        (0x6fff_fffc, versions as u64), // DT_VERDEF
+        (0x6fff_fffd, 2),               // DT_VERDEFNUM
+        (0, 0),                         // DT_NULL
     ];
     let size = dynamic + entries.len() * DYNAMIC;
     let mut file = Vec::with_capacity(size);
@@ -39,12 +48,38 @@ pub(super) fn empty_library(soname: &str) -> Vec<u8> {
     }
     file.resize(names, 0);
     file.extend(text.as_bytes());
+    file.resize(versions, 0);
+    // The file itself, and the version; both are called as the file is.
+    version(&mut file, soname, (1, 1), VERSION as u32);
+    version(&mut file, soname, (0, 2), 0);
     file.resize(dynamic, 0);
     for (tag, value) in entries {
         file.extend(tag.to_le_bytes());
         file.extend(value.to_le_bytes());
     }
     file
+}
+
+/// The definition of a version: flags and index, and where the next one lies.
+fn version(file: &mut Vec<u8>, name: &str, (flags, index): (u16, u16), next: u32) {
+    for half in [1, flags, index, 1] {
+        file.extend(half.to_le_bytes());
+    }
+    for word in [elf_hash(name), 20, next] {
+        file.extend(word.to_le_bytes());
+    }
+    // Its one name, at the place of the only text there is.
+    file.extend(1_u32.to_le_bytes());
+    file.extend(0_u32.to_le_bytes());
+}
+
+/// The hash of names that ELF files use.
+fn elf_hash(name: &str) -> u32 {
+    name.bytes().fold(0_u32, |hash, byte| {
+        let hash = (hash << 4).wrapping_add(u32::from(byte));
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
 }
 
 fn header(file: &mut Vec<u8>) {

@@ -2,6 +2,7 @@
 //! variables that lead them there.
 
 mod elf;
+mod jit_link;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -20,6 +21,8 @@ const FOLDER: &str = "WARPLOOM_DROP_IN";
 pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
 /// Versions of nvJitLink that programs look for.
 const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
+/// What Numba and cuda.core say of the empty nvJitLink: it is not old, and nothing is to be upgraded.
+const QUIET: &str = "ignore:libnvJitLink.so* is too old:RuntimeWarning";
 /// Takes PTX for machine code: what Triton is told to assemble with.
 const ASSEMBLER: &str = "#!/bin/sh
 # Called as ptxas by Triton: hands the PTX on as it is.
@@ -122,13 +125,14 @@ pub struct Variable {
 }
 
 /// What leads a program to the folder and the folder's library to the cluster; `present` is the
-/// environment so far.
+/// environment so far, and the program's name tells where its own libraries may be.
 #[must_use]
 pub fn variables(
     folder: &Path,
     credentials: &Path,
     tenant: &Tenant,
     devices: u32,
+    program: Option<&Path>,
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<Variable> {
     let set = |name, value: &OsStr, why| Variable {
@@ -151,7 +155,19 @@ pub fn variables(
         }
         Variable { name, value, why }
     };
-    let links: Vec<PathBuf> = JIT_LINKS.iter().map(|name| folder.join(name)).collect();
+    let empty = JIT_LINKS.iter().map(|name| folder.join(name));
+    let real = JIT_LINKS.iter();
+    let real = real.filter_map(|name| jit_link::find(name, folder, program, &present));
+    let links: Vec<PathBuf> = empty.chain(real).collect();
+    let warnings = match present("PYTHONWARNINGS").filter(|old| !old.is_empty()) {
+        // The last one that fits decides.
+        Some(mut old) => {
+            old.push(",");
+            old.push(QUIET);
+            old
+        }
+        None => QUIET.into(),
+    };
     let count = devices.to_string();
     vec![
         ahead(
@@ -162,7 +178,12 @@ pub fn variables(
         ahead(
             "LD_PRELOAD",
             &links,
-            "an empty nvJitLink: Numba and cuda.core send PTX",
+            "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it",
+        ),
+        set(
+            "PYTHONWARNINGS",
+            &warnings,
+            "the empty nvJitLink is not too old",
         ),
         set("CUPY_COMPILE_WITH_PTX", "1".as_ref(), "CuPy sends PTX"),
         set(
@@ -255,7 +276,7 @@ mod tests {
     fn paths_are_added_ahead_and_taken_out_again() {
         let tenant = "research".parse().expect("a name");
         let present = |name: &str| (name == "LD_LIBRARY_PATH").then(|| "/a:/b".into());
-        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, 1, present);
+        let set = variables("/f/x".as_ref(), "/c".as_ref(), &tenant, 1, None, present);
         let path = &set
             .iter()
             .find(|it| it.name == "LD_LIBRARY_PATH")
@@ -268,7 +289,8 @@ mod tests {
             .find(|it| it.name == "LD_PRELOAD")
             .expect("set")
             .value;
-        assert_eq!(without(preload, "/f/x".as_ref()), "");
+        let left = without(preload, "/f/x".as_ref());
+        assert!(!left.to_string_lossy().contains("/f/x"), "{left:?}");
     }
 
     #[test]

@@ -1,17 +1,24 @@
 //! Evidence: what clients submitted, what workers started, what the record says the order was,
-//! and who was killed; and the check that the four agree. `docs/evidence.md` describes the files.
+//! and who was killed; and the check that they agree. `docs/evidence.md` describes the files.
 //!
-//! Deleting, doubling or swapping any one line of any file makes the check fail.
+//! Deleting, doubling or swapping any one line of any file makes the check fail. A manifest with the
+//! hash of each file is signed, so that files rewritten consistently are noticed as well.
 
+mod chains;
+mod key;
+mod manifest;
 mod verdict;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+pub use chains::{Chains, WorkerChain};
+pub use key::EvidenceKey;
+pub use manifest::{FileSum, Manifest, WorkerEnd};
 pub use verdict::Verdict;
 
 /// A line of `submitted.jsonl`: ops a client sent for the first time.
@@ -58,6 +65,8 @@ pub struct Started {
     pub first: u64,
     /// Last op.
     pub last: u64,
+    /// Last op of the grant, as it stands in the chain: `last`, but where an op before it failed.
+    pub granted: u64,
     /// `ran`, `failed` (at its last op, and the session with it), `void` or `gone`.
     pub outcome: String,
 }
@@ -118,7 +127,36 @@ pub struct Kill {
     pub successor: u64,
 }
 
-/// The four files of a directory.
+/// A line of `failures.jsonl`: a session that its program did not close in good order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionFailure {
+    /// The session.
+    pub session: String,
+    /// Its tenant.
+    pub tenant: String,
+    /// It is the tenant's how manyth session.
+    pub ordinal: u64,
+    /// The error its program got, such as `E-DEVICE-LOST`; [`KILLED`] where the program was killed.
+    pub code: String,
+}
+
+/// Code of a session whose program was killed.
+pub const KILLED: &str = "killed";
+
+/// A line of `faults.jsonl`: what a chaos run did to its cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// Milliseconds since the run began.
+    pub at_ms: u64,
+    /// What was done.
+    pub fault: String,
+    /// To whom.
+    pub target: String,
+    /// The process, where it is one.
+    pub pid: Option<u32>,
+}
+
+/// The files of a directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Evidence {
     /// `submitted.jsonl`.
@@ -129,39 +167,24 @@ pub struct Evidence {
     pub order: Vec<Ordered>,
     /// `kills.jsonl`.
     pub kills: Vec<Kill>,
+    /// `failures.jsonl`.
+    pub failures: Vec<SessionFailure>,
+    /// `faults.jsonl`.
+    pub faults: Vec<Fault>,
+    /// The launch order's digest, as the record was replayed.
+    pub digest: String,
+    /// Where each worker's chain ends, as the record was replayed.
+    pub workers: Vec<WorkerEnd>,
 }
 
 impl Evidence {
-    /// Reads the four files.
-    ///
-    /// # Errors
-    /// When one is missing or a line of it is not what it should be.
-    pub fn read(dir: &Path) -> Result<Self> {
-        Ok(Self {
-            submitted: read_lines(&dir.join("submitted.jsonl"))?,
-            started: read_lines(&dir.join("started.jsonl"))?,
-            order: read_lines(&dir.join("order.jsonl"))?,
-            kills: read_lines(&dir.join("kills.jsonl"))?,
-        })
-    }
-
-    /// Writes the four files, making the directory.
-    ///
-    /// # Errors
-    /// When they cannot be written.
-    pub fn write(&self, dir: &Path) -> Result<()> {
-        std::fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
-        write_lines(&dir.join("submitted.jsonl"), &self.submitted)?;
-        write_lines(&dir.join("started.jsonl"), &self.started)?;
-        write_lines(&dir.join("order.jsonl"), &self.order)?;
-        write_lines(&dir.join("kills.jsonl"), &self.kills)
-    }
-
     /// Brings all lines into the order the files have.
     pub fn sort(&mut self) {
         self.submitted.sort_by(|a, b| a.key().cmp(&b.key()));
         self.started.sort_by(|a, b| a.key().cmp(&b.key()));
         self.order.sort_by_key(|line| (line.epoch, line.global));
+        self.failures
+            .sort_by(|a, b| (&a.tenant, a.ordinal).cmp(&(&b.tenant, b.ordinal)));
     }
 }
 
@@ -180,18 +203,6 @@ pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
                 .with_context(|| format!("E-EVIDENCE-LINE: {shown}, line {}", number + 1))
         })
         .collect()
-}
-
-fn write_lines<T: Serialize>(path: &Path, lines: &[T]) -> Result<()> {
-    let file = std::fs::File::create(path)
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))?;
-    let mut out = std::io::BufWriter::new(file);
-    for line in lines {
-        serde_json::to_writer(&mut out, line)?;
-        out.write_all(b"\n")?;
-    }
-    out.flush()
-        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))
 }
 
 #[cfg(test)]

@@ -76,6 +76,7 @@ fn good() -> Evidence {
             kind,
             first,
             last,
+            granted: last,
             outcome,
         });
     }
@@ -169,8 +170,123 @@ fn a_failed_session_stops_where_it_failed() {
 }
 
 #[test]
-fn files_survive() {
+fn what_ran_was_submitted() {
+    let mut evidence = good();
+    evidence.submitted.clear();
+    assert!(!evidence.verify().is_clean(), "nothing was submitted");
+    let mut evidence = good();
+    for line in &mut evidence.started {
+        line.kind = line.kind.replace("run", "standing");
+    }
+    for line in &mut evidence.order {
+        line.kind = line.kind.replace("run", "standing");
+    }
+    assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
+    evidence.submitted.truncate(2);
+    assert!(!evidence.verify().is_clean(), "under a standing grant");
+}
+
+#[test]
+fn a_worker_that_was_lost_need_not_have_written_what_its_leader_knew() {
+    let mut evidence = good();
+    evidence.workers = ["w0", "w1"]
+        .map(|incarnation| WorkerEnd {
+            gpu: 0,
+            incarnation: incarnation.into(),
+            position: 2,
+            chain: String::new(),
+            lost: false,
+            dead: false,
+            fate: "here".into(),
+            with: crate::record::With::Nothing,
+            through: 0,
+        })
+        .into();
+    let failure = |code: &str| SessionFailure {
+        session: "t".into(),
+        tenant: "chat".into(),
+        ordinal: 1,
+        code: code.into(),
+    };
+    // Its last line is missing, and its session's program was told.
+    evidence.started.pop();
+    evidence.failures = vec![failure("E-DEVICE-LOST")];
+    assert!(!evidence.verify().is_clean(), "it was not lost");
+    evidence.workers[1].dead = true;
+    assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
+    (evidence.workers[1].lost, evidence.workers[1].dead) = (true, false);
+    assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
+    // It wrote more than its leader knew.
+    let mut evidence = Evidence {
+        workers: evidence.workers,
+        ..good()
+    };
+    evidence.order.pop();
+    assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
+    evidence.started.remove(0);
+    assert!(!evidence.verify().is_clean(), "the other was not lost");
+}
+
+#[test]
+fn a_session_does_not_fail_of_itself() {
+    let mut evidence = good();
+    evidence.failures.push(SessionFailure {
+        session: "s".into(),
+        tenant: "chat".into(),
+        ordinal: 1,
+        code: "E-SESSION-GONE".into(),
+    });
+    assert_eq!(evidence.verify().failed, 1);
+    evidence.failures[0].code = KILLED.into();
+    assert!(evidence.verify().is_clean(), "{:?}", evidence.verify());
+}
+
+fn written() -> (broker::testing::TempDir, EvidenceKey) {
     let dir = broker::testing::TempDir::new().unwrap();
-    good().write(dir.path()).unwrap();
-    assert_eq!(Evidence::read(dir.path()).unwrap(), good());
+    let key = EvidenceKey::of(dir.path()).unwrap();
+    good().write(&dir.path().join("evidence"), &key).unwrap();
+    (dir, key)
+}
+
+#[test]
+fn files_survive() {
+    let (dir, key) = written();
+    let dir = dir.path().join("evidence");
+    let (evidence, signed_with) = Evidence::read(&dir, None).unwrap();
+    assert_eq!((evidence, &signed_with), (good(), &key.public()));
+    Evidence::read(&dir, Some(&key.public())).unwrap();
+}
+
+#[test]
+fn files_rewritten_consistently_are_noticed() {
+    let refused = |dir: &Path, key: Option<&str>| {
+        let error = Evidence::read(dir, key).unwrap_err();
+        assert!(
+            format!("{error:#}").contains("E-EVIDENCE-MANIFEST"),
+            "{error:#}"
+        );
+    };
+    let (state, key) = written();
+    let dir = state.path().join("evidence");
+    // An op less, everywhere: the files agree with one another.
+    let mut other = good();
+    other.submitted.pop();
+    let end = other.started.last_mut().unwrap();
+    (end.last, end.granted) = (2, 2);
+    other.order.last_mut().unwrap().last = 2;
+    assert!(other.verify().is_clean(), "{:?}", other.verify());
+    let (stranger, theirs) = written();
+    let forged = stranger.path().join("evidence");
+    other.write(&forged, &theirs).unwrap();
+    for file in ["submitted.jsonl", "started.jsonl", "order.jsonl"] {
+        std::fs::copy(forged.join(file), dir.join(file)).unwrap();
+    }
+    refused(&dir, None);
+    // With the hashes in the manifest, too.
+    std::fs::copy(forged.join("manifest.json"), dir.join("manifest.json")).unwrap();
+    refused(&dir, None);
+    // And signed by somebody.
+    std::fs::copy(forged.join("manifest.sig"), dir.join("manifest.sig")).unwrap();
+    refused(&dir, Some(&key.public()));
+    Evidence::read(&dir, None).unwrap();
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Evidence, Ordered, Started};
+use super::{Evidence, KILLED, Ordered, Started};
 
 /// What the check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -21,6 +21,8 @@ pub struct Verdict {
     pub duplicated: u64,
     /// Ops or positions out of their order.
     pub reordered: u64,
+    /// Sessions that failed their programs although nothing of theirs was broken.
+    pub failed: u64,
     /// Everything else that does not agree, one sentence each (the first 20).
     pub disagreements: Vec<String>,
 }
@@ -29,7 +31,8 @@ impl Verdict {
     /// Whether everything agrees.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.lost + self.duplicated + self.reordered == 0 && self.disagreements.is_empty()
+        self.lost + self.duplicated + self.reordered + self.failed == 0
+            && self.disagreements.is_empty()
     }
 
     fn disagree(&mut self, what: String) {
@@ -46,6 +49,7 @@ impl Evidence {
         let mut verdict = Verdict::default();
         let submitted = self.submitted_through(&mut verdict);
         self.check_runs(&submitted, &mut verdict);
+        self.check_failures(&mut verdict);
         self.check_positions(&mut verdict);
         self.check_kills(&mut verdict);
         verdict
@@ -79,8 +83,17 @@ impl Evidence {
     fn check_runs(&self, submitted: &BTreeMap<&str, u64>, verdict: &mut Verdict) {
         let mut ran: BTreeMap<&str, u64> = BTreeMap::new();
         let failed = self.failed();
-        let standing = self.started.iter().filter(|line| line.kind == "standing");
-        let stood: BTreeSet<&str> = standing.map(|line| line.session.as_str()).collect();
+        let failures = self.failures.iter();
+        let mut cut: BTreeSet<&str> = failures.map(|line| line.session.as_str()).collect();
+        // Of a worker that died nobody knows what it ran last: its answers may have come before its
+        // lines.
+        let broken = self.broken();
+        let theirs = self.started.iter();
+        cut.extend(
+            theirs
+                .filter(|line| broken.contains(line.incarnation.as_str()))
+                .map(|line| line.session.as_str()),
+        );
         for line in self
             .started
             .iter()
@@ -109,19 +122,17 @@ impl Evidence {
         }
         for (session, through) in &ran {
             let sent = submitted.get(session).copied().unwrap_or(0);
-            // Under a standing grant ops run before the leader hears of them, and of a session that
-            // has ended meanwhile it hears no more. A worker runs what a client sent.
-            let unheard = stood.contains(session);
-            if *through > sent && !unheard {
+            if *through > sent {
                 verdict.disagree(format!(
                     "session {session} ran ops through {through}, submitted through {sent}"
                 ));
             }
         }
-        // What was submitted behind a failed op does not run, and is not lost.
+        // What was submitted behind a failed op does not run, and is not lost; nor is what a program
+        // was told of, or was killed before it could be.
         for (session, sent) in submitted
             .iter()
-            .filter(|(session, _)| !failed.contains_key(**session))
+            .filter(|(session, _)| !failed.contains_key(**session) && !cut.contains(**session))
         {
             verdict.lost += sent.saturating_sub(ran.get(session).copied().unwrap_or(0));
         }
@@ -133,6 +144,42 @@ impl Evidence {
         failed
             .map(|line| (line.session.as_str(), line.last))
             .collect()
+    }
+
+    /// A session fails only where a kernel of its own did, its worker was lost, or its program died.
+    fn check_failures(&self, verdict: &mut Verdict) {
+        let lost = self.broken();
+        let own = self.failed();
+        let mut broken: BTreeMap<&str, bool> = BTreeMap::new();
+        for line in &self.started {
+            *broken.entry(&line.session).or_default() |= lost.contains(line.incarnation.as_str());
+        }
+        for pair in self.failures.windows(2) {
+            if (&pair[0].tenant, pair[0].ordinal) > (&pair[1].tenant, pair[1].ordinal)
+                || pair[0].session == pair[1].session
+            {
+                verdict.disagree(format!("failures.jsonl is not sorted at {:?}", pair[1]));
+            }
+        }
+        for line in self.failures.iter().filter(|line| line.code != KILLED) {
+            let session = line.session.as_str();
+            // Of a session that never came to its worker nobody can tell what was broken.
+            let innocent = broken.get(session) == Some(&false) && !own.contains_key(session);
+            if innocent {
+                verdict.failed += 1;
+                verdict.disagree(format!(
+                    "session {session} failed with {}, and nothing of it was broken",
+                    line.code
+                ));
+            }
+        }
+    }
+
+    /// Workers that were declared lost, or killed.
+    fn broken(&self) -> BTreeSet<&str> {
+        let broken = self.workers.iter();
+        let broken = broken.filter(|worker| worker.lost || worker.dead);
+        broken.map(|worker| worker.incarnation.as_str()).collect()
     }
 
     /// Positions are gapless on each worker, and the record has the same.
@@ -154,6 +201,10 @@ impl Evidence {
             started.insert((&line.incarnation, line.position), line);
         }
         verdict.positions = started.len() as u64;
+        // What a worker wrote and its leader knew of it need not end at the same position where it was
+        // declared lost: as far as both go, they must agree.
+        let lost = self.broken();
+        let wrote = last.clone();
         let (mut last, mut before) = (BTreeMap::new(), (0, 0));
         for line in &self.order {
             let from = last
@@ -171,13 +222,18 @@ impl Evidence {
             match started.remove(&(line.incarnation.as_str(), line.position)) {
                 Some(there) if same(there, line) => {}
                 Some(there) => verdict.disagree(format!("started {there:?}, ordered {line:?}")),
+                None if lost.contains(line.incarnation.as_str())
+                    && wrote.get(line.incarnation.as_str()) < Some(&line.position) => {}
                 None => verdict.disagree(format!(
                     "order.jsonl has position {} of worker {}, started.jsonl has not",
                     line.position, line.incarnation
                 )),
             }
         }
-        for (incarnation, position) in started.into_keys() {
+        let beyond = started.into_keys().filter(|(incarnation, position)| {
+            !lost.contains(incarnation) || Some(position) < last.get(incarnation)
+        });
+        for (incarnation, position) in beyond {
             verdict.disagree(format!(
                 "started.jsonl has position {position} of worker {incarnation}, order.jsonl has not"
             ));
@@ -190,7 +246,7 @@ impl Evidence {
             verdict.disagree(format!("{announced} kills, {} lines", self.kills.len()));
         }
         let epochs: BTreeSet<_> = self.order.iter().map(|line| line.epoch).collect();
-        if self.kills.is_empty() && epochs.len() > 1 {
+        if self.kills.is_empty() && self.faults.is_empty() && epochs.len() > 1 {
             verdict.disagree(format!(
                 "the order has {} epochs, but nobody was killed",
                 epochs.len()
@@ -219,5 +275,5 @@ fn same(started: &Started, ordered: &Ordered) -> bool {
     let what = (&started.kind, started.first) == (&ordered.kind, ordered.first);
     let (last, first) = (started.last, started.first);
     let cut_short = started.outcome == "failed" && (first..ordered.last).contains(&last);
-    whose && what && (last == ordered.last || cut_short)
+    whose && what && started.granted == ordered.last && (last == ordered.last || cut_short)
 }

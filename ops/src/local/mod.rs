@@ -1,20 +1,33 @@
 //! A cluster on this host, every role a process of its own: what `up`, `demo`, `bench` and the
 //! end-to-end tests start.
 
+mod draining;
+mod lock;
 mod process;
+mod restarts;
+mod supervision;
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use broker::{Broker, BrokerConfig, Lifetime, SyncInterval};
+use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
+pub use lock::is_up;
 pub use process::Role;
 
+use lock::Lock;
+use restarts::Restarts;
+
 use crate::admin::Administrator;
+use crate::evidence::EvidenceKey;
 use crate::profiles::ProfileVersion;
+
+/// How long the broker of a cluster that was killed may take to end.
+const ORPHANED: Duration = Duration::from_secs(20);
 
 /// What to start.
 #[derive(Debug, Clone)]
@@ -25,6 +38,10 @@ pub struct LocalOptions {
     pub cluster: String,
     /// The `warploom` binary.
     pub binary: PathBuf,
+    /// Nats-servers: 1, or 3 or 5 that replicate what they store.
+    pub brokers: usize,
+    /// How several nats-servers reach one another; free ports if none.
+    pub routes: Option<Routes>,
     /// Leader candidates.
     pub leaders: usize,
     /// Workers.
@@ -39,7 +56,7 @@ pub struct LocalOptions {
     pub settings: Vec<(String, String)>,
     /// The nats-server binary, where it was set.
     pub server: Option<PathBuf>,
-    /// The broker's port; a free one if none.
+    /// The port of the broker, or of its first server; free ones if none.
     pub port: Option<u16>,
     /// When JetStream writes reach the disk.
     pub sync: SyncInterval,
@@ -47,6 +64,10 @@ pub struct LocalOptions {
     pub system_account: bool,
     /// Whether workers log what they start to `started-<gpu>.jsonl` in the state directory.
     pub evidence: bool,
+    /// URLs that roles reach the broker by, by the role's name; others by the broker's own.
+    pub links: BTreeMap<String, String>,
+    /// How long it may take until a leader leads all workers.
+    pub deadline: Duration,
 }
 
 impl LocalOptions {
@@ -59,6 +80,8 @@ impl LocalOptions {
             state_dir: state_dir.into(),
             cluster: cluster.into(),
             binary: std::env::current_exe().context("finding this program's own binary")?,
+            brokers: 1,
+            routes: None,
             leaders: 1,
             workers: 1,
             tenants: Vec::new(),
@@ -70,6 +93,8 @@ impl LocalOptions {
             sync: SyncInterval::Relaxed,
             system_account: true,
             evidence: false,
+            links: BTreeMap::new(),
+            deadline: Duration::from_secs(60),
         })
     }
 }
@@ -84,6 +109,14 @@ pub struct LocalCluster {
     pub workers: Vec<Role>,
     options: LocalOptions,
     logs: Vec<PathBuf>,
+    /// Leader candidates started so far, for their names.
+    candidates: usize,
+    /// Children that died, by name.
+    restarts: BTreeMap<String, Restarts>,
+    /// When each of the broker's servers was started last.
+    brokers_started: Vec<Instant>,
+    /// The last to go: who holds it has the state folder.
+    _lock: Lock,
 }
 
 impl LocalCluster {
@@ -91,28 +124,41 @@ impl LocalCluster {
     /// workers.
     ///
     /// # Errors
-    /// When a process does not start or the cluster is not ready within 20 s.
+    /// When a process does not start, dies again and again, or the cluster is not ready within
+    /// [`LocalOptions::deadline`].
     pub async fn start(options: LocalOptions) -> Result<Self> {
+        broker::private_dir(&options.state_dir)?;
+        let lock = Lock::take(&options.state_dir)?;
         let mut config = BrokerConfig::new(options.state_dir.join("broker"), &options.cluster);
         config.tenants = options
             .tenants
             .iter()
             .map(|(name, _)| name.to_string())
             .collect();
+        config.servers = options.brokers;
+        config.routes = options.routes.clone();
         config.server = options.server.clone();
         config.port = options.port;
         config.sync = options.sync;
         config.system_account = options.system_account;
         config.lifetime = Lifetime::Owned;
-        let broker = Broker::start(&config)?;
+        let key = EvidenceKey::of(&options.state_dir)?;
+        config.evidence_key = Some(key.public());
+        let (broker, brokers) = (start_broker(&config).await?, options.brokers);
         let mut cluster = Self {
             broker,
             leaders: Vec::new(),
             workers: Vec::new(),
             options,
             logs: Vec::new(),
+            candidates: 0,
+            restarts: BTreeMap::new(),
+            brokers_started: vec![Instant::now(); brokers],
+            _lock: lock,
         };
         let administrator = cluster.administrator().await?;
+        let deadline = cluster.options.deadline;
+        administrator.stored_everywhere(deadline).await?;
         for (tenant, settings) in &cluster.options.tenants {
             // A state directory that was used before keeps what its tenants were set to.
             if administrator.tenant(tenant).await?.is_some() {
@@ -133,9 +179,8 @@ impl LocalCluster {
         for gpu in 0..cluster.options.workers {
             cluster.start_worker(gpu as u32)?;
         }
-        administrator
-            .ready(cluster.options.workers, Duration::from_secs(20))
-            .await?;
+        let ready = administrator.ready(cluster.options.workers, cluster.options.deadline);
+        cluster.started(ready).await?;
         Ok(cluster)
     }
 
@@ -170,16 +215,15 @@ impl LocalCluster {
     /// # Errors
     /// When the process cannot be started.
     pub fn start_leader(&mut self) -> Result<LeaderId> {
-        // The standard library's hasher keys are the randomness at hand without a dependency.
-        let id = LeaderId(RandomState::new().build_hasher().finish());
-        let arguments = ["--id".to_owned(), id.to_string()];
-        let role = self.role(
-            "leader",
-            &format!("leader-{}", self.leaders.len()),
-            &arguments,
-        )?;
+        let (id, name) = (new_id(), format!("leader-{}", self.candidates));
+        let role = self.leader_role(&name, id)?;
+        self.candidates += 1;
         self.leaders.push((id, role));
         Ok(id)
+    }
+
+    fn leader_role(&self, name: &str, id: LeaderId) -> Result<Role> {
+        self.role("leader", name, &["--id".to_owned(), id.to_string()])
     }
 
     /// The candidate of this id.
@@ -195,6 +239,12 @@ impl LocalCluster {
     /// # Errors
     /// When the process cannot be started.
     pub fn start_worker(&mut self, gpu: u32) -> Result<&mut Role> {
+        let role = self.worker_role(gpu)?;
+        self.workers.push(role);
+        Ok(self.workers.last_mut().expect("just pushed"))
+    }
+
+    fn worker_role(&mut self, gpu: u32) -> Result<Role> {
         let mut arguments = vec!["--set".to_owned(), format!("worker.gpu={gpu}")];
         if self.options.evidence {
             arguments.push("--evidence".into());
@@ -205,8 +255,7 @@ impl LocalCluster {
             self.logs.push(log);
         }
         let role = self.role("worker", &format!("worker-{gpu}"), &arguments)?;
-        self.workers.push(role);
-        Ok(self.workers.last_mut().expect("just pushed"))
+        Ok(role.of_device(gpu))
     }
 
     /// Starts `warploom <command>` as part of this cluster, its stderr in `<name>.log`.
@@ -216,12 +265,16 @@ impl LocalCluster {
     pub fn role(&self, command: &str, name: &str, arguments: &[String]) -> Result<Role> {
         let mut all: Vec<String> = command.split(' ').map(str::to_owned).collect();
         let credentials = self.credentials();
+        let link = self.options.links.get(name);
+        // Said even where it is the credentials' own: the environment may name another.
+        let url = link.map_or(self.broker.credentials().url.as_str(), String::as_str);
         let fixed = [
             (
                 "broker.credentials".to_owned(),
                 credentials.display().to_string(),
             ),
             ("cluster.name".to_owned(), self.options.cluster.clone()),
+            ("broker.url".to_owned(), url.to_owned()),
         ];
         for (key, value) in fixed.iter().chain(&self.options.settings) {
             all.push("--set".into());
@@ -236,18 +289,26 @@ impl LocalCluster {
     pub fn log(&self, name: &str) -> PathBuf {
         self.options.state_dir.join(format!("{name}.log"))
     }
+}
 
-    /// Drains workers, lets leaders hand over and stop; the broker goes on until dropped.
-    ///
-    /// # Errors
-    /// When a process cannot be signalled or does not end within 15 s.
-    pub fn drain(&mut self) -> Result<()> {
-        let leaders = self.leaders.iter_mut().map(|(_, role)| role);
-        for role in self.workers.iter_mut().chain(leaders) {
-            role.stop(Duration::from_secs(15))?;
+/// Starts the broker. One of a cluster that was killed ends by itself within moments: its folder is
+/// ours, and so it is waited for.
+async fn start_broker(config: &BrokerConfig) -> Result<Broker> {
+    let asked = Instant::now();
+    loop {
+        match Broker::start(config) {
+            Err(broker::Error::Running { .. }) if asked.elapsed() < ORPHANED => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            started => return Ok(started?),
         }
-        Ok(())
     }
+}
+
+/// An id for a leader candidate.
+fn new_id() -> LeaderId {
+    // The standard library's hasher keys are the randomness at hand without a dependency.
+    LeaderId(RandomState::new().build_hasher().finish())
 }
 
 /// The state directory where none is set: under the workspace's target directory for whoever

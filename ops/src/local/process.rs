@@ -1,6 +1,5 @@
 //! One role's process.
 
-use std::fs::File;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,12 +9,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal};
 
+/// How often it is looked whether a role has ended.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A started role. Dropped, it is killed.
 #[derive(Debug)]
 pub struct Role {
     name: String,
     child: Child,
     log: PathBuf,
+    /// The device of a worker.
+    gpu: Option<u32>,
+    started: Instant,
 }
 
 impl Role {
@@ -25,8 +30,7 @@ impl Role {
     /// # Errors
     /// When it cannot be started.
     pub fn start(name: &str, binary: &Path, arguments: &[String], log: &Path) -> Result<Self> {
-        let stderr = File::options().create(true).append(true).open(log);
-        let stderr = stderr.with_context(|| format!("opening {}", log.display()))?;
+        let stderr = broker::private_log(log)?;
         let mut command = Command::new(binary);
         crate::drop_in::clear(&mut command);
         let child = command
@@ -42,7 +46,39 @@ impl Role {
             name: name.to_owned(),
             child,
             log: log.to_owned(),
+            gpu: None,
+            started: Instant::now(),
         })
+    }
+
+    /// The same as the worker of device number `gpu`.
+    #[must_use]
+    pub fn of_device(mut self, gpu: u32) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
+    /// The device of a worker.
+    #[must_use]
+    pub fn gpu(&self) -> Option<u32> {
+        self.gpu
+    }
+
+    /// How long ago it was started.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Where its stderr goes.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
     }
 
     /// What it is called.
@@ -77,7 +113,7 @@ impl Role {
 
     /// Whether it runs.
     pub fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+        self.ended().is_none()
     }
 
     /// Sends a signal.
@@ -109,18 +145,37 @@ impl Role {
     pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
         let asked = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait()? {
+            if let Some(status) = self.ended_within(asked, patience)? {
                 return Ok(status);
             }
-            if asked.elapsed() > patience {
-                bail!(
-                    "{} has not ended after {patience:?}; see {}",
-                    self.name,
-                    self.log.display()
-                );
-            }
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::sleep(LOOK);
         }
+    }
+
+    /// As [`Role::wait`], while others go on.
+    ///
+    /// # Errors
+    /// As [`Role::wait`].
+    pub async fn finished(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let asked = Instant::now();
+        loop {
+            if let Some(status) = self.ended_within(asked, patience)? {
+                return Ok(status);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn ended_within(&mut self, asked: Instant, patience: Duration) -> Result<Option<ExitStatus>> {
+        let status = self.child.try_wait()?;
+        if status.is_none() && asked.elapsed() > patience {
+            bail!(
+                "{} has not ended after {patience:?}; see {}",
+                self.name,
+                self.log.display()
+            );
+        }
+        Ok(status)
     }
 
     /// SIGTERM, then waits; kills it where that takes longer than `patience`.

@@ -10,9 +10,9 @@ mod verdict;
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{self, Replay, Replayed};
+use scheduler_leader_core::replay::{self, Anchor, Replay, Replayed};
 
 pub use difference::{Difference, GpuDifference, difference};
 pub use file::{read, write};
@@ -52,6 +52,29 @@ impl Record {
         replay::replay(&self.blocks, &[]).context("E-REPLAY: the record does not replay")
     }
 
+    /// Where it begins, if what lies before was cut off.
+    ///
+    /// # Errors
+    /// When the anchor cannot be read.
+    pub fn anchor(&self) -> Result<Option<Anchor>> {
+        let blocks = || self.blocks.iter();
+        let first = blocks().filter(|block| block.1 != Anchor::NUMBER);
+        let first = first.map(|block| block.0).min();
+        let anchor = blocks().find(|block| Some(block.0) == first && block.1 == Anchor::NUMBER);
+        let anchor = anchor.map(|(epoch, _, bytes)| Anchor::decode(*epoch, bytes));
+        anchor.transpose().context("E-REPLAY: the record's anchor")
+    }
+
+    /// Recomputes the order, which must be whole.
+    ///
+    /// # Errors
+    /// When it does not replay, or has a hole.
+    pub fn replay_whole(&self) -> Result<Replayed> {
+        let replayed = self.replay()?;
+        whole(&replayed)?;
+        Ok(replayed)
+    }
+
     /// What is recomputed, and where it disagrees, if it does.
     #[must_use]
     pub fn verify(&self) -> OrderVerdict {
@@ -62,6 +85,26 @@ impl Record {
         drop(added);
         let failed = failed.or_else(|| replay.advance(|_| {}).err());
         OrderVerdict::new(self, replay, failed)
+    }
+}
+
+/// Whether an order has every position that a worker accepted.
+///
+/// # Errors
+/// The first position that it lacks.
+pub fn whole(replayed: &Replayed) -> Result<()> {
+    let before = replayed.anchor.as_ref().map_or(0, |anchor| anchor.skipped);
+    match replayed.holes.first() {
+        None if before > 0 => bail!(
+            "E-REPLAY-HOLE: of {before} positions before the anchor neither the record nor a seal's \
+             tail told anything"
+        ),
+        None => Ok(()),
+        Some(hole) => bail!(
+            "E-REPLAY-HOLE: {} positions were accepted that are neither in the record nor in a seal's \
+             tail, the first of them: {hole}",
+            replayed.skipped
+        ),
     }
 }
 

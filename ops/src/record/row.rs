@@ -105,8 +105,7 @@ impl Row {
     /// could be granted.
     pub(super) fn chain_from(&self, before: Chain) -> Option<Chain> {
         let tenant: Tenant = self.tenant.parse().ok()?;
-        let kind = (0..=u8::MAX).map_while(GrantKind::from_number);
-        let kind = kind.into_iter().find(|kind| kind.name() == self.kind)?;
+        let kind = GrantKind::from_name(&self.kind)?;
         Some(before.then(&ChainEntry {
             position: self.position,
             tenant: &tenant,

@@ -3,20 +3,24 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{Chain, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{Position, Replay, ReplayError, Tail};
-use serde::Serialize;
+use scheduler_leader_core::replay::{Hole, Position, Replay, ReplayError, Tail};
+use serde::{Deserialize, Serialize};
 
 use super::{Record, Row};
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OrderVerdict {
-    /// The launch order's digest, as it was recomputed; empty where rows do not tell it.
+    /// The launch order's digest, as it was recomputed: over all workers, lost and left ones as well.
     pub digest: String,
     /// Positions recomputed or adopted.
     pub positions: u64,
     /// Positions that were compared: with a worker's chain, or with what was recomputed before.
     pub compared: u64,
+    /// Positions taken from workers because their inputs died with a leader.
+    pub adopted: u64,
+    /// Positions that were accepted and that nothing tells: there must be none.
+    pub skipped: u64,
     /// Each worker's chain.
     pub gpus: Vec<GpuVerdict>,
     /// The first position that differs, if one does.
@@ -36,6 +40,9 @@ pub struct GpuVerdict {
     pub chain: String,
     /// The position at which the worker itself said what its chain is.
     pub heard: Option<u64>,
+    /// What became of the worker, as the record says: `here` (nothing is said of its going), `left`
+    /// or `lost`; empty where rows do not tell it.
+    pub fate: String,
     /// The last position at which the record says what it is: when the worker was sealed, or when
     /// its leader took it for lost.
     pub recorded: Option<u64>,
@@ -44,7 +51,7 @@ pub struct GpuVerdict {
 }
 
 /// What a chain was compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum With {
     /// With what its worker said, when it was asked or when the record was exported.
@@ -53,8 +60,22 @@ pub enum With {
     Record,
     /// With the chain that each exported row carries.
     Rows,
+    /// With what its worker itself wrote down.
+    Evidence,
     /// With nothing: it is what follows from the record, and nobody confirms it.
+    #[default]
     Nothing,
+}
+
+impl With {
+    /// What there is to compare a replayed chain with in the record alone.
+    #[must_use]
+    pub fn in_record(tail: &Tail) -> Self {
+        match tail.recorded {
+            0 => Self::Nothing,
+            _ => Self::Record,
+        }
+    }
 }
 
 /// Where it goes wrong.
@@ -77,19 +98,33 @@ impl GpuVerdict {
         let heard = ends.find(|(worker, _)| *worker == tail.incarnation);
         let heard = heard.map(|(_, tail)| tail.position);
         let recorded = Some(tail.recorded).filter(|position| *position > 0);
-        let with = match (heard, recorded) {
-            (Some(_), _) => With::Worker,
-            (None, Some(_)) => With::Record,
-            (None, None) => With::Nothing,
+        let with = match heard {
+            Some(_) => With::Worker,
+            None => With::in_record(tail),
         };
         Self {
             gpu: tail.tail.gpu,
             incarnation: tail.incarnation.to_string(),
             position: tail.tail.position,
             chain: tail.tail.chain.to_string(),
+            fate: tail.fate.name().into(),
             heard,
             recorded,
             with,
+        }
+    }
+}
+
+impl First {
+    fn of(hole: &Hole) -> Self {
+        Self {
+            gpu: hole.gpu,
+            incarnation: Some(hole.incarnation.to_string()),
+            position: hole.first,
+            why: format!(
+                "what was accepted here, {} positions, is neither in the record nor in a seal's tail",
+                hole.positions()
+            ),
         }
     }
 }
@@ -119,10 +154,13 @@ impl OrderVerdict {
                 why: other.to_string(),
             },
         });
-        let (positions, tails, digest) = replay.recomputed();
+        let replayed = replay.recomputed();
+        let (positions, tails) = (replayed.positions, replayed.tails);
         let mut verdict = Self {
-            digest: digest.to_string(),
+            digest: replayed.digest.to_string(),
             positions: positions.len() as u64,
+            adopted: replayed.adopted,
+            skipped: replayed.skipped,
             ..Self::default()
         };
         let mut by_worker: BTreeMap<Incarnation, Vec<&Position>> = BTreeMap::new();
@@ -159,7 +197,9 @@ impl OrderVerdict {
         let first = firsts.into_iter().min_by_key(epoch);
         verdict.first = match unreadable {
             true => failed,
-            false => first.or(failed),
+            false => first
+                .or(failed)
+                .or_else(|| replayed.holes.first().map(First::of)),
         };
         verdict
     }
@@ -269,6 +309,7 @@ impl OrderVerdict {
                 incarnation: incarnation.into(),
                 position,
                 chain: chain.to_string(),
+                fate: String::new(),
                 heard: None,
                 recorded: None,
                 with: With::Rows,
@@ -276,12 +317,7 @@ impl OrderVerdict {
         }
         let earliest = firsts.into_iter().min_by_key(|(at, _)| *at);
         verdict.first = earliest.map(|(_, first)| first);
-        // Of a device's several workers some are lost, and rows do not say which.
-        let mut devices: Vec<u32> = tails.iter().map(|tail| tail.gpu).collect();
-        devices.dedup();
-        if devices.len() == tails.len() {
-            verdict.digest = bus_schemas::digest(&tails).to_string();
-        }
+        verdict.digest = bus_schemas::digest(&tails).to_string();
         verdict
     }
 }

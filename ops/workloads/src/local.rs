@@ -168,6 +168,7 @@ impl<D: Device> Local<D> {
             spans: vec![span],
             transfers,
             fail_at: None,
+            launch_bytes: vec![(0, u64::MAX)],
         });
         Ok(())
     }

@@ -22,7 +22,9 @@ mod time;
 
 pub use effect::{Effect, EndCause};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
-pub use leader::{Action, Config, Event, Leader, Lease, Placement, ReignEnd, StateSnapshot};
+pub use leader::{
+    Action, Config, Event, Leader, Lease, Placement, ReignEnd, Servers, StateSnapshot,
+};
 pub use node::LeaderNode;
 pub use order::{
     FlowInspection, FlowView, Inspection, Order, SessionInspection, SessionView, TenantInspection,

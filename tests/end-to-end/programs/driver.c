@@ -362,6 +362,25 @@ static void bad_image(void) {
     all(1);
 }
 
+/* PTX for more than the device is loaded, and the log says so. */
+static void higher_target(void) {
+    char log[256] = "untouched";
+    int keys[] = {3, 4};
+    CUmodule module;
+    begin();
+    for (int higher = 0; higher < 2; higher++) {
+        void *values[] = {log, (void *)sizeof log};
+        const char *text = higher ? ".version 8.0\n.target sm_90a\n.address_size 64\n"
+                                    ".visible .entry f() { ret; }\n"
+                                  : ".version 8.0\n.target sm_70\n.address_size 64\n"
+                                    ".visible .entry f() { ret; }\n";
+        CHECK(cuModuleLoadDataEx(&module, text, 2, keys, values));
+        ASSERT(strlen(log) == (size_t)values[1]);
+        ASSERT(higher ? strstr(log, "sm_90a") && strstr(log, "8.0") : log[0] == 0);
+        CHECK(cuModuleUnload(module));
+    }
+}
+
 static void sticky(void) {
     const char *name;
     begin();
@@ -405,6 +424,7 @@ int main(int argc, char **argv) {
         {"contexts", contexts}, {"launches", launches},   {"streams", streams},
         {"memory", memory},     {"graphs", graphs},       {"capture", capture},
         {"linking", linking},   {"bad_image", bad_image}, {"sticky", sticky},
+        {"higher_target", higher_target},
         {"forks", forks},       {"leaves", leaves},
     };
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {

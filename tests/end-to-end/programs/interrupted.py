@@ -1,6 +1,10 @@
 """A program in Python, on the driver API alone, that is interrupted while it waits for a kernel."""
 
 import ctypes
+import signal
+
+# A shell starts what runs in its background with SIGINT ignored, and Python leaves that so.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PTX = b"""
 .version 7.0

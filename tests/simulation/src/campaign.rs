@@ -58,6 +58,8 @@ pub struct Totals {
     pub replayed: u64,
     /// Of these, taken from seals' tails.
     pub adopted: u64,
+    /// Sessions that came and went with a leader's last append.
+    pub adopted_sessions: u64,
     /// Workers that were gone, and compared with what was recorded of them.
     pub gone: u64,
     /// Runs in which two leaders led at the same time.
@@ -99,6 +101,7 @@ impl Totals {
         self.faults += report.faults;
         self.replayed += report.replayed;
         self.adopted += report.adopted;
+        self.adopted_sessions += report.adopted_sessions;
         self.gone += report.gone;
         self.rivals += u64::from(report.rivals > 0);
         self.epochs_twice += report.epochs_twice;

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    Chain, Code, Column, Done, Drain, Epoch, Incarnation, LeaderId, LeaderNotice, Leave,
-    OpenAnswer, Order, SealReply, Status, StatusRequest, Tenant, Usage, WorkerBeat, decode, encode,
+    Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantKind, Incarnation, LeaderId,
+    LeaderNotice, Leave, OpenAnswer, Order, Outcome, SealReply, Status, StatusRequest, Tenant,
+    Usage, WorkerBeat, decode, encode,
 };
 
 use scheduler_leader_core::Placement;
@@ -45,6 +46,12 @@ pub enum Flaw {
     IgnoresQuota,
     /// A worker's device does not check addresses.
     SkipsAddressCheck,
+    /// A worker's answers to seals do not name the closed sessions of their tails.
+    ForgetsNames,
+    /// A worker's answers to seals leave out the tail.
+    ForgetsTail,
+    /// A worker reports of sessions that it opened that they were gone.
+    MisreportsOpens,
     /// A worker's meter forgets a session's use.
     ForgetsUse,
     /// The leader's grants name ops that nobody submitted.
@@ -109,6 +116,8 @@ pub(crate) struct Flawed {
     reign: Option<(Epoch, LeaderId)>,
     /// Workers that it is to drain.
     drained: BTreeSet<Incarnation>,
+    /// Positions that open a session.
+    opens: BTreeSet<GpuPosition>,
     /// What it says beside.
     extra: Option<Effect>,
 }
@@ -125,6 +134,7 @@ impl Flawed {
             seen: BTreeMap::new(),
             reign: None,
             drained: BTreeSet::new(),
+            opens: BTreeSet::new(),
             extra: None,
         }
     }
@@ -156,6 +166,16 @@ impl Flawed {
             (Flaw::ForgetsDrains, Input::Placement(reply)) => {
                 Input::Placement(bend_placement(reply))
             }
+            (Flaw::MisreportsOpens, Input::Message(packet)) => {
+                if packet.subject.ends_with(".order")
+                    && let Ok(order) = decode::<Order<'_>>(&packet.bytes)
+                {
+                    let grants = (order.first..).zip(order.grants.iter());
+                    let opens = grants.filter(|(_, grant)| grant.kind == GrantKind::Open);
+                    self.opens.extend(opens.map(|(position, _)| position));
+                }
+                Input::Message(packet)
+            }
             (_, input) => self.bend_order(input),
         }
     }
@@ -174,6 +194,7 @@ impl Flawed {
                 subject: format!("{within}.w.{worker}.leave"),
                 reply: None,
                 bytes: encode(&Leave {
+                    noted: false,
                     v: drain.v,
                     epoch,
                     leader,
@@ -258,11 +279,34 @@ impl Flawed {
         }
     }
 
+    /// Says of positions that it was told open sessions that these were gone.
+    fn bend_opens(&self, done: &Done<'_>) -> Vec<u8> {
+        let reports = done.reports.iter().map(|mut report| {
+            if self.opens.contains(&report.position) {
+                report.outcome = Outcome::Gone;
+            }
+            report
+        });
+        let (reports, mut packed) = (reports.collect::<Vec<_>>(), Vec::new());
+        encode(&Done {
+            reports: Column::pack(&reports, &mut packed),
+            ..done.clone()
+        })
+    }
+
     fn bend_message(&mut self, flaw: Flaw, subject: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         if let Ok(reply) = decode::<SealReply>(&bytes)
-            && let Some(answer) = reply.sealed
+            && let Some(mut answer) = reply.sealed
         {
             self.sealed = Some((answer.epoch, answer.leader));
+            if matches!(flaw, Flaw::ForgetsNames | Flaw::ForgetsTail) {
+                answer.named.clear();
+                if flaw == Flaw::ForgetsTail {
+                    answer.tail.clear();
+                }
+                let sealed = Some(answer);
+                return Some(encode(&SealReply { sealed, ..reply }));
+            }
         }
         if flaw == Flaw::IgnoresDrains
             && subject.ends_with(".administrator")
@@ -316,6 +360,11 @@ impl Flawed {
             {
                 done.chain = Chain::default();
                 return Some(encode(&done));
+            }
+            if flaw == Flaw::MisreportsOpens
+                && let Ok(done) = decode::<Done<'_>>(&bytes)
+            {
+                return Some(self.bend_opens(&done));
             }
         }
         if flaw == Flaw::InventsOps

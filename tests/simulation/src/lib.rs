@@ -9,6 +9,7 @@
 //! # Ok::<(), String>(())
 //! ```
 
+mod brief;
 mod campaign;
 mod check;
 mod cluster;

@@ -244,9 +244,10 @@ impl Observer {
             },
             Some(WorkerSubject::Leave) => match decode::<Leave>(&packet.bytes) {
                 Ok(leave)
-                    if self
-                        .positions
-                        .obeys(incarnation, (leave.epoch, leave.leader)) =>
+                    if !leave.noted
+                        && self
+                            .positions
+                            .obeys(incarnation, (leave.epoch, leave.leader)) =>
                 {
                     let sessions = self.places.on(incarnation);
                     self.drains.dismissed(incarnation, sessions)

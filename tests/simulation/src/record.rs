@@ -1,6 +1,8 @@
 //! I5 at the end of a run: the order recomputed from the record is what the workers accepted.
 
-use bus_schemas::{Epoch, GpuTail, Incarnation, digest};
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Epoch, GpuTail, GrantKind, Incarnation, SessionId, digest};
 use scheduler_leader_core::replay::{Position, Replayed, Tail, replay};
 
 use crate::check::{Accounts, Positions, Verdict, Violation};
@@ -13,6 +15,8 @@ pub(crate) struct Replay {
     pub positions: u64,
     /// Positions taken from seals' tails.
     pub adopted: u64,
+    /// Sessions of which nothing else is known: what opened them, and what closed them.
+    pub adopted_sessions: u64,
     /// Workers that are gone, and whose chain is what was recorded of it.
     pub gone: u64,
 }
@@ -49,12 +53,15 @@ pub(crate) fn check(
     let blocks = blocks(store);
     match replay(&blocks, &finals) {
         Ok(replayed) => {
-            // Positions before skipped ones lead to no chain that could confirm them.
-            if whole || replayed.skipped == 0 {
-                same_positions(&replayed, positions, &finals)?;
+            // Positions before a hole lead to no chain that could confirm them.
+            if whole || replayed.holes.is_empty() {
+                same_rows(&replayed, positions, &finals)?;
             }
             if whole {
                 same_chains(&replayed, &finals)?;
+            }
+            if whole && replayed.gaps == 0 {
+                no_holes(&replayed, &finals)?;
             }
             let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
             let complete = whole && replayed.gaps == 0;
@@ -63,6 +70,7 @@ pub(crate) fn check(
             Ok(Replay {
                 positions: replayed.positions.len() as u64,
                 adopted: replayed.adopted,
+                adopted_sessions: adopted_sessions(&replayed),
                 gone: replayed.tails.iter().filter(known).count() as u64,
             })
         }
@@ -73,7 +81,7 @@ pub(crate) fn check(
 
 /// Of a worker that died, the last leader's inputs may have died, too: only what leads to a chain
 /// that is still there, or that was recorded, can be told for sure.
-fn same_positions(
+fn same_rows(
     replayed: &Replayed,
     positions: &Positions,
     finals: &[(Incarnation, GpuTail)],
@@ -88,21 +96,57 @@ fn same_positions(
         let Some(grant) = positions.grant(row.incarnation, row.position) else {
             continue;
         };
-        let same = (
-            grant.session,
-            grant.kind,
-            grant.first,
-            grant.last,
-            grant.global,
-        ) == (row.session, row.kind, row.first, row.last, row.global);
+        let ops = (grant.kind, grant.first, grant.last);
+        let place = (grant.session, grant.epoch, grant.global);
+        let whose = positions.owner(grant.session);
+        let named = whose.is_some_and(|it| (&it.0, it.1) == (&row.tenant, row.ordinal));
+        let same = named
+            && ops == (row.kind, row.first, row.last)
+            && place == (row.session, row.epoch, row.global);
         if !same {
-            return Err(Violation::new(
-                "I5",
-                format!("replay has {row:?}, accepted {grant:?}"),
-            ));
+            let what = format!("replay has {row:?}, accepted {grant:?} of {whose:?}");
+            return Err(Violation::new("I5", what));
+        }
+        // Where a report died with a leader, the record does not say how it ended.
+        let ended = positions.outcome(row.incarnation, row.position);
+        if let Some(end) = row.end.filter(|end| ended != Some(end.outcome)) {
+            let what = format!("replay has {row:?} ended {end:?}, it ended {ended:?}");
+            return Err(Violation::new("I5", what));
         }
     }
     Ok(())
+}
+
+/// Where nothing was lost that a leader was told is recorded, the order is whole: every position of
+/// a worker that lives has its row.
+fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdict {
+    if let Some(hole) = replayed.holes.first() {
+        let what = format!("neither the record nor a seal's tail has {hole}");
+        return Err(Violation::new("I5", what));
+    }
+    let mut rows: BTreeMap<Incarnation, u64> = BTreeMap::new();
+    for row in &replayed.positions {
+        *rows.entry(row.incarnation).or_default() += 1;
+    }
+    for (incarnation, tail) in finals {
+        let rows = rows.get(incarnation).copied().unwrap_or(0);
+        if rows != tail.position {
+            let what = format!("{incarnation} accepted {tail:?}, replay has {rows} rows");
+            return Err(Violation::new("I5", what));
+        }
+    }
+    Ok(())
+}
+
+/// Sessions that came and went with a leader's last append: no other row is of them.
+fn adopted_sessions(replayed: &Replayed) -> u64 {
+    let adopted = replayed.positions.iter().filter(|row| row.adopted);
+    let of = |kind| {
+        let rows = adopted.clone().filter(move |row| row.kind == kind);
+        rows.map(|row| row.session).collect::<BTreeSet<SessionId>>()
+    };
+    let opened = of(GrantKind::Open);
+    opened.intersection(&of(GrantKind::Close)).count() as u64
 }
 
 fn same_chains(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdict {
@@ -116,12 +160,7 @@ fn same_chains(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdic
             return Err(Violation::new("I5", what));
         }
     }
-    let kept: Vec<GpuTail> = replayed
-        .tails
-        .iter()
-        .filter(|row| !row.lost)
-        .map(|row| row.tail)
-        .collect();
+    let kept: Vec<GpuTail> = replayed.tails.iter().map(|row| row.tail).collect();
     if replayed.digest == digest(&kept) {
         return Ok(());
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
+use crate::brief;
 use crate::faults::{Cast, Fault, Strike, Target, Troubles, drain, drains, halve, schedule};
 use crate::program::{Death, Program, Step, plan};
 use crate::variety::Variety;
@@ -180,6 +181,9 @@ impl Scene {
             faults,
             clients,
         };
+        if !crowded {
+            brief::arrange(seed, length, &mut scene);
+        }
         variety.arrange(&mut scene, length);
         if troubles.partitions && troubles.crashes {
             let halves = halve(seed, cast, &scene.clients, quiet);

@@ -89,6 +89,29 @@ fn a_record_with_a_hole_is_seen() {
     shown(Flaw::LosesBlock, CALM, "I5");
 }
 
+const CRASHES: Option<Troubles> = Some(Troubles {
+    crashes: true,
+    ..Troubles::NONE
+});
+
+#[test]
+fn a_seal_that_does_not_name_what_its_tail_opens_is_seen() {
+    let words = shown(Flaw::ForgetsNames, CRASHES, "I5");
+    assert!(words.contains("nor a seal's tail"), "{words}");
+}
+
+#[test]
+fn a_seal_without_its_tail_is_seen() {
+    let words = shown(Flaw::ForgetsTail, CRASHES, "I5");
+    assert!(words.contains("nor a seal's tail"), "{words}");
+}
+
+#[test]
+fn an_outcome_that_is_told_wrong_is_seen() {
+    let words = shown(Flaw::MisreportsOpens, CALM, "I5");
+    assert!(words.contains("it ended"), "{words}");
+}
+
 #[test]
 fn a_window_too_wide_is_seen() {
     shown(Flaw::WideWindow, CALM, "I6");

@@ -53,6 +53,7 @@ fn every_invariant_holds_over_many_seeds() {
     assert!(total(&reports, |r| r.failed) > 10);
     assert!(total(&reports, |r| r.voids) > 10);
     assert!(total(&reports, |r| r.adopted) > 0);
+    assert!(total(&reports, |r| r.adopted_sessions) > 0);
     assert!(total(&reports, |r| r.gone) > 10);
     assert!(total(&reports, |r| r.replayed) > 1_000);
     assert!(total(&reports, |r| r.rivals) > 0);

@@ -16,7 +16,7 @@ pub(super) use usage::GpuUsage;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use bus_schemas::{GpuId, Incarnation, Tenant, Usage};
+use bus_schemas::{GpuId, Incarnation, StoreStatus, Tenant, Usage};
 
 use super::histogram::Histogram;
 use times::lock;
@@ -28,6 +28,7 @@ pub struct Meters {
     gpus: Mutex<BTreeMap<GpuId, Arc<GpuMeters>>>,
     usage: Mutex<BTreeMap<Incarnation, GpuUsage>>,
     targets: Mutex<BTreeMap<Tenant, TargetReading>>,
+    stores: Mutex<Vec<StoreStatus>>,
     leader: LeaderMeters,
     durations: Arc<OnceLock<Durations>>,
 }
@@ -97,6 +98,15 @@ impl Meters {
         for reading in lock(&self.targets).values_mut() {
             (reading.target_ns, reading.p99_ns) = (0, 0);
         }
+    }
+
+    /// What is kept in the broker; nothing where this process does not lead.
+    pub fn stores(&self, stores: &[StoreStatus]) {
+        *lock(&self.stores) = stores.to_vec();
+    }
+
+    pub(super) fn each_store(&self, see: impl FnMut(&StoreStatus)) {
+        lock(&self.stores).iter().for_each(see);
     }
 
     pub(super) fn each_target(&self, mut see: impl FnMut(&Tenant, &TargetReading)) {

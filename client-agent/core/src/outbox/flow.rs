@@ -65,6 +65,7 @@ impl Outbox {
 
     pub(super) fn on_ack(&mut self, now: Nanos, ack: &WorkerAck<'_>, actions: &mut Vec<Action>) {
         self.heard_at = now;
+        self.silence.worker_heard();
         // The worker obeys one leader of an epoch, so its word on who that is counts.
         if ack.epoch > self.epoch || (ack.epoch == self.epoch && ack.leader != self.leader) {
             self.begin_epoch(now, ack.epoch, ack.leader);
@@ -82,6 +83,8 @@ impl Outbox {
         let done = ack.done.min(self.received);
         if done > self.done {
             self.done = done;
+            // Whether a leader granted that or nobody had to, nothing waits for one.
+            self.silence.leader_heard();
             self.forget_runs();
             let gone = |(op, _): &mut (OpNumber, u64)| *op <= done;
             while self.copies.pop_front_if(gone).is_some() {}
@@ -129,6 +132,8 @@ impl Outbox {
             return;
         }
         self.heard_at = now;
+        self.silence.leader_heard();
+        self.granted = self.granted.max(notice.granted);
         self.alone = notice.alone;
         self.raise_queued(now, notice.queued.min(self.last));
         if notice.queue_through > self.queue_through {
@@ -150,7 +155,11 @@ impl Outbox {
             return;
         }
         match self.results.take(part, message, actions) {
-            Part::New => self.from_worker.progress(now),
+            Part::New => {
+                self.silence.worker_heard();
+                self.silence.leader_heard();
+                self.from_worker.progress(now);
+            }
             // The worker sends what it believes we lack: tell it again.
             Part::Old => {
                 let before = self.results.delivered().saturating_sub(1);
@@ -190,6 +199,7 @@ impl Outbox {
         (self.epoch, self.leader) = (epoch, leader);
         self.alone = false;
         self.queued = self.done;
+        self.granted = self.done;
         self.queue_through = self.done + limits::FIRST_OPS;
         self.runs.seek(self.done + 1);
         self.to_leader.hurry(now);

@@ -29,6 +29,18 @@ fn alloc(address: *mut u64, bytes: usize) -> Result {
     unsafe { put(address, made) }
 }
 
+/// As [`alloc`]; no bytes are no address, and no error, as drivers have it in the order of a stream.
+fn alloc_on(address: *mut u64, bytes: usize, stream: usize) -> Result {
+    number_of(stream)?;
+    capture::refuse(stream)?;
+    if bytes > 0 {
+        return alloc(address, bytes);
+    }
+    current_device()?;
+    // SAFETY: the caller's pointer.
+    unsafe { put(address, 0) }
+}
+
 fn free(address: u64) -> Result {
     process()?;
     if address == 0 {
@@ -139,18 +151,14 @@ api! {
     }
 
     fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) also cuMemAllocAsync_ptsz {
-        number_of(stream)?;
-        capture::refuse(stream)?;
-        alloc(address, bytes)
+        alloc_on(address, bytes, stream)
     }
 
     fn cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, stream: usize)
         also cuMemAllocFromPoolAsync_ptsz
     {
         let _ = pool;
-        number_of(stream)?;
-        capture::refuse(stream)?;
-        alloc(address, bytes)
+        alloc_on(address, bytes, stream)
     }
 
     fn cuMemFreeAsync(address: u64, stream: usize) also cuMemFreeAsync_ptsz {

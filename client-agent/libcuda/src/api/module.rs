@@ -58,8 +58,9 @@ unsafe fn load_on(device: &Device, from: Place, options: Options) -> Result<Arc<
     // SAFETY: the caller vouches for both.
     let library = unsafe { load_image(from, options)? };
     let Err(error) = library.place(device) else {
+        let notes = library.notes(device.properties.compute());
         // SAFETY: as above.
-        unsafe { options.log_nothing() };
+        unsafe { options.log_notes(&notes) };
         return Ok(library);
     };
     LIBRARIES.remove(library.handle);

@@ -81,15 +81,24 @@ impl Options {
         unsafe { self.log(ERROR_LOG, text) };
     }
 
+    /// Writes what is worth knowing to its log, and empties that of errors.
+    ///
+    /// # Safety
+    /// As [`Options::log`].
+    pub(super) unsafe fn log_notes(self, text: &str) {
+        // SAFETY: the caller vouches for it.
+        unsafe {
+            self.log(INFO_LOG, text);
+            self.log(ERROR_LOG, "");
+        }
+    }
+
     /// Empties both logs.
     ///
     /// # Safety
     /// As [`Options::log`].
     pub(super) unsafe fn log_nothing(self) {
         // SAFETY: the caller vouches for it.
-        unsafe {
-            self.log(INFO_LOG, "");
-            self.log(ERROR_LOG, "");
-        }
+        unsafe { self.log_notes("") };
     }
 }

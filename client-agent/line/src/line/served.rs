@@ -34,6 +34,11 @@ impl Line {
         self.tell(&mut self.lock(), Event::Reign(beat));
     }
 
+    /// The connection is gone.
+    pub fn disconnected(&self) {
+        self.tell(&mut self.lock(), Event::Disconnected);
+    }
+
     /// The connection is back.
     pub fn reconnected(&self) {
         self.tell(&mut self.lock(), Event::Reconnected);

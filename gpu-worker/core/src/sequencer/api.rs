@@ -163,6 +163,12 @@ pub enum Action {
     /// [`Event::Completed`], in the order of a session's starts. All its ops were kept, all its
     /// transfers are whole.
     Start(StartAction),
+    /// End what a session has on the device, soon: its close is accepted, and nothing more of it is
+    /// wanted. What was started completes with a fault.
+    Stop {
+        /// The session.
+        session: SessionId,
+    },
     /// End a session on the device (nothing of it is running); answer with [`Event::Closed`].
     Close {
         /// The session.
@@ -321,6 +327,8 @@ pub struct Settled {
     pub first: OpNumber,
     /// Last op. Where a slice failed, the op that did.
     pub last: OpNumber,
+    /// Last op of the grant, as it stands in the chain: `last` where nothing failed.
+    pub granted: OpNumber,
     /// How it ended.
     pub outcome: Outcome,
     /// Its last op failed, and the session with it.

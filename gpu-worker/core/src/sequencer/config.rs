@@ -68,8 +68,11 @@ pub struct Config {
     /// Refusals, and rejections of one session, are at least this far apart.
     pub refusal_ns: Nanos,
     /// How long results of a closed session are kept for its client; also how long a draining
-    /// worker waits for its reports to be acknowledged.
+    /// worker waits for its results to be acknowledged.
     pub linger_ns: Nanos,
+    /// How long a draining worker waits for a leader to acknowledge its reports and to note that it
+    /// leaves.
+    pub leave_ns: Nanos,
 }
 
 impl Default for Config {
@@ -106,6 +109,7 @@ impl Default for Config {
             beat_ns: 100 * MS,
             refusal_ns: 10 * MS,
             linger_ns: 2_000 * MS,
+            leave_ns: 5_000 * MS,
         }
     }
 }

@@ -80,6 +80,7 @@ impl Sequencer {
             kind: grant.kind,
             first: grant.first,
             last: ending.last,
+            granted: grant.last,
             outcome: ending.outcome,
             failed: ending.failed,
         }));

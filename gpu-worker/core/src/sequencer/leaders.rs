@@ -1,10 +1,13 @@
 //! What leaders say: orders, seals, the end; and what they are told.
 
+use std::collections::BTreeMap;
+
 use bus_schemas::{
-    Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, Seal, SealAnswer, SealReply,
-    SealedGrant, SessionFault, SessionId, WIRE_VERSION, limits,
+    Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, Row, Seal, SealAnswer,
+    SealReply, SealedGrant, SealedName, SessionFault, SessionId, WIRE_VERSION, limits,
 };
 
+use super::positions::KeptGrant;
 use super::session::Phase;
 use super::{Action, BeatAction, DoneMessage, ExitReason, Sequencer};
 use crate::Nanos;
@@ -12,10 +15,10 @@ use crate::Nanos;
 /// Faults told in one message.
 const FAULTS: usize = 256;
 
-/// Bytes, at most, of a session, a grant and everything else in an encoded seal answer: the tail
-/// takes what room the message has left, its latest grants first.
+/// Bytes, at most, of a session, a grant (with the name of its session) and everything else in an
+/// encoded seal answer: the tail takes what room the message has left, its latest grants first.
 const SEALED_SESSION: usize = 240;
-const SEALED_GRANT: usize = 192;
+const SEALED_GRANT: usize = SealedGrant::SIZE + SealedName::SIZE;
 const SEALED_REST: usize = 128 << 10;
 
 /// How a message's (epoch, leader) relates to what the worker obeys.
@@ -120,9 +123,9 @@ impl Sequencer {
         self.recorded = recorded;
         let epoch = self.epoch;
         let unrecorded = self.unrecorded_closing();
-        let known = |entry: &SealedGrant| {
-            let grant = &entry.grant;
-            grant.epoch == epoch && grant.input <= recorded && entry.position < unrecorded
+        let known = |entry: &KeptGrant| {
+            let SealedGrant { position, grant } = &entry.sealed;
+            grant.epoch == epoch && grant.input <= recorded && *position < unrecorded
         };
         // Inputs do not fall within an epoch and epochs do not fall: what lies before a recorded
         // grant is recorded, or was handed to the leader that recorded it.
@@ -148,6 +151,7 @@ impl Sequencer {
                     self.leader = seal.leader;
                     self.ahead.clear();
                     self.recorded = 0;
+                    self.noted = false;
                     self.trust_again();
                     self.reports.acknowledge(self.reports.made());
                     self.telling_since = None;
@@ -180,7 +184,7 @@ impl Sequencer {
         let outstanding = self.pending.iter().filter(|accepted| !accepted.ended);
         let taken = self.sessions.len() * SEALED_SESSION + self.pending.len() * SEALED_GRANT;
         let fits = limits::MESSAGE_BYTES.saturating_sub(SEALED_REST + taken) / SEALED_GRANT;
-        let fits = fits.min(self.tail.len());
+        let tail = self.tail.range(self.tail.len().saturating_sub(fits)..);
         SealAnswer {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -202,19 +206,35 @@ impl Sequencer {
                 .collect(),
             tail_epoch,
             tail_recorded,
-            tail: self
-                .tail
-                .iter()
-                .skip(self.tail.len() - fits)
-                .copied()
-                .collect(),
+            tail: tail.clone().map(|kept| kept.sealed).collect(),
             ordinals: self
                 .ordinals
                 .iter()
                 .map(|(tenant, ordinal)| (tenant.clone(), *ordinal))
                 .collect(),
             faults: self.faults(usize::MAX),
+            named: self.names(tail),
         }
+    }
+
+    /// Whose the sessions of these grants are, of those that a seal's answer does not list.
+    fn names<'a>(&self, grants: impl Iterator<Item = &'a KeptGrant>) -> Vec<SealedName> {
+        let listed = |session: SessionId| {
+            let entry = self.sessions.get(&session);
+            entry.is_some_and(|entry| !matches!(entry.phase, Phase::Closed(_)))
+        };
+        let mut names = BTreeMap::new();
+        for kept in grants {
+            let session = kept.sealed.grant.session;
+            if !listed(session) {
+                names.entry(session).or_insert_with(|| SealedName {
+                    tenant: kept.tenant.clone(),
+                    session,
+                    ordinal: kept.ordinal,
+                });
+            }
+        }
+        names.into_values().collect()
     }
 
     fn faults(&self, most: usize) -> Vec<SessionFault> {
@@ -239,7 +259,9 @@ impl Sequencer {
         let obeyed = self.standpoint(leave.epoch, leave.leader) == Standpoint::Obeyed;
         let closed = |phase: Phase| matches!(phase, Phase::Closed(_));
         let empty = self.sessions.values().all(|entry| closed(entry.phase));
-        if obeyed && empty && self.pending.is_empty() {
+        if leave.noted {
+            self.noted |= obeyed && self.draining.is_some();
+        } else if obeyed && empty && self.pending.is_empty() {
             self.drain(now, actions);
         }
     }
@@ -368,10 +390,24 @@ impl Sequencer {
             return;
         }
         let heard = self.sessions.values().all(|e| e.acknowledged == e.results);
-        let clear = self.epoch == 0 || (self.reports.is_clear() && heard);
-        if clear || now >= since + self.config.linger_ns {
+        if heard && self.is_released() || now >= self.leave_at(since) {
             self.exited = true;
             actions.push(Action::Exit(ExitReason::Drained));
+        }
+    }
+
+    /// Whether no leader has to hear anything more of a draining worker. One that went before its
+    /// leader knows that it leaves might be taken for lost: that its connection was closed is told
+    /// apart from what it says, and may be heard first.
+    fn is_released(&self) -> bool {
+        self.epoch == 0 || (self.reports.is_clear() && self.noted)
+    }
+
+    /// When a worker that has had nothing to do since leaves at the latest.
+    pub(super) fn leave_at(&self, since: Nanos) -> Nanos {
+        match self.is_released() {
+            true => since + self.config.linger_ns,
+            false => since + self.config.leave_ns,
         }
     }
 }

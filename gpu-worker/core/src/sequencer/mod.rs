@@ -16,8 +16,9 @@
 //!   their estimated time on the device is at most a quarter of its window each and a window
 //!   together; each part's time sets the estimate of the next. Leaders are told of every part, and
 //!   of the closing; the tail keeps a closed one until its leader acknowledges that report.
-//! - A draining worker accepts nothing more. It leaves when all it had accepted has ended and
-//!   reports and results are acknowledged, or [`Config::linger_ns`] later.
+//! - A draining worker accepts nothing more. It leaves when all it had accepted has ended, its
+//!   leader has acknowledged the reports and noted that it leaves, and clients have acknowledged the
+//!   results; it waits [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.
 //! - A closed session is remembered until its results are acknowledged, at most
 //!   [`Config::linger_ns`].
 
@@ -38,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::{
     Chain, Epoch, Failure, GlobalPosition, GpuPosition, Grant, InputNumber, LeaderId, OpNumber,
-    OpenGrant, SealedGrant, SessionId, Tenant,
+    OpenGrant, SessionId, Tenant,
 };
 
 pub use api::{
@@ -50,7 +51,7 @@ pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::Nanos;
-use positions::Accepted;
+use positions::{Accepted, KeptGrant};
 use reports::Reports;
 use session::Session;
 use standing::Standing;
@@ -84,7 +85,7 @@ pub struct Sequencer {
     /// Positions started, voided or gone.
     begun: GpuPosition,
     ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
-    tail: VecDeque<SealedGrant>,
+    tail: VecDeque<KeptGrant>,
     tail_forgotten: u64,
     recorded: InputNumber,
     /// Since when the head waits for its session, and the head.
@@ -120,6 +121,8 @@ pub struct Sequencer {
     beat_at: Nanos,
 
     draining: Option<Nanos>,
+    /// The leader that is obeyed has noted that this worker leaves.
+    noted: bool,
     exited: bool,
 }
 
@@ -169,6 +172,7 @@ impl Sequencer {
             rejected: VecDeque::new(),
             beat_at: 0,
             draining: None,
+            noted: false,
             exited: false,
         }
     }
@@ -227,7 +231,7 @@ impl Sequencer {
         let report = self.telling_since.map(|_| self.telling_due());
         let linger = self.config.linger_ns;
         let closed = self.closed.front().map(|(at, _)| at + linger);
-        let leave = self.draining.map(|at| at + linger);
+        let leave = self.draining.map(|since| self.leave_at(since));
         [acks, report, self.repeat_at, self.patience(), closed, leave]
             .into_iter()
             .flatten()

@@ -19,6 +19,15 @@ pub(super) struct Accepted {
     pub(super) ended: bool,
 }
 
+/// An accepted grant as it is kept for replay, with whose it is: its session may be closed and
+/// forgotten by the time that a seal asks.
+#[derive(Debug)]
+pub(super) struct KeptGrant {
+    pub(super) sealed: SealedGrant,
+    pub(super) tenant: Tenant,
+    pub(super) ordinal: u64,
+}
+
 /// What the head can do now.
 enum Head {
     Wait,
@@ -75,6 +84,15 @@ impl Sequencer {
                 None => return false,
             },
         };
+        if grant.kind == GrantKind::Close
+            && let Some(session) = self.sessions.get(&grant.session)
+            && session.phase == Phase::Open
+            && session.running > 0
+        {
+            // Whoever asked for the end has seen all that it wanted: nobody waits for the rest.
+            let session = session.id;
+            actions.push(Action::Stop { session });
+        }
         if grant.kind != GrantKind::Standing {
             self.waiting_at[lane(&grant)] += 1;
         }
@@ -112,8 +130,14 @@ impl Sequencer {
             self.tail.pop_front();
             self.tail_forgotten += 1;
         }
-        let grant = *grant;
-        self.tail.push_back(SealedGrant { position, grant });
+        self.tail.push_back(KeptGrant {
+            sealed: SealedGrant {
+                position,
+                grant: *grant,
+            },
+            tenant: tenant.clone(),
+            ordinal,
+        });
     }
 
     /// When the head loses patience, if it waits for its session.

@@ -138,7 +138,7 @@ impl Session {
 
     /// Whether ops may still run.
     pub(super) fn lives(&self) -> bool {
-        self.phase == Phase::Open && self.failure.is_none()
+        self.phase == Phase::Open && self.failure.is_none() && !self.closing
     }
 
     /// The part of a batch that is kept, `None` for nothing; or the op that no correct client sends.

@@ -48,12 +48,29 @@ fn a_fault_ends_the_session_and_is_told_until_it_is_closed() {
 }
 
 #[test]
+fn what_has_not_begun_when_a_close_is_accepted_runs_no_more() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    bench.batch(1, 1, 2);
+    let orders = [run(1, 1, 1), run(1, 2, 2), grant(GrantKind::Close, 1, 0, 0)];
+    let actions = bench.order(&orders);
+    assert_eq!(starts(&actions).len(), 0);
+    assert_eq!(outcomes(&actions), [(2, Outcome::Gone), (3, Outcome::Gone)]);
+    assert!(actions.contains(&Action::Close { session: id(1) }));
+    assert!(!actions.contains(&Action::Stop { session: id(1) }));
+}
+
+#[test]
 fn a_close_waits_for_what_runs_and_its_results_wait_for_the_client() {
     let mut bench = Bench::new();
     bench.open(1);
     bench.batch(1, 1, 1);
-    let started = starts(&bench.order(&[run(1, 1, 1), grant(GrantKind::Close, 1, 0, 0)]));
+    let started = starts(&bench.order(&[run(1, 1, 1)]));
     assert_eq!(started.len(), 1);
+    let actions = bench.order(&[grant(GrantKind::Close, 1, 0, 0)]);
+    let stop = Action::Stop { session: id(1) };
+    assert!(actions.contains(&stop), "what runs is not waited for long");
+    assert!(!actions.contains(&Action::Close { session: id(1) }));
     let actions = bench.complete(started[0], &[64]);
     assert!(actions.contains(&Action::Close { session: id(1) }));
     bench.tell(Event::Closed { session: id(1) });
@@ -164,20 +181,91 @@ fn a_draining_worker_finishes_what_it_accepted_and_takes_no_more() {
     );
     bench.reports = 2;
     let actions = bench.order(&[]);
-    assert!(actions.contains(&Action::Exit(ExitReason::Drained)));
+    let gone = |actions: &[Action]| actions.contains(&Action::Exit(ExitReason::Drained));
+    assert!(!gone(&actions), "its leader may not know that it leaves");
+    let noted = |leader| Leave {
+        noted: true,
+        v: WIRE_VERSION,
+        epoch: 1,
+        leader: LeaderId(leader),
+    };
+    let actions = bench.tell(Event::Leave(&noted(2)));
+    assert!(!gone(&actions), "not a leader it obeys");
+    assert!(gone(&bench.tell(Event::Leave(&noted(1)))));
+}
+
+#[test]
+fn a_draining_worker_does_not_wait_for_ever() {
+    let drained = |noted: bool| {
+        let mut bench = Bench::new();
+        bench.open(1);
+        bench.order(&[grant(GrantKind::Close, 1, 0, 0)]);
+        bench.tell(Event::Closed { session: id(1) });
+        bench.tell(Event::Drain);
+        if noted {
+            bench.reports = 2;
+            bench.order(&[]);
+            let leave = Leave {
+                noted,
+                v: WIRE_VERSION,
+                epoch: 1,
+                leader: LeaderId(1),
+            };
+            let actions = bench.tell(Event::Leave(&leave));
+            return actions.contains(&Action::Exit(ExitReason::Drained));
+        }
+        let mut left = false;
+        while !left {
+            assert!(bench.now < 6_000 * MS, "{}", bench.now);
+            let due = bench.core.next_wakeup().expect("it waits for something");
+            let wait = due.saturating_sub(bench.now).max(1);
+            left = bench
+                .after(wait)
+                .contains(&Action::Exit(ExitReason::Drained));
+        }
+        bench.now > 4_000 * MS
+    };
+    assert!(drained(true), "told, at once");
+    assert!(drained(false), "without a leader, after a while");
+}
+
+#[test]
+fn what_a_leader_was_told_a_later_one_is_told_again() {
+    let mut bench = Bench::new();
+    let noted = |epoch| Leave {
+        noted: true,
+        v: WIRE_VERSION,
+        epoch,
+        leader: LeaderId(epoch),
+    };
+    // It was not told that it leaves: what it notes then means nothing.
+    bench.tell(Event::Leave(&noted(1)));
+    bench.open(1);
+    bench.batch(1, 1, 1);
+    let started = starts(&bench.order(&[run(1, 1, 1)]));
+    bench.tell(Event::Drain);
+    bench.tell(Event::Leave(&noted(1)));
+    bench.seal(2, 2);
+    bench.complete(started[0], &[]);
+    bench.reports = 2;
+    bench.epoch = 2;
+    let gone = |actions: &[Action]| actions.contains(&Action::Exit(ExitReason::Drained));
+    assert!(!gone(&bench.order(&[])), "the first may be dead");
+    assert!(gone(&bench.tell(Event::Leave(&noted(2)))));
 }
 
 #[test]
 fn a_worker_told_to_leave_does_so_when_it_has_no_session() {
     let mut bench = Bench::new();
     let leave = |epoch, leader| Leave {
+        noted: false,
         v: WIRE_VERSION,
         epoch,
         leader: LeaderId(leader),
     };
     let goes = |actions: &[Action]| {
         let drains = |action: &Action| matches!(action, Action::Beat(beat) if beat.draining);
-        actions.iter().any(drains) && actions.contains(&Action::Exit(ExitReason::Drained))
+        actions.iter().any(drains)
     };
     // The leader has heard of everything, and granted a session since.
     bench.open(1);
@@ -196,5 +284,13 @@ fn a_worker_told_to_leave_does_so_when_it_has_no_session() {
     bench.tell(Event::Closed { session: id(2) });
     bench.reports = 4;
     bench.order(&[]);
-    assert!(goes(&bench.tell(Event::Leave(&leave(1, 1)))));
+    let actions = bench.tell(Event::Leave(&leave(1, 1)));
+    let drains = |action: &Action| matches!(action, Action::Beat(beat) if beat.draining);
+    assert!(actions.iter().any(drains));
+    let noted = Leave {
+        noted: true,
+        ..leave(1, 1)
+    };
+    let actions = bench.tell(Event::Leave(&noted));
+    assert!(actions.contains(&Action::Exit(ExitReason::Drained)));
 }

@@ -1,9 +1,9 @@
 //! Leaders: their orders, their seals, those no longer obeyed, and the reports they hear.
 
-use bus_schemas::{Grant, LeaderId, encode, limits};
-use gpu_worker_core::sequencer::Action;
+use bus_schemas::{Grant, GrantKind, LeaderId, encode, limits};
+use gpu_worker_core::sequencer::{Action, Event};
 
-use crate::bench::{Bench, MS, done, run, starts, tenant};
+use crate::bench::{Bench, MS, done, grant, id, open_grant, run, starts, tenant};
 
 #[test]
 fn grants_above_a_gap_wait_for_it() {
@@ -122,6 +122,62 @@ fn the_tail_shrinks_with_the_record_and_survives_a_leader_that_recorded_nothing(
         answer.tail.len(),
         2,
         "epoch 2 may have died with what it was handed"
+    );
+}
+
+#[test]
+fn a_seal_names_the_closed_sessions_of_its_tail() {
+    let mut bench = Bench::new();
+    bench.open(1);
+    for session in [2, 3] {
+        bench.open(session);
+        bench.order(&[grant(GrantKind::Close, session, 0, 0)]);
+        bench.tell(Event::Closed {
+            session: id(session),
+        });
+    }
+    // Closed long ago, and forgotten.
+    bench.after(5_000 * MS);
+    let answer = bench.seal(2, 2).sealed.unwrap();
+    assert_eq!((answer.tail.len(), answer.sessions.len()), (5, 1));
+    let named: Vec<_> = answer.named.iter().map(|it| it.session).collect();
+    assert_eq!(named, [id(2), id(3)], "the first is among the sessions");
+    let whose: Vec<_> = answer
+        .named
+        .iter()
+        .map(|it| (it.tenant.clone(), it.ordinal))
+        .collect();
+    let opened = open_grant(id(2));
+    assert_eq!(whose[0], (opened.tenant, opened.ordinal));
+    // Whose grants are recorded need not be named.
+    let mut bench = Bench::new();
+    bench.open(2);
+    bench.order(&[grant(GrantKind::Close, 2, 0, 0)]);
+    bench.tell(Event::Closed { session: id(2) });
+    bench.recorded = 100;
+    bench.order(&[]);
+    let answer = bench.seal(2, 2).sealed.unwrap();
+    assert!(answer.tail.is_empty() && answer.named.is_empty());
+}
+
+#[test]
+fn a_large_tail_of_sessions_that_all_closed_fits_the_message() {
+    let mut bench = Bench::new();
+    for session in 1..=6_000 {
+        bench.open(session);
+        bench.order(&[grant(GrantKind::Close, session, 0, 0)]);
+        bench.tell(Event::Closed {
+            session: id(session),
+        });
+    }
+    bench.after(5_000 * MS);
+    let reply = bench.seal(2, 2);
+    let answer = reply.sealed.as_ref().unwrap();
+    let bytes = encode(&reply).len();
+    assert!(
+        answer.named.len() > 3_000 && bytes < limits::MESSAGE_BYTES,
+        "{} in {bytes}",
+        answer.named.len()
     );
 }
 

@@ -1,6 +1,6 @@
 //! Standing grants: ops that run as they arrive, and what closes the grant.
 
-use bus_schemas::{Grant, GrantKind, Outcome, fold};
+use bus_schemas::{Grant, GrantKind, LeaderId, Leave, Outcome, WIRE_VERSION, fold};
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 
 use crate::bench::{Bench, MS, done, grant, id, outcomes, run, starts};
@@ -181,7 +181,14 @@ fn nothing_more_of_a_failed_session_starts_and_a_draining_worker_closes_it() {
     assert!(starts(&bench.batch(1, 2, 1)).is_empty());
     bench.complete(part, &[]);
     bench.reports = 9;
-    let actions = bench.order(&[]);
+    bench.order(&[]);
+    let noted = Leave {
+        noted: true,
+        v: WIRE_VERSION,
+        epoch: 1,
+        leader: LeaderId(1),
+    };
+    let actions = bench.tell(Event::Leave(&noted));
     assert!(actions.contains(&Action::Exit(ExitReason::Drained)));
 }
 

@@ -1,14 +1,30 @@
-//! Parses and decodes PTX files: `load FILE...` says of each that it does not load, and why.
+//! Parses and decodes PTX: `load FILE...` says of each file that it does not load, and why.
+//! `load -` reads modules from standard input, each ended by a NUL, and prints a line for each:
+//! empty, or why it does not load.
 
+use std::io::Read as _;
 use std::process::ExitCode;
+
+fn load(text: &str) -> Result<(), String> {
+    let program = device_cpu::Program::build(text);
+    program.map(drop).map_err(|error| error.to_string())
+}
 
 fn main() -> ExitCode {
     let mut refused = false;
     for file in std::env::args().skip(1) {
-        let loaded = std::fs::read_to_string(&file)
-            .map_err(|error| error.to_string())
-            .and_then(|text| device_cpu::Program::build(&text).map_err(|error| error.to_string()));
-        if let Err(error) = loaded {
+        if file == "-" {
+            let mut text = String::new();
+            if std::io::stdin().read_to_string(&mut text).is_err() {
+                return ExitCode::from(2);
+            }
+            for module in text.split_terminator('\0') {
+                println!("{}", load(module).err().unwrap_or_default());
+            }
+            continue;
+        }
+        let text = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+        if let Err(error) = text.and_then(|text| load(&text)) {
             refused = true;
             eprintln!("{file}: {error}");
         }

@@ -12,6 +12,9 @@ pub enum BuildError {
     /// The module is too large or contradicts itself.
     #[error("{0}")]
     Module(String),
+    /// Preparing it was given up.
+    #[error("{0}")]
+    Halted(device::Halt),
 }
 
 /// Why a launch was refused or ended early.
@@ -44,6 +47,16 @@ pub enum LaunchError {
         given: usize,
         /// What the entry takes.
         wanted: usize,
+    },
+    /// There is no room for the registers, local and shared memory of one block.
+    #[error(
+        "a block takes {needed} bytes of registers, local and shared memory: there is room for {room}"
+    )]
+    BlockMemory {
+        /// Bytes of one block.
+        needed: u64,
+        /// Bytes that the launch may take.
+        room: u64,
     },
     /// The kernel itself failed.
     #[error(transparent)]

@@ -15,6 +15,7 @@ mod memory;
 mod native;
 mod ops;
 mod shared;
+mod watched;
 
 pub use device::{CpuConfig, CpuDevice};
 pub use engine::{

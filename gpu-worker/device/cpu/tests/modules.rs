@@ -332,9 +332,9 @@ fn what_contradicts_itself_or_is_not_there_names_its_place() {
         ("\n.entry k() .reqnctapercluster 2 { ret; }", 5, "clusters"),
         ("\n.entry k() .bogus 2 { ret; }", 5, "`{` or `;`"),
         (
-            "\n.entry k() { .reg .v4 .f32 v; ret; }",
+            "\n.entry k() { .reg .v4 .f64 v; ret; }",
             5,
-            "vector registers",
+            "at most 128 bits",
         ),
         (
             ".extern .func g();\n.entry k() { call g; ret; }",

@@ -133,3 +133,58 @@ fn lanes_of_one_warp_are_apart() {
         clean: @%is_odd mov.u32 %word, 0; st.u32 [%at], %word;";
     check(body, "", |block| [1 - block % 2, 0, 0, 0, 0, 0, 0, 0]);
 }
+
+/// A kernel of `count` registers that all live at once, then as many in turn: each thread folds the
+/// first ones backwards and the others as they come.
+fn many(count: usize) -> String {
+    use std::fmt::Write as _;
+    let mut body = format!(".reg .b32 %r<{count}>, %s<{count}>, %sum; .reg .b64 %d<{count}>;\n");
+    for at in 0..count {
+        let _ = writeln!(body, "mad.lo.u32 %r{at}, %thread, {}, {};", at + 3, at * at);
+    }
+    for at in (0..count).rev() {
+        let _ = writeln!(body, "mad.lo.u32 %sum, %sum, 31, %r{at};");
+    }
+    for at in 0..count {
+        let _ = writeln!(
+            body,
+            "add.u32 %s{at}, %sum, {at}; mul.wide.u32 %d{at}, %s{at}, 7; cvt.u32.u64 %sum, %d{at};"
+        );
+    }
+    body + "st.u32 [%at], %sum;"
+}
+
+fn folded(count: u32, thread: u32) -> u32 {
+    let first = |at: u32| {
+        let product = thread.wrapping_mul(at + 3);
+        product.wrapping_add(at.wrapping_mul(at))
+    };
+    let sum = (0..count).rev().fold(0_u32, |sum, at| {
+        sum.wrapping_mul(31).wrapping_add(first(at))
+    });
+    (0..count).fold(sum, |sum, at| sum.wrapping_add(at).wrapping_mul(7))
+}
+
+#[test]
+fn a_kernel_has_as_many_registers_as_it_likes() {
+    let count = 40_000;
+    let words = found(&many(count), "", 2, 1);
+    for (thread, words) in words.chunks(8).enumerate().take(128) {
+        let want = folded(count as u32, thread as u32);
+        assert_eq!(words[0], u64::from(want), "thread {thread}");
+    }
+}
+
+#[test]
+fn what_no_assembler_could_spill_is_refused() {
+    let source = format!(
+        ".version 8.0\n.target sm_80\n.address_size 64\n.entry k(.param .u64 base) {{
+        .reg .b32 %thread; .reg .b64 %at; {} ret; }}",
+        many(300_000)
+    );
+    let error = Program::build(&source).expect_err("38 MB for a warp");
+    assert!(
+        error.to_string().contains("registers live at once"),
+        "{error}"
+    );
+}

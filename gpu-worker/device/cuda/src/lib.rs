@@ -17,7 +17,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, Realm, Slice};
+use device::{
+    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, Realm, Slice,
+};
 
 use driver::{Context, Module};
 use session::{Session, Surroundings};
@@ -81,6 +83,8 @@ impl CudaDevice {
             capacity: capacity.map_or(free, |bytes| bytes.min(free)),
             preemptive: true,
             overlaps: true,
+            // The driver has memory of its own for them.
+            blocks: 0,
         };
         let granularity = context.granularity()?;
         let (modules, sessions) = (BTreeMap::new(), BTreeMap::new());
@@ -138,6 +142,7 @@ fn functions(image: &[u8], module: &Module) -> Result<Vec<FunctionInfo>, Failure
             .map(|entry| FunctionInfo {
                 name: entry.name,
                 param_bytes: entry.param_bytes,
+                block: BlockBytes::default(),
             })
             .collect());
     }
@@ -145,7 +150,12 @@ fn functions(image: &[u8], module: &Module) -> Result<Vec<FunctionInfo>, Failure
     names
         .map(|name| {
             let param_bytes = module.function(&name)?.param_bytes();
-            Ok(FunctionInfo { name, param_bytes })
+            let block = BlockBytes::default();
+            Ok(FunctionInfo {
+                name,
+                param_bytes,
+                block,
+            })
         })
         .collect()
 }

@@ -3,6 +3,7 @@
 use super::adapt;
 use super::declaration::declaration;
 use super::resolve::{Place, Resolution, Wrong};
+use crate::info::architecture;
 use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Init, Linkage, Module, Scalar, Variable};
 use std::collections::HashMap;
@@ -23,13 +24,6 @@ fn linkage(linkage: Linkage) -> &'static str {
         Linkage::Weak => ".weak ",
         Linkage::Common => ".common ",
     }
-}
-
-/// The number of an architecture, `80` of `sm_80`.
-fn architecture(target: &str) -> Option<u32> {
-    let digits = target.strip_prefix("sm_")?;
-    let end = digits.bytes().take_while(u8::is_ascii_digit).count();
-    digits[..end].parse().ok()
 }
 
 impl<'p, 'a> Printer<'p, 'a> {
@@ -262,19 +256,21 @@ impl<'p, 'a> Printer<'p, 'a> {
                 Token::End => break,
                 Token::Dot("loc" | "file") => {
                     self.out.push_str(&text[copied..start]);
-                    lexer.skip_line();
+                    lexer.skip_note()?;
                     copied = lexer.span().1;
                     continue;
                 }
                 Token::Word(word) => {
-                    let new = self.name(image, word);
+                    // `v.x` names an element of `v`.
+                    let name = word.split('.').next().unwrap_or(word);
+                    let new = self.name(image, name);
                     // What begins a statement is an opcode unless it is a label.
                     let label = text[end..].trim_start().starts_with(':');
-                    if new != word && (!opens || label) {
+                    if new != name && (!opens || label) {
                         let new = new.to_owned();
                         self.out.push_str(&text[copied..start]);
                         self.out.push_str(&new);
-                        copied = end;
+                        copied = start + name.len();
                     }
                 }
                 _ => {}

@@ -18,6 +18,7 @@ impl<'a> Parser<'a> {
         let mut statements = Vec::new();
         let mut depth = 0_u32;
         loop {
+            self.grown(size_of::<Statement<'_>>())?;
             match self.token {
                 Token::Punct(b'{') => {
                     depth += 1;
@@ -72,7 +73,7 @@ impl<'a> Parser<'a> {
         statements: &mut Vec<Statement<'a>>,
     ) -> Result<(), PtxError> {
         if name == "loc" || name == "file" {
-            return self.skip_line();
+            return self.skip_note();
         }
         if name == "pragma" || name == "section" {
             self.advance()?;
@@ -158,6 +159,7 @@ impl<'a> Parser<'a> {
         let mut operands = Vec::new();
         if !self.accept(b';')? {
             loop {
+                self.grown(size_of::<Operand<'_>>())?;
                 operands.push(self.operand(Some(opcode))?);
                 if self.accept(b';')? {
                     break;
@@ -188,6 +190,7 @@ impl<'a> Parser<'a> {
             if list.len() == OPERANDS {
                 return self.fail("fewer operands");
             }
+            self.grown(size_of::<Operand<'_>>())?;
             list.push(self.operand(None)?);
         }
         Ok(list)
@@ -205,14 +208,21 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 Ok(Operand::Not(self.word("a predicate after `!`")?))
             }
+            Token::Punct(b'-') if self.lexer.names_next() => {
+                self.advance()?;
+                Ok(Operand::Minus(self.word("a register after `-`")?))
+            }
             Token::Punct(b'[') => {
                 self.advance()?;
-                let address = self.address()?;
-                Ok(Operand::Address(address))
+                self.address(top.is_some())
             }
             Token::Punct(b'{') if top.is_some() => {
-                self.advance()?;
-                Ok(Operand::Vector(self.operands_until(b'}')?))
+                let list = self.vector()?;
+                if self.accept(b'|')? {
+                    let held = self.word("a predicate behind a vector")?;
+                    return Ok(Operand::VectorPair(list, held));
+                }
+                Ok(Operand::Vector(list))
             }
             Token::Punct(b'(') if top.is_some_and(|opcode| opcode.starts_with("call")) => {
                 self.advance()?;
@@ -276,35 +286,74 @@ impl<'a> Parser<'a> {
             }
             Token::Punct(b'[') => {
                 self.advance()?;
-                let offset = self.constant()?;
-                self.expect(b']', "after an index")?;
-                Ok(Operand::Symbol {
-                    name,
-                    offset,
-                    index: true,
-                })
+                self.indexed(name)
             }
             _ => Ok(Operand::Name(name)),
         }
     }
 
-    fn address(&mut self) -> Result<Address<'a>, PtxError> {
+    /// Behind `name[`: a constant, or a register and perhaps a constant.
+    fn indexed(&mut self, name: &'a str) -> Result<Operand<'a>, PtxError> {
+        let operand = match self.token {
+            Token::Word(register) if register != "WARP_SZ" => {
+                self.advance()?;
+                let offset = self.trailing_offset()?;
+                Operand::Indexed {
+                    name,
+                    register,
+                    offset,
+                }
+            }
+            _ => Operand::Symbol {
+                name,
+                offset: self.constant()?,
+                index: true,
+            },
+        };
+        self.expect(b']', "after an index")?;
+        Ok(operand)
+    }
+
+    /// A vector; its opening brace is current.
+    fn vector(&mut self) -> Result<Vec<Operand<'a>>, PtxError> {
+        self.advance()?;
+        self.operands_until(b'}')
+    }
+
+    /// Behind `[`: an address, and coordinates where an operand of an instruction is read.
+    fn address(&mut self, top: bool) -> Result<Operand<'a>, PtxError> {
         let address = if let Token::Word(name) = self.token {
             self.advance()?;
             Address {
                 base: Some(name),
                 offset: self.trailing_offset()?,
+                index: None,
             }
         } else {
             Address {
                 base: None,
                 offset: self.constant()?,
+                index: None,
             }
         };
+        let mut coordinates = Vec::new();
+        while top && self.accept(b',')? {
+            if coordinates.len() == OPERANDS {
+                return self.fail("fewer coordinates");
+            }
+            coordinates.push(match self.token {
+                Token::Punct(b'{') => Operand::Vector(self.vector()?),
+                _ => self.operand(None)?,
+            });
+        }
         self.expect(b']', "after an address")?;
         if self.token == Token::Dot("unified") {
             self.advance()?;
         }
-        Ok(address)
+        Ok(if coordinates.is_empty() {
+            Operand::Address(address)
+        } else {
+            Operand::Coordinates(address, coordinates)
+        })
     }
 }

@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     fn value(text: &str) -> Option<Value> {
-        let mut parser = Parser::new(text).ok()?;
+        let mut parser = Parser::new(text, &|_| true).ok()?;
         let value = parser.value().ok()?;
         (parser.token == Token::End).then_some(value)
     }

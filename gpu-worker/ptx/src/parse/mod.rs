@@ -25,6 +25,8 @@ pub(crate) struct Parser<'a> {
     position: Position,
     /// Where the token before ends.
     end: usize,
+    /// Hears of bytes that the tree takes; whether to go on.
+    watch: &'a dyn Fn(u64) -> bool,
 }
 
 /// How a token reads in an error message.
@@ -41,7 +43,7 @@ fn spelt(token: Token<'_>) -> String {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Result<Self, PtxError> {
+    fn new(text: &'a str, watch: &'a dyn Fn(u64) -> bool) -> Result<Self, PtxError> {
         let mut lexer = Lexer::new(text);
         let (token, position) = lexer.next()?;
         Ok(Self {
@@ -49,7 +51,16 @@ impl<'a> Parser<'a> {
             token,
             position,
             end: 0,
+            watch,
         })
+    }
+
+    /// The tree has grown by these bytes.
+    fn grown(&self, bytes: usize) -> Result<(), PtxError> {
+        if (self.watch)(bytes as u64) {
+            return Ok(());
+        }
+        Err(PtxError::new(self.position, "parsing was given up"))
     }
 
     fn advance(&mut self) -> Result<Token<'a>, PtxError> {
@@ -121,7 +132,15 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a directive that ends with its line (`.loc`, `.file`); the current token is its name.
+    /// Skips a note for debuggers, `.loc` or `.file`; the current token is its name.
+    fn skip_note(&mut self) -> Result<(), PtxError> {
+        self.lexer.skip_note()?;
+        self.advance()?;
+        self.accept(b';')?;
+        Ok(())
+    }
+
+    /// Skips to the end of the line; the current token is its first.
     fn skip_line(&mut self) -> Result<(), PtxError> {
         self.lexer.skip_line();
         self.advance()?;
@@ -132,6 +151,7 @@ impl<'a> Parser<'a> {
     fn list(&mut self) -> Result<Vec<&'a str>, PtxError> {
         let mut names = vec![self.word("a name")?];
         while self.accept(b',')? {
+            self.grown(size_of::<&str>())?;
             names.push(self.word("a name")?);
         }
         Ok(names)
@@ -145,6 +165,7 @@ impl<'a> Parser<'a> {
         let mut linkage = Linkage::Internal;
         let mut versioned = false;
         loop {
+            self.grown(size_of::<Function<'_>>())?;
             let position = self.position;
             let (start, _) = self.lexer.span();
             let name = match self.token {
@@ -165,7 +186,7 @@ impl<'a> Parser<'a> {
                 _ => return self.fail("a directive such as `.version`, `.entry` or `.global`"),
             };
             if name == "loc" || name == "file" {
-                self.skip_line()?;
+                self.skip_note()?;
                 continue;
             }
             if !versioned && name != "version" {
@@ -315,7 +336,7 @@ impl<'a> Parser<'a> {
                     self.advance()?;
                     self.skip_statement()?;
                 }
-                Token::Dot("loc" | "file") => self.skip_line()?,
+                Token::Dot("loc" | "file") => self.skip_note()?,
                 Token::Dot("reqnctapercluster") => {
                     let position = self.position;
                     if self.dimensions()? != [1; 3] {
@@ -354,9 +375,18 @@ impl<'a> Module<'a> {
     /// # Errors
     /// Names the line and column of the first thing that is not PTX.
     pub fn parse(text: &'a str) -> Result<Self, PtxError> {
+        Self::parse_watched(text, &|_| true)
+    }
+
+    /// As [`Module::parse`]; `watch` hears of the bytes that the tree takes as it grows, every few
+    /// tokens, and says whether to go on.
+    ///
+    /// # Errors
+    /// As [`Module::parse`], and where it is not to go on.
+    pub fn parse_watched(text: &'a str, watch: &'a dyn Fn(u64) -> bool) -> Result<Self, PtxError> {
         // Loaders pass C strings: what follows the first NUL is not part of the module.
         let text = text.split('\0').next().unwrap_or_default();
-        Parser::new(text)?.module()
+        Parser::new(text, watch)?.module()
     }
 
     /// As [`Module::parse`], for an image of bytes; trailing NULs are ignored.
@@ -364,6 +394,17 @@ impl<'a> Module<'a> {
     /// # Errors
     /// As [`Module::parse`]; also where the bytes are not UTF-8.
     pub fn parse_bytes(image: &'a [u8]) -> Result<Self, PtxError> {
+        Self::parse_bytes_watched(image, &|_| true)
+    }
+
+    /// As [`Module::parse_watched`], for an image of bytes; trailing NULs are ignored.
+    ///
+    /// # Errors
+    /// As [`Module::parse_watched`]; also where the bytes are not UTF-8.
+    pub fn parse_bytes_watched(
+        image: &'a [u8],
+        watch: &'a dyn Fn(u64) -> bool,
+    ) -> Result<Self, PtxError> {
         let end = image
             .iter()
             .position(|byte| *byte == 0)
@@ -384,6 +425,6 @@ impl<'a> Module<'a> {
             };
             PtxError::new(position, "not text: a module image must be PTX in UTF-8")
         })?;
-        Self::parse(text)
+        Self::parse_watched(text, watch)
     }
 }

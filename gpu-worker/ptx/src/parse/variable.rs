@@ -13,12 +13,15 @@ struct Head {
     scalar: Scalar,
     lanes: u8,
     align: u64,
+    /// Whether it is a texture, a sampler or a surface.
+    opaque: bool,
 }
 
 impl<'a> Parser<'a> {
     /// `.align 8 .v4 .f32`, in any order, and attributes of pointers, which are skipped.
     fn head(&mut self) -> Result<Head, PtxError> {
         let (mut scalar, mut lanes, mut align) = (None, 1_u8, None);
+        let mut opaque = false;
         while let Token::Dot(name) = self.token {
             self.advance()?;
             match name {
@@ -39,6 +42,7 @@ impl<'a> Parser<'a> {
                     Some(found) => scalar = Some(found),
                     None if matches!(name, "texref" | "samplerref" | "surfref") => {
                         scalar = Some(Scalar::B64);
+                        opaque = true;
                     }
                     None => return self.fail(&format!("a type instead of `.{name}` before")),
                 },
@@ -52,6 +56,7 @@ impl<'a> Parser<'a> {
             scalar,
             lanes,
             align: align.unwrap_or(natural).max(scalar.size()),
+            opaque,
         })
     }
 
@@ -141,15 +146,35 @@ impl<'a> Parser<'a> {
     ) -> Result<(), PtxError> {
         let head = self.head()?;
         loop {
+            self.grown(size_of::<Variable<'_>>())?;
             let mut variable = self.declared(&head, space, linkage)?;
             if self.accept(b'=')? {
-                self.initialiser(&mut variable)?;
+                if head.opaque {
+                    self.skip_fields()?;
+                } else {
+                    self.initialiser(&mut variable)?;
+                }
             }
             out.push(variable);
             if !self.accept(b',')? {
                 return Ok(());
             }
         }
+    }
+
+    /// `{ filter_mode = nearest, … }` of a texture, a sampler or a surface.
+    fn skip_fields(&mut self) -> Result<(), PtxError> {
+        self.expect(b'{', "before the fields of a texture or surface")?;
+        let mut depth = 1_u32;
+        while depth > 0 {
+            match self.advance()? {
+                Token::End => return self.fail("`}`"),
+                Token::Punct(b'{') => depth += 1,
+                Token::Punct(b'}') => depth -= 1,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Values between braces fill rows in order; a short row is padded with zeros.
@@ -179,6 +204,7 @@ impl<'a> Parser<'a> {
                 continue;
             }
             if self.token != Token::Punct(b'}') {
+                self.grown(size_of::<Init<'_>>())?;
                 let value = self.initial(variable.scalar)?;
                 variable.init.push(value);
                 if variable.init.len() as u64 > limit {
@@ -216,6 +242,7 @@ impl<'a> Parser<'a> {
         if padded > limit || padded - have > 1 << 16 {
             return self.fail("initial values that fit the array");
         }
+        self.grown((padded - have) as usize * size_of::<Init<'_>>())?;
         variable.init.resize(padded as usize, Init::Bits(0));
         Ok(())
     }

@@ -28,14 +28,20 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
     let source = Source::open(args.source.as_deref(), settings).await?;
     let (positions, bytes) = match (source, format) {
         (Source::Record(mut record), Format::Record) => {
-            let replayed = record.replay()?;
-            record.set_marks(&replayed.positions);
+            let replayed = record.replay_whole()?;
+            // Marks are counted from a worker's first position on.
+            if replayed.anchor.is_none() {
+                record.set_marks(&replayed.positions);
+            }
             (replayed.positions.len(), write(&record)?)
         }
         (Source::Listing(_), Format::Record) => {
             bail!(Usage("rows are no record: they lack the inputs".into()))
         }
         (source, format) => {
+            if let Source::Record(record) = &source {
+                record.replay_whole()?;
+            }
             let mut rows = source.rows()?;
             rows.retain(|row| args.filter.has(row));
             let mut bytes = Vec::new();

@@ -117,6 +117,9 @@ pub struct VerifyArgs {
     /// Fails unless the order has this digest
     #[arg(long, value_name = "HEX")]
     pub expect: Option<String>,
+    /// Fails unless the evidence is signed with this key, which `warploom status` shows
+    #[arg(long, value_name = "HEX")]
+    pub key: Option<String>,
 }
 
 /// `warploom order diff`.

@@ -12,6 +12,7 @@ use crate::commands::credentials;
 use crate::output;
 use crate::record::{Row, Source, follow};
 use crate::settings::Settings;
+use crate::table::fitted;
 
 const HEADER: [&str; 12] = [
     "gpu", "position", "epoch", "global", "tenant", "session", "prio", "ops", "kernels", "cost us",
@@ -38,7 +39,7 @@ pub(super) async fn show(args: &ShowArgs, settings: &Settings, json: bool) -> Re
             .iter()
             .try_for_each(|row| output::line(serde_json::to_string(row)?));
     }
-    output::line(table(&rows))?;
+    output::line(fitted(&table(&rows)))?;
     let shown = rows.len();
     if shown < fit {
         output::line(format_args!(

@@ -5,7 +5,9 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::VerifyArgs;
-use crate::evidence::Evidence;
+use crate::commands::replay::AnchorLine;
+use crate::evidence::{Evidence, WorkerChain};
+use crate::exit::Usage;
 use crate::output;
 use crate::record::{First, GpuVerdict, OrderVerdict, Source, With};
 use crate::settings::Settings;
@@ -17,10 +19,20 @@ use crate::settings::Settings;
 /// When it cannot be read, or does not agree.
 pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Result<()> {
     if let Some(dir) = args.source.as_deref().filter(|path| path.is_dir()) {
-        return evidence(dir, json);
+        return evidence(dir, args.key.as_deref(), json);
+    }
+    if args.key.is_some() {
+        bail!(Usage(
+            "--key is the key of a directory of evidence; records and rows are not signed".into()
+        ));
     }
     let verdict = match Source::open(args.source.as_deref(), settings).await? {
-        Source::Record(record) => record.verify(),
+        Source::Record(record) => {
+            if let Some(anchor) = record.anchor()? {
+                output::note(AnchorLine::of(&anchor));
+            }
+            record.verify()
+        }
         Source::Listing(rows) => OrderVerdict::of_rows(&rows),
     };
     if json {
@@ -42,8 +54,12 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
 
 fn tell(verdict: &OrderVerdict) -> Result<()> {
     for gpu in &verdict.gpus {
+        let gone = match &*gpu.fate {
+            "" | "here" => String::new(),
+            fate => format!(" ({fate})"),
+        };
         output::line(format_args!(
-            "gpu {} worker {}: {} positions, chain {}, compared with {}",
+            "gpu {} worker {}{gone}: {} positions, chain {}, compared with {}",
             gpu.gpu,
             gpu.incarnation,
             gpu.position,
@@ -51,13 +67,9 @@ fn tell(verdict: &OrderVerdict) -> Result<()> {
             compared(gpu)
         ))?;
     }
-    let digest = match verdict.digest.as_str() {
-        "" => String::new(),
-        digest => format!(", launch order {digest}"),
-    };
     output::line(format_args!(
-        "{} positions, {} compared{digest}",
-        verdict.positions, verdict.compared
+        "{} positions, {} compared, {} adopted, {} skipped, launch order {}",
+        verdict.positions, verdict.compared, verdict.adopted, verdict.skipped, verdict.digest
     ))
 }
 
@@ -68,6 +80,7 @@ fn compared(gpu: &GpuVerdict) -> String {
         With::Nothing => return "nothing".into(),
         With::Worker => "its worker's",
         With::Record => "what was recorded of it",
+        With::Evidence => "its log",
     };
     let through = gpu.heard.or(gpu.recorded).unwrap_or_default();
     let behind = match gpu.position.saturating_sub(through) {
@@ -91,12 +104,35 @@ fn at(first: &First) -> String {
     }
 }
 
+/// What one worker's chain was compared with.
+fn say_chain(worker: &WorkerChain) -> Result<()> {
+    let with = match worker.with {
+        With::Evidence => "its log",
+        With::Nothing => "nothing",
+        _ => "what was recorded of it",
+    };
+    let same = if worker.same { "" } else { ": another chain" };
+    output::line(format_args!(
+        "gpu {} worker {} ({}): {} positions, compared with {with} at position {}{same}",
+        worker.gpu, worker.incarnation, worker.fate, worker.position, worker.through
+    ))
+}
+
 /// Checks a directory of evidence.
-fn evidence(dir: &Path, json: bool) -> Result<()> {
-    let verdict = Evidence::read(dir)?.verify();
+fn evidence(dir: &Path, key: Option<&str>, json: bool) -> Result<()> {
+    let (evidence, signed_with) = Evidence::read(dir, key)?;
+    let (verdict, chains) = (evidence.verify(), evidence.chains());
     if json {
-        output::line(serde_json::to_string(&verdict)?)?;
+        let mut found = serde_json::to_value(&verdict)?;
+        found["workers"] = serde_json::to_value(&chains.workers)?;
+        found["key"] = signed_with.into();
+        output::line(found)?;
     } else {
+        let whose = match key {
+            Some(_) => "the key given",
+            None => "compare it with `warploom status`, or give it as --key",
+        };
+        output::line(format_args!("signed with {signed_with} ({whose})"))?;
         output::line(format_args!(
             "{} ops submitted, {} ran, at {} positions; lost {}, run twice {}, out of order {}",
             verdict.submitted,
@@ -106,6 +142,7 @@ fn evidence(dir: &Path, json: bool) -> Result<()> {
             verdict.duplicated,
             verdict.reordered
         ))?;
+        chains.workers.iter().try_for_each(say_chain)?;
         for what in &verdict.disagreements {
             output::line(what)?;
         }

@@ -8,6 +8,7 @@ use scheduler_leader_core::replay::Stopped;
 use serde_json::{Value, json};
 
 use crate::record::Row;
+use crate::table::fitted;
 
 /// As one JSON object.
 pub(super) fn json(stopped: &Stopped) -> Result<Value> {
@@ -47,7 +48,7 @@ pub(super) fn tables(stopped: &Stopped) -> String {
         tenants(order),
         sessions(order),
     ];
-    let parts = parts.map(|table| table.to_string());
+    let parts = parts.map(|table| fitted(&table));
     format!("{head}\n{}", parts.join("\n"))
 }
 

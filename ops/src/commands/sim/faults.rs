@@ -210,6 +210,7 @@ fn numbers(totals: &Totals) -> Value {
         "faults": totals.faults,
         "positions_replayed": totals.replayed,
         "positions_adopted": totals.adopted,
+        "sessions_adopted": totals.adopted_sessions,
         "lost_workers_compared": totals.gone,
         "runs_with_two_leaders_at_once": totals.rivals,
         "epochs_given_twice": totals.epochs_twice,

@@ -42,6 +42,7 @@ pub fn client_settings(settings: &Settings, tenant: &str) -> Result<ClientSettin
     let credentials = credentials(settings)?;
     let mut joined = ClientSettings::new(&credentials.url, &credentials.cluster, tenant);
     joined.telemetry = roles::telemetry(Role::Client, settings)?;
+    joined.deadline = settings.duration("client.deadline")?;
     if credentials.cluster_user.is_none() && credentials.tenants.is_empty() {
         return Ok(joined);
     }

@@ -240,5 +240,6 @@ fn answer(gpu: usize, sessions: Vec<SealedSession>, capacity: u64) -> SealAnswer
         tail: Vec::new(),
         ordinals: Vec::new(),
         faults: Vec::new(),
+        named: Vec::new(),
     }
 }

@@ -46,10 +46,29 @@ pub struct Config {
     pub learn: Nanos,
     /// A record block is sent when its first input is so old.
     pub record_linger: Nanos,
-    /// Bytes of record not yet acknowledged; above it inputs go unrecorded and a gap is counted.
+    /// Bytes of record not yet acknowledged at most, where the cluster is not set to fewer; above it
+    /// inputs go unrecorded and a gap is named.
     pub record_bytes: usize,
     /// A leader told to leave waits so long for its record.
     pub leave: Nanos,
+    /// Where the broker is a cluster of servers, what that changes.
+    pub cluster_of: Option<Servers>,
+}
+
+/// What a broker of several servers changes: a connection that is closed may have gone to another
+/// server, and a server may be cut off from the others with who is connected to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Servers {
+    /// A worker whose connection was closed is lost unless it is heard within this.
+    pub worker_moves: Nanos,
+    /// A leader whose connection was closed is gone unless it is heard within this.
+    pub leader_moves: Nanos,
+    /// What a closed connection had on its way may be heard so much later: it is no sign that its
+    /// owner lives.
+    pub on_the_way: Nanos,
+    /// Between two heartbeats of the leader to the clients of a tenant: by these they know that
+    /// their server is not cut off.
+    pub tenant_beat: Nanos,
 }
 
 impl Config {
@@ -74,8 +93,28 @@ impl Config {
             report: SECOND,
             learn: SECOND,
             record_linger: 20 * MS,
-            record_bytes: 16 << 20,
+            record_bytes: usize::MAX,
             leave: 2 * SECOND,
+            cluster_of: None,
+        }
+    }
+
+    /// The same for a broker that is a cluster of servers. Who is connected to a server that stands
+    /// still or is cut off takes seconds to notice and go to another, and for up to nine seconds
+    /// nothing can be stored.
+    #[must_use]
+    pub fn on_servers(self) -> Self {
+        Self {
+            worker_silence: 8 * SECOND,
+            connection_lost: 20 * SECOND,
+            leave: 12 * SECOND,
+            cluster_of: Some(Servers {
+                worker_moves: 1_500 * MS,
+                leader_moves: 150 * MS,
+                on_the_way: 250 * MS,
+                tenant_beat: SECOND,
+            }),
+            ..self
         }
     }
 }

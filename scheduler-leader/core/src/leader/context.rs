@@ -1,5 +1,7 @@
 //! What a reign is given, event by event.
 
+use bus_schemas::StoreStatus;
+
 use super::config::Config;
 use super::event::Action;
 use super::members::Members;
@@ -10,7 +12,9 @@ pub(super) struct Context<'c> {
     pub(super) now: Nanos,
     pub(super) config: &'c Config,
     pub(super) members: &'c mut Members,
-    /// Since when our connection is up.
+    /// Since when our connection is up, and known not to be one with a server that is cut off.
     pub(super) connected_at: Nanos,
+    /// What is kept in the broker.
+    pub(super) stores: &'c [StoreStatus],
     pub(super) actions: &'c mut Vec<Action>,
 }

@@ -73,7 +73,7 @@ impl Reign {
                 cx,
             );
         } else if view.sessions == 0 {
-            self.voice.leave(worker, cx.actions);
+            self.voice.leave(worker, false, cx.actions);
         }
     }
 }

@@ -40,6 +40,9 @@ pub(super) struct Election {
     heard_at: Nanos,
     /// It is known to be dead or leaving, or there is none.
     gone: bool,
+    /// Its connection was closed, and it may have gone to another server: it is gone then, unless
+    /// it is heard from `0` on.
+    moves: Option<(Nanos, Nanos)>,
     /// The highest epoch anybody named.
     highest: Epoch,
     renew_at: Nanos,
@@ -59,6 +62,7 @@ impl Election {
             leader: None,
             heard_at: 0,
             gone: false,
+            moves: None,
             highest: 0,
             renew_at: 0,
             noticed_at: None,
@@ -68,6 +72,7 @@ impl Election {
     /// Our connection is up: nobody is silent before now.
     pub(super) fn connected(&mut self, now: Nanos) {
         self.heard_at = now;
+        self.moves = None;
         self.read = false;
         self.retry_at = now;
     }
@@ -87,19 +92,31 @@ impl Election {
             });
             self.heard_at = now;
             self.gone = beat.leaving;
+            self.moves = self.moves.filter(|(from, _)| now < *from);
         }
     }
 
     /// A leader's connection was closed.
-    pub(super) fn closed(&mut self, id: LeaderId) {
+    pub(super) fn closed(&mut self, now: Nanos, id: LeaderId, config: &Config) {
         let leader = self.leader.or(self.lease);
-        self.gone |= leader.is_some_and(|leader| leader.leader == id);
+        if leader.is_none_or(|leader| leader.leader != id) {
+            return;
+        }
+        match &config.cluster_of {
+            None => self.gone = true,
+            Some(servers) => {
+                // Of its heartbeats at most the last was on its way.
+                let from = now.saturating_add(config.beat);
+                self.moves = Some((from, now.saturating_add(servers.leader_moves)));
+            }
+        }
     }
 
     /// Our reign over: from now on somebody else leads, or has to be found.
     pub(super) fn dethroned(&mut self, now: Nanos) {
         self.leader = None;
         self.gone = false;
+        self.moves = None;
         self.heard_at = now;
         self.read = false;
     }
@@ -114,8 +131,14 @@ impl Election {
         self.noticed_at
     }
 
+    /// When the leader is taken for dead, if nothing is heard of it until then.
+    fn silent_at(&self, config: &Config) -> Nanos {
+        let silent = self.heard_at.saturating_add(config.silence);
+        self.moves.map_or(silent, |(_, gone)| silent.min(gone))
+    }
+
     fn is_due(&self, now: Nanos, config: &Config) -> bool {
-        self.gone || now >= self.heard_at.saturating_add(config.silence)
+        self.gone || now >= self.silent_at(config)
     }
 
     /// As a candidate: reads the lease, or campaigns, if it is time.
@@ -154,6 +177,14 @@ impl Election {
         }
     }
 
+    /// As the leader: takes the lease for an epoch behind ours, if nothing else is under way.
+    pub(super) fn advance(&mut self, now: Nanos, ours: Lease, actions: &mut Vec<Action>) {
+        if self.pending.is_none() && self.read && now >= self.retry_at {
+            let epoch = ours.epoch.max(self.highest) + 1;
+            self.write(Lease { epoch, ..ours }, actions);
+        }
+    }
+
     /// When [`Self::campaign`] (as a candidate) or [`Self::renew`] (as the leader) is due.
     pub(super) fn deadline(&self, leading: bool, config: &Config) -> Option<Nanos> {
         if self.pending.is_some() {
@@ -163,7 +194,7 @@ impl Election {
             (true, _) => self.renew_at,
             (false, false) => 0,
             (false, true) if self.gone => 0,
-            (false, true) => self.heard_at.saturating_add(config.silence),
+            (false, true) => self.silent_at(config),
         };
         Some(due.max(self.retry_at))
     }
@@ -226,6 +257,7 @@ impl Election {
                 self.leader = Some(lease);
                 self.heard_at = now;
                 self.gone = false;
+                self.moves = None;
             }
             Some(_) => {}
             // There is no leader at all, unless one is heard.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bus_schemas::subject::LeaderSubject;
 use bus_schemas::{
-    ClusterSettings, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId, Tenant,
-    TenantSettings,
+    ClusterSettings, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId,
+    StoreStatus, Tenant, TenantSettings,
 };
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +134,8 @@ pub enum Event<'a> {
         /// Its number.
         number: u64,
     },
+    /// What is kept in the broker and how full it is: for whoever asks for the status.
+    Stores(Vec<StoreStatus>),
     /// Hand over and go (SIGTERM).
     Leave,
     /// Time has passed: due at [`crate::Leader::deadline`].
@@ -152,6 +154,8 @@ pub enum ReignEnd {
     },
     /// The record had a gap and can be taken up again: a new reign begins with a checkpoint.
     RecordGap,
+    /// The epoch was as large or as old as one may be: another of ours begins at once.
+    Renewed,
     /// We were told to leave.
     Left,
 }
@@ -179,7 +183,8 @@ pub enum Action {
         expected: u64,
     },
     /// Append a block to the record, in order, with message id `<epoch>.<number>`, until it is
-    /// acknowledged by `Recorded` or the reign ends.
+    /// acknowledged by `Recorded` or the reign ends, but by [`ReignEnd::Renewed`]: then until it is
+    /// acknowledged, before any block of a later epoch.
     Append {
         /// The epoch.
         epoch: Epoch,

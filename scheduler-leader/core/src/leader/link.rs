@@ -58,6 +58,8 @@ pub(super) struct Link {
     input_at: Nanos,
     /// When to look at the latest for whether that was recorded.
     look_at: Option<Nanos>,
+    /// The input that told the order that the worker leaves.
+    pub(super) leaves: Option<InputNumber>,
     /// What the order was last told that the worker says of itself, and when.
     pub(super) reported: Option<(Nanos, WorkerReport)>,
 }
@@ -82,6 +84,7 @@ impl Link {
             input: 0,
             input_at: 0,
             look_at: None,
+            leaves: None,
             reported: None,
         }
     }

@@ -162,6 +162,7 @@ mod tests {
             tail: Vec::new(),
             ordinals: Vec::new(),
             faults: Vec::new(),
+            named: Vec::new(),
         };
         links.get_mut(&WORKER).unwrap().seal(&answer);
         links

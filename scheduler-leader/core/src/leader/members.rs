@@ -2,6 +2,7 @@
 
 use bus_schemas::{DeviceProperties, Incarnation, WorkerBeat, limits};
 
+use super::config::Servers;
 use crate::ids::IdMap;
 use crate::input::{Rows, WorkerReport};
 use crate::time::Nanos;
@@ -27,6 +28,8 @@ pub(super) struct Members {
     workers: IdMap<Incarnation, Member>,
     /// When each was heard last: noted with every message, and nothing else of a member is.
     heard_at: IdMap<Incarnation, Nanos>,
+    /// Whose connection was closed, and when: it may have gone to another server.
+    closed_at: IdMap<Incarnation, Nanos>,
 }
 
 impl Members {
@@ -66,6 +69,28 @@ impl Members {
         for heard_at in self.heard_at.values_mut() {
             *heard_at = now;
         }
+        for closed_at in self.closed_at.values_mut() {
+            *closed_at = now;
+        }
+    }
+
+    /// A worker's connection was closed.
+    pub(super) fn closed(&mut self, now: Nanos, incarnation: Incarnation) {
+        if self.workers.contains_key(&incarnation) {
+            self.closed_at.insert(incarnation, now);
+        }
+    }
+
+    /// Those whose connection was closed and who were not heard on another one in time, in order.
+    pub(super) fn gone(&mut self, now: Nanos, servers: &Servers) -> Vec<Incarnation> {
+        let heard_at = &self.heard_at;
+        self.closed_at.retain(|incarnation, closed| {
+            let since = closed.saturating_add(servers.on_the_way);
+            heard_at.get(incarnation).is_some_and(|at| *at < since)
+        });
+        let late = |closed: Nanos| now >= closed.saturating_add(servers.worker_moves);
+        let gone = self.closed_at.iter().filter(|(_, closed)| late(**closed));
+        sorted(gone.map(|(incarnation, _)| *incarnation))
     }
 
     /// Those not heard from since, in order.
@@ -80,6 +105,7 @@ impl Members {
 
     pub(super) fn remove(&mut self, incarnation: Incarnation) -> Option<Member> {
         self.heard_at.remove(&incarnation);
+        self.closed_at.remove(&incarnation);
         self.workers.remove(&incarnation)
     }
 
@@ -110,6 +136,45 @@ fn in_steps(held: u64, capacity: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leader::Config;
+
+    #[test]
+    fn a_closed_connection_may_be_followed_by_another() {
+        const MS: Nanos = 1_000_000;
+        let config = Config::new("lab".parse().unwrap()).on_servers();
+        let servers = config.cluster_of.unwrap();
+        let beat = |incarnation| WorkerBeat {
+            v: bus_schemas::WIRE_VERSION,
+            incarnation,
+            gpu: 0,
+            epoch: 0,
+            leader: bus_schemas::LeaderId(0),
+            device: String::new(),
+            capacity: 0,
+            draining: false,
+            properties: None,
+            group: None,
+            exclusive: false,
+            held: 0,
+            images: None,
+            weights: None,
+        };
+        let mut members = Members::default();
+        let (moved, dead) = (Incarnation(1), Incarnation(2));
+        for worker in [moved, dead] {
+            members.beat(0, worker, &beat(worker));
+            members.closed(10 * MS, worker);
+            // On its way when the connection was closed.
+            members.heard(200 * MS, worker);
+        }
+        members.heard(400 * MS, moved);
+        assert_eq!(members.gone(1_000 * MS, &servers), []);
+        assert_eq!(members.gone(1_600 * MS, &servers), [dead]);
+        members.remove(dead);
+        // Of whom nothing is known, nothing is lost.
+        members.closed(1_700 * MS, dead);
+        assert_eq!(members.gone(9_000 * MS, &servers), []);
+    }
 
     #[test]
     fn memory_is_told_in_steps() {

@@ -298,6 +298,7 @@ impl Reign {
                 .collect(),
             settings: Some(self.order.settings().clone()),
             profile: Some(self.order.profile(!self.learning)),
+            stores: cx.stores.to_vec(),
         }
     }
 }

@@ -20,15 +20,16 @@ mod state;
 mod tenants;
 mod voice;
 
-pub use config::Config;
+pub use config::{Config, Servers};
 pub use event::{Action, Event, Lease, Placement, ReignEnd, StateSnapshot};
 
 pub(crate) use record::Block;
+pub use record::Gap;
 
 use bus_schemas::subject::{ConnectionName, LeaderSubject, Subjects};
 use bus_schemas::{
-    Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, Tenant,
-    TenantSettings, WorkerBeat, decode,
+    Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, StoreStatus,
+    Tenant, TenantSettings, WorkerBeat, decode,
 };
 
 use crate::input::Input;
@@ -50,11 +51,15 @@ pub struct Leader {
     state: Option<StateSnapshot>,
     /// Since when our connection is up, if it is.
     connected_at: Option<Nanos>,
+    /// Since when the lease can be read and written, if it can.
+    stored_at: Option<Nanos>,
     reign: Option<Box<Reign>>,
     /// When it was last told anything.
     last: Nanos,
     /// Told to leave: no campaign any more.
     leaving: bool,
+    /// What is kept in the broker, as the shell last saw it.
+    stores: Vec<StoreStatus>,
 }
 
 impl Leader {
@@ -70,9 +75,11 @@ impl Leader {
             members: Members::default(),
             state: None,
             connected_at: None,
+            stored_at: None,
             reign: None,
             last: 0,
             leaving: false,
+            stores: Vec::new(),
         }
     }
 
@@ -88,16 +95,24 @@ impl Leader {
             Event::Disconnected => self.disconnected(),
             Event::ConnectionClosed(name) => self.connection_closed(now, name, actions),
             Event::LeaseRead { lease, revision } => {
+                self.stored_at.get_or_insert(now);
                 let ours = self.ours();
                 let outcome = self.election.was_read(now, lease, revision, ours);
                 self.outcome(now, outcome, actions);
             }
             Event::LeaseWritten { revision } => {
+                self.stored_at.get_or_insert(now);
                 let outcome = self.election.written(now, revision, &self.config);
                 self.outcome(now, outcome, actions);
             }
-            Event::LeaseConflict => self.election.conflict(now),
-            Event::LeaseUnavailable => self.election.unavailable(now, &self.config),
+            Event::LeaseConflict => {
+                self.stored_at.get_or_insert(now);
+                self.election.conflict(now);
+            }
+            Event::LeaseUnavailable => {
+                self.election.unavailable(now, &self.config);
+                self.stored_at = None;
+            }
             Event::State(state) => self.set_state(now, state, actions),
             Event::Settings(settings) => {
                 self.change(now, Input::Settings(settings.clone()), actions);
@@ -130,6 +145,7 @@ impl Leader {
                 }
                 None
             }),
+            Event::Stores(stores) => self.stores = stores,
             Event::Leave => self.leave(now, actions),
             Event::Timer => {}
         }
@@ -140,6 +156,9 @@ impl Leader {
     fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         if let Some(ours) = self.ours() {
             if self.connected_at.is_some() {
+                if self.reign.as_ref().is_some_and(|reign| reign.is_full(now)) {
+                    self.election.advance(now, ours, actions);
+                }
                 self.election.renew(now, ours, actions);
             }
             self.reign_with(now, actions, |reign, cx| reign.step(cx));
@@ -169,11 +188,18 @@ impl Leader {
 
     /// What a reign needs beside itself.
     fn context<'a>(&'a mut self, now: Nanos, actions: &'a mut Vec<Action>) -> Context<'a> {
+        let connected_at = self.connected_at.unwrap_or(now);
+        // Of several servers ours may be cut off: who writes the lease through it is not.
+        let heard_since = match &self.config.cluster_of {
+            None => connected_at,
+            Some(_) => connected_at.max(self.stored_at.unwrap_or(now)),
+        };
         Context {
             now,
             config: &self.config,
             members: &mut self.members,
-            connected_at: self.connected_at.unwrap_or(now),
+            connected_at: heard_since,
+            stores: &self.stores,
             actions,
         }
     }
@@ -182,12 +208,14 @@ impl Leader {
         let Some(reign) = self.reign.take() else {
             return;
         };
-        self.election.dethroned(now);
+        if why != ReignEnd::Renewed {
+            self.election.dethroned(now);
+        }
         let epoch = reign.voice.epoch;
         match why {
             ReignEnd::Fenced { epoch } => self.election.saw(epoch),
             ReignEnd::RecordGap => self.election.succeed_self(),
-            ReignEnd::Lease | ReignEnd::Left => {}
+            ReignEnd::Lease | ReignEnd::Renewed | ReignEnd::Left => {}
         }
         if let Some(state) = &mut self.state {
             // What the store may not have yet, should we lead again.
@@ -208,6 +236,12 @@ impl Leader {
             Outcome::None => {}
             Outcome::Lost => self.end_reign(now, ReignEnd::Lease, actions),
             Outcome::Won(lease) => {
+                if self.epoch().is_some_and(|ours| ours < lease.epoch) && !self.leaving {
+                    self.reign_with(now, actions, |reign, cx| {
+                        reign.finish_record(cx);
+                        Some(ReignEnd::Renewed)
+                    });
+                }
                 let wins = self.reign.is_none() && !self.leaving;
                 if let Some(state) = self.state.clone().filter(|_| wins) {
                     let (id, mut cx) = (self.id, self.context(now, actions));
@@ -245,7 +279,7 @@ impl Leader {
 
     fn connection_closed(&mut self, now: Nanos, name: &str, actions: &mut Vec<Action>) {
         match name.parse() {
-            Ok(ConnectionName::Leader(id)) => self.election.closed(id),
+            Ok(ConnectionName::Leader(id)) => self.election.closed(now, id, &self.config),
             Ok(ConnectionName::Worker(worker)) => self.reign_with(now, actions, |reign, cx| {
                 reign.worker_closed(worker, cx);
                 None

@@ -1,8 +1,9 @@
 //! The record: inputs as a stream of bytes, cut into numbered blocks.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 
-use bus_schemas::{Epoch, InputNumber, LeaderId, WIRE_VERSION, limits};
+use bus_schemas::{Epoch, GpuPosition, Incarnation, InputNumber, LeaderId, WIRE_VERSION, limits};
 use serde::{Deserialize, Serialize};
 
 use super::config::Config;
@@ -37,10 +38,40 @@ pub(crate) struct Block<B = Vec<u8>> {
     pub(crate) through: InputNumber,
     /// Inputs after `through` went unrecorded: nothing of this epoch follows.
     pub(crate) gap: bool,
+    /// What went unrecorded, worker by worker.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) gaps: Vec<Gap>,
     /// The part of the stream.
     #[serde(with = "serde_bytes")]
     pub(crate) bytes: B,
 }
+
+/// Positions of a worker that were decided by inputs that nobody recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gap {
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// The first of them.
+    pub first: GpuPosition,
+    /// The last of them that was granted.
+    pub last: GpuPosition,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (worker, first, reason) = (self.incarnation, self.first, &self.reason);
+        match self.last {
+            GpuPosition::MAX => write!(f, "worker {worker}: from {first} on unrecorded: {reason}"),
+            last => write!(f, "worker {worker}: {first} to {last} unrecorded: {reason}"),
+        }
+    }
+}
+
+/// Blocks under way at most before the next one waits until it is full: while nothing is
+/// acknowledged, many small ones would be no good to anybody.
+const UNDER_WAY: usize = 64;
 
 #[derive(Debug)]
 struct Sent {
@@ -64,7 +95,20 @@ pub(super) struct Recorder {
     ahead: BTreeSet<u64>,
     unacknowledged: usize,
     recorded: InputNumber,
-    gap: bool,
+    /// Bytes of all blocks.
+    written: u64,
+    gap: Unrecorded,
+}
+
+/// How it is about inputs that cannot be recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unrecorded {
+    /// There are none.
+    None,
+    /// There are: all since some time.
+    Since,
+    /// The block that says so is cut.
+    Named,
 }
 
 impl Recorder {
@@ -80,28 +124,29 @@ impl Recorder {
             ahead: BTreeSet::new(),
             unacknowledged: 0,
             recorded: 0,
-            gap: false,
+            written: 0,
+            gap: Unrecorded::None,
         }
     }
 
-    /// Takes the next input in.
+    /// Takes the next input in. Whether it is the first of those that go unrecorded, because more
+    /// than `most` bytes wait to be acknowledged.
     pub(super) fn push(
         &mut self,
         now: Nanos,
         input: &Input,
-        config: &Config,
+        (most, config): (usize, &Config),
         actions: &mut Vec<Action>,
-    ) {
-        if self.gap {
+    ) -> bool {
+        if self.gap != Unrecorded::None {
             self.last += 1;
-            return;
+            return false;
         }
-        if self.unacknowledged + self.buffer.len() > config.record_bytes {
+        if self.unacknowledged + self.buffer.len() > most.min(config.record_bytes) {
             self.cut_all(actions);
-            self.gap = true;
+            self.gap = Unrecorded::Since;
             self.last += 1;
-            self.cut(0, actions);
-            return;
+            return true;
         }
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; 4]);
@@ -115,16 +160,17 @@ impl Recorder {
         }
         // The inputs before this one are whole with what is cut here, this one with what is left.
         while self.buffer.len() > STREAM_BYTES {
-            self.cut(STREAM_BYTES, actions);
+            self.cut(STREAM_BYTES, self.last, Vec::new(), actions);
         }
         self.last += 1;
         self.due
             .get_or_insert(now.saturating_add(config.record_linger));
+        false
     }
 
     /// Sends what is due.
     pub(super) fn flush(&mut self, now: Nanos, actions: &mut Vec<Action>) {
-        if self.due.is_some_and(|due| now >= due) {
+        if self.deadline().is_some_and(|due| now >= due) {
             self.cut_all(actions);
         }
     }
@@ -132,15 +178,25 @@ impl Recorder {
     /// Sends everything.
     pub(super) fn cut_all(&mut self, actions: &mut Vec<Action>) {
         if !self.buffer.is_empty() {
-            self.cut(self.buffer.len(), actions);
+            self.cut(self.buffer.len(), self.last, Vec::new(), actions);
         }
         self.due = None;
     }
 
-    fn cut(&mut self, bytes: usize, actions: &mut Vec<Action>) {
-        // With a gap, `last` counts one that is not recorded.
-        let whole = self.last - u64::from(self.gap);
+    /// Whether all before the inputs that went unrecorded is recorded: what they were is to be named.
+    pub(super) fn wants_gap(&self) -> bool {
+        self.gap == Unrecorded::Since && self.is_whole()
+    }
+
+    /// Cuts the block that says what went unrecorded.
+    pub(super) fn name_gap(&mut self, gaps: Vec<Gap>, actions: &mut Vec<Action>) {
+        self.gap = Unrecorded::Named;
+        self.cut(0, self.recorded, gaps, actions);
+    }
+
+    fn cut(&mut self, bytes: usize, whole: InputNumber, gaps: Vec<Gap>, actions: &mut Vec<Action>) {
         self.blocks += 1;
+        self.written += bytes as u64;
         self.unacknowledged += bytes;
         self.sent.push_back(Sent {
             number: self.blocks,
@@ -154,7 +210,8 @@ impl Recorder {
             leader: self.leader,
             number: self.blocks,
             through: whole,
-            gap: self.gap,
+            gap: self.gap == Unrecorded::Named,
+            gaps,
             bytes: &self.buffer[..bytes],
         };
         let mut written = Vec::with_capacity(bytes + HEAD_BYTES);
@@ -188,7 +245,10 @@ impl Recorder {
 
     /// Inputs workers need not keep grants for: recorded, or given up.
     pub(super) fn recorded(&self) -> InputNumber {
-        if self.gap { self.last } else { self.recorded }
+        match self.gap {
+            Unrecorded::None => self.recorded,
+            _ => self.last,
+        }
     }
 
     /// Whether every input is recorded.
@@ -198,10 +258,25 @@ impl Recorder {
 
     /// Whether a gap was recorded, and acknowledged with all before it.
     pub(super) fn gap_is_recorded(&self) -> bool {
-        self.gap && self.is_whole()
+        self.gap == Unrecorded::Named && self.is_whole()
+    }
+
+    /// Bytes of the epoch's inputs so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Whether nothing more is taken in: what went unrecorded is named.
+    pub(super) fn is_closed(&self) -> bool {
+        self.gap == Unrecorded::Named
+    }
+
+    /// Whether every input so far was taken in.
+    pub(super) fn has_all(&self) -> bool {
+        self.gap == Unrecorded::None
     }
 
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        self.due
+        self.due.filter(|_| self.sent.len() < UNDER_WAY)
     }
 }

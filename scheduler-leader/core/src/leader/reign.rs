@@ -2,10 +2,12 @@
 
 mod workers;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bus_schemas::{
-    Code, CostRun, Epoch, Failure, Incarnation, LeaderId, OpNumber, SessionId, subject::Subjects,
+    ClusterSettings, Code, CostRun, Epoch, Failure, GpuPosition, Incarnation, LeaderId, OpNumber,
+    SessionId, subject::Subjects,
 };
 
 use super::admission::Loads;
@@ -15,16 +17,21 @@ use super::context::Context;
 use super::event::{Action, Placement, ReignEnd, StateSnapshot};
 use super::learning::Learner;
 use super::links::Links;
-use super::record::Recorder;
+use super::record::{Gap, Recorder};
 use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
-use crate::order::{Move, Order};
+use crate::order::{Move, Order, WorkerView};
 use crate::policy::{ORDER_VERSION, TICK_NS};
 use crate::time::Nanos;
 
 /// Lost incarnations remembered in the placement.
 const LOST: usize = 256;
+/// Epochs that the record is kept in.
+const EPOCHS: u64 = 8;
+/// Bytes of an epoch's inputs at most: whoever replays it for an anchor has to remember all of its
+/// grants until the next epoch's seals say which of them stand.
+const EPOCH_BYTES: u64 = 32 << 20;
 /// How often silence and expiry are looked for.
 const CHECK: Nanos = 100_000_000;
 
@@ -48,10 +55,41 @@ pub(super) struct Reign {
     inbox: String,
     pub(super) began: Nanos,
     beat_at: Nanos,
+    /// When tenants hear the next heartbeat.
+    tenants_at: Nanos,
     tick_at: Option<Nanos>,
     check_at: Nanos,
     /// Told to leave: gone by then.
     pub(super) leaving: Option<Nanos>,
+    limits: RecordLimits,
+    /// Since inputs go unrecorded: the first position of each worker that they decided.
+    unrecorded: BTreeMap<Incarnation, GpuPosition>,
+}
+
+/// What the cluster's settings say of the record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RecordLimits {
+    /// Bytes that may wait to be recorded.
+    buffer: usize,
+    /// An epoch ends when its inputs are of so many bytes.
+    bytes: u64,
+    /// An epoch ends when it is so old.
+    age: Nanos,
+}
+
+impl RecordLimits {
+    /// As the settings say. An epoch is an eighth of what is kept, so that what is cut off at a
+    /// time is, too.
+    pub(super) fn of(settings: &ClusterSettings) -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        Self {
+            buffer: usize::try_from(settings.record_buffer).unwrap_or(usize::MAX),
+            bytes: (settings.record_max_bytes / EPOCHS).min(EPOCH_BYTES),
+            age: (settings.record_max_age_s / EPOCHS)
+                .max(1)
+                .saturating_mul(SECOND),
+        }
+    }
 }
 
 impl Reign {
@@ -89,9 +127,12 @@ impl Reign {
             effects: Vec::new(),
             began: cx.now,
             beat_at: cx.now,
+            tenants_at: cx.now,
             tick_at: None,
             check_at: cx.now,
             leaving: None,
+            limits: RecordLimits::of(&state.settings),
+            unrecorded: BTreeMap::new(),
         };
         cx.actions.push(Action::ReignBegan { epoch });
         let takeover = Takeover {
@@ -116,11 +157,15 @@ impl Reign {
 
     /// Applies an input: recorded, decided, and what was decided carried out.
     pub(super) fn feed(&mut self, input: Input, cx: &mut Context<'_>) {
-        if self.leaving.is_some() {
+        if self.leaving.is_some() || self.recorder.is_closed() {
             // The successor starts from the workers; what is decided now would be lost to replay.
             return;
         }
-        self.recorder.push(cx.now, &input, cx.config, cx.actions);
+        let bounds = (self.limits.buffer, cx.config);
+        if self.recorder.push(cx.now, &input, bounds, cx.actions) {
+            let granted = |worker: WorkerView| (worker.incarnation, worker.granted + 1);
+            self.unrecorded = self.order.workers().into_iter().map(granted).collect();
+        }
         let mut effects = std::mem::take(&mut self.effects);
         self.order.apply(&input, &mut effects);
         if self.tick_at.is_none() && (!effects.is_empty() || self.order.awaits_tick()) {
@@ -199,6 +244,15 @@ impl Reign {
             self.beat_at = cx.now.saturating_add(cx.config.beat);
             self.voice.beat(None, self.leaving.is_some(), cx.actions);
         }
+        if let Some(servers) = &cx.config.cluster_of
+            && cx.now >= self.tenants_at
+        {
+            self.tenants_at = cx.now.saturating_add(servers.tenant_beat);
+            for tenant in self.order.tenant_names() {
+                self.voice
+                    .beat(Some(tenant), self.leaving.is_some(), cx.actions);
+            }
+        }
         if cx.now >= self.check_at {
             self.check_at = cx.now.saturating_add(CHECK);
             self.check(cx);
@@ -231,12 +285,55 @@ impl Reign {
 
     /// Why the reign ends now, if it does.
     fn end(&mut self, cx: &mut Context<'_>) -> Option<ReignEnd> {
-        if self.recorder.gap_is_recorded() {
-            return Some(ReignEnd::RecordGap);
+        if self.recorder.wants_gap() {
+            let gaps = self.gaps();
+            self.recorder.name_gap(gaps, cx.actions);
         }
-        let leaving = self.leaving?;
-        let over = self.recorder.is_whole() || cx.now >= leaving;
-        over.then_some(ReignEnd::Left)
+        if let Some(leaving) = self.leaving {
+            let over = self.recorder.is_whole() || cx.now >= leaving;
+            return over.then_some(ReignEnd::Left);
+        }
+        let gap = self.recorder.gap_is_recorded();
+        gap.then_some(ReignEnd::RecordGap)
+    }
+
+    /// What went unrecorded. Of a worker that is gone, everything to its end.
+    fn gaps(&self) -> Vec<Gap> {
+        let (buffer, workers) = (self.limits.buffer, self.order.workers());
+        let granted = workers.into_iter();
+        let mut last: BTreeMap<_, _> = granted.map(|it| (it.incarnation, it.granted)).collect();
+        let gone = self.unrecorded.keys().filter(|it| !last.contains_key(it));
+        let gone: Vec<_> = gone.map(|worker| (*worker, GpuPosition::MAX)).collect();
+        last.extend(gone);
+        let gap = last.into_iter().filter_map(|(incarnation, last)| {
+            // A worker that came later is not in the record at all.
+            let first = self.unrecorded.get(&incarnation).copied().unwrap_or(1);
+            (first <= last).then(|| Gap {
+                incarnation,
+                first,
+                last,
+                reason: format!("more than {buffer} bytes could not be recorded"),
+            })
+        });
+        gap.collect()
+    }
+
+    /// Whether the epoch is as large or as old as one may be, and may be followed by another at
+    /// once: an epoch that ends is one that can be cut off.
+    pub(super) fn is_full(&self, now: Nanos) -> bool {
+        let old = now >= self.began.saturating_add(self.limits.age);
+        let large = self.recorder.bytes() >= self.limits.bytes;
+        (old || large) && self.leaving.is_none() && self.recorder.has_all()
+    }
+
+    /// The epoch ends, and another of ours begins: what is left of its record is sent.
+    pub(super) fn finish_record(&mut self, cx: &mut Context<'_>) {
+        self.recorder.cut_all(cx.actions);
+    }
+
+    /// Other settings are in force.
+    pub(super) fn limit(&mut self, settings: &ClusterSettings) {
+        self.limits = RecordLimits::of(settings);
     }
 
     /// Looks for those who are silent. Nobody is while the bus is away, nor soon after.
@@ -246,6 +343,11 @@ impl Reign {
             let since = cx.now.saturating_sub(cx.config.worker_silence);
             for worker in cx.members.silent(since) {
                 self.lose(worker, cx);
+            }
+            if let Some(servers) = &cx.config.cluster_of {
+                for worker in cx.members.gone(cx.now, servers) {
+                    self.lose(worker, cx);
+                }
             }
             for input in self.clients.expired(cx.now) {
                 self.feed(input, cx);
@@ -335,6 +437,7 @@ impl Reign {
             self.learner.deadline().filter(|_| self.learning),
         ];
         let due = others.into_iter().flatten().min();
+        // An epoch's age is looked at with each heartbeat.
         let own = self.beat_at.min(self.check_at);
         due.map_or(own, |due| due.min(own))
     }

@@ -71,7 +71,10 @@ impl Leader {
         }
         self.reign_with(now, actions, |reign, cx| {
             match &input {
-                Input::Settings(settings) => reign.learning = settings.learn,
+                Input::Settings(settings) => {
+                    reign.learning = settings.learn;
+                    reign.limit(settings);
+                }
                 Input::TenantSet { tenant, settings } => {
                     reign.tenant_set(tenant, settings.as_ref(), cx.now);
                 }

@@ -56,11 +56,18 @@ impl Voice {
     }
 
     /// Tells a worker that it is not needed any more.
-    pub(super) fn leave(&self, worker: bus_schemas::Incarnation, actions: &mut Vec<Action>) {
+    /// Tells a worker to leave; or, `noted`, that it was heard that it does.
+    pub(super) fn leave(
+        &self,
+        worker: bus_schemas::Incarnation,
+        noted: bool,
+        actions: &mut Vec<Action>,
+    ) {
         let leave = Leave {
             v: WIRE_VERSION,
             epoch: self.epoch,
             leader: self.leader,
+            noted,
         };
         self.publish(self.subjects.leave(worker).into(), encode(&leave), actions);
     }

@@ -221,6 +221,15 @@ impl Order {
         }
     }
 
+    /// Names of the tenants there are.
+    pub fn tenant_names(&self) -> impl Iterator<Item = &Tenant> {
+        let indices = self.tenant_index.values();
+        let tenants = indices.map(|index| &self.tenants[*index as usize]);
+        tenants
+            .filter(|tenant| tenant.known)
+            .map(|tenant| &tenant.name)
+    }
+
     fn inspect_tenants(&self) -> Vec<TenantInspection> {
         let indices = self.tenant_index.values();
         let tenants = indices.map(|index| &self.tenants[*index as usize]);

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, ChainEntry, DoneReport, GpuPosition, GpuTail, Grant, GrantKind, Incarnation, OpNumber,
-    OpenGrant, Outcome, SealAnswer, SessionId, Tenant,
+    Chain, ChainEntry, DoneReport, Epoch, GpuPosition, GpuTail, Grant, GrantKind, Incarnation,
+    InputNumber, LeaderId, OpNumber, OpenGrant, Outcome, SealAnswer, SessionId, Tenant,
 };
 
+use super::anchor::{Anchor, Anchored};
 use super::launches::Launches;
-use super::{End, Position, ReplayError, Tail};
+use super::{End, Fate, Gap, Hole, Position, ReplayError, Tail};
 
 /// A grant that no seal has confirmed or refuted yet.
 #[derive(Debug, Clone)]
@@ -57,10 +58,20 @@ impl Proposed {
     }
 }
 
+/// Reigns in which a worker is waited for that is not sealed.
+const SILENT: u32 = 8;
+
 #[derive(Debug, Default)]
 struct Worker {
     tail: Reached,
     lost: bool,
+    left: bool,
+    /// Where it was sealed in this reign.
+    sealed: Option<Reached>,
+    /// Reigns since it was sealed.
+    unsealed: u32,
+    /// Positions accepted, those before an anchor apart.
+    accepted: u64,
     recorded: GpuPosition,
     proposed: BTreeMap<GpuPosition, Proposed>,
     positions: Vec<Position>,
@@ -79,8 +90,91 @@ struct Reached {
 pub(super) struct Chains {
     workers: BTreeMap<Incarnation, Worker>,
     names: BTreeMap<SessionId, (Tenant, u64)>,
+    /// Inputs that the record has of each reign.
+    inputs: BTreeMap<(Epoch, LeaderId), InputNumber>,
+    pub(super) adopted: u64,
+    pub(super) holes: Vec<Hole>,
+    /// Positions that went unrecorded, as the record itself says, and which those are.
+    pub(super) gap_positions: u64,
+    pub(super) gaps: Vec<Gap>,
+    /// Rows are not kept longer than to the next seal.
+    pub(super) forgets: bool,
+}
+
+/// The chains where a reign's leader sealed them, and what is counted of what lies before.
+#[derive(Debug)]
+pub(super) struct AnchoredChains {
+    pub(super) workers: Vec<Anchored>,
+    pub(super) positions: u64,
     pub(super) adopted: u64,
     pub(super) skipped: u64,
+    pub(super) gap_positions: u64,
+}
+
+impl Chains {
+    /// A reign begins.
+    pub(super) fn begin_reign(&mut self) {
+        for worker in self.workers.values_mut() {
+            worker.unsealed = match worker.sealed.take() {
+                Some(_) => 1,
+                None => worker.unsealed.saturating_add(1),
+            };
+        }
+    }
+
+    /// Where the chains are behind this reign's seals; none while one is to come. A worker that no
+    /// leader of many reigns has sealed, or declared lost, is not waited for.
+    pub(super) fn anchored(&self) -> Option<AnchoredChains> {
+        let mut workers = Vec::with_capacity(self.workers.len());
+        for (incarnation, worker) in &self.workers {
+            let here = !worker.lost && !worker.left;
+            if here && worker.sealed.is_none() && worker.unsealed <= SILENT {
+                return None;
+            }
+            // What became of it since it was sealed is told again behind the anchor.
+            let (tail, gone) = match worker.sealed {
+                Some(sealed) => (sealed, (false, false)),
+                None => (worker.tail, (worker.lost, worker.left)),
+            };
+            workers.push(Anchored {
+                incarnation: *incarnation,
+                tail: GpuTail {
+                    gpu: tail.gpu,
+                    position: tail.position,
+                    chain: tail.chain,
+                },
+                lost: gone.0,
+                left: gone.1,
+            });
+        }
+        workers.sort_by_key(|worker| (worker.tail.gpu, worker.incarnation));
+        Some(AnchoredChains {
+            workers,
+            positions: self.workers.values().map(|worker| worker.accepted).sum(),
+            adopted: self.adopted,
+            skipped: self.skipped(),
+            gap_positions: self.gap_positions,
+        })
+    }
+
+    /// Positions that nothing tells.
+    pub(super) fn skipped(&self) -> u64 {
+        self.holes.iter().map(Hole::positions).sum()
+    }
+
+    /// Begins behind an anchor.
+    pub(super) fn restore(&mut self, anchor: &Anchor) {
+        for at in &anchor.workers {
+            let worker = self.workers.entry(at.incarnation).or_default();
+            worker.tail = Reached {
+                gpu: at.tail.gpu,
+                position: at.tail.position,
+                chain: at.tail.chain,
+            };
+            worker.recorded = at.tail.position;
+            (worker.lost, worker.left) = (at.lost, at.left);
+        }
+    }
 }
 
 impl Chains {
@@ -98,6 +192,20 @@ impl Chains {
         }
         let worker = self.workers.entry(incarnation).or_default();
         worker.proposed.insert(position, proposed);
+    }
+
+    /// The record has so many inputs of a reign.
+    pub(super) fn record_reaches(&mut self, reign: (Epoch, LeaderId), inputs: InputNumber) {
+        self.inputs.insert(reign, inputs);
+    }
+
+    /// Whether the record has what this grant was decided by. Where an epoch had two leaders, a
+    /// grant does not say whose it is: then, whether it has it of both.
+    fn has_decided(&self, grant: &Grant) -> bool {
+        let of = |leader| (grant.epoch, LeaderId(leader));
+        let reigns = self.inputs.range(of(0)..=of(u64::MAX));
+        let least = reigns.map(|(_, inputs)| *inputs).min();
+        least.is_some_and(|inputs| grant.input <= inputs)
     }
 
     /// Whose session it is, if that is known.
@@ -159,12 +267,21 @@ impl Chains {
             let name = (session.tenant.clone(), session.ordinal);
             self.names.insert(session.session, name);
         }
+        for named in &answer.named {
+            let name = (named.tenant.clone(), named.ordinal);
+            self.names.entry(named.session).or_insert(name);
+        }
+        let decided: Vec<bool> = answer
+            .tail
+            .iter()
+            .map(|sealed| self.has_decided(&sealed.grant))
+            .collect();
         let worker = self.workers.entry(incarnation).or_default();
         worker.tail.gpu = answer.gpu;
         worker
             .proposed
             .split_off(&answer.position.saturating_add(1));
-        for sealed in &answer.tail {
+        for (sealed, decided) in answer.tail.iter().zip(decided) {
             if sealed.position <= worker.tail.position || sealed.position > answer.position {
                 continue;
             }
@@ -174,6 +291,12 @@ impl Chains {
             worker
                 .proposed
                 .retain(|position, proposed| *position < at || proposed.grant.epoch >= epoch);
+            let disagrees = |why: &str| ReplayError::Disagrees {
+                gpu: answer.gpu,
+                incarnation,
+                position: sealed.position,
+                why: why.into(),
+            };
             match worker.proposed.get_mut(&sealed.position) {
                 Some(proposed) if proposed.is(&sealed.grant) => {
                     if proposed.open {
@@ -181,12 +304,14 @@ impl Chains {
                     }
                 }
                 Some(_) => {
-                    return Err(ReplayError::Disagrees {
-                        gpu: answer.gpu,
-                        incarnation,
-                        position: sealed.position,
-                        why: "the worker accepted another grant than was recomputed".into(),
-                    });
+                    let why = "the worker accepted another grant than was recomputed";
+                    return Err(disagrees(why));
+                }
+                // Adopted is what was accepted in the last append interval, and no more.
+                None if decided => {
+                    let why = "the worker accepted a grant that its leader did not make: the record \
+                               has the input that it names";
+                    return Err(disagrees(why));
                 }
                 None => {
                     let grant = sealed.grant;
@@ -202,11 +327,19 @@ impl Chains {
             position: answer.position,
             chain: answer.chain,
         };
-        self.reach(incarnation, &tail, true)
+        self.reach(incarnation, &tail, true)?;
+        let forgets = self.forgets;
+        let worker = self.workers.entry(incarnation).or_default();
+        worker.sealed = Some(worker.tail);
+        if forgets {
+            worker.positions.clear();
+        }
+        Ok(())
     }
 
     /// Advances a chain to where its worker says it ends. Where grants are missing and that is
-    /// allowed, the rest is skipped and the worker believed.
+    /// allowed, there is a hole, and what follows is compared from the worker's own chain on: an
+    /// order with a hole is not whole, whatever follows.
     fn reach(
         &mut self,
         incarnation: Incarnation,
@@ -217,7 +350,19 @@ impl Chains {
         self.adopted += worker.advance(incarnation, to.position, &self.names);
         let missing = to.position.saturating_sub(worker.tail.position);
         if missing > 0 && may_skip {
-            self.skipped += missing;
+            let from = worker.tail.position + 1;
+            let named = self.gaps.iter().any(|gap| {
+                gap.incarnation == incarnation && gap.first <= from && to.position <= gap.last
+            });
+            match named {
+                true => self.gap_positions += missing,
+                false => self.holes.push(Hole {
+                    gpu: to.gpu,
+                    incarnation,
+                    first: from,
+                    last: to.position,
+                }),
+            }
             worker
                 .proposed
                 .retain(|position, _| *position > to.position);
@@ -244,6 +389,7 @@ impl Chains {
     pub(super) fn lost(&mut self, incarnation: Incarnation, left: bool, accepted: GpuPosition) {
         if let Some(worker) = self.workers.get_mut(&incarnation) {
             worker.lost |= !left;
+            worker.left |= left;
             if left {
                 worker.proposed.split_off(&accepted.saturating_add(1));
             }
@@ -312,7 +458,11 @@ impl Chains {
                 position: worker.tail.position,
                 chain: worker.tail.chain,
             },
-            lost: worker.lost,
+            fate: match (worker.lost, worker.left) {
+                (true, _) => Fate::Lost,
+                (false, true) => Fate::Left,
+                (false, false) => Fate::Here,
+            },
             recorded: worker.recorded,
         });
         let mut tails: Vec<_> = tails.collect();
@@ -369,6 +519,7 @@ impl Worker {
     ) {
         let grant = &next.grant;
         self.tail.position += 1;
+        self.accepted += 1;
         self.tail.chain = self.tail.chain.then(&ChainEntry {
             position: self.tail.position,
             tenant,

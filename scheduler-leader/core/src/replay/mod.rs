@@ -1,5 +1,6 @@
 //! Recomputes the launch order from the record.
 
+mod anchor;
 mod chains;
 mod launches;
 mod reports;
@@ -7,17 +8,21 @@ mod stop;
 mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use bus_schemas::{
-    Chain, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind, Incarnation, InputNumber,
-    LeaderId, OpNumber, Outcome, SessionId, Tenant,
+    Chain, ClusterSettings, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind,
+    Incarnation, InputNumber, LeaderId, OpNumber, Outcome, SessionId, Tenant,
 };
 
 use crate::effect::Effect;
 use crate::input::Input;
+pub use crate::leader::Gap;
 use crate::order::Order;
 use crate::policy::ORDER_VERSION;
-use chains::{Chains, Proposed};
+use anchor::Before;
+pub use anchor::{Anchor, Anchored};
+use chains::{AnchoredChains, Chains, Proposed};
 use launches::Launches;
 use reports::Reports;
 pub use reports::{Told, Unaccounted, unaccounted};
@@ -68,10 +73,72 @@ pub struct Position {
     pub cost: u64,
     /// How it ended; `None` where no end is recorded.
     pub end: Option<End>,
-    /// Not recomputed, but taken from a seal's tail.
+    /// Not recomputed, but taken from a seal's tail: it was decided behind the last input that the
+    /// record has of its epoch.
     pub adopted: bool,
     /// The worker's chain behind it, once it is known what the worker accepted.
     pub chain: Option<Chain>,
+}
+
+/// What became of a worker, as the record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fate {
+    /// Nothing is said of its going.
+    #[default]
+    Here,
+    /// It announced that it leaves, and left.
+    Left,
+    /// It was declared lost.
+    Lost,
+}
+
+impl Fate {
+    /// Its name in files and output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::Left => "left",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// Positions that a worker accepted, and that neither the record nor a seal's tail tells: both
+/// numbers are of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hole {
+    /// The device.
+    pub gpu: GpuId,
+    /// The worker.
+    pub incarnation: Incarnation,
+    /// The first such position.
+    pub first: GpuPosition,
+    /// The last.
+    pub last: GpuPosition,
+}
+
+impl Hole {
+    /// How many positions it is.
+    #[must_use]
+    pub fn positions(&self) -> u64 {
+        self.last + 1 - self.first
+    }
+}
+
+impl fmt::Display for Hole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            gpu,
+            incarnation,
+            first,
+            last,
+        } = self;
+        write!(
+            f,
+            "gpu {gpu} worker {incarnation} positions {first} to {last}"
+        )
+    }
 }
 
 /// One incarnation's chain.
@@ -81,8 +148,8 @@ pub struct Tail {
     pub incarnation: Incarnation,
     /// Where its chain ends.
     pub tail: GpuTail,
-    /// It was declared lost: not part of the digest.
-    pub lost: bool,
+    /// What became of it.
+    pub fate: Fate,
     /// The last position at which the record says what the worker's chain is (sealed, or known when
     /// the worker was lost), and the same was recomputed. 0 where it says so nowhere.
     pub recorded: GpuPosition,
@@ -91,7 +158,7 @@ pub struct Tail {
 /// What the record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
-    /// Digest over the incarnations that are not lost.
+    /// Digest over all incarnations that accepted anything, whatever became of them.
     pub digest: Chain,
     /// Every incarnation, by gpu and incarnation.
     pub tails: Vec<Tail>,
@@ -99,14 +166,23 @@ pub struct Replayed {
     pub positions: Vec<Position>,
     /// Positions taken from seals' tails.
     pub adopted: u64,
-    /// Positions nobody recorded: skipped by a recorded gap.
+    /// Positions that were accepted and that nothing tells: an order with one is not whole.
     pub skipped: u64,
+    /// Where they are.
+    pub holes: Vec<Hole>,
+    /// Positions that went unrecorded, as the record itself says.
+    pub gap_positions: u64,
+    /// What the record says went unrecorded.
+    pub named: Vec<Gap>,
     /// Recorded gaps.
     pub gaps: u64,
     /// Reigns: epochs with a takeover, one twice where two leaders had it.
     pub epochs: u64,
     /// Inputs applied.
     pub inputs: u64,
+    /// Where it begins, if what lies before was cut off: what it says of that is counted nowhere
+    /// else here.
+    pub anchor: Option<Anchor>,
 }
 
 /// Why a record cannot be replayed.
@@ -182,6 +258,16 @@ pub struct Replay {
     reports: Reports,
     epochs: u64,
     inputs: u64,
+    anchors: BTreeMap<(Epoch, LeaderId), Anchor>,
+    /// Where it began.
+    restored: Option<Anchor>,
+    /// Blocks and rows are not kept.
+    forgets: bool,
+    /// Gaps of streams that were forgotten.
+    forgotten: u64,
+    before: Before,
+    /// The anchor of the reign that it has come to.
+    reached: Option<Anchor>,
 }
 
 /// What goes on from one reign to the next.
@@ -197,6 +283,10 @@ struct Reign {
     of: (Epoch, LeaderId),
     order: Order,
     sealed: BTreeSet<Incarnation>,
+    settings: ClusterSettings,
+    /// What lies before it, once its workers are sealed; taken once.
+    anchored: Option<(AnchoredChains, ClusterSettings)>,
+    anchors: bool,
 }
 
 impl Replay {
@@ -206,6 +296,11 @@ impl Replay {
     /// # Errors
     /// [`ReplayError`] when it cannot be read or is by other rules.
     pub fn add(&mut self, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<(), ReplayError> {
+        if number == Anchor::NUMBER {
+            let anchor = Anchor::decode(epoch, bytes)?;
+            self.anchors.insert((epoch, anchor.leader), anchor);
+            return Ok(());
+        }
         Stream::add(&mut self.streams, epoch, number, bytes).map(drop)
     }
 
@@ -215,24 +310,30 @@ impl Replay {
     /// # Errors
     /// [`ReplayError`] at the first thing that disagrees.
     pub fn advance(&mut self, mut ended: impl FnMut(Position)) -> Result<(), ReplayError> {
+        self.restore();
         let at = self
             .reign
             .as_ref()
             .map_or((0, LeaderId(0)), |reign| reign.of);
-        for (of, stream) in self.streams.range_mut(at..) {
+        let reigns: Vec<_> = self.streams.range(at..).map(|(of, _)| *of).collect();
+        for of in reigns {
+            let Some(stream) = self.streams.get_mut(&of) else {
+                continue;
+            };
             let inputs = stream.take(of.0)?;
+            if self.forgets {
+                stream.forget();
+            }
+            // What is named is accepted by then, and met at the next seal.
+            self.chains.gaps.append(&mut stream.gaps);
             if inputs.is_empty() {
                 continue;
             }
-            self.inputs += inputs.len() as u64;
-            if self.reign.as_ref().is_none_or(|reign| reign.of != *of) {
-                self.epochs += 1;
-                self.reign = Some(Reign {
-                    of: *of,
-                    order: Order::new(),
-                    sealed: BTreeSet::new(),
-                });
+            self.chains.record_reaches(of, stream.inputs());
+            if self.reign.as_ref().is_none_or(|reign| reign.of != of) {
+                self.begin(of);
             }
+            self.inputs += inputs.len() as u64;
             if let Some(reign) = &mut self.reign {
                 let kept = Kept {
                     chains: &mut self.chains,
@@ -241,19 +342,64 @@ impl Replay {
                 };
                 reign.recompute(&inputs, kept, &mut ended)?;
             }
+            self.note_anchor();
         }
         Ok(())
     }
 
-    /// What was recomputed, also where it then disagreed: every position by gpu, incarnation and
-    /// position, where each chain ends, and the digest.
+    /// A reign begins.
+    fn begin(&mut self, of: (Epoch, LeaderId)) {
+        if self.forgets {
+            let rest = self.streams.split_off(&of);
+            let gone = std::mem::replace(&mut self.streams, rest);
+            self.forgotten += gone.values().filter(|stream| stream.gap).count() as u64;
+            (self.launches, self.reports) = (Launches::default(), Reports::default());
+        }
+        self.before = Before {
+            gaps: self.gaps(),
+            epochs: self.epochs,
+            inputs: self.inputs,
+        };
+        self.chains.begin_reign();
+        self.epochs += 1;
+        self.reign = Some(Reign {
+            of,
+            order: Order::new(),
+            sealed: BTreeSet::new(),
+            settings: ClusterSettings::default(),
+            anchored: None,
+            anchors: self.forgets,
+        });
+    }
+
+    /// Gaps that the record names.
+    fn gaps(&self) -> u64 {
+        let gaps = self.streams.values().filter(|stream| stream.gap).count();
+        self.forgotten + gaps as u64
+    }
+
+    /// What was recomputed, also where it then disagreed.
     #[must_use]
-    pub fn recomputed(mut self) -> (Vec<Position>, Vec<Tail>, Chain) {
+    pub fn recomputed(mut self) -> Replayed {
         let mut chains = std::mem::take(&mut self.chains);
         chains.finish_rest();
         let tails = chains.tails();
-        let digest = digest(&tails);
-        (chains.into_positions(), tails, digest)
+        let ends: Vec<GpuTail> = tails.iter().map(|tail| tail.tail).collect();
+        let gaps = self.gaps();
+        Replayed {
+            digest: bus_schemas::digest(&ends),
+            tails,
+            adopted: chains.adopted,
+            skipped: chains.skipped(),
+            holes: std::mem::take(&mut chains.holes),
+            gap_positions: chains.gap_positions,
+            named: std::mem::take(&mut chains.gaps),
+            positions: chains.into_positions(),
+            gaps,
+            epochs: self.epochs,
+            inputs: self.inputs,
+            anchor: self.restored,
+        }
     }
 
     /// What came of all that was applied; `finals` as for [`replay`].
@@ -261,30 +407,11 @@ impl Replay {
     /// # Errors
     /// [`ReplayError`] where they are not reached.
     pub fn finish(mut self, finals: &[(Incarnation, GpuTail)]) -> Result<Replayed, ReplayError> {
-        let mut chains = std::mem::take(&mut self.chains);
         for (incarnation, tail) in finals {
-            chains.finish(*incarnation, tail)?;
+            self.chains.finish(*incarnation, tail)?;
         }
-        chains.finish_rest();
-        let tails = chains.tails();
-        let gaps = self.streams.values().filter(|stream| stream.gap).count();
-        Ok(Replayed {
-            digest: digest(&tails),
-            tails,
-            adopted: chains.adopted,
-            skipped: chains.skipped,
-            positions: chains.into_positions(),
-            gaps: gaps as u64,
-            epochs: self.epochs,
-            inputs: self.inputs,
-        })
+        Ok(self.recomputed())
     }
-}
-
-/// The digest over the incarnations that are not lost.
-fn digest(tails: &[Tail]) -> Chain {
-    let live = tails.iter().filter(|tail| !tail.lost);
-    bus_schemas::digest(&live.map(|tail| tail.tail).collect::<Vec<_>>())
 }
 
 impl Reign {
@@ -320,6 +447,7 @@ impl Reign {
                         have: ORDER_VERSION,
                     });
                 }
+                Input::Takeover(takeover) => self.settings = takeover.settings.clone(),
                 Input::WorkerSealed {
                     incarnation,
                     answer,
@@ -355,6 +483,17 @@ impl Reign {
                 }
                 Input::Fault { session, op, .. } => told.failed(*session, *op),
                 _ => {}
+            }
+            let seals = matches!(
+                input,
+                Input::Takeover(_) | Input::WorkerSealed { .. } | Input::WorkerLost { .. }
+            );
+            if self.anchors
+                && seals
+                && let Some(anchored) = chains.anchored()
+            {
+                self.anchored = Some((anchored, self.settings.clone()));
+                self.anchors = false;
             }
             self.order.apply(input, &mut effects);
             self.check_profile(input)?;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Epoch, LeaderId, WIRE_VERSION};
+use bus_schemas::{Epoch, InputNumber, LeaderId, WIRE_VERSION};
 
 use super::ReplayError;
 use crate::input::Input;
-use crate::leader::Block;
+use crate::leader::{Block, Gap};
 use crate::policy::ORDER_VERSION;
 
 /// The blocks of an epoch by one leader, as they come.
@@ -17,9 +17,11 @@ pub(super) struct Stream {
     taken: u64,
     /// What is left of them: the beginning of an input.
     rest: Vec<u8>,
-    inputs: u64,
+    inputs: InputNumber,
     /// What follows the inputs so far went unrecorded, and says so.
     pub(super) gap: bool,
+    /// Positions that were decided by what went unrecorded.
+    pub(super) gaps: Vec<Gap>,
 }
 
 impl Stream {
@@ -60,6 +62,16 @@ impl Stream {
         }
     }
 
+    /// Drops the blocks whose inputs were taken.
+    pub(super) fn forget(&mut self) {
+        self.blocks = self.blocks.split_off(&(self.taken + 1));
+    }
+
+    /// Inputs that were taken.
+    pub(super) fn inputs(&self) -> InputNumber {
+        self.inputs
+    }
+
     /// The inputs that are whole since they were last asked for: as far as no block is missing.
     pub(super) fn take(&mut self, epoch: Epoch) -> Result<Vec<Input>, ReplayError> {
         let mut inputs = Vec::new();
@@ -80,6 +92,7 @@ impl Stream {
                 return Err(wrong(format!("holds inputs through {have}, not {through}")));
             }
             self.gap = block.gap;
+            self.gaps.extend(block.gaps.iter().cloned());
             self.taken += 1;
         }
         Ok(inputs)

@@ -5,6 +5,7 @@ use bus_schemas::{
     CloseReason, CloseRequest, Code, Drain, Incarnation, Status, WIRE_VERSION, decode, encode,
 };
 use scheduler_leader_core::Event;
+use scheduler_leader_core::replay::Fate;
 
 use crate::world::{World, opened, tenant};
 
@@ -142,4 +143,52 @@ fn a_worker_that_nobody_knows_is_not_drained() {
     assert_eq!(world.says(Incarnation(77)), None);
     world.pass(200);
     assert!(world.stored.placement.drained.is_empty());
+}
+
+#[test]
+fn a_worker_that_announced_its_leaving_hears_so_once_that_is_recorded_and_is_not_lost() {
+    let mut world = opened(1);
+    world.submit(500);
+    // Closed connections count once ours has been up for a while.
+    world.pass(3_500);
+    let at = |world: &World, of| {
+        let mut workers = world.workers.iter();
+        workers.position(|worker| worker.incarnation == of).unwrap()
+    };
+    let goes = world.opened.as_ref().unwrap().incarnation;
+    let index = at(&world, goes);
+    world.acknowledge = false;
+    world.workers[index].leaves = true;
+    world.pass(500);
+    assert!(!world.workers[index].noted, "its leader alone knows of it");
+    assert!(!world.workers[index].dismissed, "nobody told it to leave");
+    world.acknowledge = true;
+    let blocks: Vec<_> = world
+        .blocks
+        .iter()
+        .map(|block| (block.0, block.1))
+        .collect();
+    for (epoch, number) in blocks {
+        world.tell(0, Event::Recorded { epoch, number });
+    }
+    world.pass(300);
+    assert!(world.workers[index].noted);
+    // Whatever is heard last of it, it left.
+    world.workers[index].leaves = false;
+    let gone = world.workers.remove(index);
+    let name = ConnectionName::Worker(gone.incarnation).to_string();
+    world.tell(0, Event::ConnectionClosed(&name));
+    world.pass(300);
+    let replayed = world.replay().unwrap();
+    let mut tails = replayed.tails.iter();
+    let tail = tails.find(|tail| tail.incarnation == goes).unwrap();
+    assert_eq!(tail.fate, Fate::Left);
+    assert_eq!(
+        (tail.tail.position, tail.tail.chain),
+        (gone.position, gone.chain)
+    );
+    // Its chain is in the digest, as everybody's.
+    let mut ends: Vec<_> = world.finals().into_iter().map(|(_, end)| end).collect();
+    ends.push(tail.tail);
+    assert_eq!(replayed.digest, bus_schemas::digest(&ends));
 }

@@ -2,7 +2,7 @@
 
 use bus_schemas::subject::ConnectionName;
 use bus_schemas::{Chain, CostClass, CostRun, GpuTail, Incarnation, Row};
-use scheduler_leader_core::replay::{ReplayError, Replayed, Tail, replay};
+use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, Tail, replay};
 
 use crate::worker::Worker;
 use crate::world::{World, launches, opened};
@@ -59,7 +59,7 @@ fn what_a_leader_knew_of_a_lost_worker_is_compared_with() {
     declare(&mut world, &lost);
     let replayed = world.replay().unwrap();
     let own = tail(&replayed, lost.incarnation);
-    assert!(own.lost && own.recorded > 3, "{own:?}");
+    assert!(own.fate == Fate::Lost && own.recorded > 3, "{own:?}");
     assert!(own.recorded <= own.tail.position, "{own:?}");
     let rows = replayed.positions.iter();
     let mut rows = rows.filter(|row| row.incarnation == lost.incarnation);
@@ -102,7 +102,7 @@ fn a_worker_that_dies_with_its_leader_is_compared_as_it_was_sealed() {
     let replayed = replay(&world.record(), &[]).unwrap();
     // Its new leader never sealed it, and so knows nothing of it: it was sealed when it was new.
     let own = tail(&replayed, lost.incarnation);
-    assert_eq!((own.recorded, own.lost), (0, true));
+    assert_eq!((own.recorded, own.fate), (0, Fate::Lost));
     assert!(own.tail.position > 3);
 }
 

@@ -5,13 +5,16 @@ mod devices;
 mod drains;
 mod lost;
 mod profiles;
+mod servers;
 mod stopping;
 mod worker;
 mod world;
 
 use bus_schemas::subject::ToLeader;
 use bus_schemas::{WIRE_VERSION, encode};
-use scheduler_leader_core::replay::ReplayError;
+use scheduler_leader_core::replay::{
+    Anchor, Position, Replay, ReplayError, replay as replay_blocks,
+};
 use scheduler_leader_core::{Event, ReignEnd};
 use worker::Worker;
 use world::{MS, World, opened, tenant};
@@ -151,8 +154,9 @@ fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
 }
 
 #[test]
-fn a_full_record_is_a_counted_gap_and_a_new_reign() {
-    let mut world = World::with(1, 2, |config| config.record_bytes = 4_000);
+fn a_full_record_is_a_named_gap_and_a_new_reign() {
+    let mut world = World::new(1, 2);
+    world.settings(|settings| settings.record_buffer = 4_000);
     world.pass(250);
     world.open();
     world.pass(20);
@@ -184,9 +188,153 @@ fn a_full_record_is_a_counted_gap_and_a_new_reign() {
     world.pass(1_000);
     let replayed = world.replay().unwrap();
     assert_eq!((replayed.gaps, replayed.epochs), (1, 2));
-    assert!(replayed.skipped > 0, "what nobody recorded is counted");
+    assert!(
+        replayed.gap_positions > 0,
+        "what nobody recorded is counted"
+    );
+    assert_eq!(replayed.skipped, 0, "all of it is named");
+    let named: u64 = replayed
+        .named
+        .iter()
+        .map(|gap| gap.last - gap.first + 1)
+        .sum();
+    assert!(named >= replayed.gap_positions, "{:?}", replayed.named);
+    assert!(
+        replayed
+            .named
+            .iter()
+            .all(|gap| gap.reason.contains("4000 bytes"))
+    );
     let digest: Vec<_> = world.finals().iter().map(|(_, tail)| *tail).collect();
     assert_eq!(replayed.digest, bus_schemas::digest(&digest));
+}
+
+#[test]
+fn a_large_or_old_epoch_is_followed_by_another_of_the_same_leader_at_once() {
+    for by_age in [false, true] {
+        let mut world = World::new(2, 2);
+        world.settings(|settings| match by_age {
+            true => settings.record_max_age_s = 16,
+            false => settings.record_max_bytes = 8 * 6_000,
+        });
+        world.pass(250);
+        world.open();
+        world.pass(20);
+        let at = world.leading().unwrap();
+        for _ in 0..150 {
+            world.submit(100);
+            world.pass(33);
+        }
+        world.pass(1_000);
+        let reigns = &world.reigns;
+        assert!(reigns.len() > 1, "by age {by_age}: {reigns:?}");
+        for (index, (epoch, why)) in reigns.iter().enumerate() {
+            assert_eq!((*epoch, *why), (index as u64 + 1, ReignEnd::Renewed));
+        }
+        assert_eq!(world.leading(), Some(at), "the same leads on");
+        world.check();
+        let replayed = world.replay().unwrap();
+        assert_eq!(replayed.epochs, world.reigns.len() as u64 + 1);
+        assert_eq!((replayed.adopted, replayed.skipped), (0, 0));
+    }
+}
+
+#[test]
+fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
+    let mut world = World::new(2, 2);
+    world.settings(|settings| settings.record_max_bytes = 8 * 6_000);
+    world.pass(250);
+    world.open();
+    world.pass(20);
+    for round in 0..150 {
+        world.submit(100);
+        world.pass(33);
+        if round == 70 {
+            // A leader's death in between, with what it had not recorded.
+            world.acknowledge = false;
+            world.submit(100);
+            world.pass(30);
+            world.kill_leader(30 * MS);
+            world.acknowledge = true;
+            world.pass(60);
+        }
+    }
+    world.pass(1_000);
+    world.check();
+    let (whole, finals) = (world.replay().unwrap(), world.finals());
+    let of = |epoch, number, bytes: &Vec<u8>| (epoch, number, bytes.clone());
+    let blocks = world.blocks.iter();
+    let blocks: Vec<_> = blocks
+        .map(|(epoch, number, bytes, _)| of(*epoch, *number, bytes))
+        .collect();
+    // What comes to the anchors keeps nothing else, and sees the record in small parts.
+    let (mut anchors, mut replay) = (Vec::<Anchor>::new(), Replay::for_anchors());
+    for (epoch, number, bytes) in &blocks {
+        replay.add(*epoch, *number, bytes).unwrap();
+        replay.advance(|_| {}).unwrap();
+        if let Some(anchor) = replay.anchor()
+            && anchors.last().is_none_or(|last| last.epoch < anchor.epoch)
+        {
+            anchors.push(anchor.clone());
+        }
+    }
+    assert!(anchors.len() > 3, "{}", anchors.len());
+    for anchor in &anchors[1..] {
+        let mut cut = blocks.clone();
+        cut.retain(|(epoch, _, _)| *epoch >= anchor.epoch);
+        cut.push((anchor.epoch, Anchor::NUMBER, anchor.encode()));
+        let rest = replay_blocks(&cut, &finals).unwrap();
+        assert_eq!(rest.digest, whole.digest);
+        assert_eq!(rest.skipped, 0);
+        let behind = |row: &&Position| {
+            let mut workers = anchor.workers.iter();
+            let at = workers.find(|at| at.incarnation == row.incarnation);
+            at.is_none_or(|at| row.position > at.tail.position)
+        };
+        let expected: Vec<_> = whole.positions.iter().filter(behind).cloned().collect();
+        assert_eq!(rest.positions, expected, "the same rows");
+        let before = whole.positions.len() - expected.len();
+        assert_eq!(anchor.positions as usize, before);
+        assert_eq!(rest.adopted + anchor.adopted, whole.adopted);
+        assert_eq!(rest.inputs + anchor.inputs, whole.inputs);
+        assert_eq!(rest.anchor.as_ref(), Some(anchor));
+        // And from there to the anchors behind it.
+        let mut again = Replay::for_anchors();
+        for (epoch, number, bytes) in &cut {
+            again.add(*epoch, *number, bytes).unwrap();
+        }
+        again.advance(|_| {}).unwrap();
+        assert_eq!(again.anchor(), anchors.last());
+        // An anchor that is not what lies before is noticed.
+        let mut wrong = anchor.clone();
+        wrong.workers[0].tail.chain = wrong.workers[1].tail.chain;
+        let last = cut.len() - 1;
+        cut[last].2 = wrong.encode();
+        if wrong != *anchor {
+            let failed = replay_blocks(&cut, &finals).unwrap_err();
+            assert!(matches!(failed, ReplayError::Disagrees { .. }), "{failed}");
+        }
+    }
+}
+
+#[test]
+fn while_nothing_is_acknowledged_blocks_wait_until_they_are_full() {
+    let mut world = opened(1);
+    let before = world.blocks.len();
+    world.acknowledge = false;
+    for _ in 0..200 {
+        world.submit(5);
+        world.pass(25);
+    }
+    let under_way = world.blocks.len() - before;
+    assert!(under_way <= 66, "{under_way} blocks");
+    world.acknowledge = true;
+    for (epoch, number, _, _) in world.blocks.clone() {
+        world.tell(0, Event::Recorded { epoch, number });
+    }
+    world.pass(1_000);
+    world.check();
+    assert!(world.reigns.is_empty());
 }
 
 #[test]

@@ -26,6 +26,10 @@ pub(crate) struct Worker {
     pub(crate) started: Vec<(SessionId, u64, u64)>,
     /// A leader told it to leave. It stays, for the sake of the tests.
     pub(crate) dismissed: bool,
+    /// It says that it leaves.
+    pub(crate) leaves: bool,
+    /// A leader told it that this is noted.
+    pub(crate) noted: bool,
 }
 
 /// What the worker of a device says that it is.
@@ -66,6 +70,7 @@ impl Worker {
             tail: self.tail.clone(),
             ordinals: vec![(tenant(), 1)],
             faults: Vec::new(),
+            named: Vec::new(),
         };
         encode(&SealReply {
             v: WIRE_VERSION,
@@ -208,7 +213,7 @@ impl Worker {
             leader: self.leader,
             device: "model".into(),
             capacity: 8 << 30,
-            draining: false,
+            draining: self.leaves,
             properties: Some(described(self.gpu)),
             group: None,
             exclusive: false,

@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) bus: VecDeque<(String, Option<String>, Vec<u8>)>,
     pub(crate) lease: Option<Lease>,
     pub(crate) revision: u64,
+    /// The lease can be neither read nor written.
+    pub(crate) stored_away: bool,
     /// Appended: epoch, number, bytes, when.
     pub(crate) blocks: Vec<(u64, u64, Vec<u8>, u64)>,
     pub(crate) acknowledge: bool,
@@ -40,6 +42,8 @@ pub(crate) struct World {
     pub(crate) said: Option<Vec<u8>>,
     /// Profiles that leaders had kept.
     pub(crate) written: Vec<Profile>,
+    /// Heartbeats that the tenant's clients heard.
+    pub(crate) tenant_beats: u64,
     /// Answers to requests for several devices.
     pub(crate) answers: Vec<OpenAnswer>,
 }
@@ -99,6 +103,8 @@ impl World {
             acknowledged: 0,
             started: Vec::new(),
             dismissed: false,
+            leaves: false,
+            noted: false,
         };
         let mut world = Self {
             now: MS,
@@ -108,6 +114,7 @@ impl World {
             bus: VecDeque::new(),
             lease: None,
             revision: 0,
+            stored_away: false,
             blocks: Vec::new(),
             acknowledge: true,
             opened: None,
@@ -118,6 +125,7 @@ impl World {
             stored: state.clone(),
             said: None,
             written: Vec::new(),
+            tenant_beats: 0,
             answers: Vec::new(),
         };
         for id in leaders {
@@ -130,6 +138,15 @@ impl World {
             world.tell(at, Event::Connected);
         }
         world
+    }
+
+    /// Changes the settings of the cluster, as all candidates read them.
+    pub(crate) fn settings(&mut self, change: impl Fn(&mut ClusterSettings)) {
+        change(&mut self.stored.settings);
+        let state = self.stored.clone();
+        for at in 0..self.nodes.len() {
+            self.tell(at, Event::State(&state));
+        }
     }
 
     pub(crate) fn tell(&mut self, at: usize, event: Event<'_>) {
@@ -150,6 +167,9 @@ impl World {
                 } => {
                     let reply = reply.map(|reply| reply.to_string());
                     self.bus.push_back((subject.to_string(), reply, bytes));
+                }
+                Action::ReadLease | Action::WriteLease { .. } if self.stored_away => {
+                    self.tell(at, Event::LeaseUnavailable);
                 }
                 Action::ReadLease => {
                     let (lease, revision) = (self.lease, self.revision);
@@ -193,6 +213,7 @@ impl World {
 
     pub(crate) fn deliver(&mut self) {
         while let Some((subject, reply, bytes)) = self.bus.pop_front() {
+            self.tenant_beats += u64::from(subject == self.subjects.reign(&tenant()));
             for at in 0..self.nodes.len() {
                 let mut actions = Vec::new();
                 if let Some(node) = &mut self.nodes[at] {
@@ -208,8 +229,9 @@ impl World {
                 }
                 if subject == self.subjects.leave(incarnation) {
                     let leave: Leave = decode(&bytes).unwrap();
-                    worker.dismissed |=
-                        (leave.epoch, leave.leader) == (worker.epoch, worker.leader);
+                    let obeyed = (leave.epoch, leave.leader) == (worker.epoch, worker.leader);
+                    worker.dismissed |= obeyed && !leave.noted;
+                    worker.noted |= obeyed && leave.noted;
                 }
                 if subject == self.subjects.order(incarnation)
                     && let Some(refusal) = worker.order(&decode(&bytes).unwrap())

@@ -302,6 +302,23 @@ impl Positions {
         })
     }
 
+    /// Whose a session is: its tenant, and the tenant's how manyth it is.
+    #[must_use]
+    pub(crate) fn owner(&self, session: SessionId) -> Option<&(Tenant, u64)> {
+        self.owners.get(&session)
+    }
+
+    /// How an incarnation's position ended.
+    #[must_use]
+    pub(crate) fn outcome(
+        &self,
+        incarnation: Incarnation,
+        position: GpuPosition,
+    ) -> Option<Outcome> {
+        let log = self.workers.get(&incarnation)?;
+        log.settled.get(&position).copied()
+    }
+
     /// What an incarnation accepted at a position.
     #[must_use]
     pub(crate) fn grant(&self, incarnation: Incarnation, position: GpuPosition) -> Option<&Grant> {

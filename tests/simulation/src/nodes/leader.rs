@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
 use scheduler_leader_core::{
-    Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot,
+    Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, ReignEnd, StateSnapshot,
 };
 
 use crate::cluster::{LEASE, LEASE_TTL, PLACEMENT};
@@ -154,11 +154,13 @@ impl LeaderProcess {
                 };
                 io.store(WRITE_STATE, request);
             }
-            Action::ReignEnded { .. } => {
-                self.deposed = true;
+            Action::ReignEnded { why, .. } => {
                 self.sealing.clear();
-                self.appends.clear();
-                self.appending = None;
+                if why != ReignEnd::Renewed {
+                    self.deposed = true;
+                    self.appends.clear();
+                    self.appending = None;
+                }
             }
             Action::Left => io.exit(),
             Action::ReignBegan { .. }

@@ -77,6 +77,8 @@ pub struct Report {
     pub replayed: u64,
     /// Of these, taken from seals' tails.
     pub adopted: u64,
+    /// Sessions that came and went with a leader's last append.
+    pub adopted_sessions: u64,
     /// Workers that were gone, and compared with what was recorded of them.
     pub gone: u64,
     /// Epochs in which two nodes led.
@@ -286,6 +288,7 @@ impl Play {
             faults: self.faults,
             replayed: replay.positions,
             adopted: replay.adopted,
+            adopted_sessions: replay.adopted_sessions,
             gone: replay.gone,
             epochs_twice: {
                 let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();

@@ -1,8 +1,7 @@
 //! Arithmetic and logic.
 
 use super::form::{
-    Carry, Differences, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot,
-    Test,
+    Carry, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot, Test,
 };
 
 use super::legal;
@@ -97,7 +96,7 @@ impl<'a> Body<'_, 'a> {
             "addc" | "subc" | "madc" => self.carried(i, parts, true)?,
             "rem" | "mul24" | "mad24" | "sad" | "popc" | "clz" | "brev" | "bfind" | "bfe"
             | "bfi" | "shl" | "shr" | "shf" | "prmt" | "lop3" | "dp4a" | "dp2a" | "bmsk"
-            | "fns" | "szext" | "cnot" | "vabsdiff2" | "vabsdiff4" => self.integer(i, parts)?,
+            | "fns" | "szext" | "cnot" => self.integer(i, parts)?,
             "and" | "or" | "xor" | "not" => self.logical(i, parts)?,
             "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign"
             | "testp" => self.function(i, parts)?,
@@ -302,24 +301,6 @@ impl<'a> Body<'_, 'a> {
             "szext" if wrap => (Op::Int2(Int2::SzextWrap, ty), ty, &[ty, word]),
             "szext" => (Op::Int2(Int2::SzextClamp, ty), ty, &[ty, word]),
             "lop3" => return self.lop3(i, parts),
-            "vabsdiff2" | "vabsdiff4" => {
-                let (a, b) = (self.ty(parts)?, self.ty(parts)?);
-                if [ty, a, b].iter().any(|ty| ty.size() != 4 || ty.is_float()) {
-                    return self.fail(format!("`{}` is for .u32 and .s32", parts.head));
-                }
-                let add = parts.take("add");
-                // Where a difference may not fit its part, the ISA does not say what is summed.
-                if add && (ty.is_signed() || a.is_signed() != b.is_signed()) {
-                    return self.fail(format!("`{}` is not supported", i.opcode));
-                }
-                let kind = Int3::AbsDiff(Differences {
-                    bits: if parts.head == "vabsdiff2" { 16 } else { 8 },
-                    signs: [a.is_signed(), b.is_signed(), ty.is_signed()],
-                    sat: parts.take("sat"),
-                    add,
-                });
-                (Op::Int3(kind, word), word, &[word; 3])
-            }
             "dp4a" | "dp2a" => {
                 let second = self.ty(parts)?;
                 let signs = (ty.is_signed(), second.is_signed());

@@ -1,15 +1,26 @@
 //! One function: declarations, scopes, labels, and the order of its instructions.
 
 use super::builder::{Builder, fail};
-use super::form::{Bank, Function, GuardSlot, Op, Passed};
+use super::flow::Flow;
+use super::form::{Alive, Bank, Function, GuardSlot, Op, Passed, Slot};
 use super::label::Reference;
 use super::liveness;
+use super::names::Registers;
 use super::operand::{Body, Named};
+use super::place::Places;
 use crate::error::BuildError;
 use ptx::{FunctionKind, Instruction, Linkage, Space, Statement, Variable};
+use std::collections::HashMap;
 
-/// Most bytes of one function's registers for a warp: some ten thousand registers.
-const REGISTER_LIMIT: u32 = 2 << 20;
+/// Most bytes of the registers of one function that live at once, for a warp: twice the local memory
+/// into which an assembler could spill them.
+const REGISTER_LIMIT: u32 = 32 << 20;
+/// Functions of more instructions than this share places of registers also where code is generated
+/// for them: it would not be code for whole warps.
+pub(crate) const APART: usize = 1500;
+/// Bytes that a statement takes, about: its instruction in the forms it is kept in, what it reads and
+/// writes.
+const STATEMENT: usize = 512;
 /// Most bytes of one function's local memory.
 const LOCAL_LIMIT: u64 = 512 << 10;
 
@@ -18,7 +29,7 @@ type Result<T> = std::result::Result<T, BuildError>;
 impl<'a> Body<'_, 'a> {
     /// Reserves local memory for a variable.
     fn local(&mut self, variable: &Variable<'a>) -> Result<u32> {
-        let at = u64::from(self.frame.local).next_multiple_of(variable.align.max(1));
+        let at = u64::from(self.local).next_multiple_of(variable.align.max(1));
         let end = at.saturating_add(variable.size().unwrap_or(u64::MAX));
         if end > LOCAL_LIMIT {
             return fail(
@@ -26,21 +37,47 @@ impl<'a> Body<'_, 'a> {
                 format!("more than {LOCAL_LIMIT} bytes of local memory"),
             );
         }
-        self.frame.local = end as u32;
+        self.local = end as u32;
         Ok(at as u32)
     }
 
     /// A formal parameter or result of a function, and where it lies.
-    fn formal(&mut self, variable: &Variable<'a>) -> Result<Passed> {
+    fn formal(&mut self, variable: &Variable<'a>, passed: &mut Vec<Passed>) -> Result<()> {
         if variable.space == Space::Reg {
-            let bank = Bank::of(variable.scalar);
-            let slot = self.fresh(bank);
-            self.declare(variable.name, Named::Register(bank, slot));
-            return Ok(Passed::Register(bank, slot));
+            let named = self.register(variable)?;
+            self.declare(variable.name, named);
+            return match Passed::of(named) {
+                Some(list) => {
+                    passed.extend(list);
+                    Ok(())
+                }
+                None => fail(
+                    variable.position,
+                    "a register of this type cannot be passed",
+                ),
+            };
         }
         let at = self.local(variable)?;
         self.declare(variable.name, Named::Local(at));
-        Ok(Passed::Local(at, variable.size().unwrap_or(0) as u32))
+        passed.push(Passed::Local(at, variable.size().unwrap_or(0) as u32));
+        Ok(())
+    }
+
+    /// What registers a declaration is of.
+    fn registers_of(variable: &Variable<'a>) -> Result<Registers> {
+        let bytes = variable.scalar.size() * u64::from(variable.lanes);
+        match (variable.scalar, variable.lanes) {
+            (ptx::Scalar::B128, 1) => Ok(Registers::Wide),
+            (_, 1) => Ok(Registers::One),
+            (ptx::Scalar::Pred, _) => fail(variable.position, "there are no vectors of predicates"),
+            (_, lanes @ (2 | 4)) if bytes <= 16 => Ok(Registers::Vector(lanes)),
+            _ => fail(variable.position, "a vector register has at most 128 bits"),
+        }
+    }
+
+    fn register(&mut self, variable: &Variable<'a>) -> Result<Named> {
+        let shape = Self::registers_of(variable)?;
+        Ok(self.fresh_register(Bank::of(variable.scalar), shape))
     }
 
     fn variable(&mut self, variable: &Variable<'a>) -> Result<()> {
@@ -49,28 +86,16 @@ impl<'a> Body<'_, 'a> {
             self.elements.insert(variable.name, element);
         }
         match variable.space {
-            Space::Reg => {
-                if variable.lanes != 1 {
-                    let message = "vector registers are not supported: declare their elements";
-                    return fail(variable.position, message);
+            Space::Reg => match variable.range {
+                Some(count) => {
+                    let held = (Bank::of(variable.scalar), Self::registers_of(variable)?);
+                    self.declare_range(variable.name, count, held);
                 }
-                if variable.scalar == ptx::Scalar::B128 && variable.range.is_none() {
-                    let halves = [self.fresh(Bank::Double), self.fresh(Bank::Double)];
-                    self.declare(variable.name, Named::Wide(halves));
-                    return Ok(());
+                None => {
+                    let named = self.register(variable)?;
+                    self.declare(variable.name, named);
                 }
-                let bank = Bank::of(variable.scalar);
-                match variable.range {
-                    Some(count) => {
-                        let wide = variable.scalar == ptx::Scalar::B128;
-                        self.declare_range(variable.name, count, bank, wide);
-                    }
-                    None => {
-                        let slot = self.fresh(bank);
-                        self.declare(variable.name, Named::Register(bank, slot));
-                    }
-                }
-            }
+            },
             Space::Local | Space::Param => {
                 let count = variable.range.unwrap_or(0);
                 if count > 0 {
@@ -89,7 +114,10 @@ impl<'a> Body<'_, 'a> {
                 self.declare(variable.name, Named::Shared(at));
             }
             Space::Global | Space::Const => {
-                return fail(variable.position, "declare this variable at module scope");
+                let Some(symbol) = self.builder.statics.get(&variable.position) else {
+                    return fail(variable.position, "declare this variable at module scope");
+                };
+                self.declare(variable.name, Named::Global(*symbol));
             }
         }
         Ok(())
@@ -99,7 +127,8 @@ impl<'a> Body<'_, 'a> {
         self.position = instruction.position;
         self.guard = None;
         let at = self.builder.out.code.len();
-        self.accesses.statement(at, None);
+        let pool = self.builder.out.operands.len();
+        self.accesses.statement(at, pool);
         if let Some(guard) = instruction.guard {
             let Some(Named::Register(Bank::Pred, slot)) = self.find(guard.name) else {
                 return self.fail(format!("`{}` is not a predicate", guard.name));
@@ -108,20 +137,21 @@ impl<'a> Body<'_, 'a> {
                 slot: slot.0,
                 negated: guard.negated,
             });
-            self.accesses.statement(at, self.guard);
+            self.accesses.guard(self.guard);
         }
         self.instruction(instruction)
     }
 
     fn statements(&mut self, body: &[Statement<'a>]) -> Result<()> {
         for statement in body {
+            self.builder.watched.grown(STATEMENT)?;
             match statement {
                 Statement::Open => {
-                    self.scopes.push(Default::default());
+                    self.names.open();
                     self.labels.open();
                 }
                 Statement::Close => {
-                    self.scopes.pop();
+                    self.names.close();
                     self.labels.close();
                 }
                 Statement::Label(name, position) => {
@@ -153,29 +183,46 @@ impl<'a> Body<'_, 'a> {
             };
             self.builder.out.code[at].target = target;
         }
-        for (table, list) in std::mem::take(&mut self.tables) {
-            let Some(names) = self.labels.find_list(list) else {
+        // Each list is one table, however many jump by it.
+        let mut known = HashMap::new();
+        for (at, list) in std::mem::take(&mut self.tables) {
+            let Some((scope, names)) = self.labels.find_list(list) else {
                 let message = format!("there is no list of targets `{}`", list.name);
                 return fail(list.position, message);
             };
+            let tables = &mut self.builder.out.tables;
+            let table = *known.entry((scope, list.name)).or_insert(tables.len());
+            self.builder.out.code[at].imm = table as i64;
+            if table < tables.len() {
+                continue;
+            }
             let mut targets = Vec::with_capacity(names.len());
             for name in names {
-                let label = Reference { name, ..list };
+                let label = Reference {
+                    name,
+                    scope,
+                    ..list
+                };
                 match self.labels.find(label) {
                     Some(target) => targets.push(target),
                     None => return missing(label),
                 }
             }
-            self.builder.out.tables[table] = targets;
+            tables.push(targets);
         }
         Ok(())
     }
 }
 
 /// Decodes one function; a declaration alone becomes an empty one.
-pub(super) fn decode<'a>(builder: &mut Builder<'a>, index: usize) -> Result<Function> {
+pub(super) fn decode<'a>(
+    builder: &mut Builder<'a>,
+    index: usize,
+    native: bool,
+) -> Result<Function> {
     let function = builder.functions[index];
-    let start = builder.out.code.len() as u32;
+    let out = &builder.out;
+    let begun = (out.code.len(), out.operands.len(), out.sites.len());
     let shared = builder.shared_start(index);
     let mut body = Body::new(builder, function, shared);
     let (mut params, mut returns) = (Vec::new(), Vec::new());
@@ -184,53 +231,94 @@ pub(super) fn decode<'a>(builder: &mut Builder<'a>, index: usize) -> Result<Func
         for param in &function.params {
             at = at.next_multiple_of(param.align.max(1));
             body.declare(param.name, Named::Param(at as u32));
+            let element = param.scalar.size() * u64::from(param.lanes);
+            body.elements.insert(param.name, element);
             at = at.saturating_add(param.size().unwrap_or(0));
         }
     } else {
         for param in &function.params {
-            let formal = body.formal(param)?;
-            params.push(formal);
+            body.formal(param, &mut params)?;
         }
         for result in &function.returns {
-            let formal = body.formal(result)?;
-            returns.push(formal);
+            body.formal(result, &mut returns)?;
         }
     }
     if let Some(statements) = &function.body {
+        body.open_stack(statements);
         body.statements(statements)?;
+        body.close_stack();
         // Falling off the end returns.
         body.guard = None;
         body.emit(Op::Return, &[]);
         body.resolve()?;
     }
-    let unwritten = liveness::unwritten(
-        &body.accesses,
-        &liveness::Subject {
-            code: &body.builder.out.code[start as usize..],
-            first: start as usize,
-            tables: &body.builder.out.tables,
-            frame: body.frame,
-            params: &params,
-            results: &returns,
-        },
-    );
-    let mut frame = body.frame;
+    settle(body, begun, (params, returns), (function.name, native))
+}
+
+/// Gives the registers of a decoded body their places. `begun`: where its code, operands and calls
+/// begin in the module's.
+fn settle(
+    body: Body<'_, '_>,
+    begun: (usize, usize, usize),
+    (mut params, mut returns): (Vec<Passed>, Vec<Passed>),
+    (name, native): (&str, bool),
+) -> Result<Function> {
+    let (start, pool, sites) = begun;
+    let out = &mut body.builder.out;
+    let flow = Flow::of(&out.code[start..], start, &out.tables);
+    let kept: Vec<Slot> = body.specials.iter().map(|(_, slot)| *slot).collect();
+    let kept: Vec<u32> = kept
+        .iter()
+        .filter_map(|slot| slot.number())
+        .map(|at| at as u32)
+        .collect();
+    let lives = liveness::lives(&liveness::Subject {
+        code: &out.code[start..],
+        first: start,
+        flow: &flow,
+        accesses: &body.accesses,
+        registers: body.registers.len(),
+        pool: &out.operands,
+        calls: &out.sites,
+        params: &liveness::numbers(&params),
+        results: &liveness::numbers(&returns),
+        kept: &kept,
+        watched: body.builder.watched,
+    })?;
+    let apart = native && body.kind == FunctionKind::Entry && out.code.len() - start <= APART;
+    let places = if apart {
+        Places::apart(&body.registers)
+    } else {
+        Places::shared(&body.registers, &lives.spans)
+    };
+    let mut frame = places.frame;
     if frame.words.saturating_add(frame.doubles) > REGISTER_LIMIT || frame.preds > REGISTER_LIMIT {
-        return fail(
-            function.position,
-            format!("`{}` uses too many registers", function.name),
-        );
+        let message = "more registers live at once than local memory could hold";
+        return fail(body.began, format!("`{name}` has {message}"));
     }
-    frame.local = frame.local.next_multiple_of(16);
+    frame.local = body.local.next_multiple_of(16);
+    places.settle(&mut out.code[start..], &mut out.operands[pool..]);
+    places.settle_calls(&mut out.sites[sites..]);
+    places.settle_passed(&mut params);
+    places.settle_passed(&mut returns);
+    let placed = |slot: Slot| slot.number().map_or(slot, |at| places.list[at].1);
+    let specials = body.specials.iter();
+    let unwritten = lives.unwritten.iter().map(|at| places.list[*at as usize]);
     Ok(Function {
-        start,
+        start: start as u32,
         frame,
         params,
         returns,
-        specials: body.specials,
+        specials: specials.map(|(it, slot)| (*it, placed(*slot))).collect(),
         calls: body.calls,
         indirect: body.indirect,
         constants: body.constants,
-        unwritten,
+        unwritten: unwritten.collect(),
+        alive: Alive {
+            starts: flow.starts.iter().map(|at| at + start as u32).collect(),
+            behind: lives.behind,
+            always: lives.always,
+            places: places.list,
+        },
     })
 }

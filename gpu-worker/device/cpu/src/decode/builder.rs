@@ -3,6 +3,7 @@
 use super::form::{self, Constant};
 use super::module::Decoded;
 use crate::error::BuildError;
+use crate::watched::Watched;
 use ptx::{FunctionKind, Position, PtxError};
 use std::collections::HashMap;
 
@@ -36,6 +37,8 @@ impl Pool {
 
 /// What is known while a module is decoded.
 pub(crate) struct Builder<'a> {
+    /// Says whether to go on.
+    pub(crate) watched: &'a Watched<'a>,
     pub(crate) out: Decoded,
     pub(crate) symbols: HashMap<&'a str, Symbol>,
     pub(crate) words: Pool,
@@ -45,14 +48,18 @@ pub(crate) struct Builder<'a> {
     pub(crate) shared: u64,
     /// Where each function's own begin, by its index; an entry's begin behind all others.
     pub(super) shared_of: Vec<u64>,
+    /// The variables in the session's memory that functions keep to themselves, by where their
+    /// names stand.
+    pub(super) statics: HashMap<Position, u32>,
     /// Bytes of one element of each module-scope variable.
     pub(crate) elements: HashMap<&'a str, u64>,
 }
 
 impl<'a> Builder<'a> {
     /// A module of which nothing is decoded yet.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(watched: &'a Watched<'a>) -> Self {
         Self {
+            watched,
             out: Decoded::default(),
             symbols: HashMap::new(),
             words: Pool::default(),
@@ -60,6 +67,7 @@ impl<'a> Builder<'a> {
             functions: Vec::new(),
             shared: 0,
             shared_of: Vec::new(),
+            statics: HashMap::new(),
             elements: HashMap::new(),
         }
     }

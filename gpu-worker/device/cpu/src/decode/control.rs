@@ -20,12 +20,67 @@ fn sized(passed: &mut [Passed], formals: &[ptx::Variable<'_>]) {
     }
 }
 
+/// Registers and pieces of memory that formal parameters or results take.
+fn count(formals: &[ptx::Variable<'_>]) -> usize {
+    let one = |formal: &ptx::Variable<'_>| match formal.space {
+        ptx::Space::Reg => usize::from(formal.lanes),
+        _ => 1,
+    };
+    formals.iter().map(one).sum()
+}
+
+impl Passed {
+    /// The registers of a name, if it has any that can be passed.
+    pub(super) fn of(named: Named) -> Option<Vec<Self>> {
+        match named {
+            Named::Register(bank, slot) => Some(vec![Self::Register(bank, slot)]),
+            Named::Vector(bank, slots, count) => {
+                let slots = &slots[..usize::from(count)];
+                Some(
+                    slots
+                        .iter()
+                        .map(|slot| Self::Register(bank, *slot))
+                        .collect(),
+                )
+            }
+            _ => None,
+        }
+    }
+}
+
 impl<'a> Body<'_, 'a> {
+    /// Refuses what this device has not got, whatever its operands are.
+    fn possible(&self, i: &Instruction<'a>) -> Result<()> {
+        let head = i.opcode.split('.').next().unwrap_or_default();
+        let why = match head {
+            "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
+                "this device has no textures and surfaces"
+            }
+            "wgmma" | "tcgen05" => "this device has no asynchronous matrix products",
+            _ if i.opcode.contains("tensormap") => "this device has no tensor maps",
+            _ => {
+                let coordinates = |operand: &Operand<'_>| {
+                    matches!(operand, Operand::Coordinates(..) | Operand::VectorPair(..))
+                };
+                if !i.operands.iter().any(coordinates) {
+                    return Ok(());
+                }
+                "this device has no tensor maps"
+            }
+        };
+        self.fail(format!("`{}` is not supported: {why}", i.opcode))
+    }
+
     /// Decodes one instruction.
     pub(super) fn instruction(&mut self, i: &Instruction<'a>) -> Result<()> {
+        let spelt = self.spelt_out(i);
+        let i = spelt.as_ref().unwrap_or(i);
+        self.possible(i)?;
         let mut parts = Parts::new(i);
         let first = self.builder.out.code.len();
         let known = self.arithmetic(i, &mut parts)?
+            || self.video(i, &mut parts)?
+            || self.stack(i, &mut parts)?
             || self.data(i, &mut parts)?
             || self.control(i, &mut parts)?
             || self.atomics(i, &mut parts)?
@@ -67,11 +122,9 @@ impl<'a> Body<'_, 'a> {
                     return self.fail("`brx.idx` takes a list of targets");
                 };
                 let index = self.source(&operands[0], Scalar::U32)?;
-                let table = self.builder.out.tables.len();
-                self.builder.out.tables.push(Vec::new());
-                self.emit_with(Op::BranchIndex, &[index], table as i64);
+                let at = self.emit(Op::BranchIndex, &[index]);
                 let reference = self.labels.refer(list, i.position);
-                self.tables.push((table, reference));
+                self.tables.push((at, reference));
             }
             "call" => self.call(i)?,
             "ret" => {
@@ -100,8 +153,8 @@ impl<'a> Body<'_, 'a> {
         Ok(true)
     }
 
-    /// An argument or result at a call.
-    fn passed(&mut self, operand: &Operand<'a>, result: bool) -> Result<Passed> {
+    /// An argument or result at a call; vector registers are passed element by element.
+    fn passed(&mut self, operand: &Operand<'a>, result: bool) -> Result<Vec<Passed>> {
         if let Operand::Name(name) = *operand {
             let found = if result {
                 self.find_target(name)
@@ -109,18 +162,34 @@ impl<'a> Body<'_, 'a> {
                 self.find(name)
             };
             match found {
-                Some(Named::Register(bank, slot)) => return Ok(Passed::Register(bank, slot)),
-                Some(Named::Local(at)) => return Ok(Passed::Local(at, 0)),
-                _ => {}
+                Some(Named::Local(at)) => return Ok(vec![Passed::Local(at, 0)]),
+                Some(named) => {
+                    if let Some(list) = Passed::of(named) {
+                        return Ok(list);
+                    }
+                }
+                None => {}
             }
         }
         if result {
             return self.fail("a result goes to a register or a `.param` variable");
         }
-        Ok(Passed::Register(
-            Bank::Double,
-            self.source(operand, Scalar::B64)?,
-        ))
+        let value = self.source(operand, Scalar::B64)?;
+        Ok(vec![Passed::Register(Bank::Double, value)])
+    }
+
+    /// Where a result goes that nobody wants, of the function that `rest` begins with.
+    fn dropped(&mut self, rest: &[Operand<'a>], at: usize) -> Result<Vec<Passed>> {
+        if let Some(Operand::Name(name)) = rest.first()
+            && let Some(Symbol::Function(index)) = self.builder.symbols.get(name)
+            && let Some(formal) = self.builder.functions[*index as usize].returns.get(at)
+            && formal.space == ptx::Space::Reg
+        {
+            let bank = Bank::of(formal.scalar);
+            let one = |_| Passed::Register(bank, self.fresh(bank));
+            return Ok((0..formal.lanes).map(one).collect());
+        }
+        self.fail("`_` takes the result of a function that is named and returns registers")
     }
 
     fn call(&mut self, i: &Instruction<'a>) -> Result<()> {
@@ -131,8 +200,11 @@ impl<'a> Body<'_, 'a> {
                 .first()
                 .is_some_and(|next| matches!(next, Operand::Name(_)))
         {
-            for operand in list {
-                rets.push(self.passed(operand, true)?);
+            for (at, operand) in list.iter().enumerate() {
+                rets.extend(match operand {
+                    Operand::Name("_") => self.dropped(rest, at)?,
+                    operand => self.passed(operand, true)?,
+                });
             }
             operands = rest;
         }
@@ -142,7 +214,7 @@ impl<'a> Body<'_, 'a> {
         let mut args = Vec::new();
         if let Some(Operand::List(list)) = rest.first() {
             for operand in list {
-                args.push(self.passed(operand, false)?);
+                args.extend(self.passed(operand, false)?);
             }
         }
         let callee = match self.find(name) {
@@ -157,7 +229,7 @@ impl<'a> Body<'_, 'a> {
                     if function.kind == FunctionKind::Entry {
                         return self.fail(format!("`{name}` is an entry: those are launched"));
                     }
-                    let formal = (function.params.len(), function.returns.len());
+                    let formal = (count(&function.params), count(&function.returns));
                     if formal != (args.len(), rets.len()) {
                         return self.fail(format!(
                             "`{name}` takes {} arguments and gives {} results",

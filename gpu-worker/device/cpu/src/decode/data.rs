@@ -45,6 +45,10 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn moving(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
+        let lanes = Self::lanes(parts);
+        if lanes > 1 {
+            return self.move_vector(i, parts, usize::from(lanes));
+        }
         let ty = self.ty(parts)?;
         let operands = self.exactly(i, 2)?;
         if ty == Scalar::B128 {
@@ -84,7 +88,11 @@ impl<'a> Body<'_, 'a> {
         let (part, count) = self.shape(ty, list.len())?;
         let mut slots = [Slot(0); 6];
         for (at, operand) in list.iter().enumerate() {
-            slots[1 + at] = self.source(operand, part)?;
+            slots[1 + at] = match operand {
+                // What is left out of a whole holds anything: zero.
+                Operand::Name("_") => self.constant(Bank::of(part), Constant::Bits(0)),
+                operand => self.source(operand, part)?,
+            };
         }
         slots[0] = self.target(to, ty)?;
         let op = match (ty.size(), count) {
@@ -146,6 +154,18 @@ impl<'a> Body<'_, 'a> {
                 place,
             });
         };
+        if let Some(register) = address.index {
+            let spot = self.spot(
+                Address {
+                    index: None,
+                    offset: address.offset.wrapping_mul(self.element_bytes(name)?),
+                    ..address
+                },
+                space,
+            )?;
+            let slot = self.indexed(spot.slot, name, register)?;
+            return Ok(Spot { slot, ..spot });
+        }
         match self.find(name) {
             Some(Named::Register(Bank::Double, slot)) => Ok(Spot {
                 slot,
@@ -186,6 +206,24 @@ impl<'a> Body<'_, 'a> {
     pub(super) fn address(&self, operand: Option<&Operand<'a>>) -> Result<Address<'a>> {
         match operand {
             Some(Operand::Address(address)) => Ok(*address),
+            Some(Operand::Symbol {
+                name,
+                offset,
+                index: true,
+            }) => Ok(Address {
+                base: Some(name),
+                offset: offset.wrapping_mul(self.element_bytes(name)?),
+                index: None,
+            }),
+            Some(Operand::Indexed {
+                name,
+                register,
+                offset,
+            }) => Ok(Address {
+                base: Some(name),
+                offset: *offset,
+                index: Some(register),
+            }),
             _ => self.fail("an address in brackets is wanted here"),
         }
     }
@@ -195,6 +233,8 @@ impl<'a> Body<'_, 'a> {
             2
         } else if parts.take("v4") {
             4
+        } else if parts.take("v8") {
+            8
         } else {
             1
         }
@@ -225,12 +265,16 @@ impl<'a> Body<'_, 'a> {
         }
         let address = self.address(i.operands.get(1))?;
         if space == Some(Space::Param)
+            && address.index.is_none()
             && let Some(name) = address.base
             && let Some(Named::Param(at)) = self.find(name)
         {
             return self.load_param(targets, ty, i64::from(at).wrapping_add(address.offset));
         }
         let spot = self.spot(address, space)?;
+        if lanes == 8 {
+            return self.load_eight(spot, (ty, targets), ordered);
+        }
         let mut slots = [spot.slot; 6];
         for (at, target) in targets.iter().enumerate() {
             slots[1 + at] = self.target(target, ty)?;
@@ -294,6 +338,9 @@ impl<'a> Body<'_, 'a> {
             return self.fail("kernel parameters cannot be written");
         }
         let spot = self.spot(address, space)?;
+        if lanes == 8 {
+            return self.store_eight(spot, (ty, sources), ordered);
+        }
         let mut slots = [spot.slot; 6];
         let (ty, lanes) = if ty == Scalar::B128 && lanes == 1 {
             // As in `load_wide`.

@@ -3,10 +3,15 @@
 //! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
 
 pub(crate) use super::kind::{
-    Atomic, BarRed, Carry, Compare, Differences, Float1, Float2, Int1, Int2, Int3, Limit, Logic,
-    Mode, Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
+    Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Limit, Logic, Mode,
+    Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
 };
-pub(crate) use super::tile::{Element, Family, Finish, Fragment, Mma, Quads, Role, Total};
+pub(crate) use super::tile::{
+    Element, Family, Finish, Fragment, Mma, Quads, Role, Shape, Sparse, Total,
+};
+pub(crate) use super::video_kind::{
+    Field, Negated, Secondary, Video, VideoMad, VideoOp, VideoParts,
+};
 use ptx::Scalar;
 use std::collections::BTreeSet;
 
@@ -19,6 +24,18 @@ pub(crate) struct Slot(pub(crate) u32);
 
 impl Slot {
     pub(crate) const CONSTANT: u32 = 1 << 31;
+    /// A register of a body that is being decoded, by its number.
+    const VIRTUAL: u32 = 1 << 30;
+
+    /// A register that has no place yet.
+    pub(crate) fn virtual_register(number: usize) -> Self {
+        Self(number as u32 | Self::VIRTUAL)
+    }
+
+    /// The number of a register that has no place yet.
+    pub(crate) fn number(self) -> Option<usize> {
+        (self.0 >> 30 == 1).then_some((self.0 & !Self::VIRTUAL) as usize)
+    }
 }
 
 /// Which lanes run an instruction: a predicate and its sense.
@@ -61,6 +78,12 @@ pub(crate) enum Op {
     Float1(Float1, Scalar, Mode),
     /// d, a, b, c: fused; `true`: and then max(0, x).
     Fma(Scalar, Mode, bool),
+    /// d, a, b, c.
+    Video(Video),
+    /// d, a, b, c.
+    VideoMad(VideoMad),
+    /// d, a, b, c.
+    VideoParts(VideoParts),
     /// p, a.
     Testp(Test, Scalar),
     /// d, a: to, from.
@@ -161,6 +184,8 @@ pub(crate) enum Op {
     WarpSync,
     /// member mask; registers of D, A, B, C in the pool from `imm`.
     Mma(Mma),
+    /// As `Mma`.
+    MmaSparse(Sparse),
     /// As `Mma`.
     MmaQuads(Quads),
     /// member mask, address, then `count` registers: `ldmatrix`, or `stmatrix` if `write`.
@@ -345,6 +370,22 @@ pub(crate) struct CallSite {
     pub(crate) rets: Vec<Passed>,
 }
 
+impl CallSite {
+    /// Every register it names.
+    pub(crate) fn registers(&self) -> impl Iterator<Item = &Slot> {
+        let passed = self.args.iter().chain(&self.rets);
+        let passed = passed.filter_map(|passed| match passed {
+            Passed::Register(_, slot) => Some(slot),
+            Passed::Local(..) => None,
+        });
+        let callee = match &self.callee {
+            Callee::Register(slot) => Some(slot),
+            _ => None,
+        };
+        passed.chain(callee)
+    }
+}
+
 /// A function or entry, decoded.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
@@ -361,6 +402,21 @@ pub(crate) struct Function {
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
     /// Registers that it may read before it writes them: zeroed when it starts.
     pub(crate) unwritten: Vec<(Bank, Slot)>,
+    /// Where its registers live, for who generates code.
+    pub(crate) alive: Alive,
+}
+
+/// Which of a function's registers live behind its blocks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Alive {
+    /// First instruction of each block.
+    pub(crate) starts: Vec<u32>,
+    /// Numbers of registers that live behind each.
+    pub(crate) behind: super::flow::Lists,
+    /// Numbers of those that are taken to live everywhere.
+    pub(crate) always: Vec<u32>,
+    /// The places of registers, by their numbers.
+    pub(crate) places: Vec<(Bank, Slot)>,
 }
 
 /// What one activation of a function takes.
@@ -374,6 +430,17 @@ pub(crate) struct Frame {
     pub(crate) preds: u32,
     /// Bytes of local memory per thread.
     pub(crate) local: u32,
+}
+
+impl Frame {
+    /// What a bank takes.
+    pub(crate) fn bank(&mut self, bank: Bank) -> &mut u32 {
+        match bank {
+            Bank::Word => &mut self.words,
+            Bank::Double => &mut self.doubles,
+            Bank::Pred => &mut self.preds,
+        }
+    }
 }
 
 /// Base of the generic window of shared memory.

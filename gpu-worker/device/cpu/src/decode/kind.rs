@@ -126,20 +126,6 @@ pub(crate) enum Int3 {
     Dp4a(bool, bool),
     /// Signedness of the two factors, and whether the high halves are taken.
     Dp2a(bool, bool, bool),
-    AbsDiff(Differences),
-}
-
-/// `vabsdiff2` and `vabsdiff4`: differences part by part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Differences {
-    /// Bits of a part.
-    pub(crate) bits: u8,
-    /// Signedness of the two sources and of the result.
-    pub(crate) signs: [bool; 3],
-    /// Clamped to the result's type, instead of cut.
-    pub(crate) sat: bool,
-    /// All parts are added to the third source, instead of put side by side.
-    pub(crate) add: bool,
 }
 
 /// Modes of `prmt`.

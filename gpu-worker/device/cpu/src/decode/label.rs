@@ -70,11 +70,12 @@ impl<'a> Labels<'a> {
         scopes.find_map(|scope| self.places.get(&(scope, reference.name)).copied())
     }
 
-    /// The labels of a list, innermost block first.
-    pub(crate) fn find_list(&self, reference: Reference<'a>) -> Option<&[&'a str]> {
-        let mut scopes = self.around(reference.scope);
-        let list = scopes.find_map(|scope| self.lists.get(&(scope, reference.name)))?;
-        Some(list)
+    /// The labels of a list, innermost block first, and the block that the list stands in.
+    pub(crate) fn find_list(&self, reference: Reference<'a>) -> Option<(u32, &[&'a str])> {
+        self.around(reference.scope).find_map(|scope| {
+            let list = self.lists.get(&(scope, reference.name))?;
+            Some((scope, &list[..]))
+        })
     }
 
     /// A block and those around it.

@@ -46,7 +46,6 @@ pub(super) fn of_integers(head: &str) -> &'static [&'static str] {
         "mad24" => &["lo", "hi", "sat"],
         "dp2a" => &["lo", "hi"],
         "lop3" => &["and", "or"],
-        "vabsdiff2" | "vabsdiff4" => &["sat", "add"],
         "bfind" => &["shiftamt"],
         "shf" => &["l", "r", "wrap", "clamp"],
         "bmsk" | "szext" => &["wrap", "clamp"],

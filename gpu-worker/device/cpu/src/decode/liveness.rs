@@ -1,332 +1,297 @@
-//! Registers that may be read before they are written: those a frame must find zeroed.
+//! From where to where each register of a body is needed.
 //!
-//! A frame's registers lie where an earlier block's or call's lay. Clearing all of them each time
-//! would cost; so the reads and writes of a body are noted while it is decoded, and the usual
-//! backward analysis over its basic blocks says which registers are alive at its start.
+//! Each register is followed backwards from the blocks that read it to those that write it: that
+//! takes as many steps as there are blocks in which it lives. All registers together have a number
+//! of steps in proportion to the body; one for which none are left is taken to live everywhere,
+//! which is correct, and costs room.
 
-use super::form::{Bank, Frame, GuardSlot, Inst, Op, Passed, Slot};
+use super::accesses::Accesses;
+use super::flow::{Flow, Lists};
+use super::form::{Inst, Op, Passed, Slot};
+use crate::error::BuildError;
+use crate::watched::Watched;
 
-/// A register.
-pub(crate) type Register = (Bank, Slot);
+/// Steps for each instruction and each access, and for every body.
+const STEPS: (usize, usize) = (16, 1 << 16);
 
-/// A read of a register, or a write that no guard can prevent, by the statement whose code begins
-/// at `at`. Reads of a statement come before its writes.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    at: u32,
-    register: Register,
-    write: bool,
-}
+/// Bytes that a register takes, about.
+const REGISTER: usize = 64;
 
-/// What a body's statements do to its registers, in their order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Accesses {
-    list: Vec<Access>,
-    /// Where the current statement's code begins.
-    at: u32,
-    guarded: bool,
-}
-
-/// Beyond so many words of bit sets the analysis gives up and clears every candidate.
-const SET_LIMIT: usize = 1 << 20;
-/// Beyond so many passes, too. Loops nested in each other take one each.
-const PASSES: usize = 64;
-
-impl Accesses {
-    /// A statement begins.
-    pub(crate) fn statement(&mut self, at: usize, guard: Option<GuardSlot>) {
-        self.at = at as u32;
-        self.guarded = guard.is_some();
-    }
-
-    pub(crate) fn read(&mut self, bank: Bank, slot: Slot) {
-        let register = (bank, slot);
-        // A target may be decoded before a source; the source is read first all the same.
-        let mut place = self.list.len();
-        while place > 0 && self.list[place - 1].at == self.at && self.list[place - 1].write {
-            place -= 1;
-        }
-        let access = Access {
-            at: self.at,
-            register,
-            write: false,
-        };
-        self.list.insert(place, access);
-    }
-
-    pub(crate) fn write(&mut self, bank: Bank, slot: Slot) {
-        if !self.guarded {
-            self.list.push(Access {
-                at: self.at,
-                register: (bank, slot),
-                write: true,
-            });
-        }
-    }
-}
-
-/// A body's basic blocks.
-struct Blocks {
-    /// First instruction of each, counted from the body's start.
-    starts: Vec<usize>,
-    next: Vec<Vec<usize>>,
-    /// Whether it may return.
-    returns: Vec<bool>,
-}
-
-impl Blocks {
-    /// Cuts a body; jumps are resolved.
-    fn of(code: &[Inst], first: usize, tables: &[Vec<u32>]) -> Self {
-        let targets = |inst: &Inst| -> Vec<usize> {
-            match inst.op {
-                Op::Branch => vec![inst.target as usize - first],
-                Op::BranchIndex => {
-                    let table = &tables[inst.imm as usize];
-                    table
-                        .iter()
-                        .map(|target| *target as usize - first)
-                        .collect()
-                }
-                _ => Vec::new(),
-            }
-        };
-        let ends = |op: Op| {
-            matches!(
-                op,
-                Op::Branch | Op::BranchIndex | Op::Return | Op::Exit | Op::Trap
-            )
-        };
-        let mut leads = vec![false; code.len() + 1];
-        leads[0] = true;
-        for (at, inst) in code.iter().enumerate() {
-            leads[at + 1] |= ends(inst.op);
-            for target in targets(inst) {
-                leads[target] = true;
-            }
-        }
-        let starts: Vec<usize> = (0..code.len()).filter(|at| leads[*at]).collect();
-        let block = |at: usize| starts.partition_point(|start| *start <= at) - 1;
-        let (mut next, mut returns) = (Vec::new(), Vec::new());
-        for (index, _) in starts.iter().enumerate() {
-            let end = starts.get(index + 1).copied().unwrap_or(code.len());
-            let last = &code[end - 1];
-            let falls = !ends(last.op) || last.guard.is_some();
-            let mut list: Vec<usize> = targets(last).into_iter().map(block).collect();
-            if falls && end < code.len() {
-                list.push(index + 1);
-            }
-            next.push(list);
-            returns.push(last.op == Op::Return);
-        }
-        Self {
-            starts,
-            next,
-            returns,
-        }
-    }
-}
-
-/// A function whose registers are looked at.
-pub(crate) struct Subject<'a> {
-    pub(crate) code: &'a [Inst],
+/// A body whose registers are looked at.
+pub(super) struct Subject<'a> {
+    pub(super) code: &'a [Inst],
     /// Where its code begins in the module's.
-    pub(crate) first: usize,
-    pub(crate) tables: &'a [Vec<u32>],
-    pub(crate) frame: Frame,
-    pub(crate) params: &'a [Passed],
-    pub(crate) results: &'a [Passed],
+    pub(super) first: usize,
+    pub(super) flow: &'a Flow,
+    pub(super) accesses: &'a Accesses,
+    /// Registers it has.
+    pub(super) registers: usize,
+    /// The module's pool of operands and calls, as far as they are decoded.
+    pub(super) pool: &'a [Slot],
+    pub(super) calls: &'a [super::form::CallSite],
+    /// Registers that it is called with, and that it returns.
+    pub(super) params: &'a [u32],
+    pub(super) results: &'a [u32],
+    /// Registers that hold something from the start to the end.
+    pub(super) kept: &'a [u32],
+    /// Says whether to go on.
+    pub(super) watched: &'a Watched<'a>,
 }
 
-fn registers(list: &[Passed]) -> impl Iterator<Item = Register> {
-    list.iter().filter_map(|passed| match passed {
-        Passed::Register(bank, slot) => Some((*bank, *slot)),
-        Passed::Local(..) => None,
+/// The first and the last instruction for which a register must keep its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) first: u32,
+    pub(super) last: u32,
+}
+
+impl Span {
+    /// Of a register that nothing names.
+    pub(super) const NEVER: Self = Self {
+        first: u32::MAX,
+        last: 0,
+    };
+
+    fn add(&mut self, first: u32, last: u32) {
+        self.first = self.first.min(first);
+        self.last = self.last.max(last);
+    }
+}
+
+/// What is known of a body's registers.
+#[derive(Default)]
+pub(super) struct Lives {
+    pub(super) spans: Vec<Span>,
+    /// Those that may be read before they are written: a frame must find them zeroed.
+    pub(super) unwritten: Vec<u32>,
+    /// Those that live behind each block.
+    pub(super) behind: Lists,
+    /// Those that are taken to live everywhere.
+    pub(super) always: Vec<u32>,
+}
+
+/// Spans of what each statement names: within one, nothing shares a place.
+fn named(subject: &Subject<'_>) -> Vec<Span> {
+    let mut spans = vec![Span::NEVER; subject.registers];
+    let end = subject.code.len() as u32;
+    let begins = &subject.accesses.begins;
+    let mut at = 0;
+    let mut begun = (0_u32, subject.pool.len() as u32);
+    for place in 0..=begins.len() {
+        // What comes before the first statement and behind the last has no operands in the pool.
+        let (until, pool) = begins
+            .get(place)
+            .map_or((end, subject.pool.len() as u32), |begin| {
+                (begin.code - subject.first as u32, begin.pool)
+            });
+        let mut add = |slot: Slot| {
+            if let Some(register) = slot.number() {
+                spans[register].add(begun.0, until.max(begun.0 + 1) - 1);
+            }
+        };
+        while at < until {
+            let inst = &subject.code[at as usize];
+            inst.slots.iter().for_each(|slot| add(*slot));
+            if let Some(guard) = inst.guard {
+                add(Slot(guard.slot));
+            }
+            if inst.op == Op::Call {
+                subject.calls[inst.target as usize]
+                    .registers()
+                    .for_each(|slot| add(*slot));
+            }
+            at += 1;
+        }
+        let pooled = begun.1.min(pool) as usize..pool as usize;
+        subject.pool[pooled].iter().for_each(|slot| add(*slot));
+        begun = (until, pool);
+    }
+    spans
+}
+
+/// The accesses of each register, in order: the block, and whether they write.
+fn by_register(subject: &Subject<'_>) -> Lists {
+    let mut block = 0;
+    let starts = &subject.flow.starts;
+    let mut pairs = Vec::with_capacity(subject.accesses.list.len());
+    for access in &subject.accesses.list {
+        let at = access.at - subject.first as u32;
+        while starts.get(block + 1).is_some_and(|start| *start <= at) {
+            block += 1;
+        }
+        pairs.push((
+            access.register,
+            (block as u32) << 1 | u32::from(access.write),
+        ));
+    }
+    Lists::of(subject.registers, &pairs)
+}
+
+/// Follows registers backwards, one after the other.
+struct Walk<'a> {
+    flow: &'a Flow,
+    steps: usize,
+    /// The register that reached a node last: at its start, behind it, and by a write in it.
+    inside: Vec<u32>,
+    outside: Vec<u32>,
+    written: Vec<u32>,
+    path: Vec<u32>,
+    /// Blocks and registers that live behind them.
+    behind: Vec<(u32, u32)>,
+}
+
+/// No register.
+const NONE: u32 = u32::MAX;
+
+/// What following a register found.
+struct Trace {
+    span: Span,
+    /// Whether it lives at the start of the body.
+    begins: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(flow: &'a Flow, steps: usize) -> Self {
+        let none = || vec![NONE; flow.nodes];
+        Self {
+            flow,
+            steps,
+            inside: none(),
+            outside: none(),
+            written: none(),
+            path: Vec::new(),
+            behind: Vec::new(),
+        }
+    }
+
+    /// A register lives at a node's start: so it does behind all that lead there. False if no steps
+    /// are left.
+    fn enter(&mut self, register: u32, node: u32, trace: &mut Trace) -> bool {
+        let flow = self.flow;
+        if std::mem::replace(&mut self.inside[node as usize], register) == register {
+            return true;
+        }
+        if let Some(start) = flow.starts.get(node as usize) {
+            trace.span.add(*start, *start);
+            trace.begins |= node == 0;
+        }
+        let before = flow.before.get(node as usize);
+        self.path.extend(before);
+        let left = self.steps.checked_sub(1 + before.len());
+        self.steps = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Follows a register from its accesses, and from where it is returned. `None` if no steps are
+    /// left.
+    fn follow(&mut self, register: u32, accesses: &[u32], returned: bool) -> Option<Trace> {
+        let mut trace = Trace {
+            span: Span::NEVER,
+            begins: false,
+        };
+        let flow = self.flow;
+        let found = self.behind.len();
+        self.path.clear();
+        for access in accesses.iter().filter(|access| *access & 1 != 0) {
+            self.written[(access >> 1) as usize] = register;
+        }
+        if returned {
+            self.path.extend(&flow.returns);
+        }
+        let mut block = NONE;
+        let mut fits = true;
+        for access in accesses {
+            let first = std::mem::replace(&mut block, access >> 1) != access >> 1;
+            if first && access & 1 == 0 {
+                fits &= self.enter(register, block, &mut trace);
+            }
+        }
+        while fits && let Some(node) = self.path.pop() {
+            if std::mem::replace(&mut self.outside[node as usize], register) == register {
+                continue;
+            }
+            if (node as usize) < flow.starts.len() {
+                let last = flow.end_of(node as usize) - 1;
+                trace.span.add(last, last);
+                self.behind.push((node, register));
+            }
+            if self.written[node as usize] != register {
+                fits = self.enter(register, node, &mut trace);
+            }
+        }
+        if !fits {
+            self.behind.truncate(found);
+            return None;
+        }
+        Some(trace)
+    }
+}
+
+/// Looks at a body.
+pub(super) fn lives(subject: &Subject<'_>) -> Result<Lives, BuildError> {
+    let mut spans = named(subject);
+    let end = subject.code.len().max(1) as u32 - 1;
+    let everywhere = Span {
+        first: 0,
+        last: end,
+    };
+    for register in subject.params {
+        spans[*register as usize].add(0, 0);
+    }
+    if subject.code.is_empty() {
+        return Ok(Lives {
+            spans,
+            ..Lives::default()
+        });
+    }
+    let accesses = by_register(subject);
+    let size = subject.code.len() + subject.accesses.list.len();
+    let mut walk = Walk::new(subject.flow, STEPS.0 * size + STEPS.1);
+    // What is there when the body begins.
+    let mut is_given = vec![false; subject.registers];
+    let mut is_result = vec![false; subject.registers];
+    let mark = |flags: &mut Vec<bool>, list: &[u32]| {
+        list.iter().for_each(|at| flags[*at as usize] = true);
+    };
+    mark(&mut is_given, subject.params);
+    mark(&mut is_given, subject.kept);
+    mark(&mut is_result, subject.results);
+    let (mut unwritten, mut always) = (Vec::new(), Vec::new());
+    for register in 0..subject.registers {
+        subject.watched.grown(REGISTER)?;
+        let (number, list) = (register as u32, accesses.get(register));
+        let begins = match walk.follow(number, list, is_result[register]) {
+            Some(trace) => {
+                let Span { first, last } = trace.span;
+                spans[register].add(first, last);
+                trace.begins
+            }
+            None => {
+                spans[register] = everywhere;
+                always.push(number);
+                true
+            }
+        };
+        if begins && !is_given[register] {
+            unwritten.push(number);
+        }
+    }
+    for register in subject.kept {
+        spans[*register as usize] = everywhere;
+    }
+    Ok(Lives {
+        spans,
+        unwritten,
+        behind: Lists::of(subject.flow.starts.len(), &walk.behind),
+        always,
     })
 }
 
-/// Sets of candidates, one row of words per block.
-struct Sets {
-    width: usize,
-    /// Read before a write of the same block.
-    exposed: Vec<u64>,
-    written: Vec<u64>,
-    alive: Vec<u64>,
-}
-
-/// Registers numbered from 0, and tables by that number.
-struct Numbers {
-    words: usize,
-    doubles: usize,
-    all: usize,
-}
-
-impl Numbers {
-    fn of(frame: Frame) -> Self {
-        let words = frame.words as usize / 128;
-        let doubles = frame.doubles as usize / 256;
-        let all = words + doubles + frame.preds as usize;
-        Self {
-            words,
-            doubles,
-            all,
-        }
-    }
-
-    fn number(&self, (bank, slot): Register) -> usize {
-        let at = slot.0 as usize;
-        match bank {
-            Bank::Word => at / 128,
-            Bank::Double => self.words + at / 256,
-            Bank::Pred => self.words + self.doubles + at,
-        }
-    }
-}
-
-/// No candidate, no block.
-const NONE: u32 = u32::MAX;
-
-/// Registers that some block reads before it writes them, each with its number among them.
-struct Candidates {
-    numbers: Numbers,
-    list: Vec<Register>,
-    index: Vec<u32>,
-}
-
-impl Candidates {
-    fn new(numbers: Numbers) -> Self {
-        let index = vec![NONE; numbers.all];
-        Self {
-            numbers,
-            list: Vec::new(),
-            index,
-        }
-    }
-
-    fn add(&mut self, register: Register) {
-        let place = &mut self.index[self.numbers.number(register)];
-        if *place == NONE {
-            *place = self.list.len() as u32;
-            self.list.push(register);
-        }
-    }
-
-    fn find(&self, register: Register) -> Option<usize> {
-        let at = self.index[self.numbers.number(register)];
-        (at != NONE).then_some(at as usize)
-    }
-}
-
-/// The registers that may be read before they are written; parameters are written by the call.
-pub(crate) fn unwritten(accesses: &Accesses, subject: &Subject<'_>) -> Vec<Register> {
-    if subject.code.is_empty() {
-        return Vec::new();
-    }
-    let blocks = Blocks::of(subject.code, subject.first, subject.tables);
-    let numbers = Numbers::of(subject.frame);
-    let (exposed, written) = summary(accesses, &blocks, subject.first, &numbers);
-    let mut candidates = Candidates::new(numbers);
-    for (_, register) in &exposed {
-        candidates.add(*register);
-    }
-    for register in registers(subject.results) {
-        candidates.add(register);
-    }
-    let width = candidates.list.len().div_ceil(64);
-    let count = blocks.starts.len();
-    let params: Vec<Register> = registers(subject.params).collect();
-    let mut all = candidates.list.clone();
-    all.retain(|register| !params.contains(register));
-    if width * count > SET_LIMIT {
-        return all;
-    }
-    let set = |list: &[(usize, Register)]| {
-        let mut bits = vec![0_u64; width * count];
-        for (block, register) in list {
-            if let Some(at) = candidates.find(*register) {
-                bits[block * width + at / 64] |= 1 << (at % 64);
-            }
-        }
-        bits
+/// The numbers of registers among what is passed.
+pub(super) fn numbers(list: &[Passed]) -> Vec<u32> {
+    let number = |passed: &Passed| match passed {
+        Passed::Register(_, slot) => slot.number().map(|number| number as u32),
+        Passed::Local(..) => None,
     };
-    let mut sets = Sets {
-        width,
-        exposed: set(&exposed),
-        written: set(&written),
-        alive: vec![0; width * count],
-    };
-    let found = registers(subject.results).filter_map(|register| candidates.find(register));
-    let results: Vec<usize> = found.collect();
-    if settle(&mut sets, &blocks, &results) {
-        let alive = |at: usize| sets.alive[at / 64] >> (at % 64) & 1 != 0;
-        all.retain(|register| candidates.find(*register).is_some_and(alive));
-    }
-    all
-}
-
-type ByBlock = Vec<(usize, Register)>;
-
-/// What each block reads before it writes it, and what it writes.
-fn summary(
-    accesses: &Accesses,
-    blocks: &Blocks,
-    first: usize,
-    numbers: &Numbers,
-) -> (ByBlock, ByBlock) {
-    let (mut exposed, mut written) = (Vec::new(), Vec::new());
-    // The block that wrote a register last.
-    let mut writer = vec![NONE; numbers.all];
-    let mut block = 0;
-    for access in &accesses.list {
-        let at = access.at as usize - first;
-        while blocks
-            .starts
-            .get(block + 1)
-            .is_some_and(|start| *start <= at)
-        {
-            block += 1;
-        }
-        let last = &mut writer[numbers.number(access.register)];
-        if *last == block as u32 {
-            continue;
-        }
-        if access.write {
-            *last = block as u32;
-            written.push((block, access.register));
-        } else {
-            exposed.push((block, access.register));
-        }
-    }
-    (exposed, written)
-}
-
-/// Runs the analysis backwards until nothing changes; false if that takes too long.
-fn settle(sets: &mut Sets, blocks: &Blocks, results: &[usize]) -> bool {
-    let width = sets.width;
-    let mut after = vec![0_u64; width];
-    for _ in 0..PASSES {
-        let mut changed = false;
-        for block in (0..blocks.starts.len()).rev() {
-            after.fill(0);
-            for next in &blocks.next[block] {
-                for (word, alive) in after.iter_mut().zip(&sets.alive[next * width..]) {
-                    *word |= alive;
-                }
-            }
-            if blocks.returns[block] {
-                for at in results {
-                    after[at / 64] |= 1 << (at % 64);
-                }
-            }
-            for (at, word) in after.iter().enumerate() {
-                let place = block * width + at;
-                let alive = sets.exposed[place] | word & !sets.written[place];
-                changed |= alive != sets.alive[place];
-                sets.alive[place] = alive;
-            }
-        }
-        if !changed {
-            return true;
-        }
-    }
-    false
+    list.iter().filter_map(number).collect()
 }

@@ -227,26 +227,20 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// The multiplication that shape and types name.
-    fn product(
+    pub(super) fn product(
         &self,
         i: &Instruction<'a>,
         (name, shape): (&str, Shape),
         types: [Ty<'a>; 4],
-        finish: Finish,
+        (finish, shapes): (Finish, &[(&str, &[Element])]),
     ) -> Result<Mma> {
         let [d, a, b, c] = types;
         let (Some(d), Some(a), Some(b), Some(c)) = (d.total(), a.element(), b.element(), c.total())
         else {
             return self.fail(format!("`{}` takes other types", i.opcode));
         };
-        let wmma = i.opcode.starts_with("wmma");
         let fits = |(known, elements): &(&str, &[Element])| *known == name && elements.contains(&a);
-        let found = if wmma {
-            wmma_shapes().any(fits)
-        } else {
-            MMA.iter().any(fits)
-        };
-        if !found {
+        if !shapes.iter().any(fits) {
             return self.fail(format!(
                 "`{}` has no shape `.{name}` of this type",
                 i.opcode
@@ -267,13 +261,16 @@ impl<'a> Body<'_, 'a> {
     fn mma(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         parts.ignore(&["sync", "aligned"]);
         let finish = Self::finish(parts);
+        if parts.take("sp") || parts.take("sp::ordered_metadata") {
+            return self.sparse(i, parts, finish);
+        }
         let shape = self.shaped(parts)?;
         let (a_by_column, b_by_column) = (self.by_column(parts)?, self.by_column(parts)?);
         let types = self.types(parts);
         let Ok(types) = <[Ty<'a>; 4]>::try_from(types) else {
             return self.fail("`mma` takes the types of D, A, B and C");
         };
-        let mma = self.product(i, shape, types, finish)?;
+        let mma = self.product(i, shape, types, (finish, &MMA))?;
         self.exactly(i, 4)?;
         if shape.0 == "m8n8k4" && mma.a == Element::F16 {
             return self.quads(i, mma, [a_by_column, b_by_column]);
@@ -357,7 +354,7 @@ impl<'a> Body<'_, 'a> {
             [d, a, b, c] => [d, a, b, c],
             _ => return self.fail("`wmma.mma` takes the types of D, A, B and C, or of D and C"),
         };
-        let mma = self.product(i, shape, types, finish)?;
+        let mma = self.product(i, shape, types, (finish, &WMMA))?;
         if mma.a.bits() < 8 && (a_by_column || !b_by_column) {
             return self.fail("this shape is `.row.col` only");
         }

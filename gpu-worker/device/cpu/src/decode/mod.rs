@@ -1,6 +1,8 @@
 //! Tree to decoded form: registers, labels and symbols resolved, operations checked.
 
+mod accesses;
 mod arithmetic;
+mod array;
 mod atomics;
 mod body;
 mod builder;
@@ -10,6 +12,7 @@ mod control;
 mod convert;
 mod copies;
 mod data;
+pub(crate) mod flow;
 pub(crate) mod form;
 mod fragment;
 mod kind;
@@ -19,25 +22,41 @@ mod liveness;
 mod logic;
 mod matrix;
 mod module;
+mod names;
 mod operand;
 mod parts;
+mod place;
 mod scope;
+mod sparse;
 mod special;
+mod stack;
 mod tile;
+mod vector;
+mod video;
+mod video_kind;
 mod wide;
 
+pub(crate) use body::APART;
 pub(crate) use module::{Decoded, Entry};
 pub(crate) use scope::masked;
 
 use crate::error::BuildError;
-use builder::{Builder, Pool};
-use calls::{reachable, stack};
-use ptx::{FunctionKind, Module};
+use crate::watched::Watched;
+use builder::{Builder, Symbol};
+use calls::{Reach, Stacks};
+use ptx::Module;
 
 /// Most decoded instructions of a module.
 const CODE_LIMIT: usize = 1 << 22;
 /// Decodes a parsed module.
-pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
+///
+/// Where code is to be generated, the registers of a function that is short enough for code of its
+/// own control flow keep places of their own: what is the same in all lanes is told by the place.
+pub(crate) fn decode(
+    module: &Module<'_>,
+    native: bool,
+    watched: &Watched<'_>,
+) -> Result<Decoded, BuildError> {
     if module.address_size != 64 {
         return Err(BuildError::Module(
             "only modules of 64-bit addresses are supported".into(),
@@ -59,14 +78,14 @@ pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
         let message = format!("`.target {target}` is no architecture that PTX names");
         return Err(BuildError::Module(message));
     }
-    let mut builder = Builder::new();
+    let mut builder = Builder::new(watched);
     builder.variables(module)?;
     builder.prototypes(module)?;
     builder.initialise(module)?;
     let info = ptx::ModuleInfo::of(module)?;
     builder.lay_shared();
     for index in 0..builder.functions.len() {
-        let function = body::decode(&mut builder, index)?;
+        let function = body::decode(&mut builder, index, native)?;
         builder.out.functions.push(function);
         if builder.out.code.len() > CODE_LIMIT {
             return Err(BuildError::Module(
@@ -80,37 +99,29 @@ pub(crate) fn decode(module: &Module<'_>) -> Result<Decoded, BuildError> {
 
 /// The entries, with what each takes of stacks and constants.
 fn entries(builder: &mut Builder<'_>, info: &ptx::ModuleInfo) {
+    let stacks = Stacks::of(&builder.out.functions);
+    let constants = (&builder.words.list[..], &builder.doubles.list[..]);
+    let mut reach = Reach::new(&builder.out.functions, constants);
+    let mut entries = Vec::with_capacity(info.entries.len());
     for entry in &info.entries {
-        let place = builder.functions.iter().position(|function| {
-            function.kind == FunctionKind::Entry && function.name == entry.name
-        });
-        let Some(index) = place else { continue };
-        let stack = stack(&builder.out, index);
-        builder.out.entries.push(Entry {
+        let Some(Symbol::Function(index)) = builder.symbols.get(entry.name.as_str()) else {
+            continue;
+        };
+        let place = *index as usize;
+        // Slots of constants are common to the module; a launch fills those its entry can reach.
+        let (words, doubles) = reach.of(place);
+        entries.push(Entry {
             name: entry.name.clone(),
-            function: index as u32,
+            function: *index,
             param_bytes: entry.param_bytes,
-            static_shared: builder.functions[index].shared_end(builder.shared) as u32,
+            static_shared: builder.functions[place].shared_end(builder.shared) as u32,
             maxntid: entry.maxntid,
             reqntid: entry.reqntid,
-            stack,
-            words: Vec::new(),
-            doubles: Vec::new(),
+            stack: stacks.stack(place),
+            words,
+            doubles,
         });
     }
-    // Slots of constants are common to the module; a launch fills those its entry can reach.
-    for index in 0..builder.out.entries.len() {
-        let start = builder.out.entries[index].function as usize;
-        let (words, doubles) = reachable(&builder.out, start);
-        let place = |pool: &Pool, at: u32| (at, pool.list[at as usize]);
-        let entry = &mut builder.out.entries[index];
-        entry.words = words
-            .into_iter()
-            .map(|at| place(&builder.words, at))
-            .collect();
-        entry.doubles = doubles
-            .into_iter()
-            .map(|at| place(&builder.doubles, at))
-            .collect();
-    }
+    builder.out.entries = entries;
+    builder.out.constants = [&builder.words, &builder.doubles].map(|pool| pool.list.clone());
 }

@@ -1,5 +1,6 @@
 //! What a decoded module is: code, functions, entries, variables to be placed.
 
+use super::calls::Placed;
 use super::form::{CallSite, Constant, Frame, Function, Inst, Slot};
 
 /// A module-scope variable to be placed in each session.
@@ -39,9 +40,24 @@ pub(crate) struct Entry {
     /// What one warp's stacks of registers and local memory take.
     pub(crate) stack: Frame,
     /// The constants it and what it calls use, with their places.
-    pub(crate) words: Vec<(u32, Constant)>,
+    pub(crate) words: Placed,
     /// As `words`, of 64 bits.
-    pub(crate) doubles: Vec<(u32, Constant)>,
+    pub(crate) doubles: Placed,
+}
+
+impl Entry {
+    /// Bytes that the slots of all its banks lie below, a whole number of rows.
+    pub(crate) fn reach(&self) -> usize {
+        let rows = |list: &[(u32, Constant)]| list.last().map_or(0, |(at, _)| *at as usize + 1);
+        let stack = &self.stack;
+        let reach = [
+            stack.words.max(stack.doubles).max(stack.preds) as usize,
+            rows(&self.words) * 128,
+            rows(&self.doubles) * 256,
+        ];
+        // The last slot may be taken for one of the widest rows.
+        reach.into_iter().max().unwrap_or(0).next_multiple_of(256) + 256
+    }
 }
 
 /// A decoded module.
@@ -55,6 +71,8 @@ pub(crate) struct Decoded {
     pub(crate) tables: Vec<Vec<u32>>,
     /// Operands of instructions that have more than fit into one, each instruction's together.
     pub(crate) operands: Vec<Slot>,
+    /// All constants of 32 and of 64 bits, by their places.
+    pub(crate) constants: [Vec<Constant>; 2],
     /// Whether it allocates from kernels.
     pub(crate) heap: bool,
 }

@@ -1,50 +1,25 @@
 //! Operands to slots: registers by name, immediates and symbols as constants.
 
+use super::accesses::Accesses;
 use super::builder::{Builder, Symbol, code, fail};
 use super::form::{Bank, Constant, GuardSlot, Inst, Logic, Op, PARAM_WINDOW, Slot, Special};
 use super::label::{Labels, Reference};
-use super::liveness::Accesses;
+pub(crate) use super::names::Named;
+use super::names::{Found, Names, Range, Registers};
 use crate::error::BuildError;
 use crate::lane::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
 use std::collections::{BTreeSet, HashMap};
 
-/// What a name of a body means.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Named {
-    Register(Bank, Slot),
-    /// A register of 128 bits: its halves, the low one first.
-    Wide([Slot; 2]),
-    Shared(u64),
-    Dynamic,
-    /// Bytes from the frame's start in local memory.
-    Local(u32),
-    /// Bytes from the start of the kernel's parameters.
-    Param(u32),
-}
-
-/// `%r<n>`.
-pub(crate) struct Range<'a> {
-    prefix: &'a str,
-    count: u32,
-    bank: Bank,
-    /// Whether these are registers of 128 bits.
-    wide: bool,
-}
-
-/// Names of one scope.
-#[derive(Default)]
-pub(crate) struct Scope<'a> {
-    pub(crate) names: HashMap<&'a str, Named>,
-    pub(crate) ranges: Vec<Range<'a>>,
-}
-
 /// One function being decoded.
 pub(crate) struct Body<'b, 'a> {
     pub(crate) builder: &'b mut Builder<'a>,
     pub(crate) kind: FunctionKind,
-    pub(crate) scopes: Vec<Scope<'a>>,
-    pub(crate) frame: super::form::Frame,
+    pub(crate) names: Names<'a>,
+    /// Bytes of local memory.
+    pub(crate) local: u32,
+    /// The banks of its registers, by their numbers.
+    pub(crate) registers: Vec<Bank>,
     pub(crate) specials: Vec<(Special, Slot)>,
     pub(crate) calls: Vec<u32>,
     pub(crate) indirect: bool,
@@ -52,14 +27,20 @@ pub(crate) struct Body<'b, 'a> {
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
     pub(crate) guard: Option<GuardSlot>,
     pub(crate) position: Position,
+    /// Where the function is declared.
+    pub(crate) began: Position,
     pub(crate) labels: Labels<'a>,
     /// Instructions whose target is still a name.
     pub(crate) jumps: Vec<(usize, Reference<'a>)>,
-    /// Tables to be filled with labels.
+    /// Instructions that jump by a list of labels that is still a name.
     pub(crate) tables: Vec<(usize, Reference<'a>)>,
     pub(crate) shared: u64,
     /// Bytes of one element of each variable.
     pub(crate) elements: HashMap<&'a str, u64>,
+    /// The stack of `alloca`, where it is used.
+    pub(super) stack: Option<super::stack::Stack>,
+    /// Whether any vector register is declared.
+    pub(crate) vectors: bool,
     /// What has been read and written.
     pub(crate) accesses: Accesses,
     /// Conversions to emit behind the current instruction.
@@ -77,19 +58,23 @@ impl<'b, 'a> Body<'b, 'a> {
         Self {
             builder,
             kind: function.kind,
-            scopes: vec![Scope::default()],
-            frame: super::form::Frame::default(),
+            names: Names::default(),
+            local: 0,
+            registers: Vec::new(),
             specials: Vec::new(),
             calls: Vec::new(),
             indirect: false,
             constants: Default::default(),
             guard: None,
             position: function.position,
+            began: function.position,
             labels: Labels::default(),
             jumps: Vec::new(),
             tables: Vec::new(),
             shared,
             elements: HashMap::new(),
+            stack: None,
+            vectors: false,
             accesses: Accesses::default(),
             after: Vec::new(),
         }
@@ -99,43 +84,45 @@ impl<'b, 'a> Body<'b, 'a> {
         fail(self.position, message)
     }
 
-    /// A new register of a bank.
+    /// A new register of a bank; where it lies is settled when the body is known.
     pub(crate) fn fresh(&mut self, bank: Bank) -> Slot {
-        let (count, step) = match bank {
-            Bank::Word => (&mut self.frame.words, 128),
-            Bank::Double => (&mut self.frame.doubles, 256),
-            Bank::Pred => (&mut self.frame.preds, 1),
-        };
-        let slot = Slot(*count);
-        *count += step;
-        slot
+        self.registers.push(bank);
+        Slot::virtual_register(self.registers.len() - 1)
     }
 
     pub(crate) fn declare(&mut self, name: &'a str, named: Named) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.names.insert(name, named);
-        }
+        self.names.declare(name, named);
     }
 
-    pub(crate) fn declare_range(&mut self, prefix: &'a str, count: u32, bank: Bank, wide: bool) {
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.ranges.push(Range {
-                prefix,
-                count,
-                bank,
-                wide,
-            });
-        }
+    /// Registers called `prefix` and a number below `count`.
+    pub(crate) fn declare_range(
+        &mut self,
+        prefix: &'a str,
+        count: u32,
+        (bank, shape): (Bank, Registers),
+    ) {
+        self.vectors |= matches!(shape, Registers::Vector(_));
+        self.names
+            .declare_range(prefix, Range { count, bank, shape });
     }
 
     /// What a name means here; a register counts as read.
     pub(crate) fn find(&mut self, name: &'a str) -> Option<Named> {
         let found = self.look(name);
+        self.noted_read(found)
+    }
+
+    pub(super) fn noted_read(&mut self, found: Option<Named>) -> Option<Named> {
         match found {
-            Some(Named::Register(bank, slot)) => self.accesses.read(bank, slot),
+            Some(Named::Register(_, slot)) => self.accesses.read(slot),
             Some(Named::Wide(halves)) => {
                 for half in halves {
-                    self.accesses.read(Bank::Double, half);
+                    self.accesses.read(half);
+                }
+            }
+            Some(Named::Vector(_, slots, count)) => {
+                for slot in &slots[..usize::from(count)] {
+                    self.accesses.read(*slot);
                 }
             }
             _ => {}
@@ -146,11 +133,20 @@ impl<'b, 'a> Body<'b, 'a> {
     /// As `find`; a register counts as written.
     pub(crate) fn find_target(&mut self, name: &'a str) -> Option<Named> {
         let found = self.look(name);
+        self.noted_write(found)
+    }
+
+    pub(super) fn noted_write(&mut self, found: Option<Named>) -> Option<Named> {
         match found {
-            Some(Named::Register(bank, slot)) => self.accesses.write(bank, slot),
+            Some(Named::Register(_, slot)) => self.accesses.write(slot),
             Some(Named::Wide(halves)) => {
                 for half in halves {
-                    self.accesses.write(Bank::Double, half);
+                    self.accesses.write(half);
+                }
+            }
+            Some(Named::Vector(_, slots, count)) => {
+                for slot in &slots[..usize::from(count)] {
+                    self.accesses.write(*slot);
                 }
             }
             _ => {}
@@ -158,32 +154,15 @@ impl<'b, 'a> Body<'b, 'a> {
         found
     }
 
-    /// What a name means here, innermost scope first.
-    fn look(&mut self, name: &'a str) -> Option<Named> {
-        let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
-        for depth in (0..self.scopes.len()).rev() {
-            if let Some(named) = self.scopes[depth].names.get(name) {
-                return Some(*named);
-            }
-            // `%r1` may be digit 1 of `%r` or, in principle, of any shorter split.
-            for split in name.len() - digits..name.len() {
-                let number: Option<u32> = name[split..].parse().ok();
-                let found = self.scopes[depth].ranges.iter().find(|range| {
-                    range.prefix == &name[..split] && number.is_some_and(|n| n < range.count)
-                });
-                if let Some(range) = found {
-                    let (bank, wide) = (range.bank, range.wide);
-                    let named = if wide {
-                        Named::Wide([self.fresh(Bank::Double), self.fresh(Bank::Double)])
-                    } else {
-                        Named::Register(bank, self.fresh(bank))
-                    };
-                    self.scopes[depth].names.insert(name, named);
-                    return Some(named);
-                }
-            }
-        }
-        None
+    /// What was declared by this name, innermost scope first.
+    pub(super) fn declared(&mut self, name: &'a str) -> Option<Named> {
+        let (range, depth) = match self.names.find(name)? {
+            Found::Known(named) => return Some(named),
+            Found::New(range, depth) => (range, depth),
+        };
+        let named = self.fresh_register(range.bank, range.shape);
+        self.names.declare_at(depth, name, named);
+        Some(named)
     }
 
     pub(crate) fn emit(&mut self, op: Op, slots: &[Slot]) -> usize {
@@ -261,20 +240,44 @@ impl<'b, 'a> Body<'b, 'a> {
                 Ok(self.bits(bank, bits))
             }
             Operand::Name(name) => self.named(name, bank, ty.is_signed()),
+            Operand::Element(vector, at) => {
+                let found = self.element(vector, at);
+                match self.noted_read(found) {
+                    Some(Named::Register(have, slot)) => {
+                        self.widened((vector, have, slot), bank, ty.is_signed())
+                    }
+                    _ => self.fail(format!("`{vector}` is not a vector register")),
+                }
+            }
+            Operand::Symbol {
+                name,
+                offset,
+                index: false,
+            } if matches!(self.look(name), Some(Named::Register(..))) => {
+                let base = self.named(name, bank, ty.is_signed())?;
+                Ok(self.sum(base, offset, ty))
+            }
             Operand::Symbol {
                 name,
                 offset,
                 index,
             } => {
-                let mut bytes = offset;
-                if index && offset != 0 {
-                    let known = self.elements.get(name).or(self.builder.elements.get(name));
-                    let Some(size) = known else {
-                        return self.fail(format!("`{name}` is no array"));
-                    };
-                    bytes = offset.wrapping_mul(*size as i64);
-                }
+                let bytes = if index && offset != 0 {
+                    offset.wrapping_mul(self.element_bytes(name)?)
+                } else {
+                    offset
+                };
                 self.address_of(name, bytes, bank)
+            }
+            Operand::Indexed {
+                name,
+                register,
+                offset,
+            } => {
+                let bytes = offset.wrapping_mul(self.element_bytes(name)?);
+                let array = self.address_of(name, bytes, Bank::Double)?;
+                let place = self.indexed(array, name, register)?;
+                self.widened((name, Bank::Double, place), bank, false)
             }
             _ => self.fail("this operand must be a register or a number"),
         }
@@ -282,27 +285,7 @@ impl<'b, 'a> Body<'b, 'a> {
 
     fn named(&mut self, name: &'a str, bank: Bank, signed: bool) -> Result<Slot> {
         if let Some(Named::Register(have, slot)) = self.find(name) {
-            return match (have, bank) {
-                _ if have == bank => Ok(slot),
-                (Bank::Word, Bank::Double) => {
-                    let temp = self.fresh(Bank::Double);
-                    let from = if signed { Scalar::S32 } else { Scalar::U32 };
-                    self.emit(
-                        Op::Convert(Scalar::B64, from, Default::default()),
-                        &[temp, slot],
-                    );
-                    Ok(temp)
-                }
-                (Bank::Double, Bank::Word) => {
-                    let temp = self.fresh(Bank::Word);
-                    self.emit(
-                        Op::Convert(Scalar::B32, Scalar::B64, Default::default()),
-                        &[temp, slot],
-                    );
-                    Ok(temp)
-                }
-                _ => self.fail(format!("`{name}` is a predicate where a number is wanted")),
-            };
+            return self.widened((name, have, slot), bank, signed);
         }
         if name.starts_with('%')
             && let Some(slot) = self.special(name, bank)?
@@ -318,8 +301,11 @@ impl<'b, 'a> Body<'b, 'a> {
     /// The address of a symbol plus an offset, as a value.
     fn address_of(&mut self, name: &'a str, offset: i64, bank: Bank) -> Result<Slot> {
         let place = match self.find(name) {
-            Some(Named::Register(..) | Named::Wide(_)) => {
+            Some(Named::Register(..) | Named::Wide(_) | Named::Vector(..)) => {
                 return self.fail(format!("`{name}` is no symbol"));
+            }
+            Some(Named::Global(symbol)) => {
+                return Ok(self.constant(bank, Constant::Global { symbol, offset }));
             }
             None if name == "WARP_SZ" => return Ok(self.bits(bank, 32)),
             Some(named) => named,
@@ -370,6 +356,12 @@ impl<'b, 'a> Body<'b, 'a> {
                 _ => self.fail(format!("`{name}` is not a predicate")),
             },
             Operand::Integer(value) => Ok(self.constant_predicate(value != 0)),
+            Operand::Not(name) => {
+                let held = self.predicate(&Operand::Name(name))?;
+                let temp = self.fresh(Bank::Pred);
+                self.emit(Op::Logic(Logic::Not, false, false), &[temp, held, held]);
+                Ok(temp)
+            }
             _ => self.fail("this operand must be a predicate"),
         }
     }
@@ -392,13 +384,16 @@ impl<'b, 'a> Body<'b, 'a> {
     /// A target of a type; what it holds is converted if the register is of another width.
     pub(crate) fn target(&mut self, operand: &Operand<'a>, ty: Scalar) -> Result<Slot> {
         let bank = Bank::of(ty);
-        let Operand::Name(name) = *operand else {
-            return self.fail("the result must go to a register");
+        let (name, found) = match *operand {
+            Operand::Name("_") => return Ok(self.fresh(bank)),
+            Operand::Name(name) => (name, self.find_target(name)),
+            Operand::Element(vector, at) => {
+                let found = self.element(vector, at);
+                (vector, self.noted_write(found))
+            }
+            _ => return self.fail("the result must go to a register"),
         };
-        if name == "_" {
-            return Ok(self.fresh(bank));
-        }
-        let Some(Named::Register(have, slot)) = self.find_target(name) else {
+        let Some(Named::Register(have, slot)) = found else {
             return self.fail(format!("`{name}` is not a declared register"));
         };
         match (have, bank) {

@@ -4,12 +4,14 @@ use super::builder::{Builder, Symbol, code, fail};
 use super::form;
 use super::module::{Global, Relocation};
 use crate::error::BuildError;
-use ptx::{FunctionKind, Init, Linkage, Module, Space};
+use ptx::{FunctionKind, Init, Linkage, Module, Space, Statement, Variable};
+use std::collections::HashMap;
 
 impl<'a> Builder<'a> {
     /// The variables, each a symbol; declarations and their definition are one.
     pub(super) fn variables(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
         for variable in &module.variables {
+            self.watched.grown(size_of::<Global>())?;
             let size = variable.size().unwrap_or(0);
             let element = variable.scalar.size() * u64::from(variable.lanes);
             self.elements.insert(variable.name, element);
@@ -105,19 +107,54 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Initial values of the variables, now that all symbols are known.
+    /// Initial values of the variables, now that all symbols are known; and the variables that
+    /// functions keep to themselves, behind those that others see.
     pub(super) fn initialise(&mut self, module: &'a Module<'a>) -> Result<(), BuildError> {
+        let nobody = HashMap::new();
         for variable in &module.variables {
-            let Some(Symbol::Global(index)) = self.symbols.get(variable.name).copied() else {
-                continue;
-            };
-            if variable.init.is_empty() {
-                continue;
+            if let Some(Symbol::Global(index)) = self.symbols.get(variable.name).copied() {
+                self.begin(index, variable, &nobody)?;
             }
+        }
+        for function in &module.functions {
+            let mut own = HashMap::new();
+            for statement in function.body.iter().flatten() {
+                if let Statement::Variable(variable) = statement
+                    && matches!(variable.space, Space::Global | Space::Const)
+                {
+                    let index = self.out.globals.len() as u32;
+                    self.out.globals.push(Global {
+                        name: format!("{}.{}", function.name, variable.name),
+                        size: variable.size().unwrap_or(0),
+                        align: variable.align,
+                        writable: variable.space == Space::Global,
+                        defined: true,
+                        bytes: Vec::new(),
+                        relocations: Vec::new(),
+                    });
+                    self.statics.insert(variable.position, index);
+                    own.insert(variable.name, Symbol::Global(index));
+                    self.begin(index, variable, &own)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A variable's initial values. `own` are those of its function, which come before others.
+    fn begin(
+        &mut self,
+        index: u32,
+        variable: &Variable<'a>,
+        own: &HashMap<&str, Symbol>,
+    ) -> Result<(), BuildError> {
+        if !variable.init.is_empty() {
             let element = variable.scalar.size() as usize;
+            self.watched.grown(element * variable.init.len())?;
             let mut bytes = vec![0; element * variable.init.len()];
             let mut relocations = Vec::new();
             for (at, init) in variable.init.iter().enumerate() {
+                self.watched.grown(0)?;
                 let place = at * element;
                 let value = match init {
                     Init::Bits(bits) => *bits,
@@ -128,7 +165,7 @@ impl<'a> Builder<'a> {
                         mask,
                     } => {
                         let addend = *offset;
-                        match self.symbols.get(name).copied() {
+                        match own.get(name).or(self.symbols.get(name)).copied() {
                             Some(Symbol::Global(symbol)) => {
                                 relocations.push(Relocation {
                                     at: place as u64,

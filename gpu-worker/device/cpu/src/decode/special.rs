@@ -2,6 +2,7 @@
 
 use super::form::{Bank, Constant, Lanemask, Op, Slot, Special};
 use super::operand::Body;
+use super::vector;
 use crate::error::BuildError;
 use ptx::{FunctionKind, Scalar};
 
@@ -41,10 +42,7 @@ fn numbered(name: &str, prefix: &str, count: u32) -> bool {
 
 fn origin(name: &str) -> Option<Origin> {
     if let Some((base, axis)) = name.split_once('.') {
-        let axis = ["x", "y", "z", "w"]
-            .iter()
-            .position(|known| *known == axis)?;
-        return axes(base, axis as u8);
+        return axes(base, vector::element(axis)?);
     }
     Some(match name {
         "%warpid" => Origin::Place(Special::WarpId),
@@ -77,11 +75,16 @@ fn origin(name: &str) -> Option<Origin> {
 impl Body<'_, '_> {
     /// The register of an entry that a warp's place fills.
     fn place_register(&mut self, special: Special) -> Slot {
-        if let Some((_, slot)) = self.specials.iter().find(|(known, _)| *known == special) {
-            return *slot;
-        }
-        let slot = self.fresh(Bank::Word);
-        self.specials.push((special, slot));
+        let known = self.specials.iter().find(|(known, _)| *known == special);
+        let slot = match known {
+            Some((_, slot)) => *slot,
+            None => {
+                let slot = self.fresh(Bank::Word);
+                self.specials.push((special, slot));
+                slot
+            }
+        };
+        self.accesses.read(slot);
         slot
     }
 

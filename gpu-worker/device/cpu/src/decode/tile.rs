@@ -224,6 +224,16 @@ pub(crate) struct Mma {
     pub(crate) finish: Finish,
 }
 
+/// `mma.sp`: a multiplication of which A has every other element. Registers are those of [`Mma`],
+/// of which `tiles` are those of A as it is stored, with twice the tiles of B; then one with the
+/// numbers of the elements that A has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Sparse {
+    pub(crate) mma: Mma,
+    /// The first lane of each four whose numbers count.
+    pub(crate) first_lane: u8,
+}
+
 /// `mma.m8n8k4` of halves: four multiplications by eight lanes each. Registers as in [`Mma`]: two
 /// of A and B, eight of C and D in f32 and four in f16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,7 @@
-//! Registers of 128 bits: pairs of 64.
+//! Registers of 128 bits, which are pairs of 64, and accesses of 256 bits.
 
-use super::form::{Op, Slot};
+use super::data::Spot;
+use super::form::{Bank, Op, Slot};
 use super::operand::{Body, Named};
 use crate::error::BuildError;
 use ptx::{Instruction, Operand, Scalar, Space};
@@ -19,8 +20,24 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
+    /// As `halves`, of a register that is written.
+    pub(super) fn halves_written(&mut self, operand: &Operand<'a>) -> Result<[Slot; 2]> {
+        match *operand {
+            Operand::Name(name) => match self.find_target(name) {
+                Some(Named::Wide(halves)) => Ok(halves),
+                _ => self.fail(format!("`{name}` is not a register of 128 bits")),
+            },
+            _ => self.fail("a register of 128 bits is wanted here"),
+        }
+    }
+
     pub(super) fn move_wide(&mut self, to: &Operand<'a>, from: &Operand<'a>) -> Result<()> {
         let half = Scalar::B64;
+        let quarters =
+            |operand: &Operand<'_>| matches!(operand, Operand::Vector(list) if list.len() == 4);
+        if quarters(to) || quarters(from) {
+            return self.move_quarters(to, from);
+        }
         let (to, from) = match (to, from) {
             (Operand::Vector(list), from) if list.len() == 2 => {
                 let from = self.halves(from)?;
@@ -72,4 +89,118 @@ impl<'a> Body<'_, 'a> {
         }
         Ok(())
     }
+
+    /// Eight values of 32 bits are four of 64, at the alignment of the whole; smaller ones are two
+    /// times four.
+    pub(super) fn load_eight(
+        &mut self,
+        spot: Spot,
+        (ty, targets): (Scalar, &[Operand<'a>]),
+        ordered: bool,
+    ) -> Result<()> {
+        if ty.size() < 4 {
+            self.aligned(&spot, ty);
+            for (half, list) in targets.chunks_exact(4).enumerate() {
+                let mut slots = [spot.slot; 5];
+                for (slot, target) in slots[1..].iter_mut().zip(list) {
+                    *slot = self.target(target, ty)?;
+                }
+                let op = Op::Load {
+                    place: spot.place,
+                    ty,
+                    lanes: 4,
+                    wide: spot.wide,
+                };
+                self.emit_with(op, &slots, half_offset(&spot, ty, half));
+            }
+        } else {
+            self.of_words(ty)?;
+            let slots = self.load_whole(&spot, 4);
+            for (slot, pair) in slots[1..].iter().zip(targets.chunks_exact(2)) {
+                let (low, high) = (self.target(&pair[0], ty)?, self.target(&pair[1], ty)?);
+                self.emit(Op::Unpack64, &[low, high, *slot]);
+            }
+        }
+        if ordered {
+            self.emit(Op::Fence, &[]);
+        }
+        Ok(())
+    }
+
+    /// Loads so many values of 64 bits into registers of their own.
+    fn load_whole(&mut self, spot: &Spot, lanes: u8) -> [Slot; 5] {
+        let mut slots = [spot.slot; 5];
+        for slot in slots[1..].iter_mut().take(usize::from(lanes)) {
+            *slot = self.fresh(Bank::Double);
+        }
+        let op = Op::Load {
+            place: spot.place,
+            ty: Scalar::B64,
+            lanes,
+            wide: spot.wide,
+        };
+        self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
+        slots
+    }
+
+    /// Faults where eight values of a type do not lie at the alignment of all.
+    fn aligned(&mut self, spot: &Spot, ty: Scalar) {
+        self.load_whole(spot, ty.size() as u8);
+    }
+
+    /// As `load_eight`.
+    pub(super) fn store_eight(
+        &mut self,
+        spot: Spot,
+        (ty, sources): (Scalar, &[Operand<'a>]),
+        ordered: bool,
+    ) -> Result<()> {
+        let mut stores = Vec::new();
+        let stored = if ty.size() < 4 {
+            for list in sources.chunks_exact(4) {
+                let mut slots = [spot.slot; 5];
+                for (slot, source) in slots[1..].iter_mut().zip(list) {
+                    *slot = self.source(source, ty)?;
+                }
+                stores.push(slots);
+            }
+            self.aligned(&spot, ty);
+            ty
+        } else {
+            self.of_words(ty)?;
+            let mut slots = [spot.slot; 5];
+            for (slot, pair) in slots[1..].iter_mut().zip(sources.chunks_exact(2)) {
+                let (low, high) = (self.source(&pair[0], ty)?, self.source(&pair[1], ty)?);
+                *slot = self.fresh(Bank::Double);
+                self.emit(Op::Pack64, &[*slot, low, high]);
+            }
+            stores.push(slots);
+            Scalar::B64
+        };
+        if ordered {
+            self.emit(Op::Fence, &[]);
+        }
+        for (half, slots) in stores.iter().enumerate() {
+            let op = Op::Store {
+                place: spot.place,
+                ty: stored,
+                lanes: 4,
+                wide: spot.wide,
+            };
+            self.emit_with(op, slots, half_offset(&spot, ty, half));
+        }
+        Ok(())
+    }
+
+    fn of_words(&self, ty: Scalar) -> Result<()> {
+        if ty.size() == 4 {
+            return Ok(());
+        }
+        self.fail("`.v8` is for types of 32 bits and less")
+    }
+}
+
+/// Where the first or the second four of eight values lie.
+fn half_offset(spot: &Spot, ty: Scalar, half: usize) -> i64 {
+    spot.offset.wrapping_add(4 * ty.size() as i64 * half as i64)
 }

@@ -1,9 +1,10 @@
 //! Modules as they were decoded: once for all sessions, on whichever thread.
 
 use crate::engine::Program;
+use crate::error::BuildError;
 use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash};
-use device::{Compiler, FunctionInfo, ModuleInfo};
+use device::{BlockBytes, Compiler, FunctionInfo, ModuleInfo, Watch};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,9 +20,14 @@ impl Prepared {
     fn info(&self) -> ModuleInfo {
         let entries = self.program.entries();
         let functions = entries
-            .map(|(name, param_bytes)| FunctionInfo {
-                name: name.to_owned(),
-                param_bytes,
+            .enumerate()
+            .map(|(index, (name, param_bytes))| {
+                let (warp, fixed) = self.program.block_bytes(index);
+                FunctionInfo {
+                    name: name.to_owned(),
+                    param_bytes,
+                    block: BlockBytes { warp, fixed },
+                }
             })
             .collect();
         ModuleInfo {
@@ -63,7 +69,12 @@ fn is_machine_code(image: &[u8]) -> bool {
 }
 
 impl Compiler for Cache {
-    fn compile(&self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
+    fn compile(
+        &self,
+        hash: ModuleHash,
+        image: &[u8],
+        watch: &dyn Watch,
+    ) -> Result<ModuleInfo, Failure> {
         if let Some(prepared) = self.get(hash) {
             return Ok(prepared.info());
         }
@@ -72,8 +83,13 @@ impl Compiler for Cache {
             return Err(Failure::new(Code::NoBinary, detail));
         }
         // Without the lock: sessions that run load modules meanwhile.
-        let program = Program::build_image(image, self.isa)
-            .map_err(|error| Failure::new(Code::BadModule, error.to_string()))?;
+        let program = Program::build_watched(image, self.isa, watch).map_err(|error| {
+            let code = match error {
+                BuildError::Halted(_) => Code::ModuleLimit,
+                _ => Code::BadModule,
+            };
+            Failure::new(code, error.to_string())
+        })?;
         let names = program
             .entries()
             .map(|(name, _)| FunctionFingerprint::new(&hash, name));

@@ -33,6 +33,7 @@ pub(super) fn launch_failure(error: LaunchError) -> Failure {
             Code::BadLaunch
         }
         LaunchError::BlockLimit { .. } | LaunchError::Shared(..) => Code::LaunchResources,
+        LaunchError::BlockMemory { .. } => Code::OutOfMemory,
         LaunchError::Fault(fault) => return fault_failure(fault),
     };
     Failure::new(code, error.to_string())

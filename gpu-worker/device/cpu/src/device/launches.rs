@@ -5,7 +5,7 @@
 
 use super::failure::{fault_failure, launch_failure};
 use super::session::{Progressing, Run, Session, Step, nanos};
-use crate::engine::{Grid, Progress, Running};
+use crate::engine::{Engine, Grid, Progress, Running};
 use bus_schemas::{Code, Failure, KernelKey, Launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,6 +27,13 @@ pub(super) struct Launched {
     sms: u64,
     /// Time of its own, up to the last park.
     spent: Duration,
+}
+
+impl Launched {
+    /// Forgets it and its buffers.
+    pub(super) fn drop_buffers(self) {
+        Engine::forget(self.running);
+    }
 }
 
 /// Launches of one kernel key, one behind the other. Reading the clock costs as much as a small
@@ -86,6 +93,13 @@ impl Progressing {
         launched.spent + self.streak(launched).began.elapsed()
     }
 
+    /// Bytes that the blocks of the next launch may take.
+    fn launch_bytes(&self) -> u64 {
+        let granted = self.slice.launch_bytes.iter().rev();
+        let granted = granted.copied().find(|(op, _)| *op <= self.next);
+        granted.map_or(device::SMALL_LAUNCH, |(_, bytes)| bytes)
+    }
+
     /// Gives the scratch of the launch before back to the engine.
     pub(super) fn forget(&mut self, run: &Run<'_>) {
         if let Some(launched) = self.ended.take() {
@@ -113,7 +127,11 @@ impl Session {
         loop {
             let stop = run.interrupt.flag();
             let memory = &mut self.memory;
-            match launched.running.step_unless(memory, stride, &kill, stop) {
+            let latest = Some(run.latest);
+            match launched
+                .running
+                .step_unless(memory, stride, &kill, stop, latest)
+            {
                 Err(fault) => {
                     launched.running.take_printed(&mut self.printed);
                     run.engine.recycle(launched.running);
@@ -150,10 +168,12 @@ impl Session {
         params: &[u8],
     ) -> Result<Launched, Failure> {
         if let Some(mut ended) = progress.ended.take_if(|ended| ended.of == *launch) {
-            ended.running.again(params).map_err(launch_failure)?;
+            let room = progress.launch_bytes();
+            ended.running.again(params, room).map_err(launch_failure)?;
             return Ok(ended);
         }
         progress.forget(run);
+        let room = progress.launch_bytes();
         let Some((instance, prepared)) = self.slots.get(&launch.module) else {
             let detail = format!("no module in slot {}", launch.module);
             return Err(Failure::new(Code::UnknownFunction, detail));
@@ -175,7 +195,7 @@ impl Session {
         };
         let running = run
             .engine
-            .start(instance, function, grid, params)
+            .start_within(instance, function, grid, params, room)
             .map_err(launch_failure)?;
         let blocks: u64 = launch.grid.iter().map(|n| u64::from(*n)).product();
         Ok(Launched {

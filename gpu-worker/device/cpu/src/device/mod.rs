@@ -17,7 +17,9 @@ use crate::engine::{Engine, EngineConfig};
 use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
-use device::{Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Realm, Slice};
+use device::{
+    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Realm, Slice, Unwatched,
+};
 use session::{Advance, Session};
 use sharing::{Sessions, Sharing};
 use std::cell::RefCell;
@@ -88,6 +90,7 @@ impl CpuDevice {
             capacity: config.capacity,
             preemptive: true,
             overlaps: false,
+            blocks: (threads * engine.resident) as u64,
         };
         Self {
             info,
@@ -141,10 +144,12 @@ impl CpuDevice {
         };
         let mut session = session.borrow_mut();
         let begun = self.sharing.borrow().shares(id).then(Instant::now);
+        let now = Instant::now();
         let until = match self.turn.is_empty() {
             true => end,
-            false => end.min(Instant::now() + QUANTUM),
+            false => end.min(now + QUANTUM),
         };
+        let latest = now + QUANTUM;
         let run = session::Run {
             engine: &self.engine,
             modules: &self.modules,
@@ -152,6 +157,7 @@ impl CpuDevice {
             threads: self.config.threads.max(1),
             room: self.info.capacity.saturating_sub(others),
             until,
+            latest,
             interrupt: &self.interrupt,
             began: self.began,
             spares: &self.spares,
@@ -204,14 +210,22 @@ impl Device for CpuDevice {
 
     fn close(&mut self, session: SessionId) {
         // What it shows goes before it is said that nobody shows it.
-        drop(self.sessions.remove(&session));
+        if let Some(closed) = self.sessions.remove(&session) {
+            closed.into_inner().drop_launch();
+        }
         self.sharing.get_mut().closed(session);
         self.feed.closed(session);
         self.turn.retain(|waiting| *waiting != session);
     }
 
+    fn stop(&mut self, session: SessionId, why: Failure) {
+        if let Some(stopped) = self.sessions.get_mut(&session) {
+            stopped.get_mut().stop(why);
+        }
+    }
+
     fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
-        self.modules.compile(hash, image)
+        self.modules.compile(hash, image, &Unwatched)
     }
 
     fn forget(&mut self, hash: ModuleHash) {

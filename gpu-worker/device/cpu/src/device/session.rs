@@ -28,6 +28,8 @@ pub(super) struct Run<'d> {
     pub(super) room: u64,
     /// When to stop.
     pub(super) until: Instant,
+    /// When a launch is to stop though it has not run much, for few instructions can take long.
+    pub(super) latest: Instant,
     /// What says to stop before.
     pub(super) interrupt: &'d Interrupt,
     /// When the device's clock began.
@@ -50,6 +52,9 @@ impl Run<'_> {
     }
 }
 
+/// Ops between two looks whether the session's turn is over.
+const TURNS: u64 = 8;
+
 /// How far a session came.
 pub(super) enum Advance {
     /// Its first slice is done.
@@ -64,7 +69,7 @@ pub(super) struct Progressing {
     pub(super) slice: Slice,
     /// Next span, and next op in it.
     at: (usize, usize),
-    next: OpNumber,
+    pub(super) next: OpNumber,
     pub(super) completion: Completion,
     /// Time of its own, up to the last park.
     spent: Duration,
@@ -141,6 +146,10 @@ impl Session {
 
     /// How urgent it is: as the most urgent of its slices, for they run in order.
     pub(super) fn priority(&self) -> u8 {
+        if self.fault.is_some() {
+            // Nothing of it runs any more: what it still has under way is only told of.
+            return 0;
+        }
         let current = self.current.iter().map(|progress| &progress.slice);
         let priorities = current.chain(&self.slices).map(|slice| slice.priority);
         priorities.min().unwrap_or(u8::MAX)
@@ -160,6 +169,12 @@ impl Session {
     pub(super) fn guest(&mut self) -> Option<Guest<'_>> {
         let (id, memory) = (self.id, &mut self.memory);
         self.realm.map(|realm| Guest { id, realm, memory })
+    }
+
+    /// Ends what it has under way and all that comes: each of its slices completes with this failure.
+    pub(super) fn stop(&mut self, failure: Failure) {
+        self.drop_launch();
+        self.fault.get_or_insert(failure);
     }
 
     /// Runs its first slice until that is done or the time is up.
@@ -199,7 +214,7 @@ impl Session {
             }
             Ok(Step::Done) => {}
             Err(failure) => {
-                self.launched = None;
+                self.drop_launch();
                 self.fault = Some(failure.clone());
                 progress.completion.printed = std::mem::take(&mut self.printed).concat();
                 progress.completion.fault = Some((progress.next, failure));
@@ -238,13 +253,21 @@ impl Session {
                 }
                 progress.at.1 += 1;
                 progress.next += 1;
-                if run.interrupt.is_raised() && progress.next < end {
+                let look = progress.next.is_multiple_of(TURNS) && Instant::now() >= run.latest;
+                if (run.interrupt.is_raised() || look) && progress.next < end {
                     return Ok(Step::Parked);
                 }
             }
             progress.at = (progress.at.0 + 1, 0);
         }
         Ok(Step::Done)
+    }
+
+    /// Drops what it has in progress: the buffers of large launches elsewhere.
+    pub(super) fn drop_launch(&mut self) {
+        if let Some(launched) = self.launched.take() {
+            launched.drop_buffers();
+        }
     }
 
     fn op(

@@ -6,6 +6,7 @@
 )]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 #[cfg(all(target_arch = "x86_64", unix))]
 use super::context::Context;
@@ -33,6 +34,8 @@ pub(crate) struct Allowance<'a> {
     pub(crate) until: u64,
     /// Set from outside: it stops at the next jump back.
     pub(crate) stop: &'a AtomicBool,
+    /// When its turn is over, for what takes long and jumps nowhere.
+    pub(crate) until_time: Option<Instant>,
 }
 
 impl Allowance<'_> {
@@ -65,6 +68,11 @@ impl Allowance<'_> {
         self.jumps = cx.jumps;
         self.executed = cx.executed;
         (ending, (at, begun), ran)
+    }
+
+    /// Whether its turn is over, by the clock too.
+    pub(super) fn is_late(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.until_time.is_some_and(|at| Instant::now() >= at)
     }
 
     /// Whether nothing more is to run now.

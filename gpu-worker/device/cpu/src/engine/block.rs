@@ -1,6 +1,7 @@
 //! One block in execution: warps, their splits, register files, barriers. Plain data.
 
 use crate::decode::form::{Bank, Slot, Special};
+use crate::engine::allowance::Allowance;
 use crate::engine::launch::Launch;
 use crate::engine::printed::Printed;
 use crate::lane::{Doubles, LANES, Words};
@@ -115,6 +116,21 @@ pub(crate) struct Round {
     pub(crate) spun: bool,
 }
 
+/// Local memory of a block that is cleared at once when a block starts there; more of it is cleared
+/// warp by warp, just before the warp runs.
+const AT_ONCE: usize = 64 << 10;
+/// Bytes cleared between two looks at the time.
+const PIECE: u32 = 256 << 10;
+
+/// What an earlier block left in a warp's local memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Leftover {
+    /// Bytes of each thread's that are to be cleared.
+    bytes: u32,
+    /// Threads whose bytes are.
+    lanes: u32,
+}
+
 /// A block's scratch and state.
 #[derive(Default)]
 pub(crate) struct Block {
@@ -126,6 +142,8 @@ pub(crate) struct Block {
     pub(crate) preds: Vec<u32>,
     pub(crate) shared: Vec<u128>,
     pub(crate) local: Vec<u128>,
+    /// By warp, where local memory is too large to be cleared at once.
+    leftovers: Vec<Leftover>,
     /// Bytes of each thread's local memory that its frames have reached.
     pub(crate) top: u32,
     /// A block has run here since everything was cleared.
@@ -165,11 +183,15 @@ impl Block {
         let preds = warps * stack.preds as usize + launch.preds_mask as usize + 1;
         zeroed(&mut self.preds, preds, 0);
         zeroed(&mut self.shared, (launch.shared as usize).div_ceil(16), 0);
-        zeroed(
-            &mut self.local,
-            warps * LANES * stack.local as usize / 16,
-            0,
-        );
+        let local = warps * LANES * stack.local as usize / 16;
+        self.leftovers.clear();
+        if local * 16 > AT_ONCE {
+            // From the system, which gives zeroed pages as they are touched.
+            self.local = vec![0; local];
+            self.leftovers.resize(warps, Leftover::default());
+        } else {
+            zeroed(&mut self.local, local, 0);
+        }
         self.used = false;
         self.warps.resize_with(warps, Warp::default);
         for (special, slot) in &launch.program.decoded.functions[launch.function as usize].specials
@@ -199,6 +221,13 @@ impl Block {
         if self.top == 0 {
             return;
         }
+        if !self.leftovers.is_empty() {
+            for left in &mut self.leftovers {
+                left.bytes = left.bytes.max(self.top);
+                left.lanes = 0;
+            }
+            return;
+        }
         let (stride, top) = (launch.stack.local as usize, self.top as usize);
         // Frames and stacks take whole rows of 16 bytes.
         let (stride, top) = (stride / 16, top.div_ceil(16));
@@ -208,6 +237,42 @@ impl Block {
             let threads = self.local.chunks_exact_mut(stride);
             threads.for_each(|thread| thread[..top].fill(0));
         }
+    }
+
+    /// Clears what an earlier block left in a warp's local memory, as far as its turn goes. Gives
+    /// whether all of it is cleared.
+    pub(crate) fn is_cleared(
+        &mut self,
+        launch: &Launch,
+        warp: usize,
+        allowance: &Allowance<'_>,
+    ) -> bool {
+        let Some(left) = self.leftovers.get_mut(warp).filter(|it| it.bytes > 0) else {
+            return true;
+        };
+        let stride = launch.stack.local as usize / 16;
+        let bytes = left.bytes.div_ceil(16) as usize;
+        let look = (PIECE / left.bytes).max(1);
+        while (left.lanes as usize) < LANES {
+            let at = (warp * LANES + left.lanes as usize) * stride;
+            self.local[at..at + bytes].fill(0);
+            left.lanes += 1;
+            if left.lanes.is_multiple_of(look) && allowance.is_late() {
+                break;
+            }
+        }
+        let whole = left.lanes as usize == LANES;
+        if whole {
+            *left = Leftover::default();
+        }
+        whole
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let registers = size_of_val(&*self.words) + size_of_val(&*self.doubles);
+        let rest = size_of_val(&*self.preds) + size_of_val(&*self.shared);
+        (registers + rest + size_of_val(&*self.local)) as u64
     }
 
     /// Starts a block of the grid in this scratch.

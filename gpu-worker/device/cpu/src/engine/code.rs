@@ -43,6 +43,7 @@ fn kind(op: Op) -> Kind {
         Op::Match(..) => Kind::Gather(3),
         Op::WarpSync => Kind::Gather(1),
         Op::Mma(_)
+        | Op::MmaSparse(_)
         | Op::MmaQuads(_)
         | Op::MatrixRows { .. }
         | Op::MatrixTurn

@@ -17,9 +17,6 @@ pub(crate) const BLOCK_LIMITS: [u32; 3] = [1024, 1024, 64];
 /// Most threads of a block.
 pub(crate) const BLOCK_THREADS: u32 = 1024;
 
-/// Bytes that the blocks in progress on one thread may take.
-const RESIDENT_BYTES: u64 = 256 << 20;
-
 /// Dimensions of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
@@ -106,15 +103,7 @@ impl Launch {
         let shared = check(&program, entry, grid, params.len())?;
         let found = &program.decoded.entries[entry];
         let threads = grid.block.iter().product::<u32>();
-        let rows = |list: &[(u32, Constant)]| list.last().map_or(0, |(at, _)| *at as usize + 1);
-        let stack = &found.stack;
-        let reach = [
-            stack.words.max(stack.doubles).max(stack.preds) as usize,
-            rows(&found.words) * 128,
-            rows(&found.doubles) * 256,
-        ];
-        // The last slot may be taken for one of the widest rows.
-        let reach = reach.into_iter().max().unwrap_or(0).next_multiple_of(256) + 256;
+        let reach = found.reach();
         let mut launch = Self {
             entry,
             function: found.function,
@@ -140,11 +129,11 @@ impl Launch {
         // Rows that this entry does not use keep what they held: it cannot name them.
         words.resize(words.len().max(reach / 128), Words([0; LANES]));
         doubles.resize(doubles.len().max(reach.div_ceil(256)), Doubles([0; LANES]));
-        for (at, it) in &found.words {
+        for (at, it) in found.words.iter() {
             let row = constant(&launch, params, globals, *it);
             words[*at as usize].0 = row.map(|bits| bits as u32);
         }
-        for (at, it) in &found.doubles {
+        for (at, it) in found.doubles.iter() {
             doubles[*at as usize].0 = constant(&launch, params, globals, *it);
         }
         launch.words = words;
@@ -162,12 +151,12 @@ impl Launch {
         }
         self.params.copy_from_slice(params);
         let entry = &self.program.decoded.entries[self.entry];
-        for (at, it) in &entry.words {
+        for (at, it) in entry.words.iter() {
             if let Constant::Param { offset, ty } = *it {
                 self.words[*at as usize].0 = [param(params, offset, ty) as u32; LANES];
             }
         }
-        for (at, it) in &entry.doubles {
+        for (at, it) in entry.doubles.iter() {
             if let Constant::Param { offset, ty } = *it {
                 self.doubles[*at as usize].0 = [param(params, offset, ty); LANES];
             }
@@ -175,15 +164,10 @@ impl Launch {
         Ok(())
     }
 
-    /// How many blocks may be in progress on one thread, given what each takes.
-    pub(crate) fn resident(&self, most: usize) -> usize {
-        let warp = u64::from(self.stack.words)
-            + u64::from(self.stack.doubles)
-            + 4 * u64::from(self.stack.preds)
-            + LANES as u64 * u64::from(self.stack.local);
-        let block = self.warps as u64 * warp + u64::from(self.shared);
-        let fit = RESIDENT_BYTES / block.max(1);
-        most.min(usize::try_from(fit).unwrap_or(usize::MAX)).max(1)
+    /// Bytes that a block takes while it is in progress.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        let (warp, fixed) = self.program.block_bytes(self.entry);
+        warp * self.warps as u64 + fixed + u64::from(self.dynamic_shared)
     }
 
     /// What a warp's place gives, for each lane.

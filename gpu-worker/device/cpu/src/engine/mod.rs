@@ -31,11 +31,7 @@ use std::sync::{Mutex, PoisonError};
 /// Runs launches; keeps their scratch memory for the next ones.
 pub struct Engine {
     config: EngineConfig,
-    #[expect(
-        clippy::vec_box,
-        reason = "a launch is handed on from function to function, and is hundreds of bytes"
-    )]
-    idle: Mutex<Vec<Box<Running>>>,
+    idle: Mutex<Vec<(Box<Running>, u64)>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -46,8 +42,13 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Ended launches kept for their buffers.
+/// Ended launches kept for their buffers, and bytes that these take together.
 const IDLE: usize = 8;
+const IDLE_BYTES: u64 = 64 << 20;
+/// Buffers that any launch may have.
+const SMALL: u64 = 1 << 20;
+/// Giving more than this back to the system takes long: a thread of its own does it.
+const LARGE: u64 = 32 << 20;
 
 impl Engine {
     /// An engine.
@@ -69,26 +70,57 @@ impl Engine {
         grid: Grid,
         params: &[u8],
     ) -> Result<Box<Running>, LaunchError> {
+        self.start_within(instance, entry, grid, params, u64::MAX)
+    }
+
+    /// As [`Engine::start`], for a launch whose blocks in progress take so many bytes at most.
+    ///
+    /// # Errors
+    /// As [`Engine::start`], and when that is not enough for one block.
+    pub fn start_within(
+        &self,
+        instance: &Instance,
+        entry: usize,
+        grid: Grid,
+        params: &[u8],
+        room: u64,
+    ) -> Result<Box<Running>, LaunchError> {
         if entry >= instance.program.decoded.entries.len() {
             return Err(LaunchError::UnknownEntry(format!("number {entry}")));
         }
-        let idle = self
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let Some(mut running) = idle else {
-            return Running::new(self.config, instance, entry, grid, params).map(Box::new);
+        let Some(mut running) = self.idle(room) else {
+            return Running::new(self.config, instance, entry, grid, params, room).map(Box::new);
         };
-        running.renew(instance, entry, grid, params)?;
+        running.renew(instance, entry, grid, params, room)?;
         Ok(running)
     }
 
-    /// Takes a launch back: the next one uses its buffers.
-    pub fn recycle(&self, running: Box<Running>) {
+    /// An ended launch whose buffers take no more than another one may.
+    fn idle(&self, room: u64) -> Option<Box<Running>> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < IDLE {
-            idle.push(running);
+        let fits = |(_, bytes): &(_, u64)| *bytes <= room.max(SMALL);
+        let at = idle.iter().rposition(fits)?;
+        Some(idle.swap_remove(at).0)
+    }
+
+    /// Takes a launch back: the next one uses its buffers, unless they are large.
+    pub fn recycle(&self, running: Box<Running>) {
+        let bytes = running.bytes();
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept: u64 = idle.iter().map(|(_, bytes)| bytes).sum();
+        if idle.len() < IDLE && kept.saturating_add(bytes) <= IDLE_BYTES {
+            return idle.push((running, bytes));
+        }
+        drop(idle);
+        Self::forget(running);
+    }
+
+    /// Gives a launch's buffers back to the system.
+    pub fn forget(running: Box<Running>) {
+        if running.bytes() > LARGE {
+            let thread = std::thread::Builder::new().name("buffers".into());
+            // Where there is no thread to be had, they are dropped here and now.
+            drop(thread.spawn(move || drop(running)));
         }
     }
 

@@ -3,9 +3,13 @@
 use super::code::{self, Step};
 use crate::decode::{self, Decoded};
 use crate::error::{BuildError, MemoryError};
+use crate::lane::LANES;
 use crate::lanes::Isa;
 use crate::memory::Memory;
+use crate::watched::Watched;
+use device::{Unwatched, Watch};
 use ptx::Module;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// A module, decoded for this machine. Sessions share it.
@@ -39,7 +43,7 @@ impl Program {
     /// # Errors
     /// With line and column, where the text is not PTX or uses what the engine does not know.
     pub fn build(ptx: &str) -> Result<Arc<Self>, BuildError> {
-        Self::build_for(&Module::parse(ptx)?, Isa::detect())
+        Self::build_image(ptx.as_bytes(), Isa::detect())
     }
 
     /// As [`Program::build_for`], for an image of bytes.
@@ -47,7 +51,27 @@ impl Program {
     /// # Errors
     /// As [`Program::build`].
     pub fn build_image(image: &[u8], isa: Isa) -> Result<Arc<Self>, BuildError> {
-        Self::build_for(&Module::parse_bytes(image)?, isa)
+        Self::build_watched(image, isa, &Unwatched)
+    }
+
+    /// As [`Program::build_image`], as long as a watch lets it go on. Where it does not while code is
+    /// generated, for want of time or memory, the rest is interpreted.
+    ///
+    /// # Errors
+    /// As [`Program::build`], and [`BuildError::Halted`].
+    pub fn build_watched(
+        image: &[u8],
+        isa: Isa,
+        watch: &dyn Watch,
+    ) -> Result<Arc<Self>, BuildError> {
+        let watched = Watched::new(watch);
+        let grown = |bytes: u64| watched.grown(bytes as usize).is_ok();
+        let module = Module::parse_bytes_watched(image, &grown);
+        let module = match (module, watched.halted()) {
+            (_, Some(halt)) => return Err(BuildError::Halted(halt)),
+            (module, None) => module?,
+        };
+        Self::prepare(&module, isa, &watched)
     }
 
     /// Decodes a parsed module for an instruction set; the portable one serves where the machine
@@ -56,17 +80,29 @@ impl Program {
     /// # Errors
     /// As [`Program::build`].
     pub fn build_for(module: &Module<'_>, isa: Isa) -> Result<Arc<Self>, BuildError> {
+        Self::prepare(module, isa, &Watched::new(&Unwatched))
+    }
+
+    fn prepare(
+        module: &Module<'_>,
+        isa: Isa,
+        watched: &Watched<'_>,
+    ) -> Result<Arc<Self>, BuildError> {
         let has = Isa::detect();
         let isa = if has == Isa::Portable { has } else { isa };
-        let decoded = decode::decode(module)?;
+        let mut decoded = decode::decode(module, isa == Isa::Native, watched)?;
         #[cfg_attr(not(all(target_arch = "x86_64", unix)), expect(unused_mut))]
         let mut steps = code::steps(&decoded.code, isa);
         #[cfg(all(target_arch = "x86_64", unix))]
         let generated = if isa == Isa::Native {
-            crate::native::generate(&decoded)
+            crate::native::generate(&decoded, watched)?
         } else {
             Default::default()
         };
+        // Where registers live was for who generates code.
+        for function in &mut decoded.functions {
+            function.alive = Default::default();
+        }
         #[cfg(all(target_arch = "x86_64", unix))]
         for (at, native) in &generated.runs {
             steps[*at].native = Some(*native);
@@ -75,7 +111,7 @@ impl Program {
         for (at, warp) in &generated.warps {
             steps[*at].warp = Some(*warp);
         }
-        let entry = |index: usize| decoded.entries.iter().any(|e| e.function as usize == index);
+        let launched: HashSet<u32> = decoded.entries.iter().map(|it| it.function).collect();
         let callable = (0..decoded.functions.len())
             .map(|index| {
                 let start = decoded.functions[index].start as usize;
@@ -83,7 +119,7 @@ impl Program {
                     .functions
                     .get(index + 1)
                     .map_or(steps.len(), |f| f.start as usize);
-                next > start && !entry(index)
+                next > start && !launched.contains(&(index as u32))
             })
             .collect();
         Ok(Arc::new(Self {
@@ -106,6 +142,19 @@ impl Program {
         #[cfg(not(all(target_arch = "x86_64", unix)))]
         let generated = 0;
         (code + decoded + generated + globals.sum::<usize>()) as u64
+    }
+
+    /// Bytes that a block of an entry takes while it is in progress: for each warp, and beside them,
+    /// dynamic shared memory apart. Both are 0 for an entry that there is not.
+    pub fn block_bytes(&self, entry: usize) -> (u64, u64) {
+        let Some(entry) = self.decoded.entries.get(entry) else {
+            return (0, 0);
+        };
+        let stack = &entry.stack;
+        let registers = u64::from(stack.words) + u64::from(stack.doubles);
+        let warp = registers + 4 * u64::from(stack.preds) + LANES as u64 * u64::from(stack.local);
+        let shared = u64::from(entry.static_shared).next_multiple_of(16);
+        (warp, shared + 2 * entry.reach() as u64)
     }
 
     /// The index of an entry.

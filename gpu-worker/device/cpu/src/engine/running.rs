@@ -12,10 +12,13 @@ use crate::memory::Memory;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Blocks below which one thread does.
 const FEW_BLOCKS: u64 = 8;
+
+/// Bytes that the blocks in progress of one launch take at most, where one block does not take more.
+const IN_PROGRESS: u64 = device::LAUNCH_BYTES;
 
 /// What a launch cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +46,8 @@ pub struct Running {
     config: EngineConfig,
     workers: Vec<Worker>,
     threads: usize,
+    /// Blocks in progress on each at most.
+    resident: usize,
     places: Places,
     /// It has been going on since before this step.
     again: bool,
@@ -67,6 +72,7 @@ impl Running {
         entry: usize,
         grid: Grid,
         params: &[u8],
+        room: u64,
     ) -> Result<Self, LaunchError> {
         let launch = Launch::new(instance, entry, grid, params, Default::default())?;
         let mut running = Self {
@@ -75,11 +81,12 @@ impl Running {
             config,
             workers: Vec::new(),
             threads: 1,
+            resident: 1,
             places: Places::new(false),
             again: false,
             busy: Duration::ZERO,
         };
-        running.begin();
+        running.begin(room)?;
         Ok(running)
     }
 
@@ -90,6 +97,7 @@ impl Running {
         entry: usize,
         grid: Grid,
         params: &[u8],
+        room: u64,
     ) -> Result<(), LaunchError> {
         // Programs launch the same kernel again and again: then the constants are right already.
         if !self.is_of(instance, entry, grid, params) {
@@ -98,13 +106,17 @@ impl Running {
             self.launch = Launch::new(instance, entry, grid, params, (words, doubles))?;
             self.globals.clone_from(&instance.globals);
         }
-        self.begin();
-        Ok(())
+        self.begin(room)
     }
 
     /// The same launch of the same instance once more, perhaps with other parameters, after it has
     /// ended.
-    pub(crate) fn again(&mut self, params: &[u8]) -> Result<(), LaunchError> {
+    pub(crate) fn again(&mut self, params: &[u8], room: u64) -> Result<(), LaunchError> {
+        let threads = self.threads;
+        self.spread(room)?;
+        if self.threads > threads {
+            self.workers.iter_mut().for_each(Worker::reset);
+        }
         if !is_same(&self.launch.params, params) {
             self.launch.set_params(params)?;
         }
@@ -128,13 +140,33 @@ impl Running {
             && is_same(&self.globals, &instance.globals)
     }
 
-    fn begin(&mut self) {
-        let few = self.launch.blocks < FEW_BLOCKS;
-        self.threads = if few { 1 } else { self.config.threads.max(1) };
-        let workers = self.workers.len().max(self.threads);
-        self.workers.resize_with(workers, Worker::default);
+    fn begin(&mut self, room: u64) -> Result<(), LaunchError> {
+        self.spread(room)?;
         self.workers.iter_mut().for_each(Worker::reset);
         self.rewind();
+        Ok(())
+    }
+
+    /// Threads, and blocks in progress on each, as there is room for them.
+    fn spread(&mut self, room: u64) -> Result<(), LaunchError> {
+        let needed = self.launch.block_bytes().max(1);
+        if needed > room {
+            return Err(LaunchError::BlockMemory { needed, room });
+        }
+        let blocks = room.min(IN_PROGRESS) / needed;
+        let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
+        let few = self.launch.blocks < FEW_BLOCKS;
+        let threads = if few { 1 } else { self.config.threads.max(1) };
+        self.threads = blocks.clamp(1, threads);
+        self.resident = (blocks / self.threads).clamp(1, self.config.resident.max(1));
+        let workers = self.workers.len().max(self.threads);
+        self.workers.resize_with(workers, Worker::default);
+        Ok(())
+    }
+
+    /// Bytes of memory that its blocks take, those of earlier launches in the same buffers too.
+    pub(super) fn bytes(&self) -> u64 {
+        self.workers.iter().map(Worker::bytes).sum()
     }
 
     fn rewind(&mut self) {
@@ -153,11 +185,11 @@ impl Running {
         budget: u64,
         kill: &AtomicBool,
     ) -> Result<Progress, Box<Fault>> {
-        self.step_unless(memory, budget, kill, &NEVER)
+        self.step_unless(memory, budget, kill, &NEVER, None)
     }
 
     /// As [`Running::step`]. A set `stop` parks the launch: every thread of it stops at its next
-    /// jump back, or behind the warp or block it is in.
+    /// jump back, or behind the warp or block it is in. So does a time that has come, soon.
     ///
     /// # Errors
     /// As [`Running::step`].
@@ -167,10 +199,17 @@ impl Running {
         budget: u64,
         kill: &AtomicBool,
         stop: &AtomicBool,
+        until: Option<Instant>,
     ) -> Result<Progress, Box<Fault>> {
         let memory = &*memory;
         let (launch, config, places) = (&self.launch, &self.config, &self.places);
-        let limits = Limits { budget, kill, stop };
+        let limits = Limits {
+            budget,
+            kill,
+            stop,
+            until,
+            resident: self.resident,
+        };
         // Asking for the time costs as much as a small launch takes.
         let timed = self.again;
         let run = |worker: &mut Worker| {

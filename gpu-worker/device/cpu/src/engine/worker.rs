@@ -10,6 +10,7 @@ use crate::error::{Fault, FaultKind};
 use crate::memory::{Live, Memory};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Jumps back of one warp before another warp of its block runs.
 const WARP_JUMPS: u32 = 1024;
@@ -17,6 +18,8 @@ const WARP_JUMPS: u32 = 1024;
 const BLOCK_ROUNDS: u32 = 4;
 /// Warp instructions between two looks at the kill flag.
 const LOOK: u64 = 1 << 14;
+/// Turns of blocks after which it looks at the time even where they ran fewer.
+const TURNS: u32 = 16;
 /// Warp instructions that a thread may spend on earlier blocks once one has faulted: they may be
 /// waiting for that one.
 const DRAIN: u64 = 1 << 24;
@@ -108,6 +111,10 @@ pub(super) struct Limits<'a> {
     pub(super) kill: &'a AtomicBool,
     /// Parks it.
     pub(super) stop: &'a AtomicBool,
+    /// Parks it too, for what few instructions may take.
+    pub(super) until: Option<Instant>,
+    /// Blocks in progress on a thread at most.
+    pub(super) resident: usize,
 }
 
 impl Limits<'_> {
@@ -143,6 +150,13 @@ impl Worker {
         self.printed_bytes = 0;
         self.fault = None;
         self.draining = None;
+    }
+
+    /// Bytes of memory that its blocks take.
+    pub(super) fn bytes(&self) -> u64 {
+        let lists = [&self.active, &self.fitted, &self.stale];
+        let blocks = lists.into_iter().flatten();
+        blocks.map(|block| block.bytes()).sum()
     }
 
     /// Keeps what a block printed; blocks that went before it give way, as `Printed` says.
@@ -218,11 +232,14 @@ impl Worker {
     ) -> Turn {
         let until = self.executed.saturating_add(limits.budget);
         let mut cx = context(launch, memory, self.clock);
+        let mut late = false;
+        let (mut looked, mut turns) = (self.executed, 0);
         loop {
             self.drain(places);
             if self.active.is_empty() {
                 let killed = limits.kill.load(Ordering::Relaxed);
-                if places.is_left(launch) && !killed && limits.are_over(self.executed, until) {
+                let over = late || limits.are_over(self.executed, until);
+                if places.is_left(launch) && !killed && over {
                     return Turn::Budget;
                 }
                 if !self.admit(launch, config.order, places) {
@@ -237,6 +254,7 @@ impl Worker {
                 executed: self.executed,
                 until: look,
                 stop: limits.stop,
+                until_time: limits.until,
             };
             let block = &mut self.active[turn];
             cx.shared = block.shared.as_mut_ptr().cast();
@@ -250,6 +268,7 @@ impl Worker {
             self.clock = cx.clock;
             self.executed = allowance.executed;
             let said = cx.said.take();
+            let interrupted = matches!(pass, Pass::Interrupted);
             match pass {
                 Pass::Ended => {
                     self.retire(turn);
@@ -260,7 +279,7 @@ impl Worker {
                     block.spins += 1;
                     if block.spins.is_multiple_of(BLOCK_ROUNDS) {
                         // Perhaps it waits for another block: let one run.
-                        let room = self.active.len() < launch.resident(config.resident);
+                        let room = self.active.len() < limits.resident;
                         if !(room && self.admit(launch, config.order, places)) {
                             self.turn = (turn + 1) % self.active.len();
                         }
@@ -280,7 +299,12 @@ impl Worker {
                     self.faulted(turn, places, fault);
                 }
             }
-            if !self.active.is_empty() && limits.are_over(self.executed, until) {
+            turns += 1;
+            if self.executed - looked >= LOOK || turns >= TURNS || interrupted {
+                late |= allowance.is_late();
+                (looked, turns) = (self.executed, 0);
+            }
+            if !self.active.is_empty() && (late || limits.are_over(self.executed, until)) {
                 return Turn::Budget;
             }
         }
@@ -312,6 +336,9 @@ impl Block {
                 .iter()
                 .any(|split| matches!(split.state, State::Ready | State::Gathered));
             if ready {
+                if !self.is_cleared(launch, warp, allowance) {
+                    return Pass::Interrupted;
+                }
                 self.round.moved = true;
                 allowance.jumps = match std::mem::take(&mut self.round.jumps) {
                     0 => WARP_JUMPS,

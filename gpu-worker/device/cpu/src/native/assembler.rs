@@ -3,6 +3,8 @@
 //! Vector instructions are AVX2 and FMA in their three-byte VEX form. Forward jumps and constants
 //! are fixed up at the end, when the constants lie behind the code.
 
+use std::collections::HashMap;
+
 /// A vector register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ymm(pub(super) u8);
@@ -154,6 +156,8 @@ pub(super) struct Assembler {
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
     constants: Vec<[u32; 8]>,
+    /// Where each constant is among them.
+    known: HashMap<[u32; 8], usize>,
     uses: Vec<(usize, usize)>,
 }
 
@@ -174,10 +178,10 @@ impl Assembler {
 
     /// Eight words behind the code; equal ones are one.
     pub(super) fn constant(&mut self, words: [u32; 8]) -> Rm {
-        let known = self.constants.iter().position(|known| *known == words);
-        Rm::Constant(known.unwrap_or_else(|| {
-            self.constants.push(words);
-            self.constants.len() - 1
+        let constants = &mut self.constants;
+        Rm::Constant(*self.known.entry(words).or_insert_with(|| {
+            constants.push(words);
+            constants.len() - 1
         }))
     }
 

@@ -1,24 +1,31 @@
 //! Constants whose bits are known when code is generated.
 
 use super::roles::Var;
-use crate::decode::Entry;
 use crate::decode::form::{Bank, Constant, Slot};
-use std::collections::HashMap;
 
-/// Their bits, by their register.
-pub(super) type Known = HashMap<Var, u64>;
+/// A module's constants.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'d>(pub(super) &'d [Vec<Constant>; 2]);
 
-/// Constants of a module whose bits are fixed.
-pub(super) fn known(entries: &[Entry]) -> Known {
-    let mut known = Known::new();
-    for entry in entries {
-        let words = entry.words.iter().map(|it| (Bank::Word, 128, it));
-        let doubles = entry.doubles.iter().map(|it| (Bank::Double, 256, it));
-        for (bank, size, (at, constant)) in words.chain(doubles) {
-            if let Constant::Bits(bits) = constant {
-                known.insert(Var::new(bank, Slot((at * size) | Slot::CONSTANT)), *bits);
-            }
+impl Known<'_> {
+    /// What a register stands for, if it is a constant.
+    pub(super) fn constant(self, var: Var) -> Option<Constant> {
+        if !var.is_constant() {
+            return None;
+        }
+        let at = (var.1 & !Slot::CONSTANT) as usize;
+        let place = match var.bank() {
+            Bank::Double => self.0[1].get(at / 256),
+            _ => self.0[0].get(at / 128),
+        };
+        place.copied()
+    }
+
+    /// Its bits, if they are fixed.
+    pub(super) fn bits(self, var: Var) -> Option<u64> {
+        match self.constant(var)? {
+            Constant::Bits(bits) => Some(bits),
+            _ => None,
         }
     }
-    known
 }

@@ -15,6 +15,7 @@
 
 mod access;
 mod assembler;
+mod extent;
 mod known;
 mod lower;
 mod mapping;
@@ -32,7 +33,12 @@ mod warp;
 use crate::decode::Decoded;
 use crate::decode::form::Inst;
 use crate::engine::context::Context;
+use crate::error::BuildError;
+use crate::watched::Watched;
+use device::Halt;
+use known::Known;
 use mapping::Mapping;
+use plan::Blocks;
 
 /// What generated code is, to Rust.
 type Code = unsafe extern "sysv64" fn(*mut Context<'_>) -> u64;
@@ -124,22 +130,44 @@ impl Generated {
 }
 
 /// Generates code for a module, where the system lets it be executed.
-pub(crate) fn generate(decoded: &Decoded) -> Generated {
+///
+/// What the watch leaves no time or memory for has no code: it is interpreted.
+///
+/// # Errors
+/// Where nobody wants the module any more.
+pub(crate) fn generate(decoded: &Decoded, watched: &Watched<'_>) -> Result<Generated, BuildError> {
     let kept: Box<[Inst]> = decoded.code.clone().into();
-    let known = known::known(&decoded.entries);
+    let known = Known(&decoded.constants);
     let mut code = Vec::new();
     let mut places = Vec::new();
     let mut entries = Vec::new();
-    for function in 0..decoded.functions.len() {
-        for run in plan::runs(decoded, function, supported::supported) {
-            let Some(bytes) = lower::lower(&kept, &run, &known) else {
+    let mut launched = vec![false; decoded.functions.len()];
+    for entry in &decoded.entries {
+        launched[entry.function as usize] = true;
+    }
+    for (function, launched) in launched.into_iter().enumerate() {
+        if !goes_on(watched, 0)? {
+            break;
+        }
+        let blocks = Blocks::new(decoded, function, launched);
+        for run in plan::runs(&blocks, supported::supported) {
+            if !goes_on(watched, 0)? {
+                break;
+            }
+            let Some(bytes) = lower::lower(&kept, &run, known) else {
                 continue;
             };
+            if !goes_on(watched, bytes.len())? {
+                break;
+            }
             places.push((run.start, run.len, code.len()));
             code.extend(bytes);
             code.resize(code.len().next_multiple_of(64), 0xcc);
         }
-        if let Some(compiled) = warp::compile(decoded, &kept, function, &known) {
+        if let Some(compiled) = warp::compile(&blocks, &kept, known) {
+            if !goes_on(watched, compiled.code.len())? {
+                break;
+            }
             let first = code.len();
             entries.extend(
                 compiled
@@ -152,7 +180,7 @@ pub(crate) fn generate(decoded: &Decoded) -> Generated {
         }
     }
     let Some(mapping) = Mapping::new(&code).filter(|_| !places.is_empty()) else {
-        return Generated::default();
+        return Ok(Generated::default());
     };
     let runs = places.into_iter().map(|(start, len, at)| {
         // SAFETY: code of this signature begins there.
@@ -165,10 +193,19 @@ pub(crate) fn generate(decoded: &Decoded) -> Generated {
         let code = unsafe { std::mem::transmute::<*const u8, Code>(mapping.at(at)) };
         (start, Warp { code })
     });
-    Generated {
+    Ok(Generated {
         warps: warps.collect(),
         runs: runs.collect(),
         _kept: kept,
         _mapping: Some(mapping),
+    })
+}
+
+/// Whether there is time and memory for more code.
+fn goes_on(watched: &Watched<'_>, bytes: usize) -> Result<bool, BuildError> {
+    match watched.grown(bytes) {
+        Ok(()) => Ok(watched.halted().is_none()),
+        Err(BuildError::Halted(Halt::Seconds(_) | Halt::Bytes(_))) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -2,11 +2,13 @@
 
 use super::roles::{Var, roles};
 use crate::decode::Decoded;
-use crate::decode::form::{Bank, Inst, Op, Place, Slot};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use crate::decode::form::{Bank, CallSite, Callee, Function, Inst, Op, Passed, Place, Slot};
+use std::collections::{BTreeSet, HashSet};
 
 /// Fewer instructions than this are not worth a call.
 const SHORTEST: usize = 2;
+/// A run has no more than this: what is looked for in it is looked for among so many.
+const LONGEST: usize = 1024;
 
 /// A straight run of instructions without a label inside.
 #[derive(Debug)]
@@ -65,30 +67,47 @@ pub(super) struct Live {
 }
 
 impl Live {
-    fn join(&mut self, other: &Self) {
-        self.all |= other.all;
-        self.vars.extend(&other.vars);
+    fn add(&mut self, var: Var) {
+        if !var.is_constant() {
+            self.vars.insert(var);
+        }
     }
 
     /// The set before an instruction, from the set behind it.
-    pub(super) fn before(&mut self, inst: &Inst) {
+    pub(super) fn before(&mut self, inst: &Inst, sites: &[CallSite]) {
         match roles(inst) {
             Some(roles) => {
                 if inst.guard.is_none() {
-                    self.vars.retain(|var| !roles.writes.contains(var));
+                    roles.writes.iter().for_each(|var| {
+                        self.vars.remove(var);
+                    });
                 }
-                self.vars.extend(roles.reads);
+                roles.reads.into_iter().for_each(|var| self.add(var));
+            }
+            None if inst.op == Op::Call => {
+                let site = &sites[inst.target as usize];
+                let callee = match site.callee {
+                    Callee::Register(slot) => Some(Passed::Register(Bank::Double, slot)),
+                    _ => None,
+                };
+                for passed in site.args.iter().chain(&callee) {
+                    if let Passed::Register(bank, slot) = passed {
+                        self.add(Var::new(*bank, *slot));
+                    }
+                }
             }
             None if !names_all(inst.op) => self.all = true,
             None => {
                 for slot in inst.slots {
                     let banks = [Bank::Word, Bank::Double, Bank::Pred];
-                    self.vars.extend(banks.map(|bank| Var::new(bank, slot)));
+                    for bank in banks {
+                        self.add(Var::new(bank, slot));
+                    }
                 }
             }
         }
         if let Some(guard) = inst.guard {
-            self.vars.insert(Var::new(Bank::Pred, Slot(guard.slot)));
+            self.add(Var::new(Bank::Pred, Slot(guard.slot)));
         }
     }
 }
@@ -130,6 +149,7 @@ fn names_all(op: Op) -> bool {
             | Op::Fma(..)
             | Op::SelectPred
             | Op::CopyAsync { .. }
+            | Op::BranchIndex
             | Op::Yield
             | Op::Exit
             | Op::Return
@@ -137,175 +157,133 @@ fn names_all(op: Op) -> bool {
     )
 }
 
-fn ends(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Branch | Op::BranchIndex | Op::Call | Op::Return | Op::Exit | Op::Trap
-    )
-}
-
 /// One function's code as basic blocks.
 pub(super) struct Blocks<'d> {
     pub(super) decoded: &'d Decoded,
-    function: usize,
+    pub(super) function: &'d Function,
+    /// Whether it is launched.
     entry: bool,
     end: usize,
     /// Starts of blocks, and the function's end.
     pub(super) starts: Vec<usize>,
-    index: HashMap<usize, usize>,
+    /// Registers that are taken to live everywhere.
+    always: HashSet<Var>,
 }
 
 impl<'d> Blocks<'d> {
-    pub(super) fn new(decoded: &'d Decoded, function: usize) -> Self {
-        let start = decoded.functions[function].start as usize;
+    pub(super) fn new(decoded: &'d Decoded, function: usize, entry: bool) -> Self {
         let next = decoded.functions.get(function + 1);
         let end = next.map_or(decoded.code.len(), |next| next.start as usize);
-        let mut starts = BTreeSet::from([start, end]);
-        for (at, inst) in decoded.code[start..end].iter().enumerate() {
-            match inst.op {
-                Op::Branch => starts.extend([inst.target as usize]),
-                Op::BranchIndex => {
-                    let table = &decoded.tables[inst.imm as usize];
-                    starts.extend(table.iter().map(|target| *target as usize));
-                }
-                _ => {}
-            }
-            if ends(inst.op) {
-                starts.insert(start + at + 1);
-            }
-        }
-        starts.retain(|at| (start..=end).contains(at));
-        let starts: Vec<usize> = starts.into_iter().collect();
-        let index = starts
+        let function = &decoded.functions[function];
+        let mut starts: Vec<usize> = function
+            .alive
+            .starts
             .iter()
-            .enumerate()
-            .map(|(at, start)| (*start, at))
+            .map(|at| *at as usize)
             .collect();
-        let entry = decoded
-            .entries
-            .iter()
-            .any(|entry| entry.function as usize == function);
+        starts.push(end);
+        let always = function.alive.always.iter();
         Self {
             decoded,
             function,
             entry,
             end,
             starts,
-            index,
+            always: always.map(|at| place(function, *at)).collect(),
         }
+    }
+
+    /// Blocks it has.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len() - 1
     }
 
     /// Its instructions, if it is a kernel in which all that is read and written is named.
     pub(super) fn followed(&self) -> Option<(usize, usize)> {
         let (start, end) = (*self.starts.first()?, self.end);
+        // Which registers live where must be known of all.
+        if !self.always.is_empty() {
+            return None;
+        }
         let code = &self.decoded.code[start..end];
         let known = |inst: &Inst| {
-            inst.op != Op::Call
-                && (roles(inst).is_some() || names_all(inst.op) || inst.op == Op::BranchIndex)
+            let named = roles(inst).is_some() || names_all(inst.op);
+            named && !matches!(inst.op, Op::Call | Op::BranchIndex)
         };
         (self.entry && start < end && code.iter().all(known)).then_some((start, end))
     }
 
     /// Registers that a warp's place fills.
     pub(super) fn places(&self) -> HashSet<Var> {
-        let specials = &self.decoded.functions[self.function].specials;
-        let words = specials.iter().map(|(_, slot)| Var::new(Bank::Word, *slot));
+        let words = self
+            .function
+            .specials
+            .iter()
+            .map(|(_, slot)| Var::new(Bank::Word, *slot));
         words.collect()
     }
 
     /// What is alive behind a block.
-    pub(super) fn behind(&self, block: usize, live: &[Live]) -> Live {
-        let last_at = self.starts[block + 1] - 1;
-        let last = &self.decoded.code[last_at];
-        let mut out = Live::default();
-        let to = |out: &mut Live, at: usize| match self.index.get(&at) {
-            Some(block) if *block < live.len() => out.join(&live[*block]),
-            _ => out.all |= at != self.end,
-        };
-        match last.op {
-            Op::Branch => to(&mut out, last.target as usize),
-            Op::BranchIndex => {
-                let table = &self.decoded.tables[last.imm as usize];
-                table
-                    .iter()
-                    .for_each(|target| to(&mut out, *target as usize));
-            }
-            Op::Exit | Op::Trap => {}
-            Op::Return if self.entry => {}
-            Op::Call | Op::Return => out.all = true,
-            _ => to(&mut out, last_at + 1),
+    pub(super) fn behind(&self, block: usize) -> Live {
+        let alive = self.function.alive.behind.get(block).iter();
+        Live {
+            all: false,
+            vars: alive.map(|at| place(self.function, *at)).collect(),
         }
-        if ends(last.op) && last.guard.is_some() {
-            to(&mut out, last_at + 1);
-        }
-        out
     }
 
-    /// What is alive at the start of every block.
-    pub(super) fn live(&self) -> Vec<Live> {
-        let count = self.starts.len() - 1;
-        let mut live = vec![Live::default(); count];
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for block in (0..count).rev() {
-                let mut now = self.behind(block, &live);
-                let code = &self.decoded.code[self.starts[block]..self.starts[block + 1]];
-                code.iter().rev().for_each(|inst| now.before(inst));
-                if now != live[block] {
-                    live[block] = now;
-                    changed = true;
-                }
-            }
-        }
-        live
+    /// Whether a register lives where these do.
+    fn lives(&self, alive: &Live, var: &Var) -> bool {
+        alive.all || alive.vars.contains(var) || self.always.contains(var)
+    }
+
+    /// Steps a set of what lives back over a piece of code.
+    fn back(&self, alive: &mut Live, start: usize, end: usize) {
+        let code = &self.decoded.code[start..end];
+        let sites = &self.decoded.sites;
+        code.iter().rev().for_each(|inst| alive.before(inst, sites));
     }
 }
 
+fn place(function: &Function, register: u32) -> Var {
+    let (bank, slot) = function.alive.places[register as usize];
+    Var::new(bank, slot)
+}
+
 /// The runs of a function; `supported` says what the generator can do.
-pub(super) fn runs(
-    decoded: &Decoded,
-    function: usize,
-    supported: impl Fn(&Inst) -> bool,
-) -> Vec<Run> {
-    let blocks = Blocks::new(decoded, function);
-    if blocks.starts.len() < 2 {
-        return Vec::new();
-    }
-    let live = blocks.live();
+pub(super) fn runs(blocks: &Blocks<'_>, supported: impl Fn(&Inst) -> bool) -> Vec<Run> {
+    let code = &blocks.decoded.code;
     let mut runs = Vec::new();
-    for block in 0..live.len() {
-        let mut behind = blocks.behind(block, &live);
+    for block in 0..blocks.len() {
+        let mut alive = blocks.behind(block);
+        let first = blocks.starts[block];
         let mut at = blocks.starts[block + 1];
-        while at > blocks.starts[block] {
+        while at > first {
             let end = at;
-            let alive = behind.clone();
             let mut written = HashSet::new();
             let mut touched = Touched::default();
-            while at > blocks.starts[block]
-                && supported(&decoded.code[at - 1])
-                && touched.precede(&decoded.code[at - 1])
+            while at > first
+                && end - at < LONGEST
+                && supported(&code[at - 1])
+                && touched.precede(&code[at - 1])
             {
                 at -= 1;
-                behind.before(&decoded.code[at]);
-                written.extend(
-                    roles(&decoded.code[at])
-                        .map(|it| it.writes)
-                        .unwrap_or_default(),
-                );
+                let writes = roles(&code[at]).map(|it| it.writes).unwrap_or_default();
+                written.extend(writes);
             }
             let accesses = touched != Touched::default();
             if end - at >= SHORTEST || accesses {
-                written.retain(|var| alive.all || alive.vars.contains(var));
+                written.retain(|var| blocks.lives(&alive, var));
                 runs.push(Run {
                     start: at,
                     len: end - at,
                     live: written,
                 });
             }
-            if at > blocks.starts[block] && !supported(&decoded.code[at - 1]) {
+            blocks.back(&mut alive, at, end);
+            if at > first && !supported(&code[at - 1]) {
                 at -= 1;
-                behind.before(&decoded.code[at]);
+                blocks.back(&mut alive, at, at + 1);
             }
         }
     }

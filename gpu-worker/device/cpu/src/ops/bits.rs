@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
 use super::integer::{Int, by_type, by_width};
-use crate::decode::form::{Carry, Differences, Inst, Int3, Op, Permute};
+use crate::decode::form::{Carry, Inst, Int3, Op, Permute};
 
 use crate::engine::context::Context;
 use crate::lane::{Bits, LANES, Lane};
@@ -161,29 +161,6 @@ fn dot(parts: u32, a: u32, b: u32, c: u32, a_bits: u32, signs: (bool, bool), shi
     })
 }
 
-fn absolute_differences(parts: Differences, a: u32, b: u32, c: u32) -> u32 {
-    let bits = u32::from(parts.bits);
-    let [a_signed, b_signed, signed] = parts.signs;
-    let all = (1 << bits) - 1;
-    let differences = (0..32 / bits).map(|at| {
-        let x = signed_or_not(a >> (bits * at), bits, a_signed);
-        let y = signed_or_not(b >> (bits * at), bits, b_signed);
-        let difference = (x - y).abs();
-        let most = if signed { all >> 1 } else { all };
-        let kept = if parts.sat {
-            difference.min(most)
-        } else {
-            difference & all
-        };
-        (at, kept as u32)
-    });
-    if parts.add {
-        differences.fold(c, |sum, (_, kept)| sum.wrapping_add(kept))
-    } else {
-        differences.fold(0, |word, (at, kept)| word | kept << (bits * at))
-    }
-}
-
 /// Operations whose parameters are in the instruction, lane by lane.
 struct Words;
 
@@ -205,7 +182,6 @@ impl Kernel for Words {
                     Op::Int3(Int3::Dp2a(x, y, high), _) => {
                         dot(2, a, b, c, 16, (x, y), if high { 16 } else { 0 })
                     }
-                    Op::Int3(Int3::AbsDiff(parts), _) => absolute_differences(parts, a, b, c),
                     _ => 0,
                 };
             }
@@ -342,9 +318,7 @@ fn three(op: Int3, ty: Scalar, isa: Isa) -> Option<Handler> {
         Int3::ShfLeftWrap => pick::<Map3<ShfLeftWrap>>(isa),
         Int3::ShfRightClamp => pick::<Map3<ShfRightClamp>>(isa),
         Int3::ShfRightWrap => pick::<Map3<ShfRightWrap>>(isa),
-        Int3::Prmt(_) | Int3::Lop3(_) | Int3::Dp4a(..) | Int3::Dp2a(..) | Int3::AbsDiff(_) => {
-            pick::<Words>(isa)
-        }
+        Int3::Prmt(_) | Int3::Lop3(_) | Int3::Dp4a(..) | Int3::Dp2a(..) => pick::<Words>(isa),
     })
 }
 

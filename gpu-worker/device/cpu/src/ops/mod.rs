@@ -19,6 +19,7 @@ pub(crate) mod pairs;
 pub(crate) mod registers;
 mod rules;
 pub(crate) mod soft;
+mod video;
 pub(crate) mod warp;
 
 use crate::decode::form::Op;
@@ -36,6 +37,7 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         Op::Float1(..) | Op::Float2(..) | Op::Fma(..) => float::handler(op, isa),
         Op::Convert(..) | Op::Integral(..) => convert::handler(op, isa),
         Op::Narrow(_) | Op::WidenPair(..) | Op::PackSat { .. } => pack::handler(op, isa),
+        Op::Video(_) | Op::VideoMad(_) | Op::VideoParts(_) => Some(video::handler(isa)),
         Op::Setp(..) | Op::Set(..) | Op::Slct(..) | Op::Testp(..) => compare::handler(op, isa),
         Op::Load { .. } | Op::Store { .. } => memory::handler(op, isa),
         Op::CopyAsync { .. } | Op::MemoryBarrier { .. } | Op::PendingCount => {
@@ -48,6 +50,7 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
             warp::handler(op, isa)
         }
         Op::Mma(_)
+        | Op::MmaSparse(_)
         | Op::MmaQuads(_)
         | Op::MatrixRows { .. }
         | Op::MatrixTurn

@@ -1,4 +1,4 @@
-//! Bits: logic, shifts, counts, fields, permutations, dot products, differences of parts.
+//! Bits: logic, shifts, counts, fields, permutations, dot products.
 
 use crate::integers::{value, width};
 use crate::vector::{Expect, Test};
@@ -224,46 +224,6 @@ fn dot_products(tests: &mut Vec<Test>) {
     }
 }
 
-/// A part of a word as a type has it.
-fn part_of(ty: &str, word: u64, bits: u32, at: u32) -> i64 {
-    let part = (word >> (bits * at)) as i64 & ((1 << bits) - 1);
-    let negative = ty == "s32" && part >> (bits - 1) != 0;
-    part - if negative { 1 << bits } else { 0 }
-}
-
-fn absolute_differences(tests: &mut Vec<Test>) {
-    for (parts, bits) in [(2_u32, 16), (4, 8)] {
-        for d in ["u32", "s32"] {
-            for (x, y) in [("u32", "u32"), ("u32", "s32"), ("s32", "u32"), ("s32", "s32")] {
-                let signature = format!("b32 = {x} {y} b32");
-                let differences = move |a: u64, b: u64| {
-                    (0..parts).map(move |at| {
-                        part_of(x, a, bits, at).abs_diff(part_of(y, b, bits, at))
-                    })
-                };
-                let form = format!("vabsdiff{parts}.{d}.{x}.{y}");
-                let side_by_side = move |list: &mut dyn Iterator<Item = u64>| {
-                    list.enumerate().fold(0, |word, (at, part)| {
-                        word | (part % (1 << bits)) << (bits * at as u32)
-                    })
-                };
-                tests.push(Test::new(form.clone(), &signature, move |[a, b, ..]| {
-                    side_by_side(&mut differences(a, b))
-                }));
-                let most = if d == "s32" { (1 << (bits - 1)) - 1 } else { (1 << bits) - 1 };
-                tests.push(Test::new(format!("{form}.sat"), &signature, move |[a, b, ..]| {
-                    side_by_side(&mut differences(a, b).map(|part| part.min(most)))
-                }));
-                if d == "u32" && x == y {
-                    tests.push(Test::new(format!("{form}.add"), &signature, move |[a, b, c, _]| {
-                        c + differences(a, b).sum::<u64>()
-                    }));
-                }
-            }
-        }
-    }
-}
-
 fn logic_with_predicates(tests: &mut Vec<Test>) {
     for (join, both) in [("and", true), ("or", false)] {
         for not in ["", "!"] {
@@ -296,7 +256,6 @@ fn logic_with_predicates(tests: &mut Vec<Test>) {
 
 pub(crate) fn tests() -> Vec<Test> {
     let mut tests = Vec::new();
-    absolute_differences(&mut tests);
     logic_with_predicates(&mut tests);
     logic(&mut tests);
     shifts(&mut tests);

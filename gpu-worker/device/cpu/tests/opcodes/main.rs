@@ -54,6 +54,10 @@ suites! {
     moves,
     places,
     scopes,
+    sparse,
+    stacks,
+    vectors,
+    video,
     warps,
     wmma,
 }

@@ -34,9 +34,19 @@ impl Reign {
                 },
                 cx,
             );
+            let input = self.order.input();
+            if let Some(link) = self.links.note_in(worker) {
+                link.leaves = draining.then_some(input);
+            }
         }
         if self.placement.drained.contains(&worker) {
             self.drained(worker, cx);
+        }
+        let link = self.links.get(&worker);
+        // What it accepted was decided before: with this, all of it is recorded.
+        let recorded = self.recorder.recorded();
+        if link.is_some_and(|link| link.leaves.is_some_and(|input| input <= recorded)) {
+            self.voice.leave(worker, true, cx.actions);
         }
     }
 
@@ -126,7 +136,9 @@ impl Reign {
 
     /// A worker's connection was closed.
     pub(in crate::leader) fn worker_closed(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        if cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
+        if cx.config.cluster_of.is_some() {
+            cx.members.closed(cx.now, worker);
+        } else if cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
             self.lose(worker, cx);
         }
     }
@@ -143,12 +155,14 @@ impl Reign {
         self.placement_changed = true;
         self.voice.lost(worker, cx.actions);
         self.learner.lost(worker);
+        let view = self.order.worker(worker);
+        let left = member.draining || view.is_some_and(|view| view.draining);
         let link = self.links.get(&worker).filter(|link| link.sealed);
         let (accepted, chain) = link.map_or((0, None), |link| (link.accepted, Some(link.chain)));
         self.feed(
             Input::WorkerLost {
                 incarnation: worker,
-                left: member.draining,
+                left,
                 accepted,
                 chain,
             },

@@ -1,4 +1,4 @@
-use bus_schemas::Window;
+use bus_schemas::{SealedGrant, SealedName, Window};
 
 use super::*;
 
@@ -98,4 +98,112 @@ fn where_nobody_told_how_a_standing_grant_ended_there_is_nothing_to_compare() {
     chains.end(WORKER, &closed(5, 9), &Launches::default());
     chains.last_words(WORKER, 3, chain(3)).unwrap();
     assert_eq!(recorded(&chains), 3);
+}
+
+/// What a worker says when it is sealed behind `granted()`, whose third grant ended with op 9, and
+/// behind a session that came, ran two ops and went. `inputs` of epoch 1 are recorded.
+fn sealed(inputs: InputNumber, named: bool) -> (Chains, SealAnswer) {
+    let mut chains = granted();
+    chains.record_reaches((1, LeaderId(1)), inputs);
+    chains.end(WORKER, &closed(5, 9), &Launches::default());
+    let short = SessionId(4);
+    let kinds = [
+        (GrantKind::Open, 0, 0),
+        (GrantKind::Run, 1, 2),
+        (GrantKind::Close, 0, 0),
+    ];
+    let mut at = chain(3);
+    let mut tail = Vec::new();
+    for (position, (kind, first, last)) in (4..).zip(kinds) {
+        at = at.then(&ChainEntry {
+            position,
+            tenant: &"b".parse().unwrap(),
+            ordinal: 7,
+            kind,
+            first,
+            last,
+        });
+        let grant = Grant {
+            session: short,
+            input: 5,
+            ..grant(kind, first, last)
+        };
+        tail.push(SealedGrant { position, grant });
+    }
+    let name = SealedName {
+        tenant: "b".parse().unwrap(),
+        session: short,
+        ordinal: 7,
+    };
+    let answer = SealAnswer {
+        v: 1,
+        epoch: 2,
+        leader: LeaderId(2),
+        gpu: 0,
+        capacity: 0,
+        position: 6,
+        chain: at,
+        global: 6,
+        reports: 0,
+        sessions: Vec::new(),
+        outstanding: Vec::new(),
+        tail_epoch: 1,
+        tail_recorded: 1,
+        tail,
+        ordinals: Vec::new(),
+        faults: Vec::new(),
+        named: if named { vec![name] } else { Vec::new() },
+    };
+    (chains, answer)
+}
+
+#[test]
+fn a_session_that_came_and_went_with_the_record_is_adopted_by_name() {
+    let (mut chains, answer) = sealed(4, true);
+    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    assert_eq!((chains.adopted, chains.holes.len()), (3, 0));
+    assert_eq!(recorded(&chains), 6);
+    let rows = chains.into_positions();
+    let adopted: Vec<_> = rows.iter().filter(|row| row.adopted).collect();
+    assert_eq!(adopted.len(), 3);
+    for row in adopted {
+        assert_eq!((row.tenant.as_str(), row.ordinal), ("b", 7));
+    }
+}
+
+#[test]
+fn what_no_tail_names_is_a_hole() {
+    let (mut chains, answer) = sealed(4, false);
+    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    let hole = Hole {
+        gpu: 0,
+        incarnation: WORKER,
+        first: 4,
+        last: 6,
+    };
+    assert_eq!(chains.holes, [hole]);
+    assert_eq!(hole.positions(), 3);
+    assert!(recorded(&chains) < 6, "nothing was compared there");
+    // So is what a tail leaves out.
+    let (mut chains, mut answer) = sealed(4, true);
+    answer.tail.remove(1);
+    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    assert_eq!(chains.holes[0].positions(), 2);
+}
+
+#[test]
+fn another_name_is_noticed() {
+    let (mut chains, mut answer) = sealed(4, true);
+    answer.named[0].ordinal += 1;
+    let refused = chains.seal(WORKER, &answer, &Launches::default());
+    assert!(refused.is_err());
+}
+
+#[test]
+fn nothing_is_adopted_that_the_record_has_the_input_of() {
+    let (mut chains, answer) = sealed(5, true);
+    let refused = chains.seal(WORKER, &answer, &Launches::default());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("position 4"), "{refused}");
+    assert!(refused.contains("its leader did not make"), "{refused}");
 }

@@ -77,6 +77,7 @@ fn seal(reports: u64, position: GpuPosition, done: OpNumber) -> SealAnswer {
         tail: Vec::new(),
         ordinals: Vec::new(),
         faults: Vec::new(),
+        named: Vec::new(),
     }
 }
 

@@ -139,6 +139,7 @@ impl Model {
             tail: stood.collect(),
             ordinals: worker.ordinals.clone().into_iter().collect(),
             faults: Vec::new(),
+            named: Vec::new(),
         }
     }
 

@@ -51,6 +51,8 @@ impl WorkerNode {
             Action::Close { session } => {
                 self.jobs.push_back(Pending::new(Job::Close(session)));
             }
+            // This device stops nothing that runs.
+            Action::Stop { .. } => {}
             // Carried out where the bytes are.
             Action::Keep { .. } | Action::Store { .. } => {}
             Action::Forget { session, through } => {

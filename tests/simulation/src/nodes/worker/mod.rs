@@ -273,6 +273,11 @@ impl WorkerNode {
         let mut actions = Vec::new();
         self.core.handle(io.now, Event::Chunk(event), &mut actions);
         for action in &actions {
+            // An image that is here already is whole with its first chunk, which may come before
+            // the session's first batch.
+            if let Action::Whole { session: of, .. } = *action {
+                self.place(of, tenant);
+            }
             if let Action::Store {
                 session: of,
                 transfer,

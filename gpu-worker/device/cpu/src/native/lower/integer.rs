@@ -108,10 +108,7 @@ impl Lower<'_> {
         let (a, b) = (self.word(inst, 1), self.word(inst, 2));
         self.values.clean(a);
         self.values.clean(b);
-        let factor = self
-            .known
-            .get(&Var::new(Bank::Word, inst.slots[2]))
-            .copied();
+        let factor = self.known.bits(Var::new(Bank::Word, inst.slots[2]));
         let factor = factor.filter(|bits| bits.is_power_of_two() && *bits < 1 << 31);
         let mut registers = Vec::new();
         for half in 0..2 {

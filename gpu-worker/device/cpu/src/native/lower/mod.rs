@@ -13,6 +13,7 @@ use super::assembler::{
     Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS,
     VMOVUPS, VMOVUPS_TO, VPADDD, VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
 };
+use super::extent::Extent;
 use super::known::Known;
 use super::placed::Host;
 use super::plan::Run;
@@ -35,12 +36,14 @@ pub(super) struct Lower<'k> {
     pub(super) first: usize,
     pub(super) code: &'k [Inst],
     pub(super) shapes: Vec<Shape>,
+    /// How far accesses reach, by instruction of the code; empty until that is asked for.
+    pub(super) extents: Vec<Option<Extent>>,
     pub(super) stubs: Vec<Stub>,
     pub(super) fault: Label,
     pub(super) shape_at: i32,
     pub(super) scratch_at: i32,
     pub(super) save_at: i32,
-    known: &'k Known,
+    known: Known<'k>,
     /// Accesses whose addresses are checked for the whole warp, by their instruction.
     pub(super) hosts: HashMap<usize, Host>,
     /// What stands for a fault, without the number of the instruction in the run.
@@ -55,7 +58,7 @@ const SAVED: [Gpr; 6] = [RBX, RBP, R12, R13, R14, R15];
 
 /// Generates a run: `fn(context) -> 0`, or one more than the number of the instruction at fault.
 /// `None` where it needs more registers at once than there are.
-pub(super) fn lower(kept: &[Inst], run: &Run, known: &Known) -> Option<Vec<u8>> {
+pub(super) fn lower(kept: &[Inst], run: &Run, known: Known<'_>) -> Option<Vec<u8>> {
     let code = &kept[run.start..run.start + run.len];
     let accesses = code
         .iter()
@@ -74,7 +77,7 @@ impl<'k> Lower<'k> {
     pub(super) fn new(
         kept: &'k [Inst],
         range: Range<usize>,
-        known: &'k Known,
+        known: Known<'k>,
         (shape_at, scratch_at, save_at): (i32, i32, i32),
     ) -> Self {
         let mut values = Values::new(save_at + 16 * 32);
@@ -85,6 +88,7 @@ impl<'k> Lower<'k> {
             first: range.start,
             code: &kept[range],
             shapes: Vec::new(),
+            extents: Vec::new(),
             stubs: Vec::new(),
             fault,
             shape_at,

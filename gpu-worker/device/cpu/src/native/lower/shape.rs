@@ -7,7 +7,7 @@ use crate::native::assembler::{
     Assembler, Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VMOVMSKPD, VMOVMSKPS, VPADDD, VPADDQ,
     VPAND, VPBROADCASTD, VPCMPEQD, VPCMPEQQ, Vex, Ymm,
 };
-use crate::native::roles::roles;
+use crate::native::extent::{Extent, extents};
 use crate::native::shape::{CONTIGUOUS, SAME, Shape, around, bounds, mark, scatter, site};
 use crate::native::support;
 
@@ -25,19 +25,7 @@ impl Lower<'_> {
         if let Some(shape) = self.shapes.iter().find(same) {
             return *shape;
         }
-        let (mut least, mut most, mut write) = (i64::MAX, i64::MIN, false);
-        for inst in &self.code[index..] {
-            if let Some(other) = Access::of(inst)
-                && (other.var(inst), other.stride(), other.place) == (var, stride, it.place)
-            {
-                least = least.min(inst.imm);
-                most = most.max(inst.imm + stride);
-                write |= other.write;
-            }
-            if roles(inst).is_none_or(|roles| roles.writes.contains(&var)) {
-                break;
-            }
-        }
+        let Extent { least, most, write } = self.reach(index, it);
         let shape = Shape {
             id,
             stride,
@@ -51,6 +39,19 @@ impl Lower<'_> {
         self.shapes.push(shape);
         self.look(shape, it.wide);
         shape
+    }
+
+    /// How far the accesses through this one's register reach from here on.
+    fn reach(&mut self, index: usize, it: Access) -> Extent {
+        if self.extents.is_empty() {
+            self.extents = extents(self.code, false);
+        }
+        let inst = &self.code[index];
+        self.extents[index].unwrap_or(Extent {
+            least: inst.imm,
+            most: inst.imm + it.stride(),
+            write: it.write,
+        })
     }
 
     /// The code that looks.

@@ -44,7 +44,9 @@ impl Lower<'_> {
                 continue;
             }
             if inst.guard.is_none() {
-                live.retain(|var| !roles.writes.contains(var));
+                roles.writes.iter().for_each(|var| {
+                    live.remove(var);
+                });
             } else {
                 live.extend(&roles.writes);
             }

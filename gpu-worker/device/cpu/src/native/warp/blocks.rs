@@ -66,11 +66,17 @@ fn cuts(code: &[Inst], start: usize, end: usize) -> Vec<usize> {
     cuts
 }
 
-/// Cuts a function; empty if something in it cannot be followed.
-pub(super) fn pieces(blocks: &Blocks<'_>, live: &[Live], classes: &Classes<'_>) -> Vec<Piece> {
+/// Registers that are listed as living somewhere, for each instruction: ten times what kernels of
+/// compilers have.
+const LISTED: usize = 256;
+
+/// Cuts a function; none if something in it cannot be followed, or too much lives at once.
+pub(super) fn pieces(blocks: &Blocks<'_>, classes: &Classes<'_>) -> Option<Vec<Piece>> {
     let code = &blocks.decoded.code;
     let mut pieces = Vec::new();
-    for block in 0..live.len() {
+    let (start, end) = (*blocks.starts.first()?, *blocks.starts.last()?);
+    let mut left = LISTED * (end - start);
+    for block in 0..blocks.len() {
         let (first, last) = (blocks.starts[block], blocks.starts[block + 1]);
         let mut list = Vec::new();
         let mut at = first;
@@ -87,7 +93,7 @@ pub(super) fn pieces(blocks: &Blocks<'_>, live: &[Live], classes: &Classes<'_>) 
             list.push((at, end, how));
             at = end + usize::from(how != End::Falls);
         }
-        let behind = blocks.behind(block, live);
+        let behind = blocks.behind(block);
         let wanted = list.iter().flat_map(|(start, end, _)| {
             let mut cuts = cuts(code, *start, *end);
             cuts.push(*end);
@@ -95,8 +101,10 @@ pub(super) fn pieces(blocks: &Blocks<'_>, live: &[Live], classes: &Classes<'_>) 
         });
         let sets = alive(code, (first, last), &behind, wanted.collect());
         if sets.values().any(|set| set.all) || behind.all {
-            return Vec::new();
+            return None;
         }
+        let listed = sets.values().map(|set| set.vars.len());
+        left = left.checked_sub(listed.sum())?;
         for (start, end, how) in list {
             pieces.push(piece(
                 code,
@@ -108,7 +116,7 @@ pub(super) fn pieces(blocks: &Blocks<'_>, live: &[Live], classes: &Classes<'_>) 
             ));
         }
     }
-    pieces
+    Some(pieces)
 }
 
 fn scalars(set: &Live, classes: &Classes<'_>) -> Vec<Var> {
@@ -162,7 +170,7 @@ fn alive(
     let mut now = behind.clone();
     for at in (first..=last).rev() {
         if at < last {
-            now.before(&code[at]);
+            now.before(&code[at], &[]);
         }
         if wanted.contains(&at) {
             sets.insert(at, now.clone());

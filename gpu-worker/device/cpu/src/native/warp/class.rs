@@ -4,14 +4,15 @@
 //! runs a definition for all 32 lanes at once, and looks at the registers it takes over where it
 //! begins. So a register that lanes left differently behind them is found there, and not here.
 
-use crate::decode::Decoded;
-use crate::decode::form::{Bank, Constant, Inst, Int1, Int2, Int3, Logic, Op, Slot, Special};
+use crate::decode::form::{
+    Bank, Constant, Function, Inst, Int1, Int2, Int3, Logic, Op, Slot, Special,
+};
 use crate::native::access::Access;
 use crate::native::known::Known;
 use crate::native::roles::{Var, roles};
 use crate::native::supported::supported;
 use ptx::Scalar;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Steps beyond this are no steps: 31 of them fit an instruction's constant.
 const WIDEST: i64 = 1 << 24;
@@ -47,9 +48,7 @@ impl Class {
 /// The classes of a function's registers.
 pub(super) struct Classes<'d> {
     map: HashMap<Var, Class>,
-    /// Constants that differ from lane to lane: the lane's number.
-    lanes: HashSet<Var>,
-    known: &'d Known,
+    known: Known<'d>,
     /// Predicates that only branches read.
     branching: HashSet<Var>,
 }
@@ -90,49 +89,90 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
             _ => None,
         })
         .collect();
-    loop {
-        let before = found.len();
-        for (at, inst) in code.iter().enumerate() {
-            let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
-            let jumps =
-                matches!(inst.op, Op::Branch | Op::Exit | Op::Return) && !spans(code, first, at);
-            if !jumps && let Some(guard) = guard {
-                found.remove(&guard);
-            }
-            match (inst.op, roles(inst)) {
-                (Op::Logic(..), Some(roles)) if found.contains(&roles.writes[0]) => {}
-                (_, Some(roles)) => roles.reads.iter().for_each(|var| {
-                    found.remove(var);
-                }),
-                (_, None) => named(inst).for_each(|var| {
-                    found.remove(&var);
-                }),
-            }
-        }
-        if found.len() == before {
-            return found;
+    // What decides what only decides branches does so too: looked at again where that turns out not
+    // to be so.
+    let mut writers: HashMap<Var, Vec<usize>> = HashMap::new();
+    for (at, inst) in code.iter().enumerate() {
+        if matches!(inst.op, Op::Logic(..)) {
+            let var = Var::new(Bank::Pred, inst.slots[0]);
+            writers.entry(var).or_default().push(at);
         }
     }
+    let mut due = Due::new(code.len());
+    (0..code.len()).for_each(|at| due.add(at));
+    while let Some(at) = due.next() {
+        let inst = &code[at];
+        let decides = matches!(inst.op, Op::Logic(..))
+            && found.contains(&Var::new(Bank::Pred, inst.slots[0]));
+        let mut lose = |var: &Var| {
+            if found.remove(var) {
+                let writers = writers.get(var).into_iter().flatten();
+                writers.for_each(|at| due.add(*at));
+            }
+        };
+        let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
+        let jumps =
+            matches!(inst.op, Op::Branch | Op::Exit | Op::Return) && !spans(code, first, at);
+        if !jumps && let Some(guard) = guard {
+            lose(&guard);
+        }
+        match roles(inst) {
+            Some(_) if decides => {}
+            Some(roles) => roles.reads.iter().for_each(lose),
+            None => named(inst).for_each(|var| lose(&var)),
+        }
+    }
+    found
+}
+
+/// Instructions to be looked at, each once until it is.
+struct Due {
+    list: VecDeque<usize>,
+    listed: Vec<bool>,
+}
+
+impl Due {
+    fn new(count: usize) -> Self {
+        Self {
+            list: VecDeque::new(),
+            listed: vec![false; count],
+        }
+    }
+
+    fn add(&mut self, at: usize) {
+        if !std::mem::replace(&mut self.listed[at], true) {
+            self.list.push_back(at);
+        }
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        let at = self.list.pop_front()?;
+        self.listed[at] = false;
+        Some(at)
+    }
+}
+
+/// The instructions whose results depend on each register.
+fn readers(code: &[Inst]) -> HashMap<Var, Vec<usize>> {
+    let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
+    for (at, inst) in code.iter().enumerate() {
+        let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
+        let reads = roles(inst).map(|it| it.reads).unwrap_or_default();
+        for var in reads.into_iter().chain(guard) {
+            readers.entry(var).or_default().push(at);
+        }
+    }
+    readers
 }
 
 impl<'d> Classes<'d> {
     /// Looks at a function's code.
-    pub(super) fn new(decoded: &Decoded, function: usize, code: &[Inst], known: &'d Known) -> Self {
-        let lanes = decoded.entries.iter().flat_map(|entry| {
-            let lane = |(_, it): &&(u32, Constant)| *it == Constant::Lane;
-            let words = entry.words.iter().filter(lane);
-            let words = words.map(|(at, _)| (Bank::Word, at * 128));
-            let doubles = entry.doubles.iter().filter(lane);
-            let all = words.chain(doubles.map(|(at, _)| (Bank::Double, at * 256)));
-            all.map(|(bank, at)| Var::new(bank, Slot(at | Slot::CONSTANT)))
-        });
+    pub(super) fn new(function: &Function, code: &[Inst], known: Known<'d>) -> Self {
         let mut it = Self {
             map: HashMap::new(),
-            lanes: lanes.collect(),
             known,
-            branching: branching(code, decoded.functions[function].start as usize),
+            branching: branching(code, function.start as usize),
         };
-        let function = &decoded.functions[function];
         for (special, slot) in &function.specials {
             let step = i64::from(*special == Special::Tid(0));
             it.add(Var::new(Bank::Word, *slot), Class::Steps(step));
@@ -140,36 +180,39 @@ impl<'d> Classes<'d> {
         for (bank, slot) in &function.unwritten {
             it.add(Var::new(*bank, *slot), Class::Steps(0));
         }
-        it.settle(code);
+        let readers = readers(code);
+        let mut due = Due::new(code.len());
+        (0..code.len()).for_each(|at| due.add(at));
+        it.settle(code, &readers, &mut due);
         // What only its own values define is nothing.
         for inst in code {
             for var in roles(inst).map(|it| it.writes).unwrap_or_default() {
                 if it.of(var) == Class::Unknown {
                     it.map.insert(var, Class::Varying);
+                    let readers = readers.get(&var).into_iter().flatten();
+                    readers.for_each(|at| due.add(*at));
                 }
             }
         }
-        it.settle(code);
+        it.settle(code, &readers, &mut due);
         it
     }
 
-    fn settle(&mut self, code: &[Inst]) {
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for inst in code {
-                match roles(inst) {
-                    Some(roles) => {
-                        let class = self.result(inst);
-                        for var in roles.writes {
-                            changed |= self.add(var, class);
-                        }
-                    }
-                    None => {
-                        for var in named(inst).filter(|var| !var.is_constant()) {
-                            changed |= self.add(var, Class::Varying);
-                        }
-                    }
+    /// Looks at instructions until nothing changes: again at those that read what has.
+    fn settle(&mut self, code: &[Inst], readers: &HashMap<Var, Vec<usize>>, due: &mut Due) {
+        while let Some(at) = due.next() {
+            let inst = &code[at];
+            let (class, written): (Class, Vec<Var>) = match roles(inst) {
+                Some(roles) => (self.result(inst), roles.writes),
+                None => {
+                    let named = named(inst).filter(|var| !var.is_constant());
+                    (Class::Varying, named.collect())
+                }
+            };
+            for var in written {
+                if self.add(var, class) {
+                    let readers = readers.get(&var).into_iter().flatten();
+                    readers.for_each(|at| due.add(*at));
                 }
             }
         }
@@ -185,7 +228,7 @@ impl<'d> Classes<'d> {
     /// The class of a register or constant.
     pub(super) fn of(&self, var: Var) -> Class {
         if var.is_constant() {
-            return Class::Steps(i64::from(self.lanes.contains(&var)));
+            return Class::Steps(i64::from(self.known.constant(var) == Some(Constant::Lane)));
         }
         self.map.get(&var).copied().unwrap_or(Class::Unknown)
     }
@@ -200,7 +243,7 @@ impl<'d> Classes<'d> {
 
     /// A constant's value, as a number of its type.
     pub(super) fn bits(&self, var: Var) -> Option<u64> {
-        self.known.get(&var).copied().filter(|_| var.is_constant())
+        self.known.bits(var)
     }
 
     /// Whether an instruction is computed once for the warp.

@@ -20,13 +20,14 @@ mod scalar;
 mod segment;
 
 use super::assembler::{Assembler, Label, RAX, RBX, RSP, Rm, VMOVUPS_TO};
+use super::extent::Extent;
 use super::known::Known;
 use super::lower::Lower;
 use super::plan::Blocks;
 use super::roles::Var;
 use super::support::SCRATCH;
 use super::values::Scalar;
-use crate::decode::Decoded;
+use crate::decode::APART;
 use crate::decode::form::{Bank, Inst};
 use crate::engine::context::Context;
 use blocks::Piece;
@@ -35,8 +36,10 @@ use hammock::Hammock;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// Functions longer than this keep to runs: code of theirs would not be short.
-const LONGEST: usize = 1500;
+/// Bytes of code for each instruction, and values noted for ways back: kernels of compilers take a
+/// sixth and a tenth of that. What takes more is not worth it: it keeps to runs.
+const CODE: usize = 8 << 10;
+const NOTED: usize = 40;
 
 /// How the code came back, above the number of the instruction it came back at.
 pub(super) mod ending {
@@ -99,6 +102,10 @@ struct Region<'k> {
     labels: HashMap<usize, Label>,
     leave: Label,
     exits: Vec<Exit>,
+    /// Values that are noted for ways back.
+    noted: usize,
+    /// Bytes that its code may take.
+    room: usize,
     blames: Vec<Blame>,
     hammocks: Vec<Hammock>,
     /// Pieces that may be run for lanes that jump over them: number and end, by their start.
@@ -106,6 +113,8 @@ struct Region<'k> {
     /// Where instructions to reserve the stack lie.
     frames: Vec<usize>,
     checked: Vec<Checked>,
+    /// How far the accesses of some instructions reach.
+    reach: (std::ops::Range<usize>, Vec<Option<Extent>>),
     /// The next free bytes of the stack, and the most that were used.
     base: i32,
     top: i32,
@@ -126,29 +135,24 @@ pub(super) struct Compiled {
 }
 
 /// Compiles an entry's function, if there is code for it.
-pub(super) fn compile(
-    decoded: &Decoded,
-    kept: &[Inst],
-    function: usize,
-    known: &Known,
-) -> Option<Compiled> {
-    let blocks = Blocks::new(decoded, function);
+pub(super) fn compile(blocks: &Blocks<'_>, kept: &[Inst], known: Known<'_>) -> Option<Compiled> {
+    // Longer functions keep to runs: code of theirs would not be short.
     let (start, end) = blocks
         .followed()
-        .filter(|(start, end)| end - start <= LONGEST)?;
+        .filter(|(start, end)| end - start <= APART)?;
     let code = &kept[start..end];
-    let classes = Classes::new(decoded, function, code, known);
-    let live = blocks.live();
-    let pieces = blocks::pieces(&blocks, &live, &classes);
+    let classes = Classes::new(blocks.function, code, known);
+    let pieces = blocks::pieces(blocks, &classes)?;
     let places = blocks.places();
     let mut region = Region::new(kept, known, (&classes, &places), &pieces);
+    region.room = CODE * (end - start);
     region.whole(&pieces)
 }
 
 impl<'k> Region<'k> {
     fn new(
         kept: &'k [Inst],
-        known: &'k Known,
+        known: Known<'k>,
         (classes, places): (&'k Classes<'k>, &'k HashSet<Var>),
         pieces: &[Piece],
     ) -> Self {
@@ -181,6 +185,8 @@ impl<'k> Region<'k> {
             labels: HashMap::new(),
             leave,
             exits: Vec::new(),
+            noted: 0,
+            room: 0,
             blames: Vec::new(),
             hammocks: Vec::new(),
             harmless: pieces
@@ -191,6 +197,7 @@ impl<'k> Region<'k> {
                 .collect(),
             frames: Vec::new(),
             checked: Vec::new(),
+            reach: (0..0, Vec::new()),
             base: save_at + 16 * 32,
             top: save_at + 16 * 32,
             most: 0,
@@ -231,6 +238,8 @@ impl<'k> Region<'k> {
     /// A way back to the interpreter.
     fn exit(&mut self, ending: u64, pc: usize, values: Vec<(Var, Scalar)>) -> Label {
         let label = self.asm().label();
+        self.noted += values.len();
+        self.lower.values.crowded |= self.noted > NOTED * self.room / CODE;
         self.exits.push(Exit {
             label,
             ending,
@@ -305,6 +314,12 @@ impl<'k> Region<'k> {
         values.unpin();
     }
 
+    /// Whether the code is of no use any more: it takes too much.
+    fn is_crowded(&self) -> bool {
+        let values = &self.lower.values;
+        values.crowded || values.asm.code.len() > self.room
+    }
+
     fn whole(&mut self, pieces: &[Piece]) -> Option<Compiled> {
         for piece in pieces {
             let label = self.asm().label();
@@ -315,11 +330,17 @@ impl<'k> Region<'k> {
             self.asm().align();
             entries.push((piece.start, self.asm().code.len()));
             self.entry(piece, self.places);
+            if self.is_crowded() {
+                return None;
+            }
         }
         for (at, piece) in pieces.iter().enumerate() {
             let next = pieces.get(at + 1).map(|next| next.start);
             if piece.reached {
                 self.piece(piece, next)?;
+            }
+            if self.is_crowded() {
+                return None;
             }
         }
         for hammock in std::mem::take(&mut self.hammocks) {
@@ -328,9 +349,15 @@ impl<'k> Region<'k> {
         }
         for exit in std::mem::take(&mut self.exits) {
             self.write_exit(&exit);
+            if self.is_crowded() {
+                return None;
+            }
         }
         for blame in std::mem::take(&mut self.blames) {
             self.write_blame(&blame);
+            if self.is_crowded() {
+                return None;
+            }
         }
         let leave = self.leave;
         self.asm().bind(leave);

@@ -6,6 +6,7 @@ use super::{Blame, Checked, Region, ending, on_stack};
 use crate::decode::form::{Inst, Place};
 use crate::native::access::{Access, Stub};
 use crate::native::assembler::{Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI};
+use crate::native::extent::{Extent, extents};
 use crate::native::placed::{Host, is_known};
 use crate::native::plan::Run;
 use crate::native::roles::{Var, roles};
@@ -36,6 +37,11 @@ impl Region<'_> {
         let kept = self.lower.kept;
         self.lower.first = segment.start;
         self.lower.code = &kept[segment.start..segment.end];
+        self.lower.extents.clear();
+        if !self.reach.0.contains(&segment.start) || self.reach.0.end != end {
+            let reach = segment.start..end;
+            self.reach = (reach.clone(), extents(&kept[reach], true));
+        }
         self.lower.blame = ending::FAULT << 32 | segment.start as u64;
         self.lower.fault = self.asm().label();
         self.blames.push(Blame {
@@ -52,11 +58,11 @@ impl Region<'_> {
             let at = segment.start + index;
             let inst = kept[at];
             if !self.classes.is_scalar(&inst) {
-                self.host(at, &inst, end, index);
+                self.host(at, &inst, index);
                 continue;
             }
             *needed = false;
-            let new = self.once(at, &inst, end, &mut changes);
+            let new = self.once(at, &inst, &mut changes);
             once.insert(index, new);
         }
         if needed.iter().any(|needed| *needed) {
@@ -66,18 +72,12 @@ impl Region<'_> {
     }
 
     /// Computes an instruction for the warp: what its registers hold now.
-    fn once(
-        &mut self,
-        at: usize,
-        inst: &Inst,
-        end: usize,
-        changes: &mut Vec<Change>,
-    ) -> Vec<(Var, Scalar)> {
+    fn once(&mut self, at: usize, inst: &Inst, changes: &mut Vec<Change>) -> Vec<(Var, Scalar)> {
         let written = roles(inst).map(|it| it.writes).unwrap_or_default();
         let held = |it: &Self, var: &Var| it.lower.values.scalars.get(var).copied();
         let old: Vec<Option<Scalar>> = written.iter().map(|var| held(self, var)).collect();
         if let Some(it) = Access::of(inst) {
-            if let Some((slot, offset)) = self.check(at, inst, it, end) {
+            if let Some((slot, offset)) = self.check(at, inst, it) {
                 self.uniform_load(inst, it, offset, slot);
             }
         } else {
@@ -110,7 +110,7 @@ impl Region<'_> {
     }
 
     /// Checks a vector access in front, if its addresses go in steps.
-    fn host(&mut self, at: usize, inst: &Inst, end: usize, index: usize) {
+    fn host(&mut self, at: usize, inst: &Inst, index: usize) {
         let Some(it) = Access::of(inst) else { return };
         let Some(step) = self.classes.step(it.var(inst)) else {
             return;
@@ -118,14 +118,14 @@ impl Region<'_> {
         if !is_known(inst, it, step) {
             return;
         }
-        if let Some((slot, offset)) = self.check(at, inst, it, end) {
+        if let Some((slot, offset)) = self.check(at, inst, it) {
             let host = Host { slot, offset, step };
             self.lower.hosts.insert(index, host);
         }
     }
 
     /// Where a host address lies and lane 0's distance from it, checked for all lanes.
-    fn check(&mut self, at: usize, inst: &Inst, it: Access, end: usize) -> Option<(i32, i64)> {
+    fn check(&mut self, at: usize, inst: &Inst, it: Access) -> Option<(i32, i64)> {
         let var = it.var(inst);
         let step = self.classes.step(var)?;
         let (address, align) = (self.at(var), it.stride());
@@ -138,20 +138,13 @@ impl Region<'_> {
         if let Some(known) = known {
             return Some((known.slot, inst.imm - known.low));
         }
-        let (mut least, mut most, mut write) = (inst.imm, inst.imm + align, it.write);
-        for other in &self.lower.kept[at..end] {
-            if let Some(access) = Access::of(other)
-                && (access.var(other), access.stride(), access.place) == (var, align, it.place)
-                && (other.guard.is_none() || inst.guard.is_some())
-            {
-                least = least.min(other.imm);
-                most = most.max(other.imm + align);
-                write |= access.write;
-            }
-            if roles(other).is_none_or(|roles| roles.writes.contains(&var)) {
-                break;
-            }
-        }
+        let (range, extents) = &self.reach;
+        let extent = extents[at - range.start].unwrap_or(Extent {
+            least: inst.imm,
+            most: inst.imm + align,
+            write: it.write,
+        });
+        let Extent { least, most, write } = extent;
         let low = least + (LAST * step).min(0);
         let checked = Checked {
             address,

@@ -6,6 +6,7 @@ mod double;
 mod format;
 mod fragment;
 mod multiply;
+mod sparse;
 mod sums;
 mod wmma;
 
@@ -25,6 +26,15 @@ pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
             Element::S4 | Element::U4 => pick::<Multiply<Nibble, Integers>>(isa),
             Element::B1 => pick::<Multiply<Bit, Bits>>(isa),
             Element::F64 => pick::<double::Doubles>(isa),
+        },
+        Op::MmaSparse(it) => match it.mma.a {
+            Element::F16 => pick::<sparse::Multiply<Half, sparse::Floats>>(isa),
+            Element::Bf16 => pick::<sparse::Multiply<Brain, sparse::Floats>>(isa),
+            Element::Tf32 => pick::<sparse::Multiply<Tensor, sparse::Floats>>(isa),
+            Element::E4m3 | Element::E5m2 => pick::<sparse::Multiply<Quarter, sparse::Floats>>(isa),
+            Element::S8 | Element::U8 => pick::<sparse::Multiply<Byte, sparse::Integers>>(isa),
+            Element::S4 | Element::U4 => pick::<sparse::Multiply<Nibble, sparse::Integers>>(isa),
+            Element::B1 | Element::F64 => return None,
         },
         Op::MmaQuads(_) => pick::<double::Quartets>(isa),
         Op::MatrixRows { .. } => pick::<fragment::Rows>(isa),

@@ -183,14 +183,14 @@ impl Core for Bits {
 pub(super) struct Multiply<F, C>(PhantomData<(F, C)>);
 
 /// Tiles of A or of B. Not cleared: those that are read have been written.
-type Side<F> = [MaybeUninit<<F as Format>::Tile>; MOST];
+pub(super) type Side<F> = [MaybeUninit<<F as Format>::Tile>; MOST];
 
 /// Reads all registers of A, or of B, which is turned.
 ///
 /// # Safety
 /// The slots are words of the context's files.
 #[inline(always)]
-unsafe fn side<F: Format, const SIMD: bool>(
+pub(super) unsafe fn side<F: Format, const SIMD: bool>(
     cx: &Context<'_>,
     element: Element,
     slots: &[Slot],

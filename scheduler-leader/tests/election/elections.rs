@@ -1,169 +1,17 @@
-//! Elections on a real nats-server: candidates in threads of their own, each with its own
-//! connection, watched from outside.
+//! Who leads, and who comes after.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use async_nats::jetstream;
-use async_nats::{Client, ConnectOptions, Subscriber};
 use broker::testing::TestBroker;
-use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{
-    Epoch, Incarnation, LeaderBeat, LeaderId, Refusal, Seal, SealReply, Status, StatusRequest,
-    TenantSettings, WIRE_VERSION, WorkerBeat, decode, encode,
+    Epoch, Incarnation, LeaderId, Refusal, Seal, SealReply, TenantSettings, WIRE_VERSION,
+    WorkerBeat, decode, encode,
 };
 use futures_util::StreamExt;
 use scheduler_leader::{LeaderSettings, run};
-use tokio::sync::oneshot;
 
-/// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// One candidate in a thread of its own.
-struct Candidate {
-    id: LeaderId,
-    stop: Option<oneshot::Sender<bool>>,
-    ended: mpsc::Receiver<Result<(), String>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Candidate {
-    /// Starts it. It ends by handing over (`leave`) or, as a killed process does, by dropping its
-    /// connection at once (`kill`).
-    fn start(broker: &TestBroker, id: u64, events: bool) -> Candidate {
-        let id = LeaderId(id);
-        let credentials = broker.credentials().clone();
-        let (stop, stopped) = oneshot::channel();
-        let (end, ended) = mpsc::channel();
-        let thread = thread::spawn(move || {
-            let mut settings = LeaderSettings::new(
-                credentials.url.clone(),
-                credentials.cluster.parse().unwrap(),
-            );
-            let login = |login: &broker::Login| (login.user.clone(), login.password.clone());
-            settings.login = credentials.cluster_user.as_ref().map(login);
-            settings.id = Some(id);
-            settings.events = credentials
-                .system_user
-                .as_ref()
-                .filter(|_| events)
-                .map(|user| (login(user), credentials.disconnect_subject()));
-            let killed = Arc::new(AtomicBool::new(false));
-            let system = actix::System::new();
-            let result = system.block_on(async {
-                let (leave, left) = oneshot::channel::<()>();
-                let serve = scheduler_leader::serve_with(settings, async {
-                    let _ = left.await;
-                });
-                let mut leave = Some(leave);
-                let mut serve = Box::pin(serve);
-                let mut stopped = stopped;
-                loop {
-                    tokio::select! {
-                        result = &mut serve => return result.map_err(|error| format!("{error:#}")),
-                        how = &mut stopped, if leave.is_some() => match how {
-                            Ok(true) => drop(leave.take()),
-                            _ => {
-                                killed.store(true, Ordering::SeqCst);
-                                return Ok(());
-                            }
-                        },
-                    }
-                }
-            });
-            // With the system go its tasks and their connections, without another word.
-            drop(system);
-            let _ = end.send(result);
-        });
-        Candidate {
-            id,
-            stop: Some(stop),
-            ended,
-            thread: Some(thread),
-        }
-    }
-
-    fn end(&mut self, leave: bool) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(leave);
-        }
-        let result = self.ended.recv_timeout(PATIENCE).expect("it ends");
-        assert_eq!(result, Ok(()));
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-impl Drop for Candidate {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(false);
-        }
-    }
-}
-
-/// Somebody of the cluster who watches.
-struct Watcher {
-    client: Client,
-    subjects: Subjects,
-    beats: Subscriber,
-}
-
-impl Watcher {
-    async fn new(broker: &TestBroker) -> Watcher {
-        let credentials = broker.credentials();
-        let user = credentials.cluster_user.as_ref().unwrap();
-        let subjects = credentials.subjects().unwrap();
-        let client = ConnectOptions::new()
-            .user_and_password(user.user.clone(), user.password.clone())
-            .custom_inbox_prefix(subjects.cluster_inbox())
-            .connect(&credentials.url)
-            .await
-            .unwrap();
-        let beats = client.subscribe(subjects.leader_beat()).await.unwrap();
-        Watcher {
-            client,
-            subjects,
-            beats,
-        }
-    }
-
-    /// The next heartbeat that satisfies a condition, and when it came.
-    async fn beat(&mut self, what: impl Fn(&LeaderBeat) -> bool) -> (LeaderBeat, Instant) {
-        let wait = async {
-            loop {
-                let message = self.beats.next().await.expect("beats go on");
-                let beat: LeaderBeat = decode(&message.payload).unwrap();
-                if what(&beat) {
-                    return (beat, Instant::now());
-                }
-            }
-        };
-        tokio::time::timeout(PATIENCE, wait)
-            .await
-            .expect("a heartbeat")
-    }
-
-    async fn status(&self) -> Status {
-        let request = encode(&StatusRequest { v: WIRE_VERSION });
-        let subject = self.subjects.admin(Admin::Status);
-        let asked = Instant::now();
-        loop {
-            let answer = self.client.request(subject.clone(), request.clone().into());
-            if let Ok(Ok(message)) = tokio::time::timeout(Duration::from_millis(300), answer).await
-            {
-                return decode(&message.payload).unwrap();
-            }
-            assert!(asked.elapsed() < PATIENCE, "a leader answers");
-        }
-    }
-}
-
-fn block_on(test: impl Future<Output = ()>) {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().build().unwrap().block_on(test);
-}
+use crate::{Candidate, PATIENCE, Watcher, block_on};
 
 /// The candidate that leads.
 fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {

@@ -1,0 +1,101 @@
+//! Which server of several is tried next.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_nats::ServerAddr;
+
+use crate::pause;
+
+/// Goes through the servers one after the other, so that who leaves one because it stands still or
+/// is cut off comes to another.
+#[derive(Debug, Default)]
+pub(crate) struct Rotation(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    last: Option<ServerAddr>,
+    /// Servers tried since the last that took us.
+    tried: usize,
+}
+
+impl Rotation {
+    /// The server to try now, and when.
+    pub(crate) fn next(&self, pool: &[ServerAddr]) -> Option<(ServerAddr, Duration)> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first is drawn: not all are to be with one server.
+        let drawn = || RandomState::new().hash_one(pool.len());
+        let next = state.choose(pool, drawn)?;
+        Some((next, state.pause(pool.len())))
+    }
+
+    /// A server took us.
+    pub(crate) fn connected(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.tried = 0;
+    }
+}
+
+impl State {
+    fn choose(&mut self, pool: &[ServerAddr], drawn: impl FnOnce() -> u64) -> Option<ServerAddr> {
+        let servers = pool.len();
+        if servers == 0 {
+            return None;
+        }
+        let last = self.last.as_ref();
+        let last = last.and_then(|last| pool.iter().position(|server| server == last));
+        let next = match last {
+            Some(last) => last + 1,
+            None => drawn() as usize,
+        };
+        let next = pool[next % servers].clone();
+        self.last = Some(next.clone());
+        self.tried += 1;
+        Some(next)
+    }
+
+    /// Each server is tried at once for the first time, and then with growing pauses.
+    fn pause(&self, servers: usize) -> Duration {
+        match self.tried.saturating_sub(1) / servers {
+            0 => Duration::ZERO,
+            rounds => pause(rounds + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool(ports: &[u16]) -> Vec<ServerAddr> {
+        let server = |port: &u16| format!("nats://127.0.0.1:{port}").parse();
+        ports.iter().map(server).collect::<Result<_, _>>().unwrap()
+    }
+
+    fn tried(state: &mut State, pool: &[ServerAddr], times: usize) -> Vec<u16> {
+        let try_one = |_| state.choose(pool, || 1).unwrap().port();
+        (0..times).map(try_one).collect()
+    }
+
+    #[test]
+    fn every_server_has_its_turn() {
+        let mut state = State::default();
+        assert_eq!(tried(&mut state, &pool(&[1, 2, 3]), 4), [2, 3, 1, 2]);
+        // Others came to be known, and one went.
+        assert_eq!(tried(&mut state, &pool(&[1, 2, 4, 5]), 4), [4, 5, 1, 2]);
+        assert_eq!(tried(&mut state, &pool(&[7]), 2), [7, 7]);
+        assert_eq!(state.choose(&[], || 0), None);
+    }
+
+    #[test]
+    fn pauses_begin_when_all_were_tried() {
+        let (mut state, pool) = (State::default(), pool(&[1, 2, 3]));
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            state.choose(&pool, || 0);
+            pauses.push(state.pause(3).as_millis());
+        }
+        assert_eq!(pauses, [0, 0, 0, 4, 4, 4, 8, 8, 8]);
+    }
+}

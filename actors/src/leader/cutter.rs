@@ -1,0 +1,334 @@
+//! What is old of the record is cut off behind an anchor: the leader's process replays it, off the
+//! launch path, as anybody could, and purges what lies before the epoch it has come to.
+
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::{self, stream};
+use bus_schemas::Epoch;
+use bus_schemas::subject::Subjects;
+use futures_util::StreamExt;
+use scheduler_leader_core::replay::{Anchor, Replay};
+
+use super::gateway::Router;
+use crate::repeated::Repeated;
+use crate::storage::{Storage, Stored};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_secs(2);
+/// How long the stream may take to hand out the next block.
+const STALL: Duration = Duration::from_secs(5);
+/// Bytes of blocks that are replayed at a time.
+const PART: usize = 1 << 20;
+/// Percent of its limit from which on the record is cut, and to which.
+const CUT: (u64, u64) = (70, 50);
+
+/// An anchor, and where the epoch behind it begins.
+struct Found {
+    anchor: Anchor,
+    /// Sequence of that epoch's first block.
+    sequence: u64,
+    /// Bytes of the blocks before.
+    bytes: u64,
+    /// When that block was stored, seconds since 1970.
+    stored: u64,
+}
+
+/// The record as far as it was replayed.
+struct Reader {
+    replay: Replay,
+    /// The next block.
+    next: u64,
+    /// Bytes of the blocks before.
+    bytes: u64,
+    /// The reign whose blocks are read: where it begins.
+    begins: Option<(Epoch, Begins)>,
+    found: Vec<Found>,
+}
+
+/// Where a reign's blocks begin.
+#[derive(Clone, Copy)]
+struct Begins {
+    sequence: u64,
+    bytes: u64,
+    stored: u64,
+}
+
+/// Looks while the candidate leads, and cuts where there is too much, for ever.
+pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Router>) {
+    let (mut reader, mut repeated) = (None, Repeated::default());
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if !router.leading.get() {
+            reader = None;
+            continue;
+        }
+        let age = router.record_age.get();
+        match look(&storage, &subjects, reader.take(), age).await {
+            Ok(kept) => {
+                repeated.is_over();
+                reader = kept;
+            }
+            Err(error) => {
+                if let Some(unsaid) = repeated.happened(std::time::Instant::now()) {
+                    tracing::warn!(error, unsaid, "the record cannot be cut");
+                }
+            }
+        }
+    }
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Cuts what is too much, and gives the reader back for the next time.
+async fn look(
+    storage: &Storage,
+    subjects: &Subjects,
+    reader: Option<Reader>,
+    age: u64,
+) -> Result<Option<Reader>, String> {
+    let name = storage.name(Stored::Record);
+    let stream = storage.jetstream().get_stream(&name).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let info = stream.cached_info();
+    let limit = u64::try_from(info.config.max_bytes).unwrap_or(0).max(1);
+    let oldest = u64::try_from(info.state.first_timestamp.unix_timestamp()).unwrap_or(0);
+    let old = info.state.messages > 0 && oldest.saturating_add(age) < now();
+    let large = info.state.bytes > limit / 100 * CUT.0;
+    if !old && !large {
+        return Ok(reader);
+    }
+    // At least so many bytes go, and all that was stored before then.
+    let most = limit / 100 * CUT.1;
+    let (bytes, before) = match large {
+        true => (info.state.bytes.saturating_sub(most), 0),
+        false => (0, now().saturating_sub(age)),
+    };
+    let mut reader = match reader {
+        Some(reader) => reader,
+        None => Reader::start(&stream, subjects).await?,
+    };
+    let cut = reader.reach(&stream, bytes, before).await?;
+    if let Some(cut) = cut {
+        reader.cut(storage, subjects, &stream, cut).await?;
+    }
+    Ok(Some(reader))
+}
+
+impl Reader {
+    /// Begins at the first block there is, with the anchors that there are.
+    async fn start(stream: &stream::Stream, subjects: &Subjects) -> Result<Self, String> {
+        let mut reader = Self {
+            replay: Replay::for_anchors(),
+            next: stream.cached_info().state.first_sequence,
+            bytes: 0,
+            begins: None,
+            found: Vec::new(),
+        };
+        for message in read(stream, 0, Some(subjects.record(ANCHORS))).await? {
+            let (epoch, number) = named(&message)?;
+            let added = reader.replay.add(epoch, number, &message.payload);
+            added.map_err(|error| error.to_string())?;
+        }
+        Ok(reader)
+    }
+
+    /// Replays until an anchor is found before which there are so many bytes, or behind which
+    /// nothing was stored before then.
+    async fn reach(
+        &mut self,
+        stream: &stream::Stream,
+        bytes: u64,
+        before: u64,
+    ) -> Result<Option<Found>, String> {
+        let last = stream.cached_info().state.last_sequence;
+        let enough = |found: &Found| match bytes {
+            0 => found.stored >= before,
+            bytes => found.bytes >= bytes,
+        };
+        loop {
+            if let Some(at) = self.found.iter().position(enough) {
+                // What is cut off is one epoch too few rather than one too many, by age.
+                let at = at.saturating_sub(usize::from(bytes == 0));
+                return Ok(self.found.drain(..=at).next_back());
+            }
+            if self.next > last {
+                // Nothing better is there yet.
+                let best = self.found.pop();
+                self.found.clear();
+                return Ok(best.filter(|_| bytes > 0));
+            }
+            self.part(stream, last).await?;
+        }
+    }
+
+    /// Replays the next blocks.
+    async fn part(&mut self, stream: &stream::Stream, last: u64) -> Result<(), String> {
+        let mut part = Vec::new();
+        let mut size = 0;
+        for message in read_from(stream, self.next, last, PART).await? {
+            let info = message.info().map_err(|error| error.to_string())?;
+            let (epoch, number) = named(&message)?;
+            let at = Begins {
+                sequence: info.stream_sequence,
+                bytes: self.bytes + size,
+                stored: u64::try_from(info.published.unix_timestamp()).unwrap_or(0),
+            };
+            self.next = info.stream_sequence + 1;
+            size += (message.payload.len() + 128) as u64;
+            part.push((epoch, number, message.payload.to_vec(), at));
+        }
+        self.bytes += size;
+        if part.is_empty() {
+            self.next = last + 1;
+        }
+        let mut replay = std::mem::take(&mut self.replay);
+        let mut begins = self.begins;
+        let replayed = tokio::task::spawn_blocking(move || {
+            let mut found = Vec::<Found>::new();
+            for (epoch, number, bytes, at) in part {
+                replay.add(epoch, number, &bytes)?;
+                if number == Anchor::NUMBER {
+                    continue;
+                }
+                if begins.is_none_or(|(of, _)| of < epoch) {
+                    begins = Some((epoch, at));
+                }
+                replay.advance(|_| {})?;
+                if let (Some(anchor), Some((epoch, at))) = (replay.anchor(), begins)
+                    && anchor.epoch == epoch
+                    && found.last().is_none_or(|last| last.anchor.epoch < epoch)
+                {
+                    found.push(Found {
+                        anchor: anchor.clone(),
+                        sequence: at.sequence,
+                        bytes: at.bytes,
+                        stored: at.stored,
+                    });
+                }
+            }
+            Ok::<_, scheduler_leader_core::replay::ReplayError>((replay, begins, found))
+        });
+        let (replay, begins, found) = replayed
+            .await
+            .map_err(|error| error.to_string())?
+            .map_err(|error| format!("it does not replay: {error}"))?;
+        (self.replay, self.begins) = (replay, begins);
+        for found in found {
+            let known = self.found.last().map(|last| last.anchor.epoch);
+            if known.is_none_or(|known| known < found.anchor.epoch) {
+                self.found.push(found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores an anchor, and purges what lies before the epoch behind it.
+    async fn cut(
+        &mut self,
+        storage: &Storage,
+        subjects: &Subjects,
+        stream: &stream::Stream,
+        found: Found,
+    ) -> Result<(), String> {
+        let anchor = &found.anchor;
+        if found.sequence <= stream.cached_info().state.first_sequence {
+            return Ok(());
+        }
+        let id = format!("{}.{}.{}", anchor.epoch, anchor.leader, Anchor::NUMBER);
+        let (subject, bytes) = (subjects.record(ANCHORS).into(), anchor.encode().into());
+        crate::stream::append(storage, Stored::Record, subject, &id, bytes).await?;
+        let purged = stream.purge().sequence(found.sequence).await;
+        purged.map_err(|error| error.to_string())?;
+        let (epoch, positions) = (anchor.epoch, anchor.positions);
+        tracing::info!(epoch, positions, "the record is cut off before this epoch");
+        self.bytes -= found.bytes;
+        for later in &mut self.found {
+            later.bytes -= found.bytes;
+        }
+        if let Some((_, at)) = &mut self.begins {
+            at.bytes = at.bytes.saturating_sub(found.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// The epoch on whose subject anchors are.
+pub(super) const ANCHORS: Epoch = 0;
+
+/// What a block's message id names: `<epoch>.<leader>.<number>`.
+fn named(message: &jetstream::Message) -> Result<(Epoch, u64), String> {
+    let headers = message.headers.as_ref();
+    let id = headers.and_then(|headers| headers.get("Nats-Msg-Id"));
+    let id = id.map(|id| id.as_str()).unwrap_or_default();
+    let mut parts = id.split('.');
+    let epoch = parts.next().and_then(|epoch| epoch.parse().ok());
+    let number = parts.nth(1).and_then(|number| number.parse().ok());
+    match (epoch, number) {
+        (Some(epoch), Some(number)) => Ok((epoch, number)),
+        _ => Err(format!("{id:?} names no block")),
+    }
+}
+
+/// All messages of one subject.
+async fn read(
+    stream: &stream::Stream,
+    from: u64,
+    subject: Option<String>,
+) -> Result<Vec<jetstream::Message>, String> {
+    consume(stream, from, subject, u64::MAX, usize::MAX).await
+}
+
+/// The messages from a sequence on, through another, or until they are of so many bytes.
+async fn read_from(
+    stream: &stream::Stream,
+    from: u64,
+    through: u64,
+    bytes: usize,
+) -> Result<Vec<jetstream::Message>, String> {
+    consume(stream, from, None, through, bytes).await
+}
+
+async fn consume(
+    stream: &stream::Stream,
+    from: u64,
+    subject: Option<String>,
+    through: u64,
+    bytes: usize,
+) -> Result<Vec<jetstream::Message>, String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let config = pull::OrderedConfig {
+        deliver_policy: match from {
+            0 => DeliverPolicy::All,
+            start_sequence => DeliverPolicy::ByStartSequence { start_sequence },
+        },
+        filter_subject: subject.unwrap_or_default(),
+        ..Default::default()
+    };
+    let consumer = stream.create_consumer(config).await;
+    let consumer = consumer.map_err(|error| text(&error))?;
+    let mut left = consumer.cached_info().num_pending;
+    let mut messages = consumer.messages().await.map_err(|error| text(&error))?;
+    let (mut read, mut size) = (Vec::new(), 0);
+    while left > 0 && size < bytes {
+        let next = tokio::time::timeout(STALL, messages.next()).await;
+        let Some(message) = next.map_err(|_| "the record's stream stalls".to_owned())? else {
+            break;
+        };
+        let message = message.map_err(|error| text(&error))?;
+        left -= 1;
+        if message
+            .info()
+            .is_ok_and(|info| info.stream_sequence > through)
+        {
+            break;
+        }
+        size += message.payload.len();
+        read.push(message);
+    }
+    Ok(read)
+}

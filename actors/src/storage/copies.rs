@@ -1,0 +1,65 @@
+//! On which servers the copies of what is stored are.
+
+use super::{Storage, Stored};
+
+/// The copies of a stream or bucket on the servers of a broker that is a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copies {
+    /// What they are of.
+    pub stored: Stored,
+    /// How many there are to be.
+    pub wanted: usize,
+    /// The server that takes what is written; none while the servers choose one.
+    pub leader: Option<String>,
+    /// The servers with the other copies.
+    pub followers: Vec<Copy>,
+}
+
+/// One server's copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    /// The server.
+    pub server: String,
+    /// It has all that the leader has, and was heard of lately.
+    pub in_step: bool,
+    /// Messages that it lacks.
+    pub lag: u64,
+}
+
+impl Copies {
+    /// Whether any one server may be lost without anything stored being lost.
+    #[must_use]
+    pub fn are_in_step(&self) -> bool {
+        let there = self.followers.iter().filter(|copy| copy.in_step).count();
+        self.leader.is_some() && there + 1 >= self.wanted
+    }
+}
+
+impl Storage {
+    /// The copies of a stream or bucket; none where the broker is a single server.
+    ///
+    /// # Errors
+    /// Why that cannot be told.
+    pub async fn copies_of(&self, stored: Stored) -> Result<Option<Copies>, String> {
+        let stream = self.jetstream.get_stream(self.stream_name(stored)).await;
+        let stream = stream.map_err(|error| error.to_string())?;
+        let info = stream.cached_info();
+        let Some(cluster) = &info.cluster else {
+            return Ok(None);
+        };
+        let followers = cluster.replicas.iter().map(|peer| {
+            let lag = peer.lag.unwrap_or(0);
+            Copy {
+                server: peer.name.clone(),
+                in_step: peer.current && !peer.offline && lag == 0,
+                lag,
+            }
+        });
+        Ok(Some(Copies {
+            stored,
+            wanted: self.copies(info.config.num_replicas),
+            leader: cluster.leader.clone(),
+            followers: followers.collect(),
+        }))
+    }
+}

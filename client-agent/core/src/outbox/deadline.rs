@@ -1,0 +1,113 @@
+//! When a session gives up on those it waits for: broker, leader, worker.
+//!
+//! Silence counts only while something is waited for, and only in steps that this side was awake
+//! for: a program that was stopped, or a machine that was busy, blames nobody. Any answer ends it. A
+//! worker answers while it runs a long kernel, and a leader while it grants nothing, so waiting for
+//! either goes on.
+
+use super::*;
+
+/// The most that counts between two looks; while something is waited for there are several a second.
+const STEP: Nanos = 1_000_000_000;
+/// The leader is asked whether it is there after this part of the deadline.
+const ASKS: Nanos = 8;
+/// Ops that were granted run without a leader: so many deadlines it may be silent behind them.
+const GRANTED: Nanos = 20;
+
+/// How long those that are waited for have been silent.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    looked: Nanos,
+    down: bool,
+    broker: Nanos,
+    leader: Nanos,
+    worker: Nanos,
+    /// The silence of the leader at which it is asked next.
+    ask: Nanos,
+}
+
+impl Silence {
+    pub(super) fn worker_heard(&mut self) {
+        self.worker = 0;
+    }
+
+    pub(super) fn leader_heard(&mut self) {
+        (self.leader, self.ask) = (0, 0);
+    }
+
+    pub(super) fn linked(&mut self, up: bool) {
+        *self = Self {
+            looked: self.looked,
+            down: !up,
+            ..Self::default()
+        };
+    }
+}
+
+impl Outbox {
+    /// Adds up the silence until now, and asks or gives up where there is too much of it.
+    pub(super) fn count_silence(&mut self, now: Nanos, actions: &mut Vec<Action>) {
+        let deadline = self.settings.deadline;
+        let step = now.saturating_sub(self.silence.looked).min(STEP);
+        self.silence.looked = now;
+        if deadline == Nanos::MAX || self.state == State::Ended {
+            return;
+        }
+        let worker = self.to_worker.due().is_some() || self.from_worker.due().is_some();
+        // What was announced waits to be granted, or runs.
+        let waiting = self
+            .results
+            .first_waiting()
+            .filter(|_| self.failure.is_none());
+        let announced = waiting.is_some_and(|op| op <= self.queued);
+        let unanswered = self.to_leader.due().is_some();
+        let leader = announced || unanswered;
+        let granted = !unanswered && waiting.is_some_and(|op| op <= self.granted);
+        let patience = deadline.saturating_mul(if granted { GRANTED } else { 1 });
+        let silence = &mut self.silence;
+        let count = |silent: &mut Nanos, waits: bool| {
+            *silent = if waits { *silent + step } else { 0 };
+        };
+        count(&mut silence.broker, silence.down && (worker || leader));
+        count(&mut silence.worker, !silence.down && worker);
+        count(&mut silence.leader, !silence.down && leader);
+        let seconds = deadline as f64 / 1e9;
+        let failure = if silence.broker >= deadline {
+            let detail = format!("the broker has not been reachable for {seconds} s");
+            Failure::new(Code::NoBroker, detail)
+        } else if silence.leader >= patience {
+            let seconds = patience as f64 / 1e9;
+            let detail = format!("no leader of the cluster has answered for {seconds} s");
+            Failure::new(Code::NoLeader, detail)
+        } else if silence.worker >= deadline {
+            let detail = format!("the session's worker has not answered for {seconds} s");
+            Failure::new(Code::Unanswered, detail)
+        } else {
+            if announced && silence.leader >= silence.ask.max(deadline / ASKS) {
+                silence.ask = silence.leader + STEP;
+                // Repeating an op asks where the leader stands.
+                self.runs.seek(self.queued.max(1));
+                self.announce(self.queued.max(1), actions);
+            }
+            return;
+        };
+        self.give_up(failure, actions);
+    }
+
+    /// Fails the session, and has it closed as soon as somebody is there to do so; one that waits
+    /// for its close has ended.
+    fn give_up(&mut self, mut failure: Failure, actions: &mut Vec<Action>) {
+        failure.detail += " (client.deadline)";
+        // The session is over, whoever comes back.
+        failure.retryable = false;
+        self.silence.linked(!self.silence.down);
+        if matches!(self.state, State::Asked(_)) {
+            self.failing = None;
+            self.end(failure, actions);
+            return;
+        }
+        self.failing = None;
+        self.fail(0, failure, actions);
+        self.state = State::Closing(CloseReason::Fault);
+    }
+}

@@ -1,0 +1,33 @@
+//! Looks on at a program's sessions: for the times of its events, and for whoever fails to answer.
+
+use std::io::Write;
+
+use bus_schemas::{Code, EventTime, Failure, Opened};
+use client_line::Observer;
+
+use crate::timekeeper;
+
+/// Looks on at one session.
+pub(crate) struct Onlooker;
+
+impl Observer for Onlooker {
+    fn timed(&mut self, told: &[EventTime]) {
+        timekeeper::keep(told);
+    }
+
+    fn failed(&mut self, failure: &Failure, opened: &Opened) {
+        // The one thing that is said unasked: a CUDA error alone sends people to look for a device
+        // that died, and it is the cluster that is out of reach.
+        if matches!(
+            failure.code,
+            Code::NoBroker | Code::NoLeader | Code::Unanswered
+        ) {
+            let session = opened.session;
+            // Nobody listens any more.
+            let _ = writeln!(
+                std::io::stderr(),
+                "warploom: {failure}; session {session} is over, its device is lost to this program"
+            );
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A body's basic blocks and how they lead to one another.
+
+use super::form::{Inst, Op};
+use std::collections::HashMap;
+
+/// Lists of numbers, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    /// Where each begins; and the end.
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Sorts pairs of a list's number and an item, each list's items in the order given.
+    pub(crate) fn of(count: usize, pairs: &[(u32, u32)]) -> Self {
+        let mut starts = vec![0_u32; count + 1];
+        for (list, _) in pairs {
+            starts[*list as usize + 1] += 1;
+        }
+        for at in 0..count {
+            starts[at + 1] += starts[at];
+        }
+        let mut next = starts.clone();
+        let mut items = vec![0; pairs.len()];
+        for (list, item) in pairs {
+            let at = &mut next[*list as usize];
+            items[*at as usize] = *item;
+            *at += 1;
+        }
+        Self { starts, items }
+    }
+
+    /// A list.
+    pub(crate) fn get(&self, list: usize) -> &[u32] {
+        match (self.starts.get(list), self.starts.get(list + 1)) {
+            (Some(start), Some(end)) => &self.items[*start as usize..*end as usize],
+            _ => &[],
+        }
+    }
+}
+
+/// A body's basic blocks.
+///
+/// A table of targets is a node of its own behind the blocks, between those that jump by it and its
+/// targets: so many jumps by one long table are not as many edges as their product.
+pub(super) struct Flow {
+    /// First instruction of each block, counted from the body's start.
+    pub(super) starts: Vec<u32>,
+    /// Instructions of the body.
+    pub(super) end: u32,
+    /// Nodes: blocks, then tables.
+    pub(super) nodes: usize,
+    /// From where each node is reached.
+    pub(super) before: Lists,
+    /// Blocks that may return.
+    pub(super) returns: Vec<u32>,
+}
+
+/// Whether an instruction is the last of its block.
+pub(crate) fn ends(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Branch | Op::BranchIndex | Op::Return | Op::Exit | Op::Trap
+    )
+}
+
+impl Flow {
+    /// Cuts a body whose code begins at `first` of the module's; jumps are resolved.
+    pub(super) fn of(code: &[Inst], first: usize, tables: &[Vec<u32>]) -> Self {
+        let mut used: HashMap<usize, u32> = HashMap::new();
+        let mut leads = vec![false; code.len() + 1];
+        leads[0] = true;
+        for (at, inst) in code.iter().enumerate() {
+            leads[at + 1] |= ends(inst.op);
+            match inst.op {
+                Op::Branch => leads[inst.target as usize - first] = true,
+                Op::BranchIndex => {
+                    let next = used.len() as u32;
+                    used.entry(inst.imm as usize).or_insert_with(|| {
+                        let targets = tables[inst.imm as usize].iter();
+                        targets.for_each(|target| leads[*target as usize - first] = true);
+                        next
+                    });
+                }
+                _ => {}
+            }
+        }
+        let starts: Vec<u32> = (0..code.len() as u32)
+            .filter(|at| leads[*at as usize])
+            .collect();
+        let mut it = Self {
+            end: code.len() as u32,
+            nodes: starts.len() + used.len(),
+            before: Lists::default(),
+            returns: Vec::new(),
+            starts,
+        };
+        it.join(code, first, tables, &used);
+        it
+    }
+
+    fn join(
+        &mut self,
+        code: &[Inst],
+        first: usize,
+        tables: &[Vec<u32>],
+        used: &HashMap<usize, u32>,
+    ) {
+        let blocks = self.starts.len();
+        let mut edges = Vec::new();
+        // A label behind the last instruction leads out of the body: nothing runs there.
+        let mut edge = |from: usize, target: u32| {
+            let at = target - first as u32;
+            if at < self.end {
+                edges.push((self.block(at) as u32, from as u32));
+            }
+        };
+        for (table, node) in used {
+            let node = blocks + *node as usize;
+            tables[*table].iter().for_each(|target| edge(node, *target));
+        }
+        let mut returns = Vec::new();
+        let mut joined = Vec::new();
+        for block in 0..blocks {
+            let end = self.end_of(block);
+            let last = &code[end as usize - 1];
+            match last.op {
+                Op::Branch => edge(block, last.target),
+                Op::BranchIndex => {
+                    let node = blocks as u32 + used[&(last.imm as usize)];
+                    joined.push((node, block as u32));
+                }
+                Op::Return => returns.push(block as u32),
+                _ => {}
+            }
+            if !ends(last.op) || last.guard.is_some() {
+                edge(block, end + first as u32);
+            }
+        }
+        edges.append(&mut joined);
+        self.before = Lists::of(self.nodes, &edges);
+        self.returns = returns;
+    }
+
+    /// The block that an instruction is in.
+    pub(super) fn block(&self, at: u32) -> usize {
+        self.starts.partition_point(|start| *start <= at) - 1
+    }
+
+    /// The end of a block.
+    pub(super) fn end_of(&self, block: usize) -> u32 {
+        self.starts.get(block + 1).copied().unwrap_or(self.end)
+    }
+}

@@ -1,0 +1,167 @@
+//! `alloca`, `stacksave`, `stackrestore`: local memory behind a function's variables.
+//!
+//! Each thread has a pointer of its own to the first free byte, which rises. A function that uses
+//! it has a fixed number of bytes; what does not fit gets an address that faults when it is used,
+//! as the ISA allows.
+
+use super::form::{Bank, Compare, Int2, Op, Slot};
+use super::operand::Body;
+use super::parts::Parts;
+use crate::error::BuildError;
+use ptx::{Instruction, Operand, Scalar, Statement};
+
+type Result<T> = std::result::Result<T, BuildError>;
+
+/// Bytes that a function can allocate on its stack, for each thread.
+const ROOM: u32 = 16 << 10;
+/// Where no local memory is.
+const NOWHERE: u64 = 0xffff_0000;
+/// The least alignment.
+const ALIGN: u64 = 8;
+/// The greatest alignment that the ISA has.
+const MOST_ALIGN: i64 = 1 << 23;
+
+/// A function's stack.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack {
+    /// The first free byte.
+    free: Slot,
+    /// The first byte behind the stack.
+    end: Slot,
+    /// The instructions that set both.
+    at: usize,
+}
+
+fn uses_it(statement: &Statement<'_>) -> bool {
+    let Statement::Instruction(instruction) = statement else {
+        return false;
+    };
+    let head = instruction.opcode.split('.').next();
+    matches!(head, Some("alloca" | "stacksave" | "stackrestore"))
+}
+
+impl<'a> Body<'_, 'a> {
+    /// Prepares the stack of a function that uses it.
+    pub(super) fn open_stack(&mut self, body: &[Statement<'a>]) {
+        if !body.iter().any(uses_it) {
+            return;
+        }
+        let (free, end) = (self.fresh(Bank::Double), self.fresh(Bank::Double));
+        let out = &self.builder.out;
+        self.accesses.statement(out.code.len(), out.operands.len());
+        let at = self.emit(Op::FrameAddress, &[free]);
+        self.emit(Op::FrameAddress, &[end]);
+        for slot in [free, end] {
+            self.accesses.write(slot);
+        }
+        self.stack = Some(Stack { free, end, at });
+    }
+
+    /// Puts the stack behind the variables, now that all are known.
+    pub(super) fn close_stack(&mut self) {
+        if let Some(stack) = self.stack {
+            let first = self.local.next_multiple_of(16);
+            self.local = first + ROOM;
+            let code = &mut self.builder.out.code;
+            code[stack.at].imm = i64::from(first);
+            code[stack.at + 1].imm = i64::from(first + ROOM);
+        }
+    }
+
+    /// Decodes it if it belongs to this family.
+    pub(super) fn stack(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<bool> {
+        if !matches!(parts.head, "alloca" | "stacksave" | "stackrestore") {
+            return Ok(false);
+        }
+        let Some(Stack { free, end, .. }) = self.stack else {
+            return self.fail(format!("`{}` is not supported here", i.opcode));
+        };
+        let ty = match parts.ty() {
+            // Addresses have 64 bits where nothing else is said.
+            None => Scalar::U64,
+            Some(ty @ (Scalar::U32 | Scalar::U64)) => ty,
+            Some(_) => return self.fail(format!("`{}` is for .u32 and .u64", parts.head)),
+        };
+        for slot in [free, end] {
+            self.accesses.read(slot);
+        }
+        match parts.head {
+            "alloca" => self.allocated(i, ty, (free, end))?,
+            "stacksave" => {
+                let operands = self.exactly(i, 1)?;
+                self.given(&operands[0], ty, free)?;
+            }
+            _ => {
+                let operands = self.exactly(i, 1)?;
+                let from = self.long(&operands[0], ty)?;
+                self.emit(Op::Move64, &[free, from]);
+            }
+        }
+        Ok(true)
+    }
+
+    /// A source of a type, as 64 bits.
+    fn long(&mut self, operand: &Operand<'a>, ty: Scalar) -> Result<Slot> {
+        let slot = self.source(operand, ty)?;
+        if ty == Scalar::U64 {
+            return Ok(slot);
+        }
+        let wide = self.fresh(Bank::Double);
+        let widen = Op::Convert(Scalar::B64, Scalar::U32, Default::default());
+        self.emit(widen, &[wide, slot]);
+        Ok(wide)
+    }
+
+    /// An address of 64 bits as a result of a type.
+    fn given(&mut self, operand: &Operand<'a>, ty: Scalar, from: Slot) -> Result<()> {
+        let to = self.target(operand, ty)?;
+        if ty == Scalar::U64 {
+            self.emit(Op::Move64, &[to, from]);
+        } else {
+            let cut = Op::Convert(Scalar::B32, Scalar::B64, Default::default());
+            self.emit(cut, &[to, from]);
+        }
+        Ok(())
+    }
+
+    fn allocated(
+        &mut self,
+        i: &Instruction<'a>,
+        ty: Scalar,
+        (free, end): (Slot, Slot),
+    ) -> Result<()> {
+        let align = match i.operands.get(2) {
+            None => ALIGN,
+            Some(Operand::Integer(align)) if *align > 0 && *align <= MOST_ALIGN => {
+                (*align as u64).max(ALIGN)
+            }
+            Some(_) => return self.fail("an alignment is a number up to 8388608"),
+        };
+        if !align.is_power_of_two() {
+            return self.fail("an alignment is a power of two");
+        }
+        let operands = self.exactly(i, i.operands.len().clamp(2, 3))?;
+        let size = self.long(&operands[1], ty)?;
+        let number = |body: &mut Self, bits| body.bits(Bank::Double, bits);
+        let two = |body: &mut Self, op, a: Slot, b: Slot| {
+            let d = body.fresh(Bank::Double);
+            body.emit(Op::Int2(op, Scalar::U64), &[d, a, b]);
+            d
+        };
+        // No size that does not fit 32 bits does fit the stack: sums stay below 64 bits.
+        let most = number(self, u64::from(u32::MAX));
+        let size = two(self, Int2::Min, size, most);
+        let (low, mask) = (number(self, align - 1), number(self, !(align - 1)));
+        let above = two(self, Int2::Add, free, low);
+        let first = two(self, Int2::And, above, mask);
+        let behind = two(self, Int2::Add, first, size);
+        let fits = self.fresh(Bank::Pred);
+        let test = Op::Setp(Compare::Le, Scalar::U64, false, None);
+        self.emit(test, &[fits, Slot(0), behind, end, Slot(0)]);
+        let nowhere = number(self, NOWHERE);
+        let place = self.fresh(Bank::Double);
+        self.emit(Op::Select64, &[place, first, nowhere, fits]);
+        self.emit(Op::Select64, &[free, behind, free, fits]);
+        self.given(&operands[0], ty, place)
+    }
+}

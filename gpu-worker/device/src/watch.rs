@@ -1,0 +1,48 @@
+//! What looks after an image while it is prepared.
+
+use std::fmt;
+
+/// Why the preparation of an image is given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Halt {
+    /// Nobody wants it any more, or the worker leaves.
+    Unwanted,
+    /// It took as much processor time as one image may, in seconds.
+    Seconds(u64),
+    /// It took as much memory as one image may, in bytes.
+    Bytes(u64),
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unwanted => f.write_str("nobody wants the module any more"),
+            Self::Seconds(most) => {
+                write!(
+                    f,
+                    "the module takes more than {most} s of processor time to prepare"
+                )
+            }
+            Self::Bytes(most) => write!(f, "the module takes more than {most} bytes to prepare"),
+        }
+    }
+}
+
+/// Looks after an image while it is prepared. Preparing asks it every few microseconds.
+pub trait Watch: Sync {
+    /// Preparing holds `bytes` more; whether it goes on.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn goes_on(&self, bytes: u64) -> Result<(), Halt>;
+}
+
+/// Lets everything go on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn goes_on(&self, _: u64) -> Result<(), Halt> {
+        Ok(())
+    }
+}

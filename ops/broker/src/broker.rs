@@ -1,0 +1,373 @@
+//! A running broker, of one server or several: started, reloaded, restarted, stopped.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::binary::NatsServer;
+use crate::config::{BrokerConfig, Lifetime, StatePaths};
+use crate::credentials::{Credentials, Login, TenantLogin};
+use crate::permissions::render_accounts;
+use crate::process::ForeignProcess;
+use crate::routes::Routes;
+use crate::server::{Server, Start};
+use crate::{Error, Result, files};
+
+/// Nats-servers on a state directory: those that this process started, or those it attached to.
+pub struct Broker {
+    paths: StatePaths,
+    credentials: Credentials,
+    timeout: Duration,
+    servers: Vec<Server>,
+}
+
+impl Broker {
+    /// Finds or installs a server, writes configurations and credentials, and starts one server
+    /// or several. Returns when all listen; several then agree on a leader for what they store,
+    /// which takes about a second. Logins already in the state directory are kept.
+    ///
+    /// # Errors
+    /// Any [`Error`].
+    pub fn start(config: &BrokerConfig) -> Result<Broker> {
+        let server = NatsServer::find(config.server.as_deref(), config.tools_dir.as_deref())?;
+        Broker::start_with(server, config)
+    }
+
+    /// [`Broker::start`] with a server found before.
+    pub(crate) fn start_with(server: NatsServer, config: &BrokerConfig) -> Result<Broker> {
+        config.check()?;
+        let paths = StatePaths::new(&config.state_dir)?;
+        files::private_dir(paths.root())?;
+        let _lock = files::lock(&paths.lock())?;
+        refuse_others(config, &paths)?;
+        let mut credentials = prepare_credentials(config, &paths)?;
+        files::write_private(&paths.users(), &render_accounts(&credentials)?)?;
+        let starts = prepare_servers(config, &paths, &server)?;
+        let servers = Server::start_all(starts)?;
+        let urls: Vec<_> = servers.iter().map(Server::url).collect();
+        credentials.url = urls.join(",");
+        credentials.save(&paths.credentials())?;
+        Ok(Broker {
+            paths,
+            credentials,
+            timeout: config.timeout,
+            servers,
+        })
+    }
+
+    /// Takes hold of the servers that run on `state_dir`, whoever started them; dropping this
+    /// leaves them running.
+    ///
+    /// # Errors
+    /// `E-BROKER-NOT-RUNNING` where none runs.
+    pub fn attach(state_dir: &Path) -> Result<Broker> {
+        let paths = StatePaths::new(state_dir)?;
+        let timeout = BrokerConfig::new(state_dir, "").timeout;
+        let not_running = || Error::NotRunning {
+            state_dir: paths.root().to_owned(),
+        };
+        let found: Vec<_> = paths
+            .found()
+            .into_iter()
+            .filter(|server| ForeignProcess::find(&server.pid(), &server.config()).is_some())
+            .collect();
+        if found.is_empty() {
+            return Err(not_running());
+        }
+        let credentials = Credentials::load(&paths.credentials())?;
+        let named = BrokerConfig::new(state_dir, &credentials.cluster);
+        let urls = credentials.urls();
+        let servers = found.into_iter().filter_map(|server| {
+            let name = named.server_name(server.number());
+            let url = urls.get(server.number().unwrap_or(1) - 1);
+            let url = url.copied().unwrap_or_default().to_owned();
+            Server::attach(server, name, url, timeout)
+        });
+        let servers: Vec<_> = servers.collect();
+        Ok(Broker {
+            paths,
+            credentials,
+            timeout,
+            servers,
+        })
+    }
+
+    /// Where it listens, such as `nats://127.0.0.1:41237`; of several servers all, separated by
+    /// commas.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.credentials.url
+    }
+
+    /// Every login, as in the credentials file.
+    #[must_use]
+    pub fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    /// The credentials file, mode 0600.
+    #[must_use]
+    pub fn credentials_path(&self) -> PathBuf {
+        self.paths.credentials()
+    }
+
+    /// Its servers.
+    #[must_use]
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// Its servers, to do something to one of them.
+    pub fn servers_mut(&mut self) -> &mut [Server] {
+        &mut self.servers
+    }
+
+    /// The process id of the first server; that of the dead one after [`Broker::stop`].
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.servers.first().map_or(0, Server::pid)
+    }
+
+    /// Whether all its servers' processes live.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.servers.iter().all(Server::is_running)
+    }
+
+    /// The last `lines` lines of each server's log.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> Vec<String> {
+        let tails = self.servers.iter().map(|server| server.log_tail(lines));
+        tails.flatten().collect()
+    }
+
+    /// Adds a tenant and makes the running servers accept it. A tenant that is there keeps its
+    /// password. Connections of others stay up.
+    ///
+    /// # Errors
+    /// `E-BROKER-NAME`, `E-BROKER-RELOAD`, or a file that cannot be written.
+    pub fn add_tenant(&mut self, tenant: &str) -> Result<TenantLogin> {
+        let mut added = None;
+        self.change_users(|credentials| {
+            added = Some(credentials.add_tenant(tenant)?);
+            Ok(())
+        })?;
+        added.ok_or_else(|| Error::UnknownTenant {
+            tenant: tenant.to_owned(),
+        })
+    }
+
+    /// Removes a tenant's login; its connections are closed by the servers.
+    ///
+    /// # Errors
+    /// `E-BROKER-TENANT`, `E-BROKER-RELOAD`, or a file that cannot be written.
+    pub fn remove_tenant(&mut self, tenant: &str) -> Result<()> {
+        self.change_users(|credentials| {
+            let before = credentials.tenants.len();
+            credentials.tenants.retain(|login| login.tenant != tenant);
+            match credentials.tenants.len() < before {
+                true => Ok(()),
+                false => Err(Error::UnknownTenant {
+                    tenant: tenant.to_owned(),
+                }),
+            }
+        })
+    }
+
+    /// Makes `tenants` the list of tenants: new ones get a login, those missing lose theirs.
+    ///
+    /// # Errors
+    /// `E-BROKER-NAME`, `E-BROKER-RELOAD`, or a file that cannot be written.
+    pub fn set_users(&mut self, tenants: &[&str]) -> Result<()> {
+        self.change_users(|credentials| {
+            credentials
+                .tenants
+                .retain(|login| tenants.contains(&login.tenant.as_str()));
+            tenants
+                .iter()
+                .try_for_each(|tenant| credentials.add_tenant(tenant).map(drop))
+        })
+    }
+
+    /// Changes the users in the file, which other processes may have changed too, and reloads.
+    fn change_users(&mut self, change: impl FnOnce(&mut Credentials) -> Result<()>) -> Result<()> {
+        let _lock = files::lock(&self.paths.lock())?;
+        let before = Credentials::load(&self.paths.credentials())?;
+        let mut after = before.clone();
+        change(&mut after)?;
+        if after != before {
+            files::write_private(&self.paths.users(), &render_accounts(&after)?)?;
+            after.save(&self.paths.credentials())?;
+            if self.servers.iter().any(Server::is_running) {
+                self.reload()?;
+            }
+        }
+        self.credentials = after;
+        Ok(())
+    }
+
+    /// Makes all servers that run read their configuration again; returns when they have. Those
+    /// that do not run read it when they are started again.
+    ///
+    /// # Errors
+    /// `E-BROKER-NOT-RUNNING` where none runs, `E-BROKER-RELOAD` where one did not.
+    pub fn reload(&self) -> Result<()> {
+        let running = self.servers.iter().filter(|server| server.is_running());
+        let asked: Vec<_> = running
+            .map(|server| (server, server.log_length()))
+            .collect();
+        if asked.is_empty() {
+            return Err(Error::NotRunning {
+                state_dir: self.paths.root().to_owned(),
+            });
+        }
+        for (server, _) in &asked {
+            server.ask_to_reload()?;
+        }
+        let deadline = Instant::now() + self.timeout;
+        asked
+            .iter()
+            .try_for_each(|(server, offset)| server.wait_until_reloaded(*offset, deadline))
+    }
+
+    /// Stops all servers in good order (SIGTERM; SIGKILL if one does not heed it). No error if
+    /// they have ended already.
+    ///
+    /// # Errors
+    /// Where one cannot be signalled.
+    pub fn stop(&mut self) -> Result<()> {
+        self.servers.iter().try_for_each(Server::ask_to_stop)?;
+        self.servers.iter_mut().try_for_each(Server::stop)
+    }
+
+    /// Kills all servers (SIGKILL) and waits for their end, as a crash would have it.
+    ///
+    /// # Errors
+    /// Where one cannot be signalled.
+    pub fn kill(&mut self) -> Result<()> {
+        self.servers.iter_mut().try_for_each(Server::kill)
+    }
+
+    /// Starts all servers again on the same ports and data, stopping those first that run.
+    /// Only for servers this process started.
+    ///
+    /// # Errors
+    /// As [`Server::restart`].
+    pub fn restart(&mut self) -> Result<()> {
+        self.stop()?;
+        let _lock = files::lock(&self.paths.lock())?;
+        self.servers.iter_mut().try_for_each(Server::start_again)?;
+        self.servers
+            .iter()
+            .try_for_each(Server::wait_until_listening)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let lifetime = self.servers.first().map(Server::lifetime);
+        // Nobody is left to tell; at worst the parent-death signal does the same later.
+        let _ = match lifetime {
+            Some(Lifetime::Owned) => self.stop(),
+            Some(Lifetime::Ephemeral) => self.kill(),
+            Some(Lifetime::Detached) | None => Ok(()),
+        };
+    }
+}
+
+/// Refuses a state directory that a server runs on, or that was made for another number of them.
+fn refuse_others(config: &BrokerConfig, paths: &StatePaths) -> Result<()> {
+    let found = paths.found();
+    let state_dir = || paths.root().to_owned();
+    for server in &found {
+        if let Some(running) = ForeignProcess::find(&server.pid(), &server.config()) {
+            return Err(Error::Running {
+                state_dir: state_dir(),
+                pid: running.pid(),
+            });
+        }
+    }
+    match found.len() {
+        0 => Ok(()),
+        same if same == config.servers => Ok(()),
+        other => Err(Error::OtherServers {
+            state_dir: state_dir(),
+            found: other,
+            wanted: config.servers,
+        }),
+    }
+}
+
+/// Writes the files of all servers, and says how each is started.
+fn prepare_servers(
+    config: &BrokerConfig,
+    paths: &StatePaths,
+    server: &NatsServer,
+) -> Result<Vec<Start>> {
+    let blocks = match config.servers {
+        1 => Vec::new(),
+        several => {
+            let routes = match &config.routes {
+                Some(routes) => routes.clone(),
+                None => Routes::free(several)
+                    .map_err(Error::io("finding free ports for", paths.root()))?,
+            };
+            routes.check(several)?;
+            // The servers alone know it, each from its own configuration.
+            let secret = Login::random("route".into())?.password;
+            routes.blocks(&config.cluster, &secret)
+        }
+    };
+    let mut starts = Vec::with_capacity(config.servers);
+    for (index, files) in paths.of(config.servers).into_iter().enumerate() {
+        for dir in [files.root(), &files.store(), &files.ports_dir()] {
+            files::private_dir(dir)?;
+        }
+        let text = config.render(&files, blocks.get(index))?;
+        files::write_private(&files.config(), &text)?;
+        let port = config
+            .port
+            .map(|first| first.saturating_add(u16::try_from(index).unwrap_or(u16::MAX)));
+        starts.push(Start {
+            name: config.server_name(files.number()),
+            paths: files,
+            server: server.clone(),
+            lifetime: config.lifetime,
+            port,
+            timeout: config.timeout,
+        });
+    }
+    Ok(starts)
+}
+
+/// The logins of an earlier start if there are any, plus what the configuration asks for.
+fn prepare_credentials(config: &BrokerConfig, paths: &StatePaths) -> Result<Credentials> {
+    let path = paths.credentials();
+    let mut fresh = Credentials::generate(&config.cluster, config.system_account)?;
+    fresh.evidence_key = config.evidence_key.clone();
+    let Some(mut credentials) = Credentials::load_if_present(&path)? else {
+        let mut credentials = fresh;
+        return add_tenants(&mut credentials, config).map(|()| credentials);
+    };
+    if credentials.cluster != config.cluster {
+        let (found, wanted) = (credentials.cluster, config.cluster.clone());
+        return Err(Error::Cluster {
+            path,
+            found,
+            wanted,
+        });
+    }
+    credentials.cluster_user = credentials.cluster_user.or(fresh.cluster_user);
+    credentials.evidence_key = fresh.evidence_key.or(credentials.evidence_key);
+    credentials.system_user = match config.system_account {
+        true => credentials.system_user.or(fresh.system_user),
+        false => None,
+    };
+    add_tenants(&mut credentials, config).map(|()| credentials)
+}
+
+fn add_tenants(credentials: &mut Credentials, config: &BrokerConfig) -> Result<()> {
+    config
+        .tenants
+        .iter()
+        .try_for_each(|tenant| credentials.add_tenant(tenant).map(drop))
+}

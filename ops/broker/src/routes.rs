@@ -1,0 +1,143 @@
+//! How the servers of a cluster reach one another.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use crate::permissions::quote;
+use crate::{Error, Result};
+
+/// Ports for routes: below those that the system gives to outgoing connections, so that a server
+/// which is started again finds its own free.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+/// The ports on 127.0.0.1 by which servers reach one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routes {
+    /// Where each server listens for the others.
+    pub listen: Vec<u16>,
+    /// Which port server `i` dials to reach server `j`, in row `i`, column `j`: the one where `j`
+    /// listens, or that of a proxy before it.
+    pub dial: Vec<Vec<u16>>,
+}
+
+impl Routes {
+    /// Free ports for this many servers, each dialled directly.
+    ///
+    /// # Errors
+    /// Where no port is free.
+    pub fn free(servers: usize) -> io::Result<Routes> {
+        let mut held = Vec::with_capacity(servers);
+        let mut random = File::open("/dev/urandom")?;
+        for _ in 0..10_000 {
+            if held.len() == servers {
+                break;
+            }
+            let mut bytes = [0; 2];
+            random.read_exact(&mut bytes)?;
+            let port = PORTS.start + u16::from_le_bytes(bytes) % (PORTS.end - PORTS.start);
+            // Held until all are found, so that none is found twice.
+            if let Ok(listener) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                held.push((port, listener));
+            }
+        }
+        if held.len() < servers {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        let listen: Vec<u16> = held.iter().map(|(port, _)| *port).collect();
+        Ok(Routes {
+            dial: vec![listen.clone(); servers],
+            listen,
+        })
+    }
+
+    /// Whether some server is reached through something else than its own port.
+    fn are_proxied(&self) -> bool {
+        self.dial.iter().any(|row| *row != self.listen)
+    }
+
+    pub(crate) fn check(&self, servers: usize) -> Result<()> {
+        let rows = self.dial.iter().all(|row| row.len() == servers);
+        if self.listen.len() == servers && self.dial.len() == servers && rows {
+            return Ok(());
+        }
+        let wrong = io::Error::new(io::ErrorKind::InvalidInput, "one port for each server");
+        Err(Error::io("setting", Path::new("routes"))(wrong))
+    }
+
+    /// The blocks of all servers' configurations. The secret is theirs alone: with it, whoever
+    /// reaches the port is one of them.
+    pub(crate) fn blocks(&self, cluster: &str, secret: &str) -> Vec<RouteBlock> {
+        let block = |server: usize| RouteBlock {
+            cluster: cluster.to_owned(),
+            secret: secret.to_owned(),
+            listen: self.listen[server],
+            dial: self.dial[server].clone(),
+            // Others would be told the port itself, and go past the proxies.
+            hidden: self.are_proxied(),
+        };
+        (0..self.listen.len()).map(block).collect()
+    }
+}
+
+/// The `cluster` block of one server's configuration.
+pub(crate) struct RouteBlock {
+    cluster: String,
+    secret: String,
+    listen: u16,
+    dial: Vec<u16>,
+    hidden: bool,
+}
+
+impl RouteBlock {
+    pub(crate) fn render(&self) -> String {
+        let route = |port: &u16| {
+            let secret = &self.secret;
+            quote(&format!("nats-route://route:{secret}@127.0.0.1:{port}"))
+        };
+        let routes: Vec<_> = self.dial.iter().map(route).collect();
+        // A port where nobody listens.
+        let advertise = self.hidden.then_some("  advertise: \"127.0.0.1:1\"\n");
+        format!(
+            "cluster {{\n  \
+               name: {name}\n  \
+               host: \"127.0.0.1\"\n  \
+               port: {port}\n{advertise}  \
+               authorization {{ user: \"route\", password: {secret}, timeout: 5 }}\n  \
+               ping_interval: \"1s\"\n  \
+               ping_max: 2\n  \
+               routes: [ {routes} ]\n}}\n",
+            name = quote(&self.cluster),
+            port = self.listen,
+            advertise = advertise.unwrap_or_default(),
+            secret = quote(&self.secret),
+            routes = routes.join(", "),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_free_and_each_is_another() {
+        let routes = Routes::free(3).unwrap();
+        let mut ports = routes.listen.clone();
+        ports.dedup();
+        assert_eq!(ports.len(), 3);
+        assert_eq!(routes.dial, [ports.clone(), ports.clone(), ports]);
+        routes.check(3).unwrap();
+        assert!(routes.check(1).is_err());
+    }
+
+    #[test]
+    fn servers_behind_proxies_do_not_tell_their_ports() {
+        let mut routes = Routes::free(3).unwrap();
+        let told = |routes: &Routes| routes.blocks("lab", "secret")[1].render();
+        assert!(!told(&routes).contains("advertise"));
+        routes.dial[0][1] = 7;
+        assert!(told(&routes).contains("advertise: \"127.0.0.1:1\""));
+    }
+}

@@ -1,0 +1,67 @@
+//! What a program of a chaos run says on its standard output, a line of JSON each.
+
+use std::io::Write;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Said {
+    /// It has a session.
+    Opened {
+        /// Its id.
+        session: String,
+        /// It is the tenant's how manyth.
+        ordinal: u64,
+    },
+    /// Results came and were compared with what plain Rust computes.
+    Round {
+        /// Results that are right.
+        right: u64,
+        /// Results that are not.
+        wrong: u64,
+    },
+    /// It closed its session in good order.
+    Closed {
+        /// The session.
+        session: String,
+    },
+    /// A call on its session failed.
+    Failed {
+        /// The session.
+        session: String,
+        /// The error's code.
+        code: String,
+        /// The error in words.
+        why: String,
+    },
+    /// It got no session.
+    Refused {
+        /// The error's code.
+        code: String,
+        /// The error in words.
+        why: String,
+    },
+    /// A call did not end within the deadline.
+    Hung {
+        /// Which.
+        call: String,
+    },
+    /// It was asked to stop, and all is done.
+    Stopped,
+}
+
+/// Prints a line, by one write: what a program said before it was killed is read.
+///
+/// # Errors
+/// When nobody reads it.
+pub(super) fn say(said: &Said) -> Result<()> {
+    let mut line = serde_json::to_vec(said)?;
+    line.push(b'\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&line)?;
+    stdout.flush()?;
+    Ok(())
+}

@@ -1,0 +1,163 @@
+//! The nvJitLink that a host has, for the libraries that are linked with it.
+//!
+//! Numba and cuda.core look for an nvJitLink by its name and look into it; they find the empty one and
+//! send PTX. Libraries such as cuSPARSE name it as one they need and want its symbols, wherever those
+//! are: so the real one is loaded behind the empty one, by its path.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where packages of Python keep nvJitLink, below `site-packages`.
+const PACKAGES: [&str; 3] = ["nvjitlink/lib", "cu13/lib", "cu12/lib"];
+/// Where toolkits keep it, below their folder.
+const TOOLKIT: [&str; 3] = ["lib64", "lib", "targets/x86_64-linux/lib"];
+/// Where systems keep libraries.
+const SYSTEM: [&str; 4] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
+/// The library of this name that a program would find, given its environment, without the folder's.
+pub(super) fn find(
+    name: &str,
+    folder: &Path,
+    program: Option<&Path>,
+    present: &impl Fn(&str) -> Option<OsString>,
+) -> Option<PathBuf> {
+    let places = places(program, present).into_iter();
+    let paths = places.map(|place| place.join(name));
+    let mut real = paths.filter(|path| !path.starts_with(folder) && path.is_file());
+    // A stub of another version of this program is as empty as ours.
+    real.find(|path| !path.components().any(|part| part.as_os_str() == "drop-in"))
+}
+
+fn places(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let path = |name: &str| present(name).filter(|it| !it.is_empty()).map(PathBuf::from);
+    let list = |name: &str| -> Vec<PathBuf> {
+        let list = present(name);
+        list.map_or_else(Vec::new, |it| std::env::split_paths(&it).collect())
+    };
+    let mut places = list("LD_LIBRARY_PATH");
+    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .into_iter()
+        .filter_map(path)
+        .collect();
+    for program in program.into_iter().flat_map(|it| located(it, list("PATH"))) {
+        prefixes.extend(program.parent().and_then(Path::parent).map(Path::to_owned));
+    }
+    prefixes.extend(path("HOME").map(|home| home.join(".local")));
+    prefixes.push("/usr/local".into());
+    for prefix in prefixes {
+        places.push(prefix.join("lib"));
+        for python in pythons(&prefix.join("lib")) {
+            for packages in ["site-packages", "dist-packages"] {
+                let nvidia = python.join(packages).join("nvidia");
+                places.extend(PACKAGES.map(|package| nvidia.join(package)));
+            }
+        }
+    }
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(path);
+    for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
+        places.extend(TOOLKIT.map(|below| toolkit.join(below)));
+    }
+    places.extend(SYSTEM.map(PathBuf::from));
+    places
+}
+
+/// A program where it is named, and where its links lead.
+fn located(program: &Path, path: Vec<PathBuf>) -> Vec<PathBuf> {
+    let found = match program.components().count() {
+        1 => path
+            .into_iter()
+            .map(|place| place.join(program))
+            .find(|it| it.is_file()),
+        _ => Some(program.to_owned()),
+    };
+    let real = found.as_ref().and_then(|it| it.canonicalize().ok());
+    found.into_iter().chain(real).collect()
+}
+
+/// Folders of Python's versions in a folder of libraries, the newest first.
+fn pythons(lib: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(lib).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let is_python = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("python3")
+    };
+    let mut found: Vec<_> = paths.filter(is_python).collect();
+    found.sort_by(|a, b| b.cmp(a));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::super::{folder, variables};
+
+    const NAME: &str = "libnvJitLink.so.12";
+
+    fn compile(dir: &std::path::Path, output: &str, source: &str, arguments: &[&str]) {
+        let file = dir.join(format!("{output}.c"));
+        std::fs::write(&file, source).expect("written");
+        let mut command = Command::new("cc");
+        command.current_dir(dir).arg("-o").arg(output).arg(&file);
+        let status = command.args(arguments).status().expect("a C compiler");
+        assert!(status.success(), "{output}");
+    }
+
+    /// A stand-in for nvJitLink, a library that is linked with it by version, as cuSPARSE is, and a
+    /// program that loads that library and then looks for nvJitLink itself, as Numba does.
+    #[test]
+    fn who_is_linked_with_nvjitlink_has_the_real_one_and_who_looks_for_it_has_not() {
+        let base = broker::testing::TempDir::new().expect("a folder");
+        let dir = base.path().join("toolkit");
+        std::fs::create_dir(&dir).expect("made");
+        let script = format!(
+            "{NAME} {{ global: __nvJitLinkGetErrorLogSize_12_9; nvJitLinkVersion; local: *; }};"
+        );
+        std::fs::write(dir.join("versions"), script).expect("written");
+        let real = "int __nvJitLinkGetErrorLogSize_12_9(void) { return 42; }\n\
+                    int nvJitLinkVersion(void) { return 0; }\n";
+        let soname = format!("-Wl,-soname,{NAME}");
+        let arguments = ["-shared", "-fPIC", &soname, "-Wl,--version-script=versions"];
+        compile(&dir, NAME, real, &arguments);
+        let user = "int __nvJitLinkGetErrorLogSize_12_9(void);\n\
+                    int sparse(void) { return __nvJitLinkGetErrorLogSize_12_9(); }\n";
+        let real = dir.join(NAME);
+        let real = real.to_str().expect("text");
+        compile(&dir, "libuser.so", user, &["-shared", "-fPIC", real]);
+        let program = "#include <dlfcn.h>\n#include <stdio.h>\n\
+            int main(int count, char **names) {\n\
+                void *user = dlopen(names[1], RTLD_NOW);\n\
+                if (!user) { puts(dlerror()); return 1; }\n\
+                int (*sparse)(void) = (int (*)(void))dlsym(user, \"sparse\");\n\
+                if (!sparse || sparse() != 42) { puts(\"not the real one\"); return 2; }\n\
+                void *link = dlopen(\"libnvJitLink.so.12\", RTLD_NOW | RTLD_NOLOAD);\n\
+                if (!link) { puts(\"not loaded\"); return 3; }\n\
+                if (dlsym(link, \"nvJitLinkVersion\")) { puts(\"not empty\"); return 4; }\n\
+                return 0;\n\
+            }\n";
+        compile(&dir, "program", program, &["-ldl"]);
+        let library = base.path().join("some.so");
+        std::fs::write(&library, "code").expect("written");
+        let made = folder(base.path(), &library).expect("made");
+        let tenant = "research".parse().expect("a name");
+        let present =
+            |name: &str| (name == "LD_LIBRARY_PATH").then(|| dir.clone().into_os_string());
+        let mut command = Command::new(dir.join("program"));
+        command.arg(dir.join("libuser.so"));
+        for it in variables(&made, "/c".as_ref(), &tenant, 1, None, present) {
+            command.env(it.name, it.value);
+        }
+        let output = command.output().expect("it runs");
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (said(&output.stdout), said(&output.stderr));
+        assert!(output.status.success(), "{out}{err}");
+        assert_eq!(err, "", "the loader is content");
+    }
+}

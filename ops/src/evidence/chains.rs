@@ -1,0 +1,260 @@
+//! Each worker's chain by its own log, beside the chain that the record is replayed to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind, Tenant, digest};
+use serde::{Deserialize, Serialize};
+
+use super::{Evidence, Ordered, Started};
+use crate::record::With;
+
+/// The workers' chains, by their logs and by the replay: both digests are over the same workers, at
+/// the same positions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chains {
+    /// Digest over the workers' logs.
+    pub digest: String,
+    /// Digest over the replay, where those logs end.
+    pub replay_digest: String,
+    /// Every worker of either.
+    pub workers: Vec<WorkerChain>,
+}
+
+/// One worker's chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerChain {
+    /// The device.
+    pub gpu: u32,
+    /// The worker.
+    pub incarnation: String,
+    /// Its last position, as the record is replayed.
+    pub position: u64,
+    /// What became of it, as the record says: `here`, `left` or `lost`.
+    pub fate: String,
+    /// What its chain was compared with.
+    pub with: With,
+    /// Through which position.
+    pub through: u64,
+    /// Whether that was the same.
+    pub same: bool,
+}
+
+/// What a line adds to its worker's chain, and where.
+struct Link<'a> {
+    worker: (u32, &'a str),
+    position: u64,
+    whose: (&'a str, u64),
+    kind: &'a str,
+    ops: (u64, u64),
+}
+
+impl Evidence {
+    /// Compares the chains of all workers.
+    #[must_use]
+    pub fn chains(&self) -> Chains {
+        let started = chains(self.started.iter().map(Started::link));
+        let ordered = chains(self.order.iter().map(Ordered::link));
+        let mut keys: BTreeSet<(u32, &str)> = started.keys().copied().collect();
+        keys.extend(ordered.keys().copied());
+        let mut compared = Chains::default();
+        let (mut logged, mut replayed) = (Vec::new(), Vec::new());
+        for (gpu, incarnation) in keys {
+            let own = started.get(&(gpu, incarnation));
+            let theirs = ordered.get(&(gpu, incarnation));
+            let ends = self.workers.iter();
+            let end = ends.clone().find(|end| end.incarnation == incarnation);
+            let position = theirs.map_or(0, |chain| chain.len() as u64);
+            let (with, through, same) = match own {
+                Some(own) => {
+                    let there = theirs.and_then(|chain| chain.get(own.len().saturating_sub(1)));
+                    logged.extend(tail(gpu, own.len(), own.last()));
+                    replayed.extend(tail(gpu, own.len(), there));
+                    let same = there.is_some() && there == own.last();
+                    (With::Evidence, own.len() as u64, same)
+                }
+                None => {
+                    let with = end.map_or(With::Nothing, |end| end.with);
+                    (with, end.map_or(0, |end| end.through), true)
+                }
+            };
+            compared.workers.push(WorkerChain {
+                gpu,
+                incarnation: incarnation.to_owned(),
+                position,
+                fate: end.map_or_else(|| "here".into(), |end| end.fate.clone()),
+                with,
+                through,
+                same,
+            });
+        }
+        compared.digest = digest(&logged).to_string();
+        compared.replay_digest = digest(&replayed).to_string();
+        compared
+    }
+}
+
+/// Where a chain ends, if it is known.
+fn tail(gpu: u32, position: usize, chain: Option<&Option<Chain>>) -> Option<GpuTail> {
+    let chain = (*chain?)?;
+    let position = position as u64;
+    Some(GpuTail {
+        gpu,
+        position,
+        chain,
+    })
+}
+
+/// The chain behind each position from the first on; none from where a line is missing or means
+/// nothing.
+fn chains<'a>(
+    links: impl Iterator<Item = Link<'a>>,
+) -> BTreeMap<(u32, &'a str), Vec<Option<Chain>>> {
+    let mut workers: BTreeMap<_, Vec<Link<'_>>> = BTreeMap::new();
+    for link in links {
+        workers.entry(link.worker).or_default().push(link);
+    }
+    let chain = |(worker, mut links): (_, Vec<Link<'_>>)| {
+        links.sort_by_key(|link| link.position);
+        let mut at = Some(Chain::default());
+        let next = (1..).zip(&links).map(|(position, link)| {
+            at = at.filter(|_| link.position == position);
+            at = at.and_then(|before| link.after(before));
+            at
+        });
+        (worker, next.collect())
+    };
+    workers.into_iter().map(chain).collect()
+}
+
+impl Link<'_> {
+    fn after(&self, before: Chain) -> Option<Chain> {
+        let tenant: Tenant = self.whose.0.parse().ok()?;
+        Some(before.then(&ChainEntry {
+            position: self.position,
+            tenant: &tenant,
+            ordinal: self.whose.1,
+            kind: GrantKind::from_name(self.kind)?,
+            first: self.ops.0,
+            last: self.ops.1,
+        }))
+    }
+}
+
+impl Started {
+    fn link(&self) -> Link<'_> {
+        Link {
+            worker: (self.gpu, &self.incarnation),
+            position: self.position,
+            whose: (&self.tenant, self.ordinal),
+            kind: &self.kind,
+            ops: (self.first, self.granted),
+        }
+    }
+}
+
+impl Ordered {
+    fn link(&self) -> Link<'_> {
+        Link {
+            worker: (self.gpu, &self.incarnation),
+            position: self.position,
+            whose: (&self.tenant, self.ordinal),
+            kind: &self.kind,
+            ops: (self.first, self.last),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ordered(incarnation: &str, position: u64) -> Ordered {
+        Ordered {
+            gpu: 0,
+            incarnation: incarnation.into(),
+            position,
+            global: position,
+            epoch: 1,
+            tenant: "chat".into(),
+            ordinal: 1,
+            session: "1".into(),
+            kind: "run".into(),
+            first: position,
+            last: position,
+        }
+    }
+
+    fn started(line: &Ordered) -> Started {
+        Started {
+            gpu: line.gpu,
+            incarnation: line.incarnation.clone(),
+            position: line.position,
+            session: line.session.clone(),
+            tenant: line.tenant.clone(),
+            ordinal: line.ordinal,
+            kind: line.kind.clone(),
+            first: line.first,
+            last: line.first,
+            granted: line.last,
+            outcome: "ran".into(),
+        }
+    }
+
+    /// Two workers, one of them lost with less in its log than was granted.
+    fn evidence() -> Evidence {
+        let rows = [("a", 1), ("a", 2), ("b", 1), ("b", 2), ("b", 3)];
+        let order: Vec<_> = rows.map(|(worker, at)| ordered(worker, at)).into();
+        Evidence {
+            started: order[..4].iter().map(started).collect(),
+            order,
+            ..Evidence::default()
+        }
+    }
+
+    #[test]
+    fn both_digests_are_over_the_same_workers() {
+        let found = evidence().chains();
+        assert_eq!(found.digest, found.replay_digest);
+        let through: Vec<_> = found
+            .workers
+            .iter()
+            .map(|it| (it.position, it.through))
+            .collect();
+        assert_eq!(through, [(2, 2), (3, 2)]);
+        assert!(
+            found
+                .workers
+                .iter()
+                .all(|it| it.with == With::Evidence && it.same)
+        );
+    }
+
+    #[test]
+    fn a_worker_that_one_of_them_lacks_makes_another_digest() {
+        let mut less = evidence();
+        less.order.retain(|line| line.incarnation == "a");
+        let found = less.chains();
+        assert_ne!(found.digest, found.replay_digest);
+        assert!(!found.workers[1].same);
+        // Without a log, it is said what else there was.
+        let mut less = evidence();
+        less.started.retain(|line| line.incarnation == "a");
+        let found = less.chains();
+        assert_eq!(found.digest, found.replay_digest);
+        assert_eq!(found.workers[1].with, With::Nothing);
+    }
+
+    #[test]
+    fn another_op_in_either_is_another_chain() {
+        for at in 0..4 {
+            let mut other = evidence();
+            other.started[at].granted += 1;
+            let found = other.chains();
+            assert_ne!(found.digest, found.replay_digest);
+            let mut other = evidence();
+            other.order[at].ordinal += 1;
+            let found = other.chains();
+            assert_ne!(found.digest, found.replay_digest);
+        }
+    }
+}

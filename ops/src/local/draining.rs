@@ -1,0 +1,115 @@
+//! The end of a cluster in good order: workers finish what they were granted, then leaders hand
+//! over and stop.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use rustix::process::Signal;
+
+use super::{LocalCluster, Role};
+
+/// How long the workers, and then each leader, may take to end before they are killed.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How often it is looked whether they have.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// How far it is.
+struct Draining {
+    /// Leaders that were asked, one after the other so that each hands over: none while workers end.
+    leaders: usize,
+    since: Option<Instant>,
+    /// Names of those that had to be killed.
+    killed: Vec<String>,
+}
+
+impl LocalCluster {
+    /// Drains workers, lets leaders hand over and stop; the broker goes on until dropped.
+    ///
+    /// # Errors
+    /// When a process cannot be signalled or had to be killed after 15 s.
+    pub fn drain(&mut self) -> Result<()> {
+        let mut draining = Draining::new();
+        while !draining.step(self)? {
+            std::thread::sleep(LOOK);
+        }
+        draining.verdict()
+    }
+
+    /// As [`LocalCluster::drain`]; when `hurry` comes, the rest is killed at once.
+    ///
+    /// # Errors
+    /// As [`LocalCluster::drain`].
+    pub async fn drain_unless(&mut self, hurry: impl Future<Output = ()>) -> Result<()> {
+        let (mut draining, mut hurry) = (Draining::new(), pin!(hurry));
+        while !draining.step(self)? {
+            tokio::select! {
+                () = &mut hurry => return self.kill(),
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+        draining.verdict()
+    }
+
+    /// Kills every role.
+    fn kill(&mut self) -> Result<()> {
+        let leaders = self.leaders.iter_mut().map(|(_, role)| role);
+        self.workers
+            .iter_mut()
+            .chain(leaders)
+            .try_for_each(Role::kill)
+    }
+}
+
+impl Draining {
+    fn new() -> Self {
+        Self {
+            leaders: 0,
+            since: None,
+            killed: Vec::new(),
+        }
+    }
+
+    /// Goes on; whether all have ended.
+    fn step(&mut self, cluster: &mut LocalCluster) -> Result<bool> {
+        let mut roles: Vec<&mut Role> = match self.leaders.checked_sub(1) {
+            None => cluster.workers.iter_mut().collect(),
+            Some(at) => match cluster.leaders.get_mut(at) {
+                Some((_, role)) => vec![role],
+                None => return Ok(true),
+            },
+        };
+        roles.retain_mut(|role| role.is_running());
+        match self.since {
+            None => {
+                self.since = Some(Instant::now());
+                roles
+                    .iter()
+                    .try_for_each(|role| role.signal(Signal::TERM))?;
+            }
+            Some(since) if since.elapsed() > PATIENCE => {
+                for role in &mut roles {
+                    self.killed.push(role.name().to_owned());
+                    role.kill()?;
+                }
+                roles.clear();
+            }
+            Some(_) => {}
+        }
+        if !roles.is_empty() {
+            return Ok(false);
+        }
+        self.since = None;
+        self.leaders += 1;
+        Ok(false)
+    }
+
+    fn verdict(self) -> Result<()> {
+        if self.killed.is_empty() {
+            return Ok(());
+        }
+        let names = self.killed.join(", ");
+        bail!("E-LOCAL-STOP: {names} did not end within {PATIENCE:?} and had to be killed")
+    }
+}

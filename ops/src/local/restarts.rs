@@ -1,0 +1,81 @@
+//! When a child that died is started again.
+
+use std::time::{Duration, Instant};
+
+/// The pause before the first restart.
+const FIRST: Duration = Duration::from_millis(200);
+/// The pause doubles up to this: what ended the child may end soon, so that it is tried for ever.
+const MOST: Duration = Duration::from_secs(5);
+/// A child that lived so long begins with the first pause again.
+const STEADY: Duration = Duration::from_secs(30);
+
+/// One child's deaths, and when it is due again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Restarts {
+    deaths: u32,
+    due: Option<Instant>,
+    left: bool,
+}
+
+impl Restarts {
+    /// It died after having lived so long; gives the pause before it is started again.
+    pub(super) fn died(&mut self, now: Instant, lived: Duration) -> Duration {
+        if lived >= STEADY {
+            self.deaths = 0;
+        }
+        let pause = FIRST
+            .saturating_mul(1_u32.checked_shl(self.deaths).unwrap_or(u32::MAX))
+            .min(MOST);
+        self.deaths = self.deaths.saturating_add(1);
+        self.due = Some(now + pause);
+        pause
+    }
+
+    /// It left as it was asked to, and is not started again; whether that is new.
+    pub(super) fn left(&mut self) -> bool {
+        !std::mem::replace(&mut self.left, true)
+    }
+
+    /// Its death is known and its pause goes on.
+    pub(super) fn is_known(&self) -> bool {
+        self.due.is_some()
+    }
+
+    /// Whether its pause is over; true once.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        self.due.take_if(|due| *due <= now).is_some()
+    }
+
+    /// Deaths in a row.
+    pub(super) fn deaths(&self) -> u32 {
+        self.deaths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_shrink_after_a_long_life() {
+        let (mut restarts, now) = (Restarts::default(), Instant::now());
+        let mut pauses = Vec::new();
+        for _ in 0..40 {
+            pauses.push(restarts.died(now, Duration::ZERO));
+            assert!(restarts.is_known() && !restarts.is_due(now));
+            assert!(restarts.is_due(now + MOST) && !restarts.is_known());
+        }
+        assert_eq!(pauses[0], FIRST);
+        assert!(pauses.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert_eq!(pauses[39], MOST);
+        assert_eq!(restarts.deaths(), 40);
+        assert_eq!(restarts.died(now, STEADY), FIRST);
+    }
+
+    #[test]
+    fn what_has_left_is_said_once() {
+        let mut restarts = Restarts::default();
+        assert!(restarts.left() && !restarts.left());
+        assert!(!restarts.is_due(Instant::now() + MOST));
+    }
+}

@@ -1,0 +1,200 @@
+//! Looking after the children: each death is said, and what died is started again.
+
+use std::future::Future;
+use std::os::unix::process::ExitStatusExt;
+use std::pin::pin;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::{LocalCluster, Role, new_id};
+
+/// How often the children are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// A cluster that is starting gives up when one child has died so often in a row.
+const HOPELESS: u32 = 3;
+
+impl LocalCluster {
+    /// Waits for `until`, and looks after the children meanwhile; `say` is told what happens to
+    /// them, a line for each death and each restart.
+    pub async fn tended<F: Future>(&mut self, until: F, mut say: impl FnMut(&str)) -> F::Output {
+        let mut until = pin!(until);
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut until => return output,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            self.tend().iter().for_each(|line| say(line));
+        }
+    }
+
+    /// As [`LocalCluster::tended`] while the cluster starts, when a child that dies again and again
+    /// is the end of it.
+    pub(super) async fn started<T>(&mut self, ready: impl Future<Output = Result<T>>) -> Result<T> {
+        let mut ready = pin!(ready);
+        loop {
+            tokio::select! {
+                biased;
+                output = &mut ready => return output,
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            for line in self.tend() {
+                tracing::warn!("{line}");
+            }
+            let mut deaths = self.restarts.iter();
+            if let Some((name, _)) = deaths.find(|(_, it)| it.deaths() >= HOPELESS) {
+                let mut brokers = self.broker.servers().iter().enumerate();
+                let broker =
+                    brokers.find(|(index, _)| broker_name(*index, self.options.brokers) == *name);
+                let log = match broker {
+                    Some((_, server)) => server.log_path(),
+                    None => self.log(name),
+                };
+                let said = last_line(&log);
+                bail!("E-LOCAL-START: {name} does not stay up; it said: {said}");
+            }
+        }
+    }
+
+    /// Reaps children that died and starts those again whose pause is over. Gives a line for people
+    /// for each of these.
+    pub fn tend(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        for index in 0..self.broker.servers().len() {
+            self.tend_broker(index, &mut said);
+        }
+        for index in 0..self.leaders.len() {
+            self.tend_leader(index, &mut said);
+        }
+        for index in 0..self.workers.len() {
+            self.tend_worker(index, &mut said);
+        }
+        said
+    }
+
+    fn tend_broker(&mut self, index: usize, said: &mut Vec<String>) {
+        let server = &mut self.broker.servers_mut()[index];
+        let Some(status) = server.exited() else {
+            return;
+        };
+        let (name, now) = (broker_name(index, self.options.brokers), Instant::now());
+        let restarts = self.restarts.entry(name.clone()).or_default();
+        if restarts.is_due(now) {
+            self.brokers_started[index] = now;
+            let pid = server.respawn().map(|()| server.pid());
+            self.started_again(&name, pid.map_err(Into::into), said);
+        } else if !restarts.is_known() {
+            let pause = restarts.died(now, now - self.brokers_started[index]);
+            said.push(died(&name, server.pid(), status, pause));
+        }
+    }
+
+    fn tend_leader(&mut self, index: usize, said: &mut Vec<String>) {
+        let (_, role) = &mut self.leaders[index];
+        let Some(status) = role.ended() else {
+            return;
+        };
+        let (name, now) = (role.name().to_owned(), Instant::now());
+        let restarts = self.restarts.entry(name.clone()).or_default();
+        if restarts.is_due(now) {
+            // Another candidate: the dead one's id may be bound to an epoch it no longer knows.
+            let id = new_id();
+            let started = self.leader_role(&name, id);
+            let pid = started.map(|role| {
+                let pid = role.pid();
+                self.leaders[index] = (id, role);
+                pid
+            });
+            self.started_again(&name, pid, said);
+        } else if !restarts.is_known() {
+            let pause = restarts.died(now, role.age());
+            said.push(died(&name, role.pid(), status, pause));
+        }
+    }
+
+    fn tend_worker(&mut self, index: usize, said: &mut Vec<String>) {
+        let role = &mut self.workers[index];
+        let (Some(status), Some(gpu)) = (role.ended(), role.gpu()) else {
+            return;
+        };
+        let (name, now) = (role.name().to_owned(), Instant::now());
+        let restarts = self.restarts.entry(name.clone()).or_default();
+        if restarts.is_due(now) {
+            let started = self.worker_role(gpu);
+            let pid = started.map(|role| {
+                let pid = role.pid();
+                self.workers[index] = role;
+                pid
+            });
+            self.started_again(&name, pid, said);
+        } else if status.success() {
+            if restarts.left() {
+                let pid = role.pid();
+                said.push(format!(
+                    "{name} (process {pid}) has left as it was told to; it is not started again"
+                ));
+            }
+        } else if !restarts.is_known() {
+            let pause = restarts.died(now, role.age());
+            let line = died(&name, role.pid(), status, pause);
+            said.push(with_reason(line, role, status));
+        }
+    }
+
+    /// Says how a restart went; where it failed, it is tried again.
+    fn started_again(&mut self, name: &str, pid: Result<u32>, said: &mut Vec<String>) {
+        match pid {
+            Ok(pid) => said.push(format!("{name} runs again as process {pid}")),
+            Err(error) => {
+                let restarts = self.restarts.entry(name.to_owned()).or_default();
+                let pause = restarts.died(Instant::now(), Duration::ZERO);
+                said.push(format!(
+                    "{name} cannot be started: {error:#}; tried again in {pause:?}"
+                ));
+            }
+        }
+    }
+}
+
+/// Name of one of the broker's servers among the children.
+fn broker_name(index: usize, servers: usize) -> String {
+    match servers {
+        1 => "broker".into(),
+        _ => format!("broker-{}", index + 1),
+    }
+}
+
+fn died(name: &str, pid: u32, status: ExitStatus, pause: Duration) -> String {
+    let how = how(status);
+    format!("{name} (process {pid}) {how}; it is started again in {pause:?}")
+}
+
+/// How a process ended, for people.
+pub(super) fn how(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(9), _) => "was killed (SIGKILL)".into(),
+        (Some(signal), _) => format!("was ended by signal {signal}"),
+        (None, Some(code)) => format!("ended with exit code {code}"),
+        (None, None) => "ended".into(),
+    }
+}
+
+/// What a role that ended by itself said last.
+fn with_reason(line: String, role: &Role, status: ExitStatus) -> String {
+    match status.code() {
+        Some(_) => format!("{line}; it said: {}", last_line(role.log())),
+        None => line,
+    }
+}
+
+/// What a log ends with.
+fn last_line(log: &std::path::Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[text.len().saturating_sub(4_096)..]).into_owned();
+    match text.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(last) => last.to_owned(),
+        None => format!("nothing ({})", log.display()),
+    }
+}

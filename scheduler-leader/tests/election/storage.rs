@@ -1,0 +1,292 @@
+//! What the cluster keeps in its broker: limits, what is full, what was deleted.
+
+use std::time::{Duration, Instant};
+
+use async_nats::jetstream::{self, stream};
+use broker::testing::TestBroker;
+use bus_schemas::{ClusterSettings, LeaderId, TenantSettings};
+use scheduler_leader_core::replay::{Anchor, replay};
+
+use crate::{Candidate, PATIENCE, Watcher, block_on};
+
+/// A subject of the cluster that nothing of ours listens to.
+const FILLER: &str = "wl.v1.test.x.filler";
+
+/// A stream without a limit, which nobody of ours would make.
+async fn filler(jetstream: &jetstream::Context) {
+    let config = stream::Config {
+        name: "filler".into(),
+        subjects: vec![FILLER.into()],
+        ..stream::Config::default()
+    };
+    jetstream.create_stream(config).await.unwrap();
+}
+
+/// Fills it until the broker stores nothing more.
+async fn fill(jetstream: &jetstream::Context) {
+    for bytes in [512 << 10, 64 << 10, 1 << 10] {
+        for _ in 0..1_000 {
+            let sent = jetstream.publish(FILLER, vec![7; bytes].into()).await;
+            if sent.unwrap().await.is_err() {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_leader_is_elected_although_the_brokers_storage_is_full() {
+    let broker = TestBroker::with("test", &["a"], |config| {
+        config.max_file_store = Some(48 << 20);
+    });
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        filler(&jetstream).await;
+        let mut first = Candidate::start(&broker, 1, true);
+        let (beat, _) = watcher.beat(|_| true).await;
+        let _second = Candidate::start(&broker, 2, true);
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        fill(&jetstream).await;
+        let record = watcher.subjects.record(999);
+        let refused = jetstream.publish(record, vec![7; 1 << 10].into()).await;
+        assert!(refused.unwrap().await.is_err(), "nothing more is stored");
+        first.end(false);
+        let (next, _) = watcher.beat(|next| next.epoch > beat.epoch).await;
+        assert_eq!(next.leader, LeaderId(2));
+        // It goes on renewing: its lease's life is 2 s.
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+        let (now, _) = watcher.beat(|_| true).await;
+        assert_eq!((now.epoch, now.leader), (next.epoch, next.leader));
+        let status = watcher.status().await;
+        assert!(status.recorded < status.input, "its inputs wait");
+        // Whoever asks is told what is wrong.
+        let asked = Instant::now();
+        let alarm = loop {
+            let stores = watcher.status().await.stores;
+            let record = stores
+                .iter()
+                .find(|store| store.name == watcher.subjects.record_stream());
+            if let Some(record) = record.filter(|record| !record.alarm.is_empty()) {
+                break record.alarm.clone();
+            }
+            assert!(asked.elapsed() < PATIENCE, "an alarm: {stores:?}");
+        };
+        assert!(alarm.contains("resource"), "{alarm}");
+        // With room again they are recorded.
+        jetstream.delete_stream("filler").await.unwrap();
+        let asked = Instant::now();
+        loop {
+            let status = watcher.status().await;
+            if status.recorded == status.input {
+                break;
+            }
+            assert!(asked.elapsed() < PATIENCE, "inputs are recorded");
+        }
+    });
+}
+
+#[test]
+fn a_bucket_that_is_nearly_full_is_an_alarm() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let _leader = Candidate::start(&broker, 1, true);
+        watcher.beat(|_| true).await;
+        let bucket = watcher.subjects.kernel_bucket();
+        let asked = Instant::now();
+        let store = loop {
+            if let Ok(store) = jetstream.get_key_value(&bucket).await {
+                break store;
+            }
+            assert!(asked.elapsed() < PATIENCE, "the bucket is there");
+        };
+        let limit = store.stream.cached_info().config.max_bytes as u64;
+        let alarm = async || {
+            let stores = watcher.status().await.stores;
+            let store = stores.into_iter().find(|store| store.name == bucket);
+            store.map_or_else(String::new, |store| store.alarm)
+        };
+        let mib = vec![7_u8; 1 << 20];
+        for key in 0..limit * 81 / 100 / (1 << 20) + 1 {
+            let put = store.put(format!("k{key}"), mib.clone().into()).await;
+            put.unwrap();
+        }
+        let asked = Instant::now();
+        while !alarm().await.contains("% full") {
+            assert!(asked.elapsed() < PATIENCE, "an alarm");
+        }
+        for key in 0..limit * 10 / 100 / (1 << 20) + 1 {
+            store.purge(format!("k{key}")).await.unwrap();
+        }
+        let asked = Instant::now();
+        while !alarm().await.is_empty() {
+            assert!(asked.elapsed() < PATIENCE, "no alarm any more");
+        }
+    });
+}
+
+#[test]
+fn everything_that_is_kept_has_a_limit() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        // A bucket of an earlier version, without a limit.
+        let earlier = jetstream::kv::Config {
+            bucket: watcher.subjects.state_bucket(),
+            history: 64,
+            ..jetstream::kv::Config::default()
+        };
+        jetstream.create_key_value(earlier).await.unwrap();
+        let _leader = Candidate::start(&broker, 1, true);
+        watcher.beat(|_| true).await;
+        let subjects = &watcher.subjects;
+        let buckets = [
+            subjects.lease_bucket(),
+            subjects.state_bucket(),
+            subjects.kernel_bucket(),
+        ];
+        let buckets = buckets.map(|bucket| format!("KV_{bucket}"));
+        let streams = [subjects.record_stream(), subjects.account_stream()];
+        for name in buckets.into_iter().chain(streams) {
+            let asked = Instant::now();
+            loop {
+                let stream = jetstream.get_stream(&name).await;
+                if let Ok(stream) = &stream
+                    && stream.cached_info().config.max_bytes > 0
+                {
+                    break;
+                }
+                assert!(asked.elapsed() < PATIENCE, "{name} has a limit: {stream:?}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    });
+}
+
+#[test]
+fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let _leader = Candidate::start(&broker, 1, true);
+        let (beat, _) = watcher.beat(|_| true).await;
+        let bucket = watcher.subjects.state_bucket();
+        let store = jetstream.get_key_value(&bucket).await.unwrap();
+        let tenant = TenantSettings {
+            weight: 7,
+            ..TenantSettings::default()
+        };
+        let settings = ClusterSettings {
+            window_ns: 3_000_000,
+            ..ClusterSettings::default()
+        };
+        let tenant_value = serde_json::to_vec(&tenant).unwrap();
+        store.put("tenant.chat", tenant_value.into()).await.unwrap();
+        let value = serde_json::to_vec(&settings).unwrap();
+        store.put("settings", value.into()).await.unwrap();
+        let asked = Instant::now();
+        while watcher.status().await.settings != Some(settings.clone()) {
+            assert!(asked.elapsed() < PATIENCE, "the settings are heard of");
+        }
+        jetstream.delete_key_value(&bucket).await.unwrap();
+        let asked = Instant::now();
+        loop {
+            assert!(asked.elapsed() < PATIENCE, "the bucket is put back");
+            // All the while the leader orders by what was set.
+            let status = watcher.status().await;
+            let names: Vec<_> = status.tenants.iter().map(|it| it.tenant.as_str()).collect();
+            assert_eq!(names, ["chat"]);
+            assert_eq!(status.settings, Some(settings.clone()));
+            let Ok(store) = jetstream.get_key_value(&bucket).await else {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            let tenant = store.get("tenant.chat").await.unwrap();
+            let set = store.get("settings").await.unwrap();
+            if let (Some(back), Some(set)) = (tenant, set) {
+                let back: TenantSettings = serde_json::from_slice(&back).unwrap();
+                let set: ClusterSettings = serde_json::from_slice(&set).unwrap();
+                assert_eq!((back.weight, set), (7, settings));
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let (now, _) = watcher.beat(|_| true).await;
+        assert_eq!((now.epoch, now.leader), (beat.epoch, beat.leader));
+    });
+}
+
+/// The blocks of the record stream, by the epoch and number that their ids name.
+async fn blocks(stream: &stream::Stream) -> Vec<(u64, u64, Vec<u8>)> {
+    let state = stream.get_info().await.unwrap().state;
+    let mut blocks = Vec::new();
+    for sequence in state.first_sequence..=state.last_sequence {
+        // What was cut meanwhile is not there.
+        let Ok(message) = stream.get_raw_message(sequence).await else {
+            continue;
+        };
+        let id = message.headers.get("Nats-Msg-Id").unwrap().as_str();
+        let parts: Vec<_> = id.split('.').collect();
+        let of = |at: usize| parts[at].parse::<u64>().unwrap();
+        blocks.push((of(0), of(2), message.payload.to_vec()));
+    }
+    blocks
+}
+
+/// Waits until the record begins at this epoch or later; gives what is left, which replays.
+async fn cut_to(jetstream: &jetstream::Context, name: &str, least: u64) -> Anchor {
+    let asked = Instant::now();
+    loop {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let stream = jetstream.get_stream(name).await.unwrap();
+        let blocks = blocks(&stream).await;
+        let first = blocks.iter().filter(|block| block.1 != Anchor::NUMBER);
+        let first = first.map(|block| block.0).min().unwrap_or(0);
+        let anchor = blocks
+            .iter()
+            .find(|block| (block.0, block.1) == (first, Anchor::NUMBER));
+        if let Some(anchor) = anchor.filter(|_| first >= least) {
+            let anchor = Anchor::decode(first, &anchor.2).unwrap();
+            let replayed = replay(&blocks, &[]).unwrap();
+            assert_eq!(replayed.anchor.as_ref(), Some(&anchor));
+            return anchor;
+        }
+        assert!(asked.elapsed() < 6 * PATIENCE, "the record is cut");
+    }
+}
+
+#[test]
+fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
+    let broker = TestBroker::start();
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let leader = Candidate::start(&broker, 1, true);
+        let (beat, _) = watcher.beat(|_| true).await;
+        let bucket = watcher.subjects.state_bucket();
+        let store = jetstream.get_key_value(&bucket).await.unwrap();
+        let settings = ClusterSettings {
+            record_max_age_s: 8,
+            ..ClusterSettings::default()
+        };
+        let value = serde_json::to_vec(&settings).unwrap();
+        store.put("settings", value.into()).await.unwrap();
+        // An epoch is a second old at most, and the same leads on.
+        let (later, _) = watcher.beat(|next| next.epoch >= beat.epoch + 3).await;
+        assert_eq!(later.leader, beat.leader);
+        let name = watcher.subjects.record_stream();
+        let anchor = cut_to(&jetstream, &name, beat.epoch + 1).await;
+        assert!(anchor.epochs >= 1 && anchor.inputs >= 1, "{anchor:?}");
+        // The next leader goes on from there.
+        let _other = Candidate::start(&broker, 2, true);
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        drop(leader);
+        let (next, _) = watcher.beat(|next| next.leader == LeaderId(2)).await;
+        let later = cut_to(&jetstream, &name, next.epoch).await;
+        assert!(later.epochs > anchor.epochs && later.inputs > anchor.inputs);
+    });
+}

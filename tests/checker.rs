@@ -1,0 +1,325 @@
+//! The checker that shares no code with Warploom, `tests/checker/check.py`: evidence that was changed,
+//! with and without a new signature, is noticed.
+
+use std::path::{Path, PathBuf};
+
+use broker::testing::TempDir;
+use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use warploom::chaos::Checker;
+use warploom::evidence::{
+    Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
+};
+
+const KINDS: [GrantKind; 5] = [
+    GrantKind::Run,
+    GrantKind::Open,
+    GrantKind::Close,
+    GrantKind::Standing,
+    GrantKind::Revoke,
+];
+
+/// Worker, session, tenant, kind, first, last, granted, outcome; positions as they come.
+type Line = (
+    &'static str,
+    &'static str,
+    &'static str,
+    GrantKind,
+    (u64, u64, u64),
+    &'static str,
+);
+
+/// `w1` was lost: its last line is beyond what its leader knew.
+fn lines() -> Vec<Line> {
+    use GrantKind::{Close, Open, Revoke, Run, Standing};
+    vec![
+        ("w0", "s1", "a", Open, (0, 0, 0), "ran"),
+        ("w0", "s1", "a", Run, (1, 3, 3), "ran"),
+        ("w0", "s2", "b", Open, (0, 0, 0), "ran"),
+        ("w0", "s1", "a", Run, (4, 6, 6), "void"),
+        ("w0", "s1", "a", Run, (4, 6, 6), "ran"),
+        ("w0", "s2", "b", Run, (1, 2, 4), "failed"),
+        ("w0", "s2", "b", Run, (5, 6, 6), "gone"),
+        ("w0", "s2", "b", Close, (0, 0, 0), "ran"),
+        ("w0", "s1", "a", Standing, (7, 9, 9), "ran"),
+        ("w0", "s1", "a", Revoke, (0, 0, 0), "ran"),
+        ("w0", "s1", "a", Standing, (10, 9, 9), "ran"),
+        ("w0", "s4", "d", Open, (0, 0, 0), "ran"),
+        ("w0", "s1", "a", Close, (0, 0, 0), "ran"),
+        ("w0", "s4", "d", Run, (1, 2, 2), "ran"),
+        ("w0", "s4", "d", Close, (0, 0, 0), "ran"),
+        ("w1", "s3", "c", Open, (0, 0, 0), "ran"),
+        ("w1", "s3", "c", Run, (1, 2, 2), "ran"),
+    ]
+}
+
+fn good() -> Evidence {
+    let mut evidence = Evidence::default();
+    for (session, tenant, first, last) in [
+        ("s1", "a", 1, 4),
+        ("s1", "a", 5, 9),
+        ("s2", "b", 1, 6),
+        ("s3", "c", 1, 5),
+        ("s4", "d", 1, 3),
+    ] {
+        evidence.submitted.push(Submitted {
+            session: session.into(),
+            tenant: tenant.into(),
+            ordinal: 1,
+            first,
+            last,
+        });
+    }
+    for (session, tenant, code) in [("s3", "c", "E-DEVICE-LOST"), ("s4", "d", KILLED)] {
+        evidence.failures.push(SessionFailure {
+            session: session.into(),
+            tenant: tenant.into(),
+            ordinal: 1,
+            code: code.into(),
+        });
+    }
+    let mut ends = [
+        (0, "w0", 0, Chain::default()),
+        (1, "w1", 0, Chain::default()),
+    ];
+    for (global, (worker, session, tenant, kind, ops, outcome)) in (1..).zip(lines()) {
+        let end = ends
+            .iter_mut()
+            .find(|end| end.1 == worker)
+            .expect("a worker");
+        let (first, last, granted) = ops;
+        let (gpu, position) = (end.0, end.2 + 1);
+        // Its leader did not know of the lost worker's last position.
+        if (worker, position) != ("w1", 2) {
+            end.3 = end.3.then(&ChainEntry {
+                position,
+                tenant: &tenant.parse().expect("a name"),
+                ordinal: 1,
+                kind,
+                first,
+                last: granted,
+            });
+            evidence.order.push(Ordered {
+                gpu,
+                incarnation: worker.into(),
+                position,
+                global,
+                epoch: 1,
+                tenant: tenant.into(),
+                ordinal: 1,
+                session: session.into(),
+                kind: kind.name().into(),
+                first,
+                last: granted,
+            });
+        }
+        end.2 = position;
+        evidence.started.push(Started {
+            gpu,
+            incarnation: worker.into(),
+            position,
+            session: session.into(),
+            tenant: tenant.into(),
+            ordinal: 1,
+            kind: kind.name().into(),
+            first,
+            last,
+            granted,
+            outcome: outcome.into(),
+        });
+    }
+    ends[1].2 = 1;
+    let tail = |end: &(u32, &str, u64, Chain)| GpuTail {
+        gpu: end.0,
+        position: end.2,
+        chain: end.3,
+    };
+    evidence.digest = bus_schemas::digest(&[tail(&ends[0])]).to_string();
+    evidence.workers = ends
+        .iter()
+        .map(|(gpu, incarnation, position, chain)| WorkerEnd {
+            gpu: *gpu,
+            incarnation: (*incarnation).into(),
+            position: *position,
+            chain: chain.to_string(),
+            lost: *incarnation == "w1",
+            dead: false,
+            fate: String::new(),
+            with: warploom::record::With::Record,
+            through: *position,
+        })
+        .collect();
+    evidence
+}
+
+/// Each line deleted, doubled, swapped with the next, and each field of it changed.
+fn damages<T: Serialize + DeserializeOwned + Clone>(
+    lines: &[T],
+    of: usize,
+) -> Vec<(String, Vec<T>)> {
+    let mut all = Vec::new();
+    for index in 0..of {
+        let mut deleted = lines.to_vec();
+        deleted.remove(index);
+        all.push((format!("line {index} deleted"), deleted));
+        let mut doubled = lines.to_vec();
+        doubled.insert(index, lines[index].clone());
+        all.push((format!("line {index} doubled"), doubled));
+        if index + 1 < of {
+            let mut swapped = lines.to_vec();
+            swapped.swap(index, index + 1);
+            all.push((format!("line {index} swapped"), swapped));
+        }
+        let line = serde_json::to_value(&lines[index]).expect("a line");
+        let empty = line["kind"] == "standing" && line["last"].as_u64() < line["first"].as_u64();
+        // Only the worker knows at which op a position failed, and what ran of a session whose program
+        // was killed: that may have been less.
+        let failed = line["outcome"] == "failed";
+        let killed = line["session"] == "s4";
+        for (key, value) in line.as_object().expect("an object") {
+            if (key == "outcome" && (empty || killed)) || (key == "last" && failed) {
+                continue;
+            }
+            for other in others(key, value) {
+                let what = format!("line {index}: {key} is {other}");
+                let mut changed = line.clone();
+                changed[key] = other;
+                let mut damaged = lines.to_vec();
+                damaged[index] = serde_json::from_value(changed).expect("a line");
+                all.push((what, damaged));
+            }
+        }
+    }
+    all
+}
+
+fn others(key: &str, value: &Value) -> Vec<Value> {
+    match (key, value) {
+        (_, Value::Number(number)) => {
+            let number = number.as_u64().expect("a number");
+            let mut others = vec![Value::from(number + 1)];
+            others.extend(number.checked_sub(1).map(Value::from));
+            others
+        }
+        ("kind", value) => {
+            let others = KINDS.iter().map(|kind| Value::from(kind.name()));
+            others.filter(|other| other != value).collect()
+        }
+        // At a position where nothing runs either way, or that is empty, `void` and `gone` are as good.
+        ("outcome", value) if value == "gone" => vec!["ran".into()],
+        ("outcome", value) => {
+            let others = ["ran", "void"].map(Value::from);
+            others.into_iter().filter(|other| other != value).collect()
+        }
+        (_, value) => vec![Value::from(format!("{}x", value.as_str().expect("text")))],
+    }
+}
+
+/// Every damage that an honest signature does not hide.
+fn signed_damages() -> Vec<(String, Evidence)> {
+    let mut all = Vec::new();
+    // The lines of the first session: what others submitted and did not run is nobody's loss.
+    for (what, submitted) in damages(&good().submitted, 2) {
+        let damaged = Evidence {
+            submitted,
+            ..good()
+        };
+        all.push((format!("submitted.jsonl, {what}"), damaged));
+    }
+    // The positions of the worker that was not lost.
+    for (what, started) in damages(&good().started, 15) {
+        let damaged = Evidence { started, ..good() };
+        all.push((format!("started.jsonl, {what}"), damaged));
+    }
+    let mut more = |what: &str, change: &dyn Fn(&mut Evidence)| {
+        let mut damaged = good();
+        change(&mut damaged);
+        all.push((what.into(), damaged));
+    };
+    more("nothing submitted", &|it| it.submitted.clear());
+    more("nothing started", &|it| it.started.clear());
+    more("nothing failed", &|it| it.failures.clear());
+    more("another digest", &|it| it.digest = "0".repeat(64));
+    more("another chain", &|it| it.workers[0].chain = "0".repeat(64));
+    more("another chain of the lost one", &|it| {
+        it.workers[1].chain = "0".repeat(64)
+    });
+    more("a worker less", &|it| drop(it.workers.pop()));
+    more("a position less", &|it| it.workers[0].position -= 1);
+    more("a failure for nothing", &|it| {
+        it.failures[1].code = "E-SESSION-GONE".into()
+    });
+    more("a failure of another worker's", &|it| {
+        it.workers[1].lost = false
+    });
+    all
+}
+
+/// Damages nobody may have signed: to each file, as it lies there.
+fn raw_damages(dir: &Path) -> Vec<(String, String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(dir).expect("a directory").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let bytes = std::fs::read(entry.path()).expect("a file");
+        let mut longer = bytes.clone();
+        longer.extend(b"{}\n");
+        all.push((format!("{name}, longer"), name.clone(), longer));
+        if bytes.is_empty() {
+            continue;
+        }
+        for at in [0, bytes.len() / 2, bytes.len() - 2] {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            all.push((format!("{name}, byte {at}"), name.clone(), changed));
+        }
+        all.push((format!("{name}, empty"), name.clone(), Vec::new()));
+        let half = bytes[..bytes.len() / 2].to_vec();
+        all.push((format!("{name}, cut"), name.clone(), half));
+    }
+    all
+}
+
+#[test]
+fn evidence_that_was_changed_is_noticed_by_a_checker_that_trusts_nobody() {
+    let checker = Checker::find().expect("python3 with pip, and a way to PyPI");
+    let dir = TempDir::new().expect("a directory");
+    let key = EvidenceKey::of(dir.path()).expect("a key");
+    let place = |number: usize| -> PathBuf { dir.path().join(format!("evidence-{number}")) };
+    let whole = place(0);
+    good().write(&whole, &key).expect("written");
+    assert!(good().verify().is_clean(), "{:?}", good().verify());
+    let check = |dirs: &[PathBuf], key: &str| {
+        let dirs: Vec<&Path> = dirs.iter().map(PathBuf::as_path).collect();
+        checker.check(&dirs, Some(key)).expect("it runs")
+    };
+    let found = check(std::slice::from_ref(&whole), &key.public()).remove(0);
+    assert!(found.ok, "{found:?}");
+    assert_eq!((found.submitted, found.ran), (23, 15));
+    let other = EvidenceKey::of(&dir.path().join("other")).expect("a key");
+    assert!(!check(std::slice::from_ref(&whole), &other.public())[0].ok);
+
+    let (mut names, mut dirs) = (Vec::new(), Vec::new());
+    for (what, evidence) in signed_damages() {
+        let at = place(1 + dirs.len());
+        evidence.write(&at, &key).expect("written");
+        (names.push(what), dirs.push(at)).1
+    }
+    for (what, file, bytes) in raw_damages(&whole) {
+        let at = place(1 + dirs.len());
+        good().write(&at, &key).expect("written");
+        std::fs::write(at.join(file), bytes).expect("written");
+        (names.push(what), dirs.push(at)).1
+    }
+    assert!(dirs.len() > 300, "{}", dirs.len());
+    let found = check(&dirs, &key.public());
+    let missed = names.iter().zip(&found).filter(|(_, found)| found.ok);
+    let missed: Vec<_> = missed.map(|(name, _)| name).collect();
+    assert!(
+        missed.is_empty(),
+        "{} of {} missed: {missed:#?}",
+        missed.len(),
+        names.len()
+    );
+}

@@ -1,0 +1,106 @@
+//! Short sessions while leaders are killed one after the other: what was opened, used and closed
+//! within what died with a leader is in the order all the same, by name.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bus_schemas::TenantSettings;
+use client_agent::{Client, Settings};
+
+use crate::order::Tool;
+use crate::stage::{Scene, plan};
+
+const SOON: Duration = Duration::from_secs(60);
+const GUEST: &str = "guest";
+/// Programs that open one session after the other.
+const PROGRAMS: usize = 3;
+const KILLS: u64 = 8;
+
+/// Opens, uses and closes sessions until it is told to stop.
+fn sessions(settings: Settings, count: &AtomicU64, stop: &AtomicBool) {
+    let client = Client::connect(settings).expect("a broker");
+    let mut bytes = [0; 64];
+    while !stop.load(Ordering::Relaxed) {
+        let session = client.open().expect("a session");
+        let address = session.alloc(4096).expect("memory");
+        let wanted = [count.load(Ordering::Relaxed) as u8; 64];
+        session.copy_in(address, &wanted).expect("it is taken");
+        session
+            .copy_out(address, &mut bytes)
+            .expect("it comes back");
+        assert_eq!(bytes, wanted);
+        session.close().expect("closed");
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
+    let mut scene = Scene::start(3, 2, &[plan("a", "search", 1)]).await;
+    let added = scene.stage.cluster.broker.add_tenant(GUEST);
+    added.expect("a login for it");
+    let name = GUEST.parse().expect("a tenant");
+    scene.set_tenant(&name, &TenantSettings::default()).await;
+    let credentials = scene.stage.cluster.broker.credentials();
+    let login = &credentials.tenant(GUEST).expect("a login").login;
+    let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);
+    let settings = joined.with_login(&login.user, &login.password);
+    let (count, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+    let programs = (0..PROGRAMS).map(|_| {
+        let (settings, count, stop) = (settings.clone(), Arc::clone(&count), Arc::clone(&stop));
+        std::thread::spawn(move || sessions(settings, &count, &stop))
+    });
+    let programs: Vec<_> = programs.collect();
+    let mut epoch = 0;
+    for _ in 0..=KILLS {
+        let before = count.load(Ordering::Relaxed);
+        let more = || (count.load(Ordering::Relaxed) > before + 10).then_some(());
+        scene.wait("sessions come and go", SOON, |_| more()).await;
+        let status = scene.epoch_above(epoch, SOON).await;
+        epoch = status.epoch;
+        let leader = scene.stage.cluster.leader(status.leader);
+        leader.expect("one of ours").kill().expect("it dies");
+        let another = scene.stage.cluster.start_leader();
+        another.expect("another candidate");
+    }
+    scene.epoch_above(epoch, SOON).await;
+    stop.store(true, Ordering::Relaxed);
+    for program in programs {
+        program.join().expect("every result is right");
+    }
+    agree(&scene);
+    scene.settle().await;
+}
+
+/// Replay, verification and exports say the same of the order, and that it is whole.
+fn agree(scene: &Scene) {
+    let tool = Tool {
+        credentials: scene.stage.cluster.credentials(),
+        dir: scene.stage.cluster.options().state_dir.clone(),
+    };
+    for file in ["run.record", "run.csv"] {
+        tool.well(&["order", "export", "--out", file]);
+    }
+    let verdict = tool.json(&["order", "verify", "run.record"]).remove(0);
+    assert!(verdict["first"].is_null(), "{verdict}");
+    let digest = verdict["digest"].as_str().expect("a digest");
+    let replayed = tool
+        .json(&[
+            "replay",
+            "--record",
+            "run.record",
+            "--expect",
+            digest,
+            "--order",
+            "run.order",
+        ])
+        .remove(0);
+    for found in [&verdict, &replayed] {
+        assert_eq!(found["skipped"], 0, "{found}");
+        assert_eq!(found["adopted"], replayed["adopted"], "{found}");
+    }
+    // What was adopted was accepted between an append and the death of a leader: never many.
+    let of = |key: &str| replayed[key].as_u64().expect("a number");
+    assert!(of("adopted") < of("positions") / 2, "{replayed}");
+}

@@ -1,0 +1,116 @@
+//! Every wait ends: whoever does not answer is named, and whoever does is waited for.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use broker::testing::TempDir;
+use client_agent::Client;
+
+use crate::cluster::{done, login};
+use crate::run::{compile, warploom};
+use crate::stage::{Scene, plan};
+
+const KERNEL: &str = include_str!("../../ops/src/bench/long.ptx");
+/// For a living leader or worker on a busy machine, this is long.
+const DEADLINE: Duration = Duration::from_secs(3);
+
+/// Who goes away for good while programs wait, and the code that says so.
+async fn goes_away(scene: &mut Scene, code: &str, goes: impl FnOnce(&mut Scene)) {
+    // Without standing grants each launch needs a leader.
+    done(scene, &["cluster", "set", "standing=off"]);
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "waits");
+    let mut run = warploom(dir.path())
+        .env(
+            "WARPLOOM_BROKER_CREDENTIALS",
+            scene.stage.cluster.credentials(),
+        )
+        .env(
+            "WARPLOOM_CLUSTER_NAME",
+            &scene.stage.cluster.options().cluster,
+        )
+        .args(["run", "--tenant=a", "--set=client.deadline=3s", "--"])
+        .arg(&program)
+        .arg(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/kernels/vector_add.ptx"
+        ))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(run.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().map(|line| line.expect("it is text"));
+    assert_eq!(line().as_deref(), Some("at work"));
+    let mut joined = login(scene, "a");
+    joined.deadline = DEADLINE;
+    let client = Client::connect(joined).expect("a broker");
+    let session = client.open().expect("a session");
+    session.sync().expect("it runs");
+
+    goes(scene);
+    let error = session.sync().expect_err("nobody answers");
+    assert_eq!(error.code().name(), code, "{error}");
+    // It stays over, and a close ends, too.
+    let again = session.sync().expect_err("it is over");
+    assert_eq!(again.to_string(), error.to_string());
+    let closed = session.close().expect_err("nobody answers");
+    assert_ne!(closed.to_string(), "");
+    let said = line().expect("the error");
+    assert!(said.starts_with("46 "), "{said}");
+    assert!(said.contains(code), "{said}");
+    assert_eq!(line(), None, "and the same again");
+    let mut err = String::new();
+    let mut stderr = run.stderr.take().expect("a pipe");
+    stderr.read_to_string(&mut err).expect("it is text");
+    assert!(err.contains(&format!("warploom: {code}")), "{err}");
+    assert_eq!(run.wait().expect("it ends").code(), Some(7));
+}
+
+#[tokio::test]
+async fn a_broker_that_is_gone_for_good_is_named() {
+    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    goes_away(&mut scene, "E-CLUSTER-NO-BROKER", |scene| {
+        scene.stage.cluster.broker.kill().expect("it dies");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn leaders_that_are_gone_for_good_are_named() {
+    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    goes_away(&mut scene, "E-CLUSTER-NO-LEADER", |scene| {
+        for (_, leader) in &mut scene.stage.cluster.leaders {
+            leader.kill().expect("it dies");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_kernel_that_takes_longer_than_the_deadline_is_waited_for() {
+    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    scene.stage.tenants[0].kill().expect("it dies");
+    let mut joined = login(&scene, "a");
+    joined.deadline = DEADLINE;
+    let client = Client::connect(joined).expect("a broker");
+    let session = client.open().expect("a session");
+    let module = session.load(KERNEL.as_bytes()).expect("a module");
+    let kernel = module.function("long").expect("a kernel");
+    let data = session.alloc(128).expect("memory");
+    let mut rounds = 1_u32 << 20;
+    loop {
+        let mut params = data.to_le_bytes().to_vec();
+        params.extend(rounds.to_le_bytes());
+        let begun = Instant::now();
+        let launched = session.launch(&kernel, [1, 1, 1], [32, 1, 1], 0, &params);
+        launched.expect("a launch");
+        session.sync().expect("it is waited for");
+        if begun.elapsed() > 2 * DEADLINE {
+            break;
+        }
+        rounds = rounds.checked_mul(2).expect("it takes long at some time");
+    }
+    session.close().expect("closed");
+}
