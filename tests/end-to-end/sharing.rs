@@ -82,10 +82,10 @@ async fn start(scene: &Scene, tenant: &str) -> Program {
     beside(move || Program::start(settings)).await
 }
 
-/// The row of the only session of a tenant.
+/// The row of the only session of a tenant; one without a session is of what its modules took.
 fn row<'u>(usage: &'u Usage, tenant: &str) -> Option<&'u UsageRow> {
     let mut rows = usage.sessions.iter();
-    rows.find(|row| row.tenant.as_str() == tenant)
+    rows.find(|row| row.tenant.as_str() == tenant && row.session.0 != 0)
 }
 
 /// Waits until the worker says that two tenants hold so much each; gives what it said.

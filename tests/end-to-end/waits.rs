@@ -90,7 +90,10 @@ async fn leaders_that_are_gone_for_good_are_named() {
 
 #[tokio::test]
 async fn a_kernel_that_takes_longer_than_the_deadline_is_waited_for() {
-    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    // The watchdog is another end of a long kernel.
+    let settings = [("worker.watchdog", "300s")];
+    let plans = [plan("a", "search", 1)];
+    let mut scene = Scene::start_with(1, 1, &plans, &settings).await;
     scene.stage.tenants[0].kill().expect("it dies");
     let mut joined = login(&scene, "a");
     joined.deadline = DEADLINE;
