@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::address::Window;
-use crate::id::{SessionId, Tenant};
+use crate::id::{Incarnation, SessionId, Tenant};
 
 /// A row of a column: plain data of `SIZE` bytes.
 pub trait Row: Sized {
@@ -160,6 +160,19 @@ impl Fields<'_> {
 
 /// One session.
 impl Row for SessionId {
+    const SIZE: usize = 8;
+
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0.to_le_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        Fields(bytes).u64().map(Self)
+    }
+}
+
+/// One worker.
+impl Row for Incarnation {
     const SIZE: usize = 8;
 
     fn write(&self, out: &mut Vec<u8>) {

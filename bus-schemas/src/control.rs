@@ -51,6 +51,10 @@ pub struct Alive {
     /// The sessions.
     #[serde(with = "rows")]
     pub sessions: Vec<SessionId>,
+    /// The worker of each, in the same order: a leader that never met it can say that it is lost.
+    /// Empty where it is not said.
+    #[serde(default, with = "rows", skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<Incarnation>,
 }
 
 impl Message for Alive {

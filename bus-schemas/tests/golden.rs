@@ -143,6 +143,14 @@ fn seals_of_before_name_no_closed_sessions_and_leaves_note_nothing() {
 }
 
 #[test]
+fn signs_of_life_name_the_workers_where_they_are_said() {
+    let mut alive = sample::alive();
+    assert!(!String::from_utf8_lossy(&encode(&alive)).contains("workers"));
+    alive.workers = vec![Incarnation(7)];
+    assert_eq!(decode(&encode(&alive)), Ok(alive));
+}
+
+#[test]
 fn usage_says_what_is_saved_only_where_something_is() {
     let mut usage = sample::usage();
     assert!(!String::from_utf8_lossy(&encode(&usage)).contains("saved"));

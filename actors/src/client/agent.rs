@@ -226,7 +226,12 @@ impl AgentActor {
     }
 
     fn live(&self, context: &mut Context<Self>) {
-        let sessions: Vec<_> = locked(&self.lines).keys().copied().collect();
+        let lines = locked(&self.lines);
+        let living = lines.iter();
+        let (sessions, workers): (Vec<_>, Vec<_>) = living
+            .map(|(session, line)| (*session, line.opened().incarnation))
+            .unzip();
+        drop(lines);
         if sessions.is_empty() {
             return;
         }
@@ -234,6 +239,7 @@ impl AgentActor {
             v: WIRE_VERSION,
             connection: self.connection.clone(),
             sessions,
+            workers,
         };
         let subject = self
             .subjects

@@ -73,6 +73,7 @@ pub(crate) fn alive() -> Alive {
         v: V,
         connection: "client-00000000000000aa".into(),
         sessions: vec![SESSION],
+        workers: Vec::new(),
     }
 }
 

@@ -221,11 +221,11 @@ impl Connection {
             {
                 tokio::time::sleep(SETTLING).await;
             }
-            let sessions: Vec<_> = self
+            let (sessions, workers): (Vec<_>, Vec<_>) = self
                 .lines()
                 .iter()
-                .map(|line| line.opened().session)
-                .collect();
+                .map(|line| (line.opened().session, line.opened().incarnation))
+                .unzip();
             if sessions.is_empty() {
                 continue;
             }
@@ -233,6 +233,7 @@ impl Connection {
                 v: WIRE_VERSION,
                 connection: self.name.clone(),
                 sessions,
+                workers,
             };
             // A lost one is made up for by the next.
             let _ = self

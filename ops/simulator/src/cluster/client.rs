@@ -121,11 +121,14 @@ impl Client {
 
     fn say_alive(&mut self, now: Nanos, place: &Place, bus: &mut Bus) {
         let tenant = &place.tenants[self.index];
-        let session = self.session.as_ref().map(|session| session.opened.session);
+        let opened = self.session.as_ref().map(|session| &session.opened);
+        let opened = opened.into_iter();
+        let (sessions, workers) = opened.map(|it| (it.session, it.incarnation)).unzip();
         let alive = Alive {
             v: WIRE_VERSION,
             connection: self.name.clone(),
-            sessions: session.into_iter().collect(),
+            sessions,
+            workers,
         };
         let message = Message {
             subject: place.subjects.to_leader(tenant, ToLeader::Alive).into(),

@@ -21,6 +21,7 @@ impl Reign {
         if before.held != now.held {
             self.hold(now.held, cx);
         }
+        self.expect(&now.workers, cx);
         for worker in before.drained.iter().chain(&now.drained) {
             let draining = now.drained.contains(worker);
             if before.drained.contains(worker) != draining {

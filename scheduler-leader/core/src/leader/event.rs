@@ -35,6 +35,10 @@ pub struct Placement {
     /// Workers that administrators drain: they get no new sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drained: Vec<Incarnation>,
+    /// Workers that obeyed the leader and are not lost: the next one hears of each, or declares it
+    /// lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<Incarnation>,
 }
 
 /// The state bucket as a candidate has read it.

@@ -57,6 +57,21 @@ impl Members {
         self.heard_at.insert(incarnation, now);
     }
 
+    /// A worker that a leader before us had is to be heard of; else it is silent from now on.
+    pub(super) fn expect(&mut self, now: Nanos, incarnation: Incarnation) {
+        self.heard_at.entry(incarnation).or_insert(now);
+    }
+
+    /// Whether a worker is expected that was not heard of yet.
+    pub(super) fn expects(&self, incarnation: Incarnation) -> bool {
+        self.heard_at.contains_key(&incarnation) && !self.workers.contains_key(&incarnation)
+    }
+
+    /// Whether any worker is expected that was not heard of yet.
+    pub(super) fn expects_any(&self) -> bool {
+        self.heard_at.len() > self.workers.len()
+    }
+
     /// A worker said something else than a heartbeat.
     pub(super) fn heard(&mut self, now: Nanos, incarnation: Incarnation) {
         if let Some(heard_at) = self.heard_at.get_mut(&incarnation) {

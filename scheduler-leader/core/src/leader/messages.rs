@@ -56,7 +56,9 @@ impl Reign {
     fn is_settled(&self, cx: &Context<'_>) -> bool {
         let sealed = self.links.are_sealed();
         let since = self.began.max(cx.connected_at);
-        sealed && cx.now >= since.saturating_add(cx.config.worker_silence)
+        sealed
+            && !cx.members.expects_any()
+            && cx.now >= since.saturating_add(cx.config.worker_silence)
     }
 
     fn tenant(
@@ -85,7 +87,9 @@ impl Reign {
             },
             ToLeader::Alive => {
                 if let Ok(alive) = decode::<Alive>(bytes) {
-                    self.clients.alive(tenant, &alive, settled, &self.voice, cx);
+                    let lost = &self.placement.lost;
+                    self.clients
+                        .alive(tenant, &alive, (settled, lost), &self.voice, cx);
                 }
             }
             ToLeader::Intent(session) => self.stray_intent(tenant, session, settled, cx),

@@ -152,6 +152,7 @@ impl Reign {
         for worker in cx.members.incarnations() {
             reign.meet(worker, cx);
         }
+        reign.expect(&state.placement.workers, cx);
         reign
     }
 

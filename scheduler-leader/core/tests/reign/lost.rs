@@ -1,11 +1,15 @@
 //! What is known of workers that are gone: the leader notes their last chain, replay compares.
 
-use bus_schemas::subject::ConnectionName;
-use bus_schemas::{Chain, CostClass, CostRun, GpuTail, Incarnation, Row};
+use bus_schemas::subject::{ConnectionName, ToLeader};
+use bus_schemas::{
+    Alive, Chain, Code, CostClass, CostRun, GpuTail, Incarnation, LeaderId, Row, WIRE_VERSION,
+    encode,
+};
 use scheduler_leader_core::replay::{Fate, ReplayError, Replayed, Tail, replay};
+use scheduler_leader_core::{Config, Event, LeaderNode};
 
 use crate::worker::Worker;
-use crate::world::{World, launches, opened};
+use crate::world::{World, launches, opened, tenant};
 
 /// A world at work whose worker with the session is gone, as its leader last knew it.
 fn bereft(leaders: u64) -> (World, Worker) {
@@ -104,6 +108,78 @@ fn a_worker_that_dies_with_its_leader_is_compared_as_it_was_sealed() {
     let own = tail(&replayed, lost.incarnation);
     assert_eq!((own.recorded, own.fate), (0, Fate::Lost));
     assert!(own.tail.position > 3);
+}
+
+/// The client says that its session lives, and where.
+fn alive(world: &mut World) {
+    let opened = world.opened.clone().unwrap();
+    let alive = Alive {
+        v: WIRE_VERSION,
+        connection: "client-1".into(),
+        sessions: vec![opened.session],
+        workers: vec![opened.incarnation],
+    };
+    let subject = world.subjects.to_leader(&tenant(), ToLeader::Alive);
+    world.bus.push_back((subject, None, encode(&alive)));
+}
+
+/// The only leader dies, a worker with it, and another leader starts that never heard of either.
+fn succeeded() -> (World, Incarnation) {
+    let (mut world, lost) = bereft(1);
+    world.kill_leader(0);
+    world.pass(100);
+    let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(9));
+    world.nodes.push(Some(node));
+    let (at, state) = (world.nodes.len() - 1, world.stored.clone());
+    world.tell(at, Event::State(&state));
+    world.tell(at, Event::Connected);
+    world.pass(400);
+    assert!(world.leading().is_some(), "it leads");
+    (world, lost.incarnation)
+}
+
+#[test]
+fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
+    let (mut world, lost) = succeeded();
+    alive(&mut world);
+    world.pass(1_000);
+    assert!(world.ended.is_none(), "it may only be late");
+    assert_eq!(world.stored.placement.lost, []);
+    world.pass(3_000);
+    assert_eq!(world.stored.placement.lost, [lost]);
+    let replayed = replay(&world.record(), &[]).unwrap();
+    assert_eq!(tail(&replayed, lost).fate, Fate::Lost);
+    // Whoever had a session there is told so, and not that it never was.
+    let ended = world.ended.take().and_then(|notice| notice.ended);
+    assert_eq!(ended.map(|why| why.code), Some(Code::DeviceLost));
+    // Also who says so only now.
+    alive(&mut world);
+    world.pass(100);
+    let ended = world.ended.take().and_then(|notice| notice.ended);
+    assert_eq!(ended.map(|why| why.code), Some(Code::DeviceLost));
+    // Nobody is lost twice.
+    world.pass(4_000);
+    assert_eq!(world.stored.placement.lost, [lost]);
+}
+
+#[test]
+fn a_worker_that_comes_late_to_a_new_leader_is_not_lost() {
+    let (mut world, lost) = bereft(1);
+    world.kill_leader(0);
+    let node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(9));
+    world.nodes.push(Some(node));
+    let (at, state) = (world.nodes.len() - 1, world.stored.clone());
+    world.tell(at, Event::State(&state));
+    world.tell(at, Event::Connected);
+    world.pass(2_000);
+    let lives = lost.incarnation;
+    world.workers.push(lost);
+    world.pass(2_500);
+    assert_eq!(world.stored.placement.lost, []);
+    assert!(world.stored.placement.workers.contains(&lives));
+    world.submit(300);
+    world.pass(300);
+    world.check();
 }
 
 #[test]

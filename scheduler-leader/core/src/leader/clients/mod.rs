@@ -19,6 +19,8 @@ use crate::time::Nanos;
 
 /// Ended sessions whose clients can still be told why.
 const REMEMBERED: usize = 4_096;
+/// Sessions on workers not heard of yet whose clients can be told that those are lost.
+const CLAIMED: usize = 4_096;
 /// Open requests that wait at a time.
 const WAITING: usize = 4_096;
 
@@ -84,6 +86,9 @@ pub(super) struct Clients {
     orphans: Vec<SessionId>,
     /// Sessions have ended: there may be a place for who waits.
     vacated: bool,
+    /// Sessions that are not here, on workers that we are to hear of, as their clients say: where
+    /// that is, and whether it is lost.
+    claimed: BTreeMap<(Tenant, SessionId), (Incarnation, bool)>,
 }
 
 impl Clients {
@@ -130,25 +135,53 @@ impl Clients {
         &mut self,
         tenant: &Tenant,
         alive: &Alive,
-        settled: bool,
+        (settled, lost): (bool, &[Incarnation]),
         voice: &Voice,
         cx: &mut Context<'_>,
     ) {
+        let mut workers = alive.workers.iter();
         for session in &alive.sessions {
+            let worker = workers.next();
             match self.sessions.get_mut(session) {
                 Some(client) if client.tenant == *tenant => {
                     client.connection = Some(alive.connection.clone());
                     client.closed = None;
                     client.deadline = cx.now.saturating_add(cx.config.expiry);
                 }
-                _ => self.tell_gone(
-                    Err((tenant, *session)),
-                    *session,
-                    settled,
-                    voice,
-                    cx.actions,
-                ),
+                other => {
+                    let is_lost = worker.is_some_and(|worker| lost.contains(worker));
+                    if let (None, Some(worker)) = (other, worker)
+                        && (is_lost || cx.members.expects(*worker))
+                        && self.claimed.len() < CLAIMED
+                    {
+                        let whose = (tenant.clone(), *session);
+                        self.claimed.insert(whose, (*worker, is_lost));
+                    }
+                    self.tell_gone(
+                        Err((tenant, *session)),
+                        *session,
+                        settled,
+                        voice,
+                        cx.actions,
+                    );
+                }
             }
+        }
+    }
+
+    /// A worker is lost that was not heard of in this reign: those who said that their sessions
+    /// are there are told.
+    pub(super) fn bereaved(
+        &mut self,
+        worker: Incarnation,
+        voice: &Voice,
+        actions: &mut Vec<Action>,
+    ) {
+        let why = failure(EndCause::Lost);
+        let claimed = self.claimed.iter_mut();
+        for ((tenant, session), (_, lost)) in claimed.filter(|(_, (at, _))| *at == worker) {
+            *lost = true;
+            voice.ended(Err((tenant, *session)), 0, &why, actions);
         }
     }
 
@@ -162,7 +195,11 @@ impl Clients {
         voice: &Voice,
         actions: &mut Vec<Action>,
     ) {
-        let known = self.ended.get(&session);
+        let of = to.err().map(|(tenant, session)| (tenant.clone(), session));
+        let claim = of.and_then(|whose| self.claimed.get(&whose));
+        let lost = claim.is_some_and(|(_, lost)| *lost);
+        let lost = lost.then(|| failure(EndCause::Lost));
+        let known = self.ended.get(&session).or(lost.as_ref());
         if known.is_none() && (!settled || self.sessions.contains_key(&session)) {
             return;
         }

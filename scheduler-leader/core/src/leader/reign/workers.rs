@@ -8,6 +8,9 @@ use crate::leader::context::Context;
 use crate::leader::event::ReignEnd;
 use crate::leader::link::Link;
 
+/// Workers remembered in the placement.
+const WORKERS: usize = 4_096;
+
 impl Reign {
     /// A worker was heard of: it is to be sealed, unless it is already.
     pub(in crate::leader) fn meet(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
@@ -105,6 +108,7 @@ impl Reign {
         }
         cx.members.heard(cx.now, worker);
         link.seal(&answer);
+        self.remember(worker);
         let faults: Vec<_> = answer.faults.clone();
         self.feed(
             Input::WorkerSealed {
@@ -145,9 +149,12 @@ impl Reign {
 
     /// Declares a worker lost, for good.
     pub(super) fn lose(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        let Some(member) = cx.members.remove(worker) else {
+        let expected = cx.members.expects(worker);
+        let member = cx.members.remove(worker);
+        if member.is_none() && !expected {
             return;
-        };
+        }
+        self.placement.workers.retain(|other| *other != worker);
         self.placement.lost.push(worker);
         let surplus = self.placement.lost.len().saturating_sub(LOST);
         self.placement.lost.drain(..surplus);
@@ -156,7 +163,8 @@ impl Reign {
         self.voice.lost(worker, cx.actions);
         self.learner.lost(worker);
         let view = self.order.worker(worker);
-        let left = member.draining || view.is_some_and(|view| view.draining);
+        let left =
+            member.is_some_and(|member| member.draining) || view.is_some_and(|view| view.draining);
         let link = self.links.get(&worker).filter(|link| link.sealed);
         let (accepted, chain) = link.map_or((0, None), |link| (link.accepted, Some(link.chain)));
         self.feed(
@@ -169,5 +177,30 @@ impl Reign {
             cx,
         );
         self.links.remove(worker);
+        self.clients.bereaved(worker, &self.voice, cx.actions);
+    }
+
+    /// Workers of the leader before us are to be heard of, or are lost.
+    pub(in crate::leader) fn expect(&mut self, workers: &[Incarnation], cx: &mut Context<'_>) {
+        for worker in workers {
+            if self.placement.lost.contains(worker) {
+                continue;
+            }
+            cx.members.expect(cx.now, *worker);
+            if !self.placement.workers.contains(worker) {
+                self.placement.workers.push(*worker);
+            }
+        }
+    }
+
+    /// A worker obeys us: should it go while nobody leads, the next leader is to know.
+    fn remember(&mut self, worker: Incarnation) {
+        let workers = &mut self.placement.workers;
+        if !workers.contains(&worker) {
+            workers.push(worker);
+            let surplus = workers.len().saturating_sub(WORKERS);
+            workers.drain(..surplus);
+            self.placement_changed = true;
+        }
     }
 }

@@ -22,11 +22,14 @@ use crate::node::{Input, Io, Node};
 use crate::program::{
     self, ALIVE_EVERY, Conduct, Death, FULL_WAIT, Plan, Program, REQUEST_AGAIN, Step,
 };
-use virtual_time::Nanos;
 use virtual_time::Random;
+use virtual_time::{MILLI, Nanos};
 
 const DIE: u64 = 0;
 const ALIVE: u64 = 1;
+const SETTLED: u64 = 2;
+/// How long a new leader, or a new connection, takes to be there for the sign of life.
+const SETTLING: Nanos = 250 * MILLI;
 
 /// One client process.
 pub(crate) struct ClientNode {
@@ -104,6 +107,7 @@ impl ClientNode {
             }
         } else if *packet.subject == *self.subjects.reign(&self.tenant) {
             if let Ok(beat) = decode::<LeaderBeat>(bytes) {
+                io.later(io.now + SETTLING, SETTLED);
                 for runner in &mut self.runners {
                     runner.event(io, &self.subjects, &self.tenant, Event::Reign(beat));
                 }
@@ -136,17 +140,19 @@ impl ClientNode {
     }
 
     fn say_alive(&mut self, io: &mut Io) {
-        let sessions: Vec<SessionId> = self.runners.iter().filter_map(Runner::session).collect();
+        let opened = self.runners.iter().filter_map(Runner::opened);
+        let (sessions, workers): (Vec<_>, Vec<_>) =
+            opened.map(|it| (it.session, it.incarnation)).unzip();
         if !sessions.is_empty() {
             let message = Alive {
                 v: WIRE_VERSION,
                 connection: self.name.clone(),
                 sessions,
+                workers,
             };
             let subject = self.subjects.to_leader(&self.tenant, ToLeader::Alive);
             io.publish(subject, encode(&message));
         }
-        io.later(io.now + ALIVE_EVERY, ALIVE);
     }
 }
 
@@ -160,11 +166,17 @@ impl Node for ClientNode {
                 io.fact(Fact::Finished);
                 io.die(self.dies.is_some_and(|death| death.told));
             }
-            Input::Later(_) => self.say_alive(io),
+            Input::Later(what) => {
+                self.say_alive(io);
+                if what == ALIVE {
+                    io.later(io.now + ALIVE_EVERY, ALIVE);
+                }
+            }
             Input::Connection(true) => {
                 for runner in &mut self.runners {
                     runner.event(io, &self.subjects, &self.tenant, Event::Reconnected);
                 }
+                io.later(io.now + SETTLING, SETTLED);
                 self.drive(io);
             }
             Input::Connection(false)
@@ -233,8 +245,12 @@ impl Runner {
     }
 
     fn session(&self) -> Option<SessionId> {
+        self.opened().map(|opened| opened.session)
+    }
+
+    fn opened(&self) -> Option<&Opened> {
         match &self.phase {
-            Phase::Running(running) => Some(running.opened.session),
+            Phase::Running(running) => Some(&running.opened),
             _ => None,
         }
     }
