@@ -209,12 +209,12 @@ impl Leader {
 
     /// Where the lease is not answered for, our server may be cut off from the others.
     fn feel(&mut self, answer: Answer, ctx: &mut Context<Self>) {
-        if !matches!(answer, Answer::Unavailable) {
-            self.unanswered.heard();
-            return;
-        }
-        if !self.lease.is_clustered() {
-            return;
+        match answer {
+            Answer::Written { .. } | Answer::Conflict => return self.unanswered.heard(),
+            // One server alone answers that, a cut-off one too: with what it knew before.
+            Answer::Read { .. } => return,
+            Answer::Unavailable if !self.lease.is_clustered() => return,
+            Answer::Unavailable => {}
         }
         let (client, mut unanswered) = (self.client.clone(), self.unanswered.clone());
         let looked = async move {

@@ -177,6 +177,12 @@ impl Election {
         }
     }
 
+    /// As the leader: whether somebody led above us, and may have gone before we knew: cut off from
+    /// the others, we found the lease free again. What is written in our epoch is old to them.
+    pub(super) fn is_passed(&self, ours: Lease) -> bool {
+        self.highest > ours.epoch
+    }
+
     /// As the leader: takes the lease for an epoch behind ours, if nothing else is under way.
     pub(super) fn advance(&mut self, now: Nanos, ours: Lease, actions: &mut Vec<Action>) {
         if self.pending.is_none() && self.read && now >= self.retry_at {

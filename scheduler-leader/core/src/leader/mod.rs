@@ -156,7 +156,8 @@ impl Leader {
     fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         if let Some(ours) = self.ours() {
             if self.connected_at.is_some() {
-                if self.reign.as_ref().is_some_and(|reign| reign.is_full(now)) {
+                let full = self.reign.as_ref().is_some_and(|reign| reign.is_full(now));
+                if full || self.election.is_passed(ours) {
                     self.election.advance(now, ours, actions);
                 }
                 self.election.renew(now, ours, actions);

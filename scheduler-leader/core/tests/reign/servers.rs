@@ -105,3 +105,20 @@ fn clients_hear_their_leader_once_a_second() {
         "of a single server they need not"
     );
 }
+
+#[test]
+fn a_leader_above_whom_somebody_led_and_went_leads_on_above_both() {
+    let mut world = opened(1);
+    let at = world.leading().unwrap();
+    // It was cut off from the others, who had a leader and lost it; nobody holds the lease.
+    let mut state = world.stored.clone();
+    state.placement.epoch = 7;
+    world.tell(at, Event::State(&state));
+    world.pass(1_000);
+    assert_eq!(world.leading(), Some(at));
+    let epoch = world.nodes[at].as_ref().unwrap().leader().epoch();
+    assert_eq!(epoch, Some(8));
+    world.submit(500);
+    world.pass(500);
+    world.check();
+}
