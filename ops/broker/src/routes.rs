@@ -20,6 +20,9 @@ pub struct Routes {
     /// Which port server `i` dials to reach server `j`, in row `i`, column `j`: the one where `j`
     /// listens, or that of a proxy before it.
     pub dial: Vec<Vec<u16>>,
+    /// Whether a server tells its clients where the others listen, so that they may go there. Not
+    /// where clients are to reach each server through a proxy, whose address they are given.
+    pub told_to_clients: bool,
 }
 
 impl Routes {
@@ -49,6 +52,7 @@ impl Routes {
         Ok(Routes {
             dial: vec![listen.clone(); servers],
             listen,
+            told_to_clients: true,
         })
     }
 
@@ -76,6 +80,7 @@ impl Routes {
             dial: self.dial[server].clone(),
             // Others would be told the port itself, and go past the proxies.
             hidden: self.are_proxied(),
+            told_to_clients: self.told_to_clients,
         };
         (0..self.listen.len()).map(block).collect()
     }
@@ -88,6 +93,7 @@ pub(crate) struct RouteBlock {
     listen: u16,
     dial: Vec<u16>,
     hidden: bool,
+    told_to_clients: bool,
 }
 
 impl RouteBlock {
@@ -99,11 +105,12 @@ impl RouteBlock {
         let routes: Vec<_> = self.dial.iter().map(route).collect();
         // A port where nobody listens.
         let advertise = self.hidden.then_some("  advertise: \"127.0.0.1:1\"\n");
+        let untold = (!self.told_to_clients).then_some("  no_advertise: true\n");
         format!(
             "cluster {{\n  \
                name: {name}\n  \
                host: \"127.0.0.1\"\n  \
-               port: {port}\n{advertise}  \
+               port: {port}\n{advertise}{untold}  \
                authorization {{ user: \"route\", password: {secret}, timeout: 5 }}\n  \
                ping_interval: \"1s\"\n  \
                ping_max: 2\n  \
@@ -111,6 +118,7 @@ impl RouteBlock {
             name = quote(&self.cluster),
             port = self.listen,
             advertise = advertise.unwrap_or_default(),
+            untold = untold.unwrap_or_default(),
             secret = quote(&self.secret),
             routes = routes.join(", "),
         )

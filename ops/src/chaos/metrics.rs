@@ -55,12 +55,12 @@ pub(super) const CHECKER: Spec = spec(
     Goal::AtLeast(1.0),
     "1 where tests/checker finds all in order",
 );
-/// Leader and broker dead at once.
+/// One of several brokers away, also together with the leader.
 pub(super) const TAKEOVER: Spec = spec(
     "broker_takeover_ms",
     "ms",
     Goal::AtMost(10_000.0),
-    "from the death of leader and broker to the next leader's first grant",
+    "longest time without any program's result after a broker went, or to the next leader's first grant",
 );
 
 /// The longest runs must have had enough to do.

@@ -8,17 +8,20 @@ mod plan;
 mod program;
 mod programs;
 mod proxy;
+mod pulse;
 mod report;
 mod said;
+mod servers;
 mod strikes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use broker::testing::TempDir;
+use broker::{Links, Routes};
 
 pub use checker::{Checked, Checker};
 pub use program::run_program;
@@ -32,7 +35,7 @@ use crate::exit::Usage;
 use crate::local::{LocalCluster, LocalOptions};
 use crate::output;
 use crate::settings::Settings;
-use plan::{Planned, Shape, plan};
+use plan::{Planned, Shape, Strike, plan};
 use programs::Program;
 use proxy::{Link, Proxy};
 use strikes::Strikes;
@@ -151,6 +154,17 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
     // Links are made before who is behind them: ports that were free a moment ago.
     let port = free_ports(args.brokers)?;
     options.port = Some(port);
+    let routes = match args.brokers {
+        1 => None,
+        several => {
+            let mut routes = Routes::free(several)?;
+            // Roles are to stay on their links.
+            routes.told_to_clients = false;
+            let between = Links::before(&mut routes)?;
+            options.routes = Some(routes);
+            Some(between)
+        }
+    };
     let proxy = Proxy::start()?;
     let leaders = (0..LEADERS).map(|index| format!("leader-{index}"));
     let workers = (0..WORKERS).map(|index| format!("worker-{index}"));
@@ -167,11 +181,18 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
     let cluster = LocalCluster::start(options).await?;
     let administrator = cluster.administrator().await?;
     let observer = Observer::start(&administrator).await?;
-    let mut strikes = Strikes::new(cluster, administrator, observer, links, proxy);
+    let mut strikes = Strikes::new(cluster, administrator, observer, links, routes, proxy);
     let deadline = Duration::from_secs(args.deadline);
     for (index, kind) in kinds.into_iter().enumerate() {
         let seed = args.seed.wrapping_mul(31).wrapping_add(index as u64);
-        let program = Program::start(&strikes.cluster, index, kind, seed, deadline)?;
+        let program = Program::start(
+            &strikes.cluster,
+            index,
+            kind,
+            seed,
+            deadline,
+            &strikes.pulse,
+        )?;
         strikes.programs.push(program);
     }
     Ok(strikes)
@@ -220,36 +241,51 @@ async fn run(
     Ok(seen.judge(complaints))
 }
 
-/// Strikes one after the other; gives how many could not be carried out to the end.
+/// How often it is tried to take a broker away that may not go yet.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// Strikes one after the other; gives how many could not be carried out to the end. Those that
+/// have to wait until several brokers are equal again do so, and the others do not wait for them.
 async fn carry_out(strikes: &mut Strikes, planned: &[Planned], whole: Duration) -> Result<usize> {
+    let several = strikes.cluster.broker.servers().len() > 1;
     let mut left = planned.iter().peekable();
-    let mut said = Instant::now();
+    let mut brokers = VecDeque::new();
+    let (mut said, mut tried) = (Instant::now(), Instant::now());
     // What is late at the end still has its time: a busy machine takes longer.
-    let grace = RECOVERY;
-    while strikes.began.elapsed() < whole + grace {
+    let until = whole + RECOVERY;
+    while strikes.began.elapsed() < until {
         let elapsed = strikes.began.elapsed();
         strikes.tend().await?;
-        let due = left.peek().is_some_and(|planned| planned.at <= elapsed);
-        if let Some(planned) = left.next_if(|_| due) {
-            let mut tries = Instant::now();
-            while let Err(error) = strikes.strike(planned.strike).await {
-                tracing::debug!("{:?}: {error:#}", planned.strike);
-                if strikes.began.elapsed() > whole + grace {
-                    return Ok(1 + left.count());
-                }
-                if tries.elapsed() > Duration::from_secs(20) {
-                    output::note(format_args!("{:?} has to wait: {error:#}", planned.strike));
-                    tries = Instant::now();
-                }
-                tokio::time::sleep(LOOK).await;
-                strikes.tend().await?;
+        match left.next_if(|planned| planned.at <= elapsed) {
+            Some(planned) if several && planned.strike.wants_all_brokers() => {
+                brokers.push_back(planned.strike);
             }
-        } else if left.peek().is_none() && elapsed >= whole {
-            return Ok(0);
+            Some(planned) => {
+                let done = try_until(strikes, planned.strike, until).await?;
+                if !done {
+                    return Ok(1 + left.count() + brokers.len());
+                }
+            }
+            None if left.peek().is_none() && brokers.is_empty() && elapsed >= whole => {
+                return Ok(0);
+            }
+            None => {}
+        }
+        if tried.elapsed() >= AGAIN {
+            let done = match brokers.front() {
+                Some(strike) => strikes.strike(*strike).await,
+                None if strikes.pulse.is_lost() => strikes.in_step().await,
+                None => Ok(()),
+            };
+            match done {
+                Ok(()) => drop(brokers.pop_front()),
+                Err(error) => tracing::debug!("{:?}: {error:#}", brokers.front()),
+            }
+            tried = Instant::now();
         }
         if said.elapsed() > Duration::from_secs(30) {
             said = Instant::now();
-            let (done, all) = (planned.len() - left.len(), planned.len());
+            let (done, all) = (planned.len() - left.len() - brokers.len(), planned.len());
             output::note(format_args!(
                 "{} s: {done} of {all} strikes",
                 elapsed.as_secs()
@@ -257,7 +293,25 @@ async fn carry_out(strikes: &mut Strikes, planned: &[Planned], whole: Duration) 
         }
         tokio::time::sleep(LOOK).await;
     }
-    Ok(left.count())
+    Ok(left.count() + brokers.len())
+}
+
+/// Strikes as soon as it can be done; whether it could, before so much of the run is over.
+async fn try_until(strikes: &mut Strikes, strike: Strike, until: Duration) -> Result<bool> {
+    let mut tries = Instant::now();
+    while let Err(error) = strikes.strike(strike).await {
+        tracing::debug!("{strike:?}: {error:#}");
+        if strikes.began.elapsed() > until {
+            return Ok(false);
+        }
+        if tries.elapsed() > Duration::from_secs(20) {
+            output::note(format_args!("{strike:?} has to wait: {error:#}"));
+            tries = Instant::now();
+        }
+        tokio::time::sleep(LOOK).await;
+        strikes.tend().await?;
+    }
+    Ok(true)
 }
 
 /// Undoes what is left, waits until all roles are there and programs worked on for a while, and has
@@ -276,7 +330,7 @@ async fn recover(strikes: &mut Strikes) -> Result<Vec<String>> {
             let live = status.workers.iter().filter(|worker| !worker.lost);
             live.count() >= WORKERS
         });
-        if up && strikes.mended() && strikes.all_up() {
+        if up && strikes.mended() && strikes.all_up() && strikes.in_step().await.is_ok() {
             break;
         }
         if asked.elapsed() > RECOVERY {

@@ -62,6 +62,24 @@ pub(super) enum Strike {
     Cut(Target, Duration),
     /// What goes over the links of a role is late by the first, for the second.
     Slow(Target, Duration, Duration),
+    /// Of several brokers one is cut off from the others for that long; its clients still reach it.
+    Part(usize, Duration),
+    /// Of several brokers one comes back with an empty store.
+    Wipe(usize),
+}
+
+impl Strike {
+    /// Whether it has to wait until all of several brokers are equal: it takes one of them away, or
+    /// something that all have.
+    pub(super) fn wants_all_brokers(self) -> bool {
+        match self {
+            Self::Kill(target) | Self::Stop(target, _) => {
+                matches!(target, Target::Broker(_) | Target::LeaderAndBroker)
+            }
+            Self::Restart(_) | Self::Part(..) | Self::Wipe(_) | Self::Delete(_) => true,
+            Self::Fill(_) | Self::Cut(..) | Self::Slow(..) => false,
+        }
+    }
 }
 
 /// A strike and its time since the programs began.
@@ -145,6 +163,12 @@ fn others(random: &mut Random, shape: &Shape, strikes: &mut Vec<Strike>) {
         strikes.push(Strike::Restart(pick(random, shape.brokers)));
         let ms = 100 + random.below(BRIEF_MS);
         strikes.push(Strike::Fill(millis(ms)));
+        if shape.brokers > 1 {
+            // A route that stands still is noticed after 3 s, and another server chosen after 9.
+            let ms = 2_000 + random.below(10_000);
+            strikes.push(Strike::Part(pick(random, shape.brokers), millis(ms)));
+            strikes.push(Strike::Wipe(pick(random, shape.brokers)));
+        }
     }
     for number in 0..times(50).max(2) {
         let buckets = [Bucket::Lease, Bucket::State];
@@ -242,7 +266,7 @@ mod tests {
                 .iter()
                 .map(|it| format!("{:?}", std::mem::discriminant(&it.strike)))
                 .collect();
-            assert_eq!(kinds.len(), 7);
+            assert_eq!(kinds.len(), 9);
             assert!(killed(&planned).contains(&Target::LeaderAndBroker));
             for target in planned.iter().filter_map(|it| match it.strike {
                 Strike::Kill(target) | Strike::Stop(target, _) | Strike::Cut(target, _) => {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use bus_schemas::{Tenant, TenantSettings};
 
+use super::pulse::Pulse;
 use super::said::Said;
 use crate::evidence::{KILLED, SessionFailure};
 use crate::local::{LocalCluster, Role};
@@ -146,6 +147,7 @@ pub(super) struct Program {
     heard: Arc<Mutex<Heard>>,
     /// When it said something last.
     spoke: Arc<Mutex<Instant>>,
+    pulse: Pulse,
     /// It ended, and is due again then.
     due: Option<Instant>,
 }
@@ -158,6 +160,7 @@ impl Program {
         kind: Kind,
         seed: u64,
         deadline: Duration,
+        pulse: &Pulse,
     ) -> Result<Self> {
         let name = name(index);
         let log = cluster
@@ -176,6 +179,7 @@ impl Program {
             reader: None,
             heard: Arc::default(),
             spoke: Arc::new(Mutex::new(Instant::now())),
+            pulse: pulse.clone(),
             due: None,
         };
         program.listen();
@@ -211,12 +215,16 @@ impl Program {
             return;
         };
         let (heard, spoke) = (Arc::clone(&self.heard), Arc::clone(&self.spoke));
+        let pulse = self.pulse.clone();
         let tenant = self.kind.tenant.clone();
         self.reader = Some(std::thread::spawn(move || {
             let lines = BufReader::new(stdout).lines();
             for line in lines.map_while(std::io::Result::ok) {
                 if let Ok(said) = serde_json::from_str(&line) {
                     *spoke.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    if matches!(said, Said::Round { .. }) {
+                        pulse.beat();
+                    }
                     let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
                     heard.note(&tenant, said);
                 }

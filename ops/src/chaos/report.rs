@@ -142,12 +142,16 @@ impl Seen<'_> {
         if self.shape.brokers < 2 {
             return None;
         }
-        Some(match self.strikes.both_ms.is_empty() {
-            true => Metric::missing(&metrics::TAKEOVER, "no leader died with its broker"),
-            false => {
-                let worst = self.strikes.both_ms.iter().copied().fold(0.0, f64::max);
-                one(&metrics::TAKEOVER, worst).with("times", self.strikes.both_ms.len())
-            }
+        let (silent, times) = self.strikes.pulse.longest();
+        let both = &self.strikes.both_ms;
+        let led = both.iter().copied().fold(0.0, f64::max);
+        let worst = led.max(silent.as_secs_f64() * 1e3);
+        Some(match times {
+            0 => Metric::missing(&metrics::TAKEOVER, "no broker was taken away"),
+            times => one(&metrics::TAKEOVER, worst)
+                .with("times", times)
+                .with("with_leader", both.len())
+                .with("with_leader_ms", led),
         })
     }
 }

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::DiscardPolicy;
-use broker::Server;
+use broker::{Links, Server};
 use bus_schemas::{LeaderId, Status};
 use rustix::process::{Pid, Signal};
 
 use super::plan::{Bucket, Strike, Target};
 use super::programs::{self, Program};
 use super::proxy::{Link, Proxy};
+use super::pulse::Pulse;
+use super::servers::broker_name;
 use crate::admin::Administrator;
 use crate::demo::Observer;
 use crate::evidence::{Fault, Kill};
@@ -25,13 +27,15 @@ const ASK: Duration = Duration::from_millis(600);
 const ROOM: i64 = 64;
 
 /// What has to be undone.
-enum Undo {
+pub(super) enum Undo {
     /// A process that was stopped goes on.
     Continue(u32),
     /// A link carries again.
     Join(Link),
     /// A link is as fast as it was.
     Hurry(Link),
+    /// A broker is reached by the others again.
+    Unite(usize),
     /// The record's stream has its limit again.
     Empty(Box<jetstream::stream::Config>),
 }
@@ -51,6 +55,10 @@ pub(super) struct Strikes {
     pub(super) observer: Observer,
     pub(super) programs: Vec<Program>,
     links: BTreeMap<String, Vec<Link>>,
+    /// Between brokers, where there are several.
+    pub(super) routes: Option<Links>,
+    /// How long programs got nothing after a broker was taken away.
+    pub(super) pulse: Pulse,
     /// Carries the links as long as it lives.
     _proxy: Proxy,
     pub(super) began: Instant,
@@ -62,7 +70,9 @@ pub(super) struct Strikes {
     pub(super) killed: usize,
     /// Times to the next leader's first grant where leader and broker died together.
     pub(super) both_ms: Vec<f64>,
-    undo: Vec<(Instant, Undo)>,
+    pub(super) undo: Vec<(Instant, Undo)>,
+    /// A bucket was deleted: somebody has to live who knows what it held.
+    deleted: bool,
     takeovers: Vec<Takeover>,
 }
 
@@ -72,6 +82,7 @@ impl Strikes {
         administrator: Administrator,
         observer: Observer,
         links: BTreeMap<String, Vec<Link>>,
+        routes: Option<Links>,
         proxy: Proxy,
     ) -> Self {
         Self {
@@ -80,6 +91,8 @@ impl Strikes {
             observer,
             programs: Vec::new(),
             links,
+            routes,
+            pulse: Pulse::new(),
             _proxy: proxy,
             began: Instant::now(),
             faults: Vec::new(),
@@ -87,6 +100,7 @@ impl Strikes {
             killed: 0,
             both_ms: Vec::new(),
             undo: Vec::new(),
+            deleted: false,
             takeovers: Vec::new(),
         }
     }
@@ -96,7 +110,9 @@ impl Strikes {
         match strike {
             Strike::Kill(target) => self.kill(target).await,
             Strike::Stop(target, time) => self.stop(target, time).await,
-            Strike::Restart(index) => self.restart(index),
+            Strike::Restart(index) => self.restart(index).await,
+            Strike::Wipe(index) => self.wipe(index).await,
+            Strike::Part(index, time) => self.part(index, time).await,
             Strike::Fill(time) => self.fill(time).await,
             Strike::Delete(bucket) => self.delete(bucket).await,
             Strike::Cut(target, time) => {
@@ -125,12 +141,13 @@ impl Strikes {
             }
             Target::LeaderAndBroker => {
                 let index = self.lease_server().await?;
-                self.whole(index)?;
+                self.leader_to_kill().await?;
+                self.take(index).await?;
                 self.kill_leader(true).await?;
                 self.kill_broker(index)?;
             }
             Target::Broker(index) => {
-                self.whole(index)?;
+                self.take(index).await?;
                 self.kill_broker(index)?;
             }
             Target::Candidate | Target::Worker(_) | Target::Program(_) => {
@@ -143,50 +160,20 @@ impl Strikes {
         Ok(())
     }
 
-    fn restart(&mut self, index: usize) -> Result<()> {
-        self.whole(index)?;
-        let pid = self.server(index)?.pid();
-        self.note("restart", &broker_name(index), Some(pid));
-        let server = self.cluster.broker.servers_mut().get_mut(index);
-        server.context("no such broker")?.restart()?;
-        Ok(())
-    }
-
-    fn kill_broker(&mut self, index: usize) -> Result<()> {
-        let pid = self.server(index)?.pid();
-        self.note("kill", &broker_name(index), Some(pid));
-        let server = self.cluster.broker.servers_mut().get_mut(index);
-        server.context("no such broker")?.kill()?;
-        Ok(())
-    }
-
-    /// Which server leads the lease's stream; the only one, where there is one.
-    async fn lease_server(&self) -> Result<usize> {
-        let servers = self.cluster.broker.servers();
-        if servers.len() == 1 {
-            return Ok(0);
-        }
-        let jetstream = jetstream::new(self.administrator.client().clone());
-        let name = format!("KV_{}", self.administrator.subjects().lease_bucket());
-        let leader = asked(async {
-            let mut stream = jetstream.get_stream(&name).await?;
-            let cluster = stream.info().await?.cluster.clone();
-            Ok(cluster.and_then(|cluster| cluster.leader))
-        });
-        let leader = leader.await?.context("nobody leads the lease's stream")?;
-        let mut names = servers.iter().map(Server::name);
-        names
-            .position(|name| name == leader)
-            .context("a server that is not ours")
-    }
-
-    async fn kill_leader(&mut self, both: bool) -> Result<()> {
+    /// The elected leader, its name and its process.
+    async fn leader_to_kill(&mut self) -> Result<(Status, String, u32)> {
+        self.put_back().await?;
         let status = self.status().await?;
         let before = self.kills.last().map_or(0, |kill| kill.epoch);
         if status.epoch <= before {
             bail!("the leader that was killed last still answers");
         }
         let (name, pid) = self.leader(status.leader)?;
+        Ok((status, name, pid))
+    }
+
+    async fn kill_leader(&mut self, both: bool) -> Result<()> {
+        let (status, name, pid) = self.leader_to_kill().await?;
         self.note("kill", &name, Some(pid));
         send(pid, Signal::KILL)?;
         self.takeovers.push(Takeover {
@@ -210,8 +197,8 @@ impl Strikes {
     async fn stop(&mut self, target: Target, time: Duration) -> Result<()> {
         let (name, pid) = match target {
             Target::Broker(index) => {
-                self.whole(index)?;
-                (broker_name(index), self.server(index)?.pid())
+                let pid = self.take(index).await?;
+                (broker_name(index), pid)
             }
             other => self.process(other).await?,
         };
@@ -224,7 +211,7 @@ impl Strikes {
     /// Limits the record's stream to what it holds: what leaders append is refused. Nothing that it
     /// holds is dropped, for it refuses what is new.
     async fn fill(&mut self, time: Duration) -> Result<()> {
-        self.whole(0)?;
+        self.all_serve()?;
         let full = |it: &(Instant, Undo)| matches!(it.1, Undo::Empty(_));
         if self.undo.iter().any(full) {
             bail!("the record is full already");
@@ -250,7 +237,7 @@ impl Strikes {
     }
 
     async fn delete(&mut self, bucket: Bucket) -> Result<()> {
-        self.whole(0)?;
+        self.in_step().await?;
         let subjects = self.administrator.subjects();
         let name = match bucket {
             Bucket::Lease => subjects.lease_bucket(),
@@ -260,6 +247,22 @@ impl Strikes {
         let deleted = async { Ok(jetstream.delete_key_value(&name).await?) };
         asked(deleted).await?;
         self.note("delete", &name, None);
+        self.deleted = true;
+        Ok(())
+    }
+
+    /// Whether what was in a bucket that was deleted is there again. With several brokers that may
+    /// take until they have agreed, and candidates that start meanwhile do not know it.
+    async fn put_back(&mut self) -> Result<()> {
+        if !self.deleted || self.cluster.broker.servers().len() == 1 {
+            return Ok(());
+        }
+        self.in_step().await?;
+        for (tenant, _) in &self.cluster.options().tenants {
+            let known = asked(self.administrator.tenant(tenant)).await?;
+            known.context("what was deleted is not put back")?;
+        }
+        self.deleted = false;
         Ok(())
     }
 
@@ -323,25 +326,7 @@ impl Strikes {
             .collect())
     }
 
-    fn server(&self, index: usize) -> Result<&Server> {
-        let server = self.cluster.broker.servers().get(index);
-        server.context("no such broker")
-    }
-
-    /// Every server lives and none stands still, so that this one may be hit: of three one at a time.
-    fn whole(&self, index: usize) -> Result<()> {
-        self.server(index)?;
-        for server in self.cluster.broker.servers() {
-            let pid = server.pid();
-            let stopped = |it: &(Instant, Undo)| matches!(it.1, Undo::Continue(of) if of == pid);
-            if !server.is_running() || self.undo.iter().any(stopped) {
-                bail!("{} is away", server.name());
-            }
-        }
-        Ok(())
-    }
-
-    fn later(&mut self, time: Duration, undo: Undo) {
+    pub(super) fn later(&mut self, time: Duration, undo: Undo) {
         self.undo.push((Instant::now() + time, undo));
     }
 
@@ -349,7 +334,7 @@ impl Strikes {
         self.began.elapsed().as_millis() as u64
     }
 
-    fn note(&mut self, fault: &str, target: &str, pid: Option<u32>) {
+    pub(super) fn note(&mut self, fault: &str, target: &str, pid: Option<u32>) {
         self.faults.push(Fault {
             at_ms: self.at_ms(),
             fault: fault.to_owned(),
@@ -396,6 +381,11 @@ impl Strikes {
             Undo::Continue(pid) => drop(send(pid, Signal::CONT)),
             Undo::Join(link) => link.join(),
             Undo::Hurry(link) => link.delay(Duration::ZERO),
+            Undo::Unite(index) => {
+                if let Some(routes) = &self.routes {
+                    routes.cut_off(index, false);
+                }
+            }
             Undo::Empty(config) => {
                 let jetstream = jetstream::new(self.administrator.client().clone());
                 let emptied = async { Ok(jetstream.update_stream(&*config).await.map(drop)?) };
@@ -449,11 +439,7 @@ impl Strikes {
     }
 }
 
-fn broker_name(index: usize) -> String {
-    format!("broker-{index}")
-}
-
-async fn asked<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+pub(super) async fn asked<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
     let answer = tokio::time::timeout(ASK, question).await;
     answer.map_err(|_| anyhow!("no answer after {ASK:?}"))?
 }

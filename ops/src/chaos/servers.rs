@@ -1,0 +1,114 @@
+//! What is done to the servers of the broker: of several one at a time.
+
+use std::time::{Duration, Instant};
+
+use actors::storage::Stored;
+use anyhow::{Context, Result, bail};
+use broker::Server;
+
+use super::strikes::{Strikes, Undo, asked};
+
+impl Strikes {
+    /// Stops a server in good order and starts it again.
+    pub(super) async fn restart(&mut self, index: usize) -> Result<()> {
+        let pid = self.take(index).await?;
+        self.note("restart", &broker_name(index), Some(pid));
+        self.server_mut(index)?.restart()?;
+        Ok(())
+    }
+
+    /// A server comes back with an empty store.
+    pub(super) async fn wipe(&mut self, index: usize) -> Result<()> {
+        let pid = self.take(index).await?;
+        self.note("restart empty", &broker_name(index), Some(pid));
+        self.server_mut(index)?.restart_empty()?;
+        Ok(())
+    }
+
+    /// Cuts a server off from the others; its clients still reach it.
+    pub(super) async fn part(&mut self, index: usize, time: Duration) -> Result<()> {
+        let pid = self.take(index).await?;
+        let routes = self.routes.as_ref().context("there is one broker")?;
+        routes.cut_off(index, true);
+        let fault = format!("cut off from the others for {time:?}");
+        self.note(&fault, &broker_name(index), Some(pid));
+        self.later(time, Undo::Unite(index));
+        Ok(())
+    }
+
+    /// Kills a server that [`Strikes::take`] allowed to be hit.
+    pub(super) fn kill_broker(&mut self, index: usize) -> Result<()> {
+        let pid = self.server(index)?.pid();
+        self.note("kill", &broker_name(index), Some(pid));
+        self.server_mut(index)?.kill()?;
+        Ok(())
+    }
+
+    /// Which server leads the lease's stream; the only one, where there is one.
+    pub(super) async fn lease_server(&self) -> Result<usize> {
+        let servers = self.cluster.broker.servers();
+        if servers.len() == 1 {
+            return Ok(0);
+        }
+        let copies = asked(self.administrator.copies()).await?;
+        let lease = copies.iter().find(|copies| copies.stored == Stored::Lease);
+        let leader = lease.and_then(|lease| lease.leader.as_deref());
+        let leader = leader.context("nobody leads the lease's stream")?;
+        let mut names = servers.iter().map(Server::name);
+        names
+            .position(|name| name == leader)
+            .context("a server that is not ours")
+    }
+
+    pub(super) fn server(&self, index: usize) -> Result<&Server> {
+        let server = self.cluster.broker.servers().get(index);
+        server.context("no such broker")
+    }
+
+    fn server_mut(&mut self, index: usize) -> Result<&mut Server> {
+        let server = self.cluster.broker.servers_mut().get_mut(index);
+        server.context("no such broker")
+    }
+
+    /// Whether this server may be hit now: of several, all are there and have equal copies. Its
+    /// process.
+    pub(super) async fn take(&mut self, index: usize) -> Result<u32> {
+        let pid = self.server(index)?.pid();
+        self.in_step().await?;
+        if self.cluster.broker.servers().len() > 1 {
+            self.pulse.lost();
+        }
+        Ok(pid)
+    }
+
+    /// Every server lives, and none stands still or is cut off.
+    pub(super) fn all_serve(&self) -> Result<()> {
+        for (index, server) in self.cluster.broker.servers().iter().enumerate() {
+            let pid = server.pid();
+            let away = |it: &(Instant, Undo)| match it.1 {
+                Undo::Continue(of) => of == pid,
+                Undo::Unite(of) => of == index,
+                _ => false,
+            };
+            if !server.is_running() || self.undo.iter().any(away) {
+                bail!("{} is away", server.name());
+            }
+        }
+        Ok(())
+    }
+
+    /// All servers are there, and where they are several their copies of all that is kept are equal.
+    pub(super) async fn in_step(&self) -> Result<()> {
+        self.all_serve()?;
+        let copies = asked(self.administrator.copies()).await?;
+        if let Some(behind) = copies.iter().find(|copies| !copies.are_in_step()) {
+            bail!("not in step: {behind:?}");
+        }
+        self.pulse.whole();
+        Ok(())
+    }
+}
+
+pub(super) fn broker_name(index: usize) -> String {
+    format!("broker-{index}")
+}
