@@ -32,6 +32,9 @@ const MARKER: Duration = Duration::from_secs(10);
 /// any one of them may be lost.
 const COPIES: usize = 3;
 
+/// The settings, which say how many copies there are to be, were not read yet.
+const UNREAD: usize = usize::MAX;
+
 /// The key, beside the lease, of what whoever tends the broker says is wrong with its disk: in
 /// memory, so that it can be said while nothing else can be written.
 pub const FAULT: &str = "fault";
@@ -121,7 +124,7 @@ type Failed = Box<dyn Error + Send + Sync>;
 pub struct Storage {
     jetstream: Context,
     subjects: Subjects,
-    /// Copies asked for; 0 for what the cluster allows.
+    /// Copies asked for; 0 for what the cluster allows, or [`UNREAD`].
     replicas: Arc<AtomicUsize>,
     record_bytes: Arc<AtomicU64>,
 }
@@ -133,7 +136,7 @@ impl Storage {
         Self {
             jetstream,
             subjects: subjects.clone(),
-            replicas: Arc::default(),
+            replicas: Arc::new(AtomicUsize::new(UNREAD)),
             record_bytes: Arc::new(AtomicU64::new(RECORD_BYTES)),
         }
     }
@@ -160,9 +163,10 @@ impl Storage {
     }
 
     /// Copies of everything from the next time on that it is made or settled; 0 for what the
-    /// cluster allows.
-    pub fn set_replicas(&self, replicas: usize) {
-        self.replicas.store(replicas, Ordering::Relaxed);
+    /// cluster allows. Whether that is news.
+    pub fn set_replicas(&self, replicas: u32) -> bool {
+        let replicas = replicas as usize;
+        self.replicas.swap(replicas, Ordering::Relaxed) != replicas
     }
 
     /// Whether the broker is a cluster of servers.
@@ -171,12 +175,13 @@ impl Storage {
         self.jetstream.client().server_info().cluster.is_some()
     }
 
-    /// Copies that there should be of what has `has` of them.
-    fn copies(&self, has: usize) -> usize {
-        match self.replicas.load(Ordering::Relaxed) {
-            0 if self.is_clustered() => has.max(COPIES),
-            0 => has.max(1),
-            set => set,
+    /// Copies that there should be of what is made, or of what `has` some.
+    fn copies(&self, has: Option<usize>) -> usize {
+        match (self.replicas.load(Ordering::Relaxed), has) {
+            (UNREAD, Some(has)) => has,
+            (UNREAD | 0, _) if self.is_clustered() => COPIES,
+            (UNREAD | 0, _) => 1,
+            (set, _) => set,
         }
     }
 
@@ -231,7 +236,7 @@ impl Storage {
         let row = Row::of(stored);
         let (history, max_age, limit_markers) = row.bucket.unwrap_or_default();
         let (mut bytes, least) = self.bytes(stored);
-        let mut copies = self.copies(1);
+        let mut copies = self.copies(None);
         loop {
             let config = kv::Config {
                 bucket: self.name(stored),
@@ -257,7 +262,7 @@ impl Storage {
     /// Why it cannot be made.
     pub async fn stream(&self, stored: Stored) -> Result<stream::Stream, String> {
         let (mut bytes, least) = self.bytes(stored);
-        let mut copies = self.copies(1);
+        let mut copies = self.copies(None);
         loop {
             let config = stream::Config {
                 name: self.name(stored),
@@ -342,7 +347,7 @@ impl Storage {
     /// Gives a stream the copies that it should have: it may have been made when there were fewer
     /// servers, or when one was away.
     async fn copy(&self, mut config: stream::Config) -> Result<(), String> {
-        let (has, wanted) = (config.num_replicas, self.copies(config.num_replicas));
+        let (has, wanted) = (config.num_replicas, self.copies(Some(config.num_replicas)));
         if has == wanted {
             return Ok(());
         }

@@ -84,6 +84,8 @@ pub struct ClusterSettings {
     pub record_buffer: u64,
     /// Seconds that what was used is kept in detail; what is older is kept by days.
     pub usage_max_age_s: u64,
+    /// Copies of all that is kept in a broker of several servers; 0 is what the broker allows.
+    pub broker_replicas: u32,
 }
 
 impl Default for ClusterSettings {
@@ -102,6 +104,7 @@ impl Default for ClusterSettings {
             record_max_age_s: 7 * 86_400,
             record_buffer: 256 << 20,
             usage_max_age_s: 90 * 86_400,
+            broker_replicas: 0,
         }
     }
 }

@@ -36,6 +36,8 @@ enum Kind {
     Bytes(u64, u64),
     /// Seconds, at least and at most.
     Age(u64, u64),
+    /// Copies; 0 is `auto`.
+    Copies,
 }
 
 const US: u64 = 1_000;
@@ -142,7 +144,18 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
         help: "how long usage is kept in detail; what is older is kept by days",
         kind: Kind::Age(2 * DAY, 36_500 * DAY),
     },
+    ClusterSetting {
+        key: "broker.replicas",
+        field: REPLICAS,
+        help: "copies of all that is kept, each on a server of its own; auto is what the broker allows",
+        kind: Kind::Copies,
+    },
 ];
+
+/// The field that needs servers.
+const REPLICAS: &str = "broker_replicas";
+/// Copies of which most can be there without some: an even number bears no more losses.
+const COPIES: [u64; 3] = [1, 3, 5];
 
 impl ClusterSetting {
     /// The setting of this name.
@@ -214,6 +227,13 @@ impl ClusterSetting {
                 };
                 Ok(seconds.ok_or_else(range)?.into())
             }
+            Kind::Copies => {
+                let copies = text.parse().ok().filter(|copies| COPIES.contains(copies));
+                let copies = copies.or_else(|| (text == "auto").then_some(0));
+                Ok(copies
+                    .ok_or_else(|| refuse("1, 3, 5 or auto".into()))?
+                    .into())
+            }
             Kind::Floors => {
                 let wanted = "five percentages, of priorities 0 to 4, of 100 together at most, such \
                               as 0,0,0,0,10, or none";
@@ -242,6 +262,7 @@ impl ClusterSetting {
             }
             (Kind::Bytes(..), Value::Number(bytes)) => show_bytes(bytes.as_u64().unwrap_or(0)),
             (Kind::Age(..), Value::Number(age)) => show_age(age.as_u64().unwrap_or(0)),
+            (Kind::Copies, Value::Number(copies)) if copies.as_u64() == Some(0) => "auto".into(),
             (Kind::Switch, Value::Bool(on)) => if *on { "on" } else { "off" }.to_owned(),
             (Kind::Floors, Value::Array(floors)) => {
                 if floors.iter().all(|floor| floor == 0) {
@@ -362,7 +383,8 @@ impl Administrator {
     /// changes others at the same time loses nothing.
     ///
     /// # Errors
-    /// [`Usage`] where the result makes no sense, [`crate::exit::Unreachable`] without a broker.
+    /// [`Usage`] where the result makes no sense, `E-CLUSTER-REPLICAS` where the broker has not as
+    /// many servers, [`crate::exit::Unreachable`] without a broker.
     pub async fn change_cluster(
         &self,
         changes: &[(&ClusterSetting, Option<Value>)],
@@ -377,6 +399,9 @@ impl Administrator {
             }
             let settings = chosen.settings()?;
             check(&settings)?;
+            if changes.iter().any(|(setting, _)| setting.field == REPLICAS) {
+                self.spread(settings.broker_replicas).await?;
+            }
             let value = serde_json::to_vec(&chosen.values)?;
             let store = self.bucket().await?;
             let written = store.update("settings", value.into(), chosen.revision);
@@ -421,6 +446,8 @@ mod tests {
             ("record.max_age", "1s", "7d"),
             ("record.buffer", "8GB", "64KiB"),
             ("usage.max_age", "30", "12h"),
+            ("broker.replicas", "2", "1, 3, 5 or auto"),
+            ("broker.replicas", "0", "1, 3, 5 or auto"),
             ("floors", "0,0,50,50,50", "100"),
             ("floors", "0,0,0,0,300", "five"),
         ] {

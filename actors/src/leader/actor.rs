@@ -370,7 +370,7 @@ impl Handler<Told> for Leader {
             }
             Told::State(state) => {
                 self.meet_tenants(&state, ctx);
-                self.record.limit(state.settings.record_max_bytes);
+                self.record.settle(&state.settings);
                 self.router.record_age.set(state.settings.record_max_age_s);
                 self.tell(Event::State(&state), ctx);
             }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use async_nats::HeaderMap;
 use async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE;
-use async_nats::jetstream::Context;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::kv::{Operation, Store};
 use bus_schemas::subject::Subjects;
@@ -42,10 +41,11 @@ pub(super) struct LeaseStore {
 }
 
 impl LeaseStore {
-    pub(super) fn new(mut jetstream: Context, subjects: &Subjects) -> Self {
+    pub(super) fn new(storage: &Storage, subjects: &Subjects) -> Self {
+        let mut jetstream = storage.jetstream().clone();
         jetstream.set_timeout(PATIENCE);
         Self {
-            storage: Storage::new(jetstream, subjects),
+            storage: storage.over(jetstream),
             bucket: subjects.lease_bucket(),
             repeated: Rc::default(),
             found: Rc::default(),

@@ -128,7 +128,7 @@ pub async fn serve(
     let parts = actor::Parts {
         id,
         client: client.clone(),
-        lease: lease::LeaseStore::new(jetstream.clone(), &subjects),
+        lease: lease::LeaseStore::new(&storage, &subjects),
         state: state::Writer::start(jetstream.clone(), &subjects),
         record: record.clone(),
         telemetry: options.telemetry.clone(),
@@ -154,12 +154,8 @@ pub async fn serve(
         subjects.clone(),
         router.clone(),
     ));
-    tasks.spawn(bound(storage));
-    tasks.spawn(state::watch(
-        jetstream,
-        subjects,
-        leader.clone().recipient(),
-    ));
+    tasks.spawn(bound(storage.clone()));
+    tasks.spawn(state::watch(storage, subjects, leader.clone().recipient()));
     if let Some(events) = options.events {
         let settings = BusSettings {
             login: Some(events.login),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use actix::Recipient;
 use async_nats::jetstream::Context;
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Epoch, LeaderId};
+use bus_schemas::{ClusterSettings, Epoch, LeaderId};
 use bytes::Bytes;
 use tokio::sync::{Notify, Semaphore};
 
@@ -97,13 +97,18 @@ impl Appender {
         self.unwritten.clone()
     }
 
-    /// Bytes that the stream may hold from now on.
-    pub(super) fn limit(&self, bytes: u64) {
-        if self.storage.set_record_bytes(bytes) {
+    /// Bytes that the stream may hold, and copies of all that is kept, from now on.
+    pub(super) fn settle(&self, settings: &ClusterSettings) {
+        let bytes = self.storage.set_record_bytes(settings.record_max_bytes);
+        let copies = self.storage.set_replicas(settings.broker_replicas);
+        if bytes || copies {
             let storage = self.storage.clone();
             actix::spawn(async move {
                 if let Err(error) = storage.ensure().await {
-                    tracing::warn!(error, "not everything that is kept has its limit");
+                    tracing::warn!(
+                        error,
+                        "not everything that is kept has its limit and copies"
+                    );
                 }
             });
         }

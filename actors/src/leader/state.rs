@@ -57,8 +57,7 @@ struct Known {
 }
 
 /// Tells the leader the state, and every change of it, for ever.
-pub(super) async fn watch(jetstream: Context, subjects: Subjects, leader: Recipient<Told>) {
-    let storage = Storage::new(jetstream, &subjects);
+pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<Told>) {
     let (mut known, mut repeated) = (Known::default(), Repeated::default());
     loop {
         // Without the state nobody campaigns: say why.

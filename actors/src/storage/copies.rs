@@ -57,7 +57,7 @@ impl Storage {
         });
         Ok(Some(Copies {
             stored,
-            wanted: self.copies(info.config.num_replicas),
+            wanted: self.copies(Some(info.config.num_replicas)),
             leader: cluster.leader.clone(),
             followers: followers.collect(),
         }))

@@ -58,7 +58,7 @@ fn view(named: Vec<(String, Option<String>)>, copies: &[Copies]) -> Vec<ServerSt
 impl Administrator {
     /// The servers of a broker that is a cluster; nothing of one that is a single server.
     pub async fn servers(&self, credentials: &Credentials) -> Vec<ServerStatus> {
-        if !self.storage().is_clustered() {
+        if !self.unread_storage().is_clustered() {
             return Vec::new();
         }
         let mut named = Vec::new();
@@ -81,10 +81,36 @@ impl Administrator {
         view(named, &self.copies().await.unwrap_or_default())
     }
 
-    fn storage(&self) -> Storage {
+    /// What the cluster keeps, without knowing how many copies of it there are to be.
+    fn unread_storage(&self) -> Storage {
         let mut jetstream = jetstream::new(self.client.clone());
         jetstream.set_timeout(ASK);
         Storage::new(jetstream, &self.subjects)
+    }
+
+    /// What the cluster keeps, with the copies that it is set to.
+    async fn storage(&self) -> Result<Storage> {
+        let storage = self.unread_storage();
+        if storage.is_clustered() {
+            storage.set_replicas(self.chosen().await?.settings()?.broker_replicas);
+        }
+        Ok(storage)
+    }
+
+    /// Has the broker keep as many copies of the state as all is to have: only the broker knows
+    /// whether it has the servers. 0 is what it allows.
+    ///
+    /// # Errors
+    /// `E-CLUSTER-REPLICAS` where it cannot.
+    pub(crate) async fn spread(&self, replicas: u32) -> Result<()> {
+        let storage = self.unread_storage();
+        storage.set_replicas(replicas);
+        storage.ensure_one(Stored::State).await.map_err(|error| {
+            anyhow!(
+                "E-CLUSTER-REPLICAS: the broker does not keep {replicas} copies: it has not as many \
+                 servers, or they are not all there; `warploom status` shows them: {error}"
+            )
+        })
     }
 
     /// Waits until the servers of a broker that is a cluster have agreed who leads, and lease and
@@ -93,14 +119,14 @@ impl Administrator {
     /// # Errors
     /// [`Unreachable`] after `patience`.
     pub async fn stored_everywhere(&self, patience: Duration) -> Result<()> {
-        let (storage, asked) = (self.storage(), Instant::now());
-        if !storage.is_clustered() {
+        let asked = Instant::now();
+        if !self.unread_storage().is_clustered() {
             return Ok(());
         }
         for stored in [Stored::Lease, Stored::State] {
-            while let Err(error) = storage.ensure_one(stored).await {
+            while let Err(error) = self.settle(stored).await {
                 if asked.elapsed() > patience {
-                    let why = format!("the broker is not ready after {patience:?}: {error}");
+                    let why = format!("the broker is not ready after {patience:?}: {error:#}");
                     bail!(Unreachable(why));
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -109,12 +135,20 @@ impl Administrator {
         Ok(())
     }
 
+    async fn settle(&self, stored: Stored) -> Result<()> {
+        let storage = self.storage().await?;
+        storage
+            .ensure_one(stored)
+            .await
+            .map_err(|error| anyhow!(error))
+    }
+
     /// The copies of all that is stored; nothing of a broker that is a single server.
     ///
     /// # Errors
     /// [`Unreachable`] where the broker cannot tell.
     pub async fn copies(&self) -> Result<Vec<Copies>> {
-        let (storage, mut all) = (self.storage(), Vec::new());
+        let (storage, mut all) = (self.storage().await?, Vec::new());
         if !storage.is_clustered() {
             return Ok(all);
         }
