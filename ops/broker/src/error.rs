@@ -136,8 +136,9 @@ pub enum Error {
     },
     /// The state directory was made for another number of servers.
     #[error(
-        "E-BROKER-SERVERS-OTHER: {} holds the data of {found} broker(s), not {wanted}; \
-         start {found}, or choose another state directory",
+        "E-BROKER-SERVERS-OTHER: {} holds the data of {found} broker(s), not {wanted}: start {found} \
+         (`warploom up --brokers {found}`), which keeps tenants, settings, record and usage, or begin \
+         anew with {wanted} in another state directory (docs/broker.md, \"More servers later\")",
         state_dir.display()
     )]
     OtherServers {

@@ -105,7 +105,10 @@ fn a_state_directory_keeps_its_number_of_servers() {
     config.servers = 3;
     let error = Broker::start(&config).err().expect("it is refused");
     assert_eq!(error.code(), "E-BROKER-SERVERS-OTHER");
-    assert!(error.to_string().contains("start 1"), "{error}");
+    let said = error.to_string();
+    for remedy in ["up --brokers 1", "anew with 3 in another", "docs/broker.md"] {
+        assert!(said.contains(remedy), "{said}");
+    }
 }
 
 #[tokio::test]
@@ -308,4 +311,34 @@ async fn servers_go_through_the_proxies_they_are_told_of() {
     settle(&first.client).await;
     let cut = tokio::time::timeout(Duration::from_millis(500), connections[1].1.next()).await;
     assert!(cut.is_err(), "{cut:?} went past {direct:?}");
+}
+
+/// Clients that are told of other servers reach them past the proxies that they were given.
+#[tokio::test]
+async fn clients_are_told_of_the_other_servers_unless_they_are_not_to_be() {
+    for told in [true, false] {
+        let mut routes = Routes::free(3).unwrap();
+        routes.told_to_clients = told;
+        let broker = TestBroker::with("test", &[], |config| {
+            config.servers = 3;
+            config.routes = Some(routes);
+        });
+        let credentials = broker.credentials().clone();
+        let url = credentials.urls()[0].to_owned();
+        // Servers tell one another first.
+        let asked = Instant::now();
+        let heard = loop {
+            let connection = at(&credentials, &url, "one").await;
+            let others = connection.client.server_info().connect_urls;
+            let patience = Duration::from_secs(if told { 20 } else { 2 });
+            if (told && others.len() >= 3) || asked.elapsed() > patience {
+                break others;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        match told {
+            true => assert!(heard.len() >= 3, "{heard:?}"),
+            false => assert!(heard.is_empty(), "{heard:?}"),
+        }
+    }
 }
