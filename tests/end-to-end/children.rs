@@ -18,13 +18,13 @@ use crate::run::{text, warploom};
 const SOON: Duration = Duration::from_secs(60);
 
 /// A `warploom` that goes on, and what it has said.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     said: Arc<Mutex<String>>,
 }
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -46,7 +46,7 @@ impl Running {
     }
 
     /// `warploom up --json`, and what it announced.
-    fn up(dir: &Path, arguments: &[&str]) -> (Self, Value) {
+    pub(crate) fn up(dir: &Path, arguments: &[&str]) -> (Self, Value) {
         let mut up = Self::start(warploom(dir).args(["up", "--json"]).args(arguments));
         let mut lines = BufReader::new(up.child.stdout.take().expect("a pipe")).lines();
         let line = lines.next().expect("a line").expect("it is text");
@@ -54,24 +54,24 @@ impl Running {
         (up, announced)
     }
 
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         self.said.lock().expect("a lock").clone()
     }
 
     #[track_caller]
-    fn says(&self, text: &str) {
+    pub(crate) fn says(&self, text: &str) {
         until(&format!("{text:?} in {}", self.said()), || {
             self.said().contains(text)
         });
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(self.child.id(), signal);
     }
 
     /// Its exit code.
     #[track_caller]
-    fn ends(&mut self) -> Option<i32> {
+    pub(crate) fn ends(&mut self) -> Option<i32> {
         let asked = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("it is ours") {
@@ -90,13 +90,13 @@ impl Drop for Running {
     }
 }
 
-fn kill(pid: u32, signal: Signal) {
+pub(crate) fn kill(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(pid as i32).expect("a process");
     kill_process(pid, signal).expect("it lives");
 }
 
 #[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let asked = Instant::now();
     while !holds() {
         assert!(asked.elapsed() < SOON, "waited in vain: {what}");
@@ -104,7 +104,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-fn pid(value: &Value) -> u32 {
+pub(crate) fn pid(value: &Value) -> u32 {
     value.as_u64().expect("a process") as u32
 }
 

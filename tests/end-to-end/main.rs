@@ -26,6 +26,7 @@ mod preemption;
 mod run;
 mod sharing;
 mod stage;
+mod storage;
 mod targets;
 mod usage;
 mod waits;

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::Recipient;
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use bus_schemas::StoreStatus;
 
 use super::gateway::Router;
@@ -85,7 +87,14 @@ async fn look(storage: &Storage, unwritten: &Unwritten) -> Vec<StoreStatus> {
                 store.limit = u64::try_from(info.config.max_bytes).unwrap_or(0);
                 store.alarm = fullness(store.bytes, store.limit);
             }
-            Ok(Err(error)) => store.alarm = format!("the broker does not show it: {error}"),
+            Ok(Err(error)) => {
+                store.alarm = format!("the broker does not show it: {error}");
+                // Who holds the lease makes its bucket; of the others, some are written rarely.
+                if stored != Stored::Lease && is_missing(&error) {
+                    let made = tokio::time::timeout(PATIENCE, storage.ensure_one(stored)).await;
+                    tracing::warn!(name = store.name, ?made, "it was not there: made anew");
+                }
+            }
             Err(_) => store.alarm = "the broker does not answer".into(),
         }
         if let (Stored::Record, Some((since, why))) = (stored, &*unwritten.borrow()) {
@@ -144,6 +153,16 @@ async fn account(storage: &Storage) -> Vec<StoreStatus> {
         });
     }
     stores
+}
+
+/// Whether the broker says that there is no such stream.
+fn is_missing(error: &GetStreamError) -> bool {
+    match error.kind() {
+        GetStreamErrorKind::JetStream(refused) => {
+            refused.error_code() == ErrorCode::STREAM_NOT_FOUND
+        }
+        _ => false,
+    }
 }
 
 fn fullness(bytes: u64, limit: u64) -> String {

@@ -58,7 +58,8 @@ pub struct BrokerConfig {
     pub max_payload: u32,
     /// Bytes queued for one connection before the server gives it up as too slow.
     pub max_pending: u64,
-    /// The most JetStream may keep on disk, bytes; the server's own choice if none.
+    /// The most JetStream may keep on disk, bytes; if none, what it keeps already and three
+    /// quarters of what is free.
     pub max_file_store: Option<u64>,
     /// Whether to have a system user, who hears of disconnects. Without, heartbeats alone serve.
     pub system_account: bool,
@@ -117,9 +118,10 @@ impl BrokerConfig {
             SyncInterval::Relaxed => "\"2m\"",
             SyncInterval::Always => "always",
         };
-        let max_file = self
-            .max_file_store
-            .map(|bytes| format!("  max_file_store: {bytes}\n"));
+        let max_file = match self.max_file_store {
+            Some(bytes) => format!("  max_file_store: {bytes}\n"),
+            None => format!("  include {}\n", quote(LIMIT_FILE)),
+        };
         let users = match routes {
             None => USERS_FILE.to_owned(),
             Some(_) => format!("../{USERS_FILE}"),
@@ -145,7 +147,6 @@ impl BrokerConfig {
             ports = quote_path(&paths.ports_dir())?,
             log = quote_path(&paths.log())?,
             store = quote_path(&paths.store())?,
-            max_file = max_file.unwrap_or_default(),
             routes = routes.map(RouteBlock::render).unwrap_or_default(),
             users = quote(&users),
         ))
@@ -165,6 +166,7 @@ pub const SIZES: [usize; 3] = [1, 3, 5];
 
 const LOCK_FILE: &str = "lock";
 const USERS_FILE: &str = "users.conf";
+const LIMIT_FILE: &str = "limit.conf";
 
 /// The files of a state directory.
 #[derive(Clone, Debug)]
@@ -276,6 +278,11 @@ impl ServerPaths {
 
     pub(crate) fn ports_dir(&self) -> PathBuf {
         self.root.join("ports")
+    }
+
+    /// How much JetStream may keep; written before each start, included by the configuration.
+    pub(crate) fn limit(&self) -> PathBuf {
+        self.root.join(LIMIT_FILE)
     }
 
     pub(crate) fn store(&self) -> PathBuf {

@@ -27,6 +27,7 @@ mod permissions;
 mod process;
 mod routes;
 mod server;
+mod store;
 pub mod testing;
 mod wheel;
 
@@ -42,6 +43,7 @@ pub use location::tools_dir;
 pub use permissions::{ACCOUNT, Permissions, SYSTEM_ACCOUNT};
 pub use routes::Routes;
 pub use server::Server;
+pub use store::{StoreFault, StoreLook, StoreWatch};
 pub use wheel::PINNED_VERSION;
 
 /// What every fallible call of this crate returns.

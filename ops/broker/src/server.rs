@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::binary::NatsServer;
 use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
-use crate::{Error, Result, files};
+use crate::{Error, Result, files, store};
 
 /// How long a server that was asked to stop may take before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -157,7 +157,10 @@ impl Server {
     }
 
     /// Asks the server to stop in good order, and does not wait.
-    pub(crate) fn ask_to_stop(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// Where it cannot be signalled.
+    pub fn ask_to_stop(&self) -> Result<()> {
         self.signal(Signal::Terminate).map(drop)
     }
 
@@ -288,6 +291,10 @@ impl Server {
         }
     }
 
+    pub(crate) fn paths(&self) -> &ServerPaths {
+        &self.paths
+    }
+
     /// What happens to it with the one who holds it.
     pub(crate) fn lifetime(&self) -> Lifetime {
         match &self.process {
@@ -333,6 +340,7 @@ fn spawn(
         let _ = fs::remove_file(entry.path());
     }
     let _ = fs::remove_file(paths.pid());
+    store::write_limit(paths)?;
     // The server appends to its log, whoever could read it before.
     files::private_log(&paths.log())?;
     let output = paths.output();

@@ -9,8 +9,10 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::{Administrator, ServerStatus};
 use crate::cli::StatusArgs;
-use crate::commands::credentials;
 use crate::commands::tenant::{limit, size};
+use crate::commands::{credentials, state_dir};
+use crate::exit::Unreachable;
+use crate::local::{disk_fault, is_up};
 use crate::output;
 use crate::settings::Settings;
 use crate::table::fitted;
@@ -21,6 +23,26 @@ use crate::target::duration;
 /// # Errors
 /// [`crate::exit::Unreachable`] when nobody answers.
 pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
+    let shown = show(args, settings, json).await;
+    shown.map_err(|error| match error.downcast::<Unreachable>() {
+        Ok(Unreachable(why)) => match fault_here(settings) {
+            Some(fault) => Unreachable(format!("{why}; {fault}")).into(),
+            None => Unreachable(why).into(),
+        },
+        Err(error) => error,
+    })
+}
+
+/// What is wrong with the broker's disk, where nobody answers who could say so, and the cluster is
+/// one on this host.
+fn fault_here(settings: &Settings) -> Option<String> {
+    let elsewhere = ["broker.credentials", "broker.url"].map(|key| settings.given(key));
+    let folder = state_dir(settings);
+    let here = elsewhere.iter().all(Option::is_none) && is_up(&folder);
+    here.then(|| disk_fault(&folder)).flatten()
+}
+
+async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
     let credentials = credentials(settings)?;
     let key = credentials.evidence_key.as_deref();
     let administrator = Administrator::connect(&credentials).await?;

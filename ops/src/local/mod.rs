@@ -1,6 +1,7 @@
 //! A cluster on this host, every role a process of its own: what `up`, `demo`, `bench` and the
 //! end-to-end tests start.
 
+mod disks;
 mod draining;
 mod lock;
 mod process;
@@ -16,9 +17,11 @@ use anyhow::{Context, Result};
 use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
+pub use disks::disk_fault;
 pub use lock::is_up;
 pub use process::Role;
 
+use disks::{Announcer, Disk};
 use lock::Lock;
 use restarts::Restarts;
 
@@ -115,6 +118,9 @@ pub struct LocalCluster {
     restarts: BTreeMap<String, Restarts>,
     /// When each of the broker's servers was started last.
     brokers_started: Vec<Instant>,
+    /// The disk of each of them.
+    disks: Vec<Disk>,
+    announcer: Announcer,
     /// The last to go: who holds it has the state folder.
     _lock: Lock,
 }
@@ -145,6 +151,8 @@ impl LocalCluster {
         let key = EvidenceKey::of(&options.state_dir)?;
         config.evidence_key = Some(key.public());
         let (broker, brokers) = (start_broker(&config).await?, options.brokers);
+        let speaker = Administrator::connect(broker.credentials()).await?;
+        let announcer = Announcer::start(speaker, &options.state_dir);
         let mut cluster = Self {
             broker,
             leaders: Vec::new(),
@@ -154,6 +162,8 @@ impl LocalCluster {
             candidates: 0,
             restarts: BTreeMap::new(),
             brokers_started: vec![Instant::now(); brokers],
+            disks: (0..brokers).map(|_| Disk::default()).collect(),
+            announcer,
             _lock: lock,
         };
         let administrator = cluster.administrator().await?;

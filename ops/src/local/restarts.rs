@@ -46,6 +46,13 @@ impl Restarts {
         self.due.take_if(|due| *due <= now).is_some()
     }
 
+    /// What ended it is over: its pause ends now.
+    pub(super) fn hasten(&mut self, now: Instant) {
+        if let Some(due) = &mut self.due {
+            *due = now.min(*due);
+        }
+    }
+
     /// Deaths in a row.
     pub(super) fn deaths(&self) -> u32 {
         self.deaths
@@ -70,6 +77,17 @@ mod tests {
         assert_eq!(pauses[39], MOST);
         assert_eq!(restarts.deaths(), 40);
         assert_eq!(restarts.died(now, STEADY), FIRST);
+    }
+
+    #[test]
+    fn a_pause_ends_when_what_it_waits_for_is_over() {
+        let (mut restarts, now) = (Restarts::default(), Instant::now());
+        restarts.hasten(now);
+        assert!(!restarts.is_known(), "it has not died");
+        restarts.died(now, Duration::ZERO);
+        assert!(!restarts.is_due(now));
+        restarts.hasten(now);
+        assert!(restarts.is_due(now) && !restarts.is_known());
     }
 
     #[test]

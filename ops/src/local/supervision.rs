@@ -65,6 +65,7 @@ impl LocalCluster {
         for index in 0..self.broker.servers().len() {
             self.tend_broker(index, &mut said);
         }
+        self.tend_disks(&mut said);
         for index in 0..self.leaders.len() {
             self.tend_leader(index, &mut said);
         }
@@ -159,7 +160,7 @@ impl LocalCluster {
 }
 
 /// Name of one of the broker's servers among the children.
-fn broker_name(index: usize, servers: usize) -> String {
+pub(super) fn broker_name(index: usize, servers: usize) -> String {
     match servers {
         1 => "broker".into(),
         _ => format!("broker-{}", index + 1),

@@ -1,0 +1,333 @@
+//! The broker's disk is full, read-only or gone: programs run on under their leader, `status` says
+//! what it is, and once it is over a leader is there and everything is stored again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use broker::Credentials;
+use broker::testing::TempDir;
+use client_agent::{Client, Settings};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::children::{Running, kill, pid, until};
+use crate::run::{text, warploom};
+
+fn command(name: &str, arguments: &[&str], path: &Path) -> Result<(), String> {
+    let output = Command::new(name).args(arguments).arg(path).output();
+    let output = output.map_err(|error| format!("{name}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(text(&output).1),
+    }
+}
+
+/// A disk of 64 MiB, and the broker's store on it. Unmounted when dropped.
+struct Disk {
+    disk: PathBuf,
+    store: PathBuf,
+}
+
+impl Disk {
+    /// None, said in words, where this process may not mount.
+    fn mount(dir: &Path) -> Option<Self> {
+        let (disk, broker) = (dir.join("disk"), dir.join("state/broker"));
+        let store = broker.join("store");
+        for made in [&disk, &store] {
+            fs::create_dir_all(made).expect("made");
+        }
+        for private in [&dir.join("state"), &broker, &store] {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(private, fs::Permissions::from_mode(0o700)).expect("set");
+        }
+        let mounted = command(
+            "mount",
+            &["-t", "tmpfs", "-o", "size=64m,mode=700", "tmpfs"],
+            &disk,
+        );
+        if let Err(why) = mounted {
+            eprintln!("skipped: a disk of our own cannot be mounted: {why}");
+            return None;
+        }
+        let this = Self { disk, store };
+        this.attach();
+        Some(this)
+    }
+
+    /// The store is on it.
+    fn attach(&self) {
+        let disk = self.disk.display().to_string();
+        command("mount", &["--bind", &disk], &self.store).expect("mounted");
+    }
+
+    /// It is not there any more, whoever has files open on it.
+    fn detach(&self) {
+        command("umount", &["-l"], &self.store).expect("unmounted");
+    }
+
+    fn try_remount(&self, how: &str) -> Result<(), String> {
+        let options = format!("remount,bind,{how}");
+        command("mount", &["-o", &options], &self.store)
+    }
+
+    /// Refused while somebody writes a file: who probes the disk does so for a moment.
+    fn remount(&self, how: &str) {
+        until("it is remounted", || self.try_remount(how).is_ok());
+    }
+
+    fn fill(&self) {
+        use std::io::Write;
+        let mut file = fs::File::create(self.disk.join("filler")).expect("made");
+        while file.write_all(&[1; 4_096]).is_ok() {}
+    }
+
+    fn empty(&self) {
+        fs::remove_file(self.disk.join("filler")).expect("removed");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        for at in [&self.store, &self.disk] {
+            // What is not mounted any more is all right.
+            drop(command("umount", &["-l"], at));
+        }
+    }
+}
+
+/// A program that has one session and computes in it, round after round.
+struct Program {
+    rounds: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Program {
+    fn start(announced: &Value) -> Self {
+        let path = announced["credentials"].as_str().expect("a path");
+        let credentials = Credentials::load(path.as_ref()).expect("a file");
+        let login = credentials
+            .tenant("default")
+            .expect("a login")
+            .login
+            .clone();
+        let settings = Settings::new(&credentials.url, &credentials.cluster, "default")
+            .with_login(&login.user, &login.password);
+        let (rounds, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let (counted, stopped) = (Arc::clone(&rounds), Arc::clone(&stop));
+        let thread = std::thread::spawn(move || {
+            let client = Client::connect(settings).expect("a broker");
+            let session = client.open().expect("a session");
+            let word = session.alloc(4).expect("an address");
+            while !stopped.load(Ordering::Relaxed) {
+                let round = counted.load(Ordering::Relaxed) as u32;
+                session.set(word, 1, round, 4).expect("set");
+                let mut read = [0; 4];
+                session.copy_out(word, &mut read).expect("read");
+                assert_eq!(u32::from_le_bytes(read), round);
+                counted.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            session.close().expect("closed");
+        });
+        let this = Self {
+            rounds,
+            stop,
+            thread: Some(thread),
+        };
+        this.runs_on();
+        this
+    }
+
+    /// Waits until it has computed more.
+    #[track_caller]
+    fn runs_on(&self) {
+        let before = self.rounds.load(Ordering::Relaxed);
+        until("the program runs on", || {
+            let thread = self.thread.as_ref().expect("started");
+            assert!(!thread.is_finished(), "the program has failed");
+            self.rounds.load(Ordering::Relaxed) > before + 100
+        });
+    }
+
+    fn end(mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("started");
+        thread.join().expect("it did what it should");
+    }
+}
+
+fn status(dir: &Path) -> Option<Value> {
+    let output = warploom(dir).args(["status", "--json"]).output();
+    serde_json::from_slice(&output.expect("it runs").stdout).ok()
+}
+
+/// What `status` says of the broker's disk.
+fn fault(dir: &Path) -> String {
+    let status = status(dir).unwrap_or_default();
+    let stores = status["stores"].as_array().cloned().unwrap_or_default();
+    let disk = stores.iter().find(|store| store["name"] == "broker's disk");
+    disk.map_or_else(String::new, |disk| disk["alarm"].to_string())
+}
+
+/// What `status` says is wrong with what is stored.
+fn alarms(dir: &Path) -> Option<Vec<String>> {
+    let status = status(dir)?;
+    let stores = status["stores"].as_array().filter(|it| !it.is_empty())?;
+    let alarms = stores.iter().filter(|store| store["alarm"] != "");
+    Some(alarms.map(ToString::to_string).collect())
+}
+
+/// Another leader follows those that are killed, fault or not.
+#[track_caller]
+fn another_leader(dir: &Path, announced: &Value) {
+    let before = status(dir).expect("a leader")["epoch"].as_u64();
+    for leader in announced["leaders"].as_array().expect("leaders") {
+        kill(pid(leader), Signal::KILL);
+    }
+    until("another leader", || {
+        status(dir).is_some_and(|status| status["epoch"].as_u64() > before)
+    });
+}
+
+/// Waits until something is stored again and a leader answers; gives the time since `over`.
+#[track_caller]
+fn is_stored_again(dir: &Path, tenant: &str, over: Instant) -> Duration {
+    until("something is stored", || {
+        let set = warploom(dir).args(["tenant", "create", tenant]).output();
+        set.expect("it runs").status.success()
+    });
+    until("no store is in danger", || alarms(dir) == Some(Vec::new()));
+    over.elapsed()
+}
+
+/// What was accepted before, during and after the fault is all in the record.
+#[track_caller]
+fn replays(dir: &Path) {
+    let output = warploom(dir).args(["replay", "--json"]).output();
+    let output = output.expect("it runs");
+    let (out, err) = text(&output);
+    assert!(output.status.success(), "{out}{err}");
+    assert!(out.contains("\"skipped\":0"), "{out}");
+    assert!(out.contains("\"gap_positions\":0"), "{out}");
+}
+
+#[test]
+fn a_disk_that_is_full_holds_nobody_up() {
+    let dir = TempDir::new().expect("a directory");
+    let Some(disk) = Disk::mount(dir.path()) else {
+        return;
+    };
+    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
+    let program = Program::start(&announced);
+    disk.fill();
+    until("status says so", || fault(dir.path()).contains("is full"));
+    up.says("is full; programs run on");
+    program.runs_on();
+    another_leader(dir.path(), &announced);
+    program.runs_on();
+    // A server that starts while its disk is full is no better off.
+    kill(pid(&announced["broker"]), Signal::KILL);
+    up.says("broker runs again");
+    program.runs_on();
+    disk.empty();
+    let over = Instant::now();
+    let took = is_stored_again(dir.path(), "after", over);
+    eprintln!("stored again {took:?} after the disk had room");
+    up.says("its disk can be written; it is started again");
+    program.runs_on();
+    program.end();
+    replays(dir.path());
+    up.signal(Signal::TERM);
+    assert_eq!(up.ends(), Some(0), "{}", up.said());
+}
+
+#[test]
+fn a_disk_that_is_read_only_holds_nobody_up() {
+    let dir = TempDir::new().expect("a directory");
+    let Some(disk) = Disk::mount(dir.path()) else {
+        return;
+    };
+    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
+    let program = Program::start(&announced);
+    disk.detach();
+    disk.attach();
+    disk.remount("ro");
+    until("status says so", || {
+        fault(dir.path()).contains("is read-only")
+    });
+    program.runs_on();
+    another_leader(dir.path(), &announced);
+    program.runs_on();
+    disk.remount("rw");
+    let took = is_stored_again(dir.path(), "after", Instant::now());
+    eprintln!("stored again {took:?} after the disk could be written");
+    program.end();
+    replays(dir.path());
+    // A server that dies does not start on such a disk, and does as soon as it can.
+    until("it is read-only while the server is down", || {
+        let broker = fs::read_to_string(dir.path().join("state/broker/nats-server.pid"));
+        let broker = broker.ok().and_then(|pid| pid.trim().parse().ok());
+        if let Some(pid) = broker.and_then(Pid::from_raw) {
+            // It may have died of the disk before.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        disk.try_remount("ro").is_ok()
+    });
+    until("status says so without a broker", || {
+        let output = warploom(dir.path()).arg("status").output();
+        let (_, err) = text(&output.expect("it runs"));
+        err.contains("E-CLUSTER-UNREACHABLE") && err.contains("is read-only")
+    });
+    disk.remount("rw");
+    let took = is_stored_again(dir.path(), "later", Instant::now());
+    eprintln!("stored again {took:?} after the disk could be written, the broker was down");
+    replays(dir.path());
+    up.signal(Signal::TERM);
+    assert_eq!(up.ends(), Some(0), "{}", up.said());
+}
+
+#[test]
+fn a_disk_that_is_gone_and_comes_back_has_everything() {
+    let dir = TempDir::new().expect("a directory");
+    let Some(disk) = Disk::mount(dir.path()) else {
+        return;
+    };
+    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
+    let program = Program::start(&announced);
+    disk.detach();
+    until("status says so", || fault(dir.path()).contains("is gone"));
+    program.runs_on();
+    another_leader(dir.path(), &announced);
+    program.runs_on();
+    disk.attach();
+    let took = is_stored_again(dir.path(), "after", Instant::now());
+    eprintln!("stored again {took:?} after the disk was back");
+    program.end();
+    replays(dir.path());
+    up.signal(Signal::TERM);
+    assert_eq!(up.ends(), Some(0), "{}", up.said());
+}
+
+#[test]
+fn a_store_that_is_deleted_is_made_anew() {
+    let dir = TempDir::new().expect("a directory");
+    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
+    let program = Program::start(&announced);
+    let store = dir.path().join("state/broker/store/jetstream");
+    fs::remove_dir_all(&store).expect("removed");
+    up.says("its disk can be written; it is started again");
+    up.says("broker runs again");
+    let took = is_stored_again(dir.path(), "after", Instant::now());
+    eprintln!("stored again {took:?} after the server was told to start again");
+    assert!(store.exists());
+    program.runs_on();
+    program.end();
+    up.signal(Signal::TERM);
+    assert_eq!(up.ends(), Some(0), "{}", up.said());
+}
