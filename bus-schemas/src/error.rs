@@ -78,6 +78,8 @@ codes! {
     SessionLimit = 11, "E-TENANT-SESSIONS", 46, true;
     /// The settings are not acceptable.
     BadSettings = 12, "E-TENANT-SETTINGS", 1, false;
+    /// The tenant's sessions have all the device addresses that it may have on a worker.
+    AddressLimit = 14, "E-TENANT-ADDRESSES", 2, true;
     /// The broker was not reached for as long as the client waits.
     NoBroker = 13, "E-CLUSTER-NO-BROKER", 46, true;
     /// The session has ended or never was.

@@ -76,6 +76,8 @@ pub use print::Print;
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
 pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedName, SealedSession};
-pub use settings::{ClusterSettings, Measured, MeasuredKernel, TenantSettings, Usage, UsageRow};
+pub use settings::{
+    ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
+};
 pub use status::{ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus};
 pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};

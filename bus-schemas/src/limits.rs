@@ -4,8 +4,8 @@
 pub const ADDRESS_FIRST: u64 = 0x1000_0000_0000;
 /// First address above every window.
 pub const ADDRESS_LAST: u64 = 0x5000_0000_0000;
-/// Smallest window, bytes.
-pub const WINDOW_MIN_BYTES: u64 = 16 << 30;
+/// Smallest window, bytes. Every window is a power of two, and begins at a multiple of its size.
+pub const WINDOW_MIN_BYTES: u64 = 2 << 30;
 /// Ops in one batch at most.
 pub const BATCH_OPS: u32 = 1024;
 /// Bytes of descriptors and blob in one batch at most.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::codec::Message;
 use crate::column::{Fields, Row, put};
 use crate::id::{Incarnation, KernelKey, SessionId, Tenant};
+use crate::limits::{ADDRESS_FIRST, ADDRESS_LAST};
 use crate::owned::rows;
 use crate::placement::Groups;
 
@@ -17,7 +18,7 @@ pub struct TenantSettings {
     pub weight: u32,
     /// Device memory the tenant may hold on one device, bytes; 0 is the device's capacity.
     pub quota: u64,
-    /// Sessions at a time; 0 is no limit.
+    /// Sessions at a time; 0 is what the cluster's settings say.
     pub sessions: u32,
     /// Charged work that may be granted and not done at a time, nanoseconds; 0 is no bound.
     pub outstanding_ns: u64,
@@ -31,6 +32,35 @@ pub struct TenantSettings {
     /// Groups of workers that its sessions go to; none is every group that is not exclusive.
     #[serde(default)]
     pub groups: Groups,
+    /// Device addresses that its sessions may have on one device, bytes; 0 is what the cluster's
+    /// settings say.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub addresses: u64,
+}
+
+impl TenantSettings {
+    /// What the tenant may have at most: what was set for it, else the cluster's default.
+    #[must_use]
+    pub fn limits(&self, cluster: &ClusterSettings) -> TenantLimits {
+        let own = |own: u64, usual: u64| match (own, usual) {
+            (0, 0) => u64::MAX,
+            (0, usual) => usual,
+            (own, _) => own,
+        };
+        TenantLimits {
+            sessions: own(self.sessions.into(), cluster.tenant_sessions.into()),
+            addresses: own(self.addresses, cluster.tenant_addresses),
+        }
+    }
+}
+
+/// What a tenant may have at most; `u64::MAX` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct TenantLimits {
+    /// Sessions at a time, on all workers together.
+    pub sessions: u64,
+    /// Device addresses of its sessions on one worker, bytes.
+    pub addresses: u64,
 }
 
 impl Default for TenantSettings {
@@ -44,6 +74,7 @@ impl Default for TenantSettings {
             cap: 0,
             slo_ns: 0,
             groups: Groups::default(),
+            addresses: 0,
         }
     }
 }
@@ -86,6 +117,29 @@ pub struct ClusterSettings {
     pub usage_max_age_s: u64,
     /// Copies of all that is kept in a broker of several servers; 0 is what the broker allows.
     pub broker_replicas: u32,
+    /// Sessions at a time of a tenant for which nothing else is set. 0, in what was written before
+    /// there was a limit, is none.
+    #[serde(default)]
+    pub tenant_sessions: u32,
+    /// Device addresses that such a tenant's sessions may have on one device, bytes; 0 likewise.
+    #[serde(default)]
+    pub tenant_addresses: u64,
+}
+
+impl ClusterSettings {
+    /// The same with the defaults of limits that nobody has set. An entry of the state bucket is read
+    /// so. A record is not: what was decided without limits is decided so again.
+    #[must_use]
+    pub fn with_limits(mut self) -> Self {
+        let usual = Self::default();
+        if self.tenant_sessions == 0 {
+            self.tenant_sessions = usual.tenant_sessions;
+        }
+        if self.tenant_addresses == 0 {
+            self.tenant_addresses = usual.tenant_addresses;
+        }
+        self
+    }
 }
 
 impl Default for ClusterSettings {
@@ -105,6 +159,8 @@ impl Default for ClusterSettings {
             record_buffer: 256 << 20,
             usage_max_age_s: 90 * 86_400,
             broker_replicas: 0,
+            tenant_sessions: 1_024,
+            tenant_addresses: (ADDRESS_LAST - ADDRESS_FIRST) / 8,
         }
     }
 }

@@ -180,6 +180,29 @@ fn a_status_from_before_caps_and_targets_names_none() {
 }
 
 #[test]
+fn settings_of_before_limits_have_none_until_defaults_are_given() {
+    let mut status = sample::status();
+    status.tenants[0].settings.addresses = 3 << 40;
+    status.settings = Some(ClusterSettings {
+        tenant_sessions: 7,
+        ..ClusterSettings::default()
+    });
+    assert_eq!(decode(&encode(&status)), Ok(status));
+    let mut old = decode::<Status>(&earlier("status")).expect("a status");
+    let tenant = old.tenants.remove(0).settings;
+    assert_eq!(tenant.addresses, 0);
+    let none = ClusterSettings {
+        tenant_sessions: 0,
+        tenant_addresses: 0,
+        ..ClusterSettings::default()
+    };
+    let limits = tenant.limits(&none);
+    assert_eq!((limits.sessions, limits.addresses), (4, u64::MAX));
+    let usual = tenant.limits(&none.with_limits());
+    assert_eq!(usual.addresses, 8 << 40);
+}
+
+#[test]
 fn a_status_of_a_thousand_quiet_tenants_is_read() {
     let mut status = sample::status();
     let quiet = TenantStatus {

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream::kv::Operation;
-use bus_schemas::ClusterSettings;
+use bus_schemas::{ClusterSettings, limits};
 use scheduler_leader_core::TICK_NS;
 use serde_json::{Map, Value};
 
@@ -38,6 +38,8 @@ enum Kind {
     Age(u64, u64),
     /// Copies; 0 is `auto`.
     Copies,
+    /// How many, at least and at most.
+    Count(u64, u64),
 }
 
 const US: u64 = 1_000;
@@ -150,6 +152,21 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
         help: "copies of all that is kept, each on a server of its own; auto is what the broker allows",
         kind: Kind::Copies,
     },
+    ClusterSetting {
+        key: "tenant.sessions",
+        field: "tenant_sessions",
+        help: "sessions at a time of a tenant for which `tenant set --sessions` says nothing else",
+        kind: Kind::Count(1, 1 << 24),
+    },
+    ClusterSetting {
+        key: "tenant.addresses",
+        field: "tenant_addresses",
+        help: "device addresses on one device of the sessions of a tenant for which `tenant set --addresses` says nothing else; a session has the power of two from 2GiB up that is twice its quota",
+        kind: Kind::Bytes(
+            limits::WINDOW_MIN_BYTES,
+            limits::ADDRESS_LAST - limits::ADDRESS_FIRST,
+        ),
+    },
 ];
 
 /// The field that needs servers.
@@ -234,6 +251,12 @@ impl ClusterSetting {
                     .ok_or_else(|| refuse("1, 3, 5 or auto".into()))?
                     .into())
             }
+            Kind::Count(least, most) => {
+                let count = text.parse::<u64>().ok();
+                let count = count.filter(|count| (least..=most).contains(count));
+                let range = || refuse(format!("a number from {least} to {most}"));
+                Ok(count.ok_or_else(range)?.into())
+            }
             Kind::Floors => {
                 let wanted = "five percentages, of priorities 0 to 4, of 100 together at most, such \
                               as 0,0,0,0,10, or none";
@@ -290,7 +313,7 @@ pub fn show_time(ns: u64) -> String {
 /// Bytes in the largest unit that keeps them whole.
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let whole = |(shift, _): &&(u32, &str)| bytes > 0 && bytes.trailing_zeros() >= *shift;
     match units.iter().find(whole) {
         Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
@@ -353,6 +376,7 @@ impl Chosen {
     /// Where the entry is none of ours.
     pub fn settings(&self) -> Result<ClusterSettings> {
         serde_json::from_value(Value::Object(self.values.clone()))
+            .map(ClusterSettings::with_limits)
             .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")
     }
 }
@@ -443,6 +467,9 @@ mod tests {
             ("floors", "10", "five"),
             ("record.max_bytes", "1MiB", "4MiB"),
             ("record.max_bytes", "9", "4MiB"),
+            ("tenant.sessions", "0", "from 1 to"),
+            ("tenant.addresses", "1GiB", "2GiB"),
+            ("tenant.addresses", "65TiB", "64TiB"),
             ("record.max_age", "1s", "7d"),
             ("record.buffer", "8GB", "64KiB"),
             ("usage.max_age", "30", "12h"),

@@ -293,7 +293,7 @@ fn read_file(path: &Path) -> Result<Vec<(String, String)>> {
 /// Parses `4096`, `64KiB`, `16MiB`, `8GiB`.
 #[must_use]
 pub fn parse_bytes(text: &str) -> Option<u64> {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
+    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];
     let (digits, shift) = units
         .iter()
         .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))

@@ -180,7 +180,11 @@ fn take(state: &mut StateSnapshot, entry: &Entry) {
     let put = entry.operation == Operation::Put;
     let key = entry.key.as_str();
     let read = match key {
-        "settings" => set(&mut state.settings, entry),
+        "settings" => {
+            let read = set(&mut state.settings, entry);
+            state.settings = std::mem::take(&mut state.settings).with_limits();
+            read
+        }
         PLACEMENT => {
             let epoch = state.placement.epoch;
             let read = set(&mut state.placement, entry);

@@ -194,6 +194,7 @@ fn settings() -> TenantSettings {
         cap: 30,
         slo_ns: 20_000_000,
         groups: Groups::default(),
+        addresses: 0,
     }
 }
 

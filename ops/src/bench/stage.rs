@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use broker::testing::TempDir;
-use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
+use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::de::DeserializeOwned;
 
 use crate::local::{LocalCluster, LocalOptions};
@@ -60,7 +60,13 @@ impl Stage<'_> {
         let mut options = LocalOptions::new(directory, "bench")?;
         options.server = self.settings.given("broker.server").map(Into::into);
         let tenant: Tenant = TENANT.parse().context("the measured tenant")?;
-        options.tenants = vec![(tenant, TenantSettings::default())];
+        // It has the cluster for itself.
+        let settings = TenantSettings {
+            sessions: 1 << 20,
+            addresses: limits::ADDRESS_LAST - limits::ADDRESS_FIRST,
+            ..TenantSettings::default()
+        };
+        options.tenants = vec![(tenant, settings)];
         for key in [
             "worker.device",
             "worker.threads",

@@ -32,9 +32,12 @@ pub struct TenantSetArgs {
     /// Device memory per device, such as 4GiB; 0 is the device's capacity
     #[arg(long)]
     pub quota: Option<String>,
-    /// Sessions at a time; 0 is no limit
+    /// Sessions at a time; 0 is the cluster's `tenant.sessions`
     #[arg(long)]
     pub sessions: Option<u32>,
+    /// Device addresses of its sessions per device, such as 16TiB; 0 is the cluster's `tenant.addresses`
+    #[arg(long, value_name = "SIZE")]
+    pub addresses: Option<String>,
     /// Charged work granted and not done, milliseconds; 0 is no bound
     #[arg(long, value_name = "MS")]
     pub outstanding: Option<u64>,

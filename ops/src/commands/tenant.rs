@@ -97,9 +97,15 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
     settings.priority = args.priority.unwrap_or(settings.priority);
     settings.weight = args.weight.unwrap_or(settings.weight);
     settings.sessions = args.sessions.unwrap_or(settings.sessions);
-    if let Some(text) = &args.quota {
-        settings.quota = parse_bytes(text)
-            .with_context(|| Usage(format!("quota {text:?} is no size such as 4GiB")))?;
+    let sizes = [
+        ("quota", &args.quota, &mut settings.quota),
+        ("addresses", &args.addresses, &mut settings.addresses),
+    ];
+    for (name, text, setting) in sizes {
+        if let Some(text) = text {
+            *setting = parse_bytes(text)
+                .with_context(|| Usage(format!("{name} {text:?} is no size such as 4GiB")))?;
+        }
     }
     if let Some(ms) = args.outstanding {
         settings.outstanding_ns = ms.saturating_mul(1_000_000);
@@ -143,10 +149,13 @@ fn print_one(
 
 async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     let tenants = administrator.tenants().await?;
+    let cluster = administrator.chosen().await?.settings()?;
     if json {
         for (tenant, settings) in tenants {
-            let tenant = tenant.as_str();
-            output::line(serde_json::json!({"tenant": tenant, "settings": settings}))?;
+            let (tenant, limits) = (tenant.as_str(), settings.limits(&cluster));
+            output::line(
+                serde_json::json!({"tenant": tenant, "settings": settings, "limits": limits}),
+            )?;
         }
         return Ok(());
     }
@@ -157,18 +166,21 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         "weight",
         "quota",
         "sessions",
+        "addresses",
         "outstanding",
         "cap",
         "target",
         "groups",
     ]);
     for (tenant, settings) in tenants {
+        let limits = settings.limits(&cluster);
         table.add_row([
             tenant.to_string(),
             settings.priority.to_string(),
             settings.weight.to_string(),
             limit(settings.quota, size),
-            limit(settings.sessions.into(), |sessions| sessions.to_string()),
+            limits.sessions.to_string(),
+            size(limits.addresses),
             limit(settings.outstanding_ns, |ns| {
                 format!("{} ms", ns / 1_000_000)
             }),
@@ -196,6 +208,7 @@ pub(super) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes < 1 << 20 => format!("{bytes} B"),
         bytes if bytes < 1 << 30 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
-        bytes => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        bytes if bytes < 1 << 40 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        bytes => format!("{:.1} TiB", bytes as f64 / (1_u64 << 40) as f64),
     }
 }

@@ -24,6 +24,9 @@ const POLL: Duration = Duration::from_millis(5);
 /// The device's alignment of allocations, bytes.
 const ALIGNMENT: u64 = 256;
 
+/// Device addresses of a session, bytes.
+const WINDOW: u64 = 16 << 30;
+
 /// What a local device answers when it cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
@@ -81,8 +84,8 @@ impl<D: Device> Local<D> {
     /// The device cannot reserve the session's addresses.
     pub fn open(mut device: D, session: u64) -> Result<Self, LocalError> {
         let window = Window {
-            base: limits::ADDRESS_FIRST + session % 1_000 * limits::WINDOW_MIN_BYTES,
-            size: limits::WINDOW_MIN_BYTES,
+            base: limits::ADDRESS_FIRST + session % 1_000 * WINDOW,
+            size: WINDOW,
         };
         let session = SessionId(session);
         device

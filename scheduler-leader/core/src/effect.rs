@@ -37,6 +37,17 @@ pub struct Placed {
     pub quota: u64,
 }
 
+/// What a tenant has of something that it may have only so much of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Share {
+    /// What it has.
+    pub used: u64,
+    /// What the request would add.
+    pub wanted: u64,
+    /// What it may have.
+    pub limit: u64,
+}
+
 /// One decision of the order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
@@ -66,6 +77,8 @@ pub enum Effect {
         tenant: Tenant,
         /// Why.
         code: Code,
+        /// Where it is the tenant's limit: what it has of it.
+        share: Option<Share>,
     },
     /// A sealed worker's session goes on: its client is to send intents above `queued`.
     Resumed {

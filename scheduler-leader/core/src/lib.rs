@@ -20,7 +20,7 @@ mod queue;
 pub mod replay;
 mod time;
 
-pub use effect::{Effect, EndCause};
+pub use effect::{Effect, EndCause, Share};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
 pub use leader::{
     Action, Config, Event, Leader, Lease, Placement, ReignEnd, Servers, StateSnapshot,

@@ -12,7 +12,7 @@ use bus_schemas::{
 
 use super::admission::Loads;
 use super::attainment::Attainments;
-use super::clients::Clients;
+use super::clients::{Clients, Refused};
 use super::context::Context;
 use super::event::{Action, Placement, ReignEnd, StateSnapshot};
 use super::learning::Learner;
@@ -199,7 +199,11 @@ impl Reign {
                 nonce,
                 tenant,
                 code,
-            } => self.clients.refused(tenant, nonce, code, &self.voice, cx),
+                share,
+            } => {
+                let why = Refused { code, share };
+                self.clients.refused(tenant, nonce, why, &self.voice, cx);
+            }
             Effect::Resumed { placed, queued } => {
                 self.clients.placed(placed, None, queued, &self.voice, cx);
             }

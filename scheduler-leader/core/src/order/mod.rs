@@ -4,6 +4,7 @@ mod inspection;
 mod moved;
 mod placement;
 mod sessions;
+mod shares;
 mod space;
 mod standing;
 mod state;

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use bus_schemas::{Code, Incarnation, Tenant, WeightSample};
 
 use super::Order;
-use super::space::Space;
 use crate::input::WorkerReport;
 use crate::policy::{Candidate, TICK_NS, choose};
 
@@ -181,6 +180,7 @@ impl Order {
         let mut flows = state.flows.iter();
         let vacant = !report.exclusive
             || flows.all(|(of, flow)| *of == tenant || self.flows[*flow as usize].open == 0);
+        let share = self.addresses(tenant, worker);
         let here = state.flows.get(&tenant);
         let holds = here.is_some_and(|flow| self.flows[*flow as usize].open > 0);
         Candidate {
@@ -188,9 +188,8 @@ impl Order {
             takes: !state.lost && !state.draining && !state.cordoned,
             in_group,
             vacant,
-            addresses: state
-                .space
-                .has_room(Space::size(state.capacity, self.quota(tenant, worker))),
+            within: share.has_room(),
+            addresses: state.space.has_room(share.wanted),
             capacity: state.capacity,
             free: state.free(),
             // What a tenant has here already is part of what is held.

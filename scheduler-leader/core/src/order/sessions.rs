@@ -7,7 +7,7 @@ use bus_schemas::{
 
 use super::Order;
 use super::moved::Mark;
-use super::space::Space;
+use super::shares::Denied;
 use super::state::{Flow, Granted, Life, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, TagHeap};
@@ -26,11 +26,12 @@ impl Order {
         let placed = self.places(name, devices);
         let (tenant, places) = match placed {
             Ok(placed) => placed,
-            Err(code) => {
+            Err(denied) => {
                 effects.push(Effect::Refused {
                     nonce,
                     tenant: name.clone(),
-                    code,
+                    code: denied.code,
+                    share: denied.share,
                 });
                 return;
             }
@@ -104,22 +105,24 @@ impl Order {
 
     /// The tenant, and the workers and addresses of a request's sessions: of all or of none. No two
     /// of them have addresses in common, for one program uses them all.
-    fn places(&self, name: &Tenant, devices: u32) -> Result<(u32, Vec<(u32, Window)>), Code> {
+    fn places(&self, name: &Tenant, devices: u32) -> Result<(u32, Vec<(u32, Window)>), Denied> {
         let tenant = *self.tenant_index.get(name).ok_or(Code::UnknownTenant)?;
         let state = &self.tenants[tenant as usize];
         if !state.known {
-            return Err(Code::UnknownTenant);
+            return Err(Code::UnknownTenant.into());
         }
         let devices = devices.clamp(1, limits::DEVICES);
-        let (limit, more) = (u64::from(state.settings.sessions), u64::from(devices));
-        if (limit > 0 && state.sessions + more > limit) || self.opened + more >= IDS {
-            return Err(Code::SessionLimit);
+        let more = u64::from(devices);
+        self.within_sessions(tenant, more)?;
+        if self.opened + more >= IDS {
+            return Err(Code::SessionLimit.into());
         }
-        let workers = self.place(tenant, devices as usize)?;
+        let workers = self.place(tenant, devices as usize);
+        let workers = workers.map_err(|code| self.denied(tenant, code))?;
         let mut places: Vec<(u32, Window)> = Vec::with_capacity(workers.len());
         for worker in workers {
             let state = &self.workers[worker as usize];
-            let size = Space::size(state.capacity, self.quota(tenant, worker));
+            let size = self.window_size(tenant, worker);
             let beside = places.iter().map(|(_, window)| *window);
             let window = state.space.find(size, beside).ok_or(Code::NoAddresses)?;
             places.push((worker, window));
@@ -143,7 +146,9 @@ impl Order {
         session.flow = self.flow(session.worker, session.tenant);
         session.tag = self.flows[session.flow as usize].now;
         self.tenants[session.tenant as usize].sessions += 1;
-        self.flows[session.flow as usize].open += 1;
+        let flow = &mut self.flows[session.flow as usize];
+        flow.open += 1;
+        flow.addresses = flow.addresses.saturating_add(session.window.size);
         let worker = &mut self.workers[session.worker as usize];
         worker.sessions += 1;
         worker.space.insert(session.window);
@@ -182,6 +187,7 @@ impl Order {
             priority,
             tag: state.lanes.now(priority),
             open: 0,
+            addresses: 0,
             sessions: TagHeap::default(),
             now: 0,
             blocked: false,
@@ -308,7 +314,9 @@ impl Order {
         worker.sessions -= 1;
         let priority = self.flows[session.flow as usize].priority;
         worker.crowd.remove(priority, slot);
-        self.flows[session.flow as usize].open -= 1;
+        let flow = &mut self.flows[session.flow as usize];
+        flow.open -= 1;
+        flow.addresses = flow.addresses.saturating_sub(session.window.size);
         worker.space.remove(session.window);
         let tenant = &mut self.tenants[session.tenant as usize];
         tenant.sessions -= 1;

@@ -1,21 +1,31 @@
-//! A worker's address space: which windows are taken.
+//! A worker's address space: which windows are taken, and what is free between them.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::{Window, limits};
 
-/// Windows are whole multiples of this.
-const UNIT: u64 = 2 << 20;
-
-/// The windows of one worker's sessions.
-#[derive(Debug, Default)]
+/// The windows of one worker's sessions. A window is a power of two and begins at a multiple of its
+/// size, so that what ends leaves room for what is larger.
+#[derive(Debug)]
 pub(crate) struct Space {
     /// Size by base.
     taken: BTreeMap<u64, u64>,
+    /// What no window has: end by base, not touching.
+    free: BTreeMap<u64, u64>,
+}
+
+impl Default for Space {
+    fn default() -> Self {
+        Self {
+            taken: BTreeMap::new(),
+            free: BTreeMap::from([(limits::ADDRESS_FIRST, limits::ADDRESS_LAST)]),
+        }
+    }
 }
 
 impl Space {
-    /// The size of a window on a device of this capacity for a tenant of this quota (0: none).
+    /// The size of a window on a device of this capacity for a tenant of this quota (0: none): at
+    /// least twice what may be allocated, for allocations come and go.
     pub(crate) fn size(capacity: u64, quota: u64) -> u64 {
         let most = if quota == 0 {
             capacity
@@ -23,64 +33,71 @@ impl Space {
             quota.min(capacity)
         };
         let size = most.saturating_mul(2).max(limits::WINDOW_MIN_BYTES);
-        size.checked_next_multiple_of(UNIT).unwrap_or(u64::MAX)
+        size.checked_next_power_of_two().unwrap_or(u64::MAX)
     }
 
     /// The first free window of this size that has no address of `beside`.
     pub(crate) fn find(&self, size: u64, beside: impl Iterator<Item = Window>) -> Option<Window> {
-        let mut beside: Vec<_> = beside.map(|window| (window.base, window.size)).collect();
-        beside.sort_unstable();
-        let mut beside = beside.into_iter().peekable();
-        let mut own = self
-            .taken
-            .iter()
-            .map(|(base, size)| (*base, *size))
-            .peekable();
-        let mut base = limits::ADDRESS_FIRST;
-        // Both by base: the next is the lower of the two.
-        loop {
-            let first = match (own.peek(), beside.peek()) {
-                (Some(one), Some(other)) if one.0 <= other.0 => own.next(),
-                (Some(_), None) => own.next(),
-                _ => beside.next(),
-            };
-            let Some((taken, length)) = first else { break };
-            if taken.saturating_sub(base) >= size {
-                break;
-            }
-            base = base.max(taken.saturating_add(length));
-        }
-        let window = Window { base, size };
-        window.is_valid().then_some(window)
+        let beside: Vec<Window> = beside.collect();
+        let mut free = self.free.iter();
+        free.find_map(|(first, end)| first_between(size, (*first, *end), &beside))
     }
 
     /// Whether a window of this size is free.
     pub(crate) fn has_room(&self, size: u64) -> bool {
-        let mut base = limits::ADDRESS_FIRST;
-        for (taken, length) in &self.taken {
-            if taken.saturating_sub(base) >= size {
-                return true;
-            }
-            base = base.max(taken.saturating_add(*length));
-        }
-        limits::ADDRESS_LAST.saturating_sub(base) >= size
+        self.find(size, std::iter::empty()).is_some()
     }
 
     /// Marks a window as taken.
     pub(crate) fn insert(&mut self, window: Window) {
         self.taken.insert(window.base, window.size);
+        let (base, end) = (window.base, window.end());
+        while let Some((&from, &to)) = self.free.range(..end).next_back() {
+            if to <= base {
+                break;
+            }
+            self.free.remove(&from);
+            if end < to {
+                self.free.insert(end, to);
+            }
+            if from < base {
+                self.free.insert(from, base);
+            }
+        }
     }
 
     /// Frees a window.
     pub(crate) fn remove(&mut self, window: Window) {
-        if self.taken.get(&window.base) == Some(&window.size) {
-            self.taken.remove(&window.base);
+        if self.taken.get(&window.base) != Some(&window.size) {
+            return;
         }
+        self.taken.remove(&window.base);
+        let before = self.free.range(..=window.base).next_back();
+        let before = before.filter(|(_, to)| **to == window.base);
+        let from = before.map_or(window.base, |(from, _)| *from);
+        let to = self.free.remove(&window.end()).unwrap_or(window.end());
+        self.free.insert(from, to);
     }
+}
+
+/// The first window of this size between two addresses that has no address of `beside`.
+fn first_between(size: u64, (first, end): (u64, u64), beside: &[Window]) -> Option<Window> {
+    let mut base = first.checked_next_multiple_of(size)?;
+    while base.checked_add(size)? <= end {
+        let window = Window { base, size };
+        let mut others = beside.iter();
+        let Some(other) = others.find(|it| it.base < window.end() && base < it.end()) else {
+            return window.is_valid().then_some(window);
+        };
+        base = other.end().checked_next_multiple_of(size)?;
+    }
+    None
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -115,22 +132,61 @@ mod tests {
         assert_eq!(one.find(size, [].into_iter()), Some(at(0)));
         assert_eq!(one.find(size, [at(0)].into_iter()), Some(at(2)));
         assert_eq!(one.find(size, [at(3), at(0)].into_iter()), Some(at(2)));
+        // One of a leader of before, which was no power of two.
         let half = Window {
             base: at(2).base + size / 2,
             size,
         };
-        let beyond = Window {
-            base: half.end(),
-            size,
-        };
-        assert_eq!(one.find(size, [at(0), half].into_iter()), Some(beyond));
+        assert_eq!(one.find(size, [at(0), half].into_iter()), Some(at(4)));
     }
 
     #[test]
-    fn a_window_is_twice_the_smaller_of_quota_and_capacity() {
-        assert_eq!(Space::size(100 << 30, 0), 200 << 30);
-        assert_eq!(Space::size(100 << 30, 50 << 30), 100 << 30);
-        assert_eq!(Space::size(100 << 30, (9 << 30) + 1), (18 << 30) + UNIT);
+    fn a_window_is_the_power_of_two_that_has_twice_the_smaller_of_quota_and_capacity() {
+        assert_eq!(Space::size(100 << 30, 0), 256 << 30);
+        assert_eq!(Space::size(100 << 30, 50 << 30), 128 << 30);
+        assert_eq!(Space::size(100 << 30, (8 << 30) + 1), 32 << 30);
+        assert_eq!(Space::size(100 << 30, 8 << 30), 16 << 30);
+        assert_eq!(Space::size(100 << 30, 1), 2 << 30);
         assert_eq!(Space::size(u64::MAX, 0), u64::MAX);
+        assert!(!Space::default().has_room(u64::MAX));
+    }
+
+    /// A step: open a session with a window of 2 GiB shifted so far, or close one that is open.
+    fn steps() -> impl Strategy<Value = Vec<(u32, Option<usize>)>> {
+        let step = (0..12_u32, proptest::option::weighted(0.4, any::<usize>()));
+        proptest::collection::vec(step, 1..200)
+    }
+
+    proptest! {
+        #[test]
+        fn windows_never_overlap_and_all_is_free_when_all_are_closed(steps in steps()) {
+            let mut space = Space::default();
+            let mut open: Vec<Window> = Vec::new();
+            for (shift, close) in steps {
+                if let Some(close) = close.filter(|_| !open.is_empty()) {
+                    space.remove(open.swap_remove(close % open.len()));
+                    continue;
+                }
+                let size = limits::WINDOW_MIN_BYTES << shift;
+                let found = space.find(size, std::iter::empty());
+                prop_assert_eq!(found.is_some(), space.has_room(size));
+                let Some(window) = found else {
+                    // Nothing aligned is free, however it is looked for.
+                    let bases = (limits::ADDRESS_FIRST..limits::ADDRESS_LAST).step_by(size as usize);
+                    let taken = |base: u64| open.iter().any(|it| it.base < base + size && base < it.end());
+                    prop_assert!(bases.into_iter().all(taken));
+                    continue;
+                };
+                prop_assert!(window.is_valid() && window.base.is_multiple_of(size));
+                prop_assert!(open.iter().all(|it| it.end() <= window.base || window.end() <= it.base));
+                space.insert(window);
+                open.push(window);
+            }
+            for window in open {
+                space.remove(window);
+            }
+            prop_assert_eq!(space.free, BTreeMap::from([(limits::ADDRESS_FIRST, limits::ADDRESS_LAST)]));
+            prop_assert!(space.taken.is_empty());
+        }
     }
 }

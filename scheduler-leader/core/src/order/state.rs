@@ -43,6 +43,8 @@ pub(super) struct Flow {
     pub(super) tag: u128,
     /// Sessions that are not closed.
     pub(super) open: u32,
+    /// Bytes of their windows.
+    pub(super) addresses: u64,
     /// Its eligible sessions, by tags of their own.
     pub(super) sessions: TagHeap,
     /// The start tag of its last session granted.

@@ -22,6 +22,8 @@ pub(crate) struct Candidate {
     pub(crate) in_group: bool,
     /// Nobody else has it for himself.
     pub(crate) vacant: bool,
+    /// The tenant may have addresses for a session more.
+    pub(crate) within: bool,
     /// Addresses for a session are left.
     pub(crate) addresses: bool,
     /// Memory sessions may have together, bytes.
@@ -68,10 +70,11 @@ impl Candidate {
 type Condition = (fn(&Candidate) -> bool, Code);
 
 /// What a worker must fulfil, in the order in which refusals are given.
-const CONDITIONS: [Condition; 5] = [
+const CONDITIONS: [Condition; 6] = [
     (|it| it.takes, Code::NoWorker),
     (|it| it.in_group, Code::NoGroup),
     (|it| it.vacant, Code::Occupied),
+    (|it| it.within, Code::AddressLimit),
     (|it| it.addresses, Code::NoAddresses),
     (|it| it.free > 0, Code::MemoryFull),
 ];
@@ -100,43 +103,42 @@ mod tests {
 
     fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
         let likely = || proptest::bool::weighted(0.8);
-        let conditions = (likely(), likely(), likely(), likely());
+        let conditions = proptest::array::uniform5(likely());
         let memory = (1..=64_u64, 0..=64_u64, 0..=64_u64);
         let load = (0..4_u64, 0..=100_u8, 0..3_u32);
         let shared = (0..6_u64, any::<bool>());
         let one = (conditions, memory, load, shared);
         proptest::collection::vec(one, 0..8).prop_map(|rows| {
             let rows = rows.into_iter().enumerate();
-            let candidate = |(index, (conditions, memory, load, shared)): (
-                usize,
-                ((bool, bool, bool, bool), _, _, _),
-            )| {
-                let (capacity, free, wanted): (u64, u64, u64) = memory;
-                let (sessions, busy, gpu) = load;
-                let (weights, shares): (u64, bool) = shared;
-                Candidate {
-                    worker: index as u32,
-                    takes: conditions.0,
-                    in_group: conditions.1,
-                    vacant: conditions.2,
-                    addresses: conditions.3,
-                    capacity: capacity << 30,
-                    free: free.min(capacity) << 30,
-                    wanted: wanted << 30,
-                    sessions,
-                    busy,
-                    weights: weights << 19,
-                    shares,
-                    gpu,
-                    incarnation: Incarnation(index as u64 + 1),
-                }
-            };
+            let candidate =
+                |(index, (conditions, memory, load, shared)): (usize, ([bool; 5], _, _, _))| {
+                    let (capacity, free, wanted): (u64, u64, u64) = memory;
+                    let (sessions, busy, gpu) = load;
+                    let (weights, shares): (u64, bool) = shared;
+                    Candidate {
+                        worker: index as u32,
+                        takes: conditions[0],
+                        in_group: conditions[1],
+                        vacant: conditions[2],
+                        within: conditions[3],
+                        addresses: conditions[4],
+                        capacity: capacity << 30,
+                        free: free.min(capacity) << 30,
+                        wanted: wanted << 30,
+                        sessions,
+                        busy,
+                        weights: weights << 19,
+                        shares,
+                        gpu,
+                        incarnation: Incarnation(index as u64 + 1),
+                    }
+                };
             rows.map(candidate).collect()
         })
     }
 
     fn could(it: &Candidate) -> bool {
-        it.takes && it.in_group && it.vacant && it.addresses && it.free > 0
+        it.takes && it.in_group && it.vacant && it.within && it.addresses && it.free > 0
     }
 
     proptest! {
@@ -164,9 +166,16 @@ mod tests {
                 let there = all.iter().filter(|it| it.takes);
                 let grouped = there.clone().filter(|it| it.in_group);
                 let vacant = grouped.clone().filter(|it| it.vacant);
-                let addressed = vacant.clone().filter(|it| it.addresses);
-                let counts = [there.count(), grouped.count(), vacant.count(), addressed.count()];
-                let codes = [Code::NoWorker, Code::NoGroup, Code::Occupied, Code::NoAddresses];
+                let within = vacant.clone().filter(|it| it.within);
+                let addressed = within.clone().filter(|it| it.addresses);
+                let counts = [there.count(), grouped.count(), vacant.count(), within.count(), addressed.count()];
+                let codes = [
+                    Code::NoWorker,
+                    Code::NoGroup,
+                    Code::Occupied,
+                    Code::AddressLimit,
+                    Code::NoAddresses,
+                ];
                 let first = counts.iter().position(|count| *count == 0);
                 prop_assert_eq!(code, first.map_or(Code::MemoryFull, |at| codes[at]));
             }

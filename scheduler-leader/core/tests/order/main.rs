@@ -5,6 +5,7 @@ mod golden;
 mod invariants;
 mod model;
 mod placement;
+mod shares;
 mod standing;
 mod steps;
 mod targets;

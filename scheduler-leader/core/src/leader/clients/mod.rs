@@ -1,6 +1,7 @@
 //! Sessions as their clients see them: asked for, answered, alive, closed.
 
 mod opening;
+mod refusal;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use bus_schemas::{
     SessionId, Tenant, encode,
 };
 
+pub(super) use self::refusal::Refused;
 use super::context::Context;
 use super::event::Action;
 use super::voice::Voice;
@@ -39,7 +41,7 @@ struct Waiting {
     /// Devices asked for.
     devices: u32,
     /// Why there is no place for it yet.
-    refusal: Option<Code>,
+    refusal: Option<Refused>,
 }
 
 /// One session.

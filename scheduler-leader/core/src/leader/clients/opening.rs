@@ -8,7 +8,7 @@ use bus_schemas::{
     Opened, SessionId, Tenant, encode, limits,
 };
 
-use super::{Client, Clients, WAITING, Waiting, refuse};
+use super::{Client, Clients, Refused, WAITING, Waiting, refuse};
 use crate::effect::Placed;
 use crate::input::Input;
 use crate::leader::context::Context;
@@ -43,7 +43,7 @@ impl Clients {
             self.answer(first, voice, cx);
             return None;
         }
-        if self.waiting.len() >= WAITING {
+        if self.is_crowded(tenant) {
             let failure = Failure::new(Code::SessionLimit, "too many open requests wait");
             refuse(reply.as_ref(), failure, voice, cx.actions);
             return None;
@@ -57,9 +57,9 @@ impl Clients {
             devices,
             refusal: None,
         });
-        if let Some(code) = waiting.refusal {
+        if let Some(refusal) = waiting.refusal {
             // Whoever asks again while it waits learns why.
-            refuse(reply.as_ref(), refusal(code, tenant), voice, cx.actions);
+            refuse(reply.as_ref(), refusal.told(tenant), voice, cx.actions);
         }
         waiting.reply = reply;
         let nonce = request.nonce;
@@ -69,6 +69,15 @@ impl Clients {
             nonce,
             devices,
         })
+    }
+
+    /// Whether as many requests wait as may, of all tenants or of this one: none takes all there is
+    /// room for.
+    fn is_crowded(&self, tenant: &Tenant) -> bool {
+        const OWN: usize = WAITING / 4;
+        let own = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
+        let waiting = self.waiting.len();
+        waiting >= WAITING || (waiting >= OWN && self.waiting.range(own).count() >= OWN)
     }
 
     /// The first session of a request that has all it asked for, its client's connection noted. Where
@@ -309,7 +318,7 @@ impl Clients {
         &mut self,
         tenant: Tenant,
         nonce: u64,
-        code: Code,
+        why: Refused,
         voice: &Voice,
         cx: &mut Context<'_>,
     ) {
@@ -318,11 +327,11 @@ impl Clients {
             return;
         };
         let young = cx.now < waiting.since.saturating_add(cx.config.open_wait);
-        if code.is_placement() && young {
-            waiting.refusal = Some(code);
+        if why.code.is_placement() && young {
+            waiting.refusal = Some(why);
             return;
         }
-        let failure = refusal(code, &key.0);
+        let failure = why.told(&key.0);
         refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
         self.waiting.remove(&key);
     }
@@ -338,7 +347,7 @@ impl Clients {
         self.waiting.retain(|(tenant, _), waiting| {
             let keep = waiting.since.max(began) > late;
             if !keep {
-                let failure = refusal(waiting.refusal.unwrap_or(Code::NoWorker), tenant);
+                let failure = waiting.refusal.unwrap_or(Refused::NO_WORKER).told(tenant);
                 refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
             }
             keep
@@ -373,26 +382,4 @@ impl Clients {
             self.answer(first, voice, cx);
         }
     }
-}
-
-/// Why there is no session, and what to do.
-fn refusal(code: Code, tenant: &Tenant) -> Failure {
-    let detail = match code {
-        Code::UnknownTenant => format!("there is no tenant {tenant}: create it first"),
-        Code::SessionLimit => format!("tenant {tenant} has as many sessions as it may have"),
-        Code::NoWorker => "no worker is there that takes sessions".to_owned(),
-        Code::NoGroup => format!(
-            "no worker is there of a group that tenant {tenant} may use: start one, or bind the \
-             tenant to another group"
-        ),
-        Code::Occupied => format!(
-            "the workers that tenant {tenant} may use take one tenant at a time, and others have \
-             them"
-        ),
-        Code::NoAddresses => "the workers have no addresses left for a session".to_owned(),
-        Code::MemoryFull => "the workers have no memory left".to_owned(),
-        Code::TooFewWorkers => "each device is another worker's, and there are too few".to_owned(),
-        _ => "the session cannot be opened".to_owned(),
-    };
-    Failure::new(code, detail)
 }

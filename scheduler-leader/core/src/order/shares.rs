@@ -1,0 +1,82 @@
+//! What each tenant may have of what all share: sessions, and the addresses of a worker.
+
+use bus_schemas::{Code, TenantLimits};
+
+use super::Order;
+use super::space::Space;
+use crate::effect::Share;
+
+/// Why a request has no place.
+#[derive(Debug)]
+pub(super) struct Denied {
+    pub(super) code: Code,
+    /// Where it is the tenant's limit.
+    pub(super) share: Option<Share>,
+}
+
+impl From<Code> for Denied {
+    fn from(code: Code) -> Self {
+        Self { code, share: None }
+    }
+}
+
+impl Share {
+    /// Whether what is wanted is within the limit.
+    pub(super) fn has_room(self) -> bool {
+        self.used.saturating_add(self.wanted) <= self.limit
+    }
+}
+
+impl Order {
+    fn limits(&self, tenant: u32) -> TenantLimits {
+        let settings = &self.tenants[tenant as usize].settings;
+        settings.limits(&self.settings)
+    }
+
+    /// Whether the tenant may have so many sessions more.
+    pub(super) fn within_sessions(&self, tenant: u32, wanted: u64) -> Result<(), Denied> {
+        let share = Share {
+            used: self.tenants[tenant as usize].sessions,
+            wanted,
+            limit: self.limits(tenant).sessions,
+        };
+        let (code, share) = match share.has_room() {
+            true => return Ok(()),
+            false => (Code::SessionLimit, Some(share)),
+        };
+        Err(Denied { code, share })
+    }
+
+    /// Bytes of the window that a tenant's session has on a worker.
+    pub(super) fn window_size(&self, tenant: u32, worker: u32) -> u64 {
+        Space::size(
+            self.workers[worker as usize].capacity,
+            self.quota(tenant, worker),
+        )
+    }
+
+    /// What a tenant has of a worker's addresses, and what a session more would take.
+    pub(super) fn addresses(&self, tenant: u32, worker: u32) -> Share {
+        let flow = self.workers[worker as usize].flows.get(&tenant);
+        Share {
+            used: flow.map_or(0, |flow| self.flows[*flow as usize].addresses),
+            wanted: self.window_size(tenant, worker),
+            limit: self.limits(tenant).addresses,
+        }
+    }
+
+    /// A refusal of the policy; where it is the tenant's limit, with what it has where it has least.
+    pub(super) fn denied(&self, tenant: u32, code: Code) -> Denied {
+        let workers = 0..self.workers.len() as u32;
+        let takes = |worker: &u32| !self.workers[*worker as usize].lost;
+        let shares = workers
+            .filter(takes)
+            .map(|worker| self.addresses(tenant, worker));
+        let over = shares.filter(|share| !share.has_room());
+        let share = match code {
+            Code::AddressLimit => over.min_by_key(|share| share.used),
+            _ => None,
+        };
+        Denied { code, share }
+    }
+}
