@@ -132,6 +132,54 @@ async fn an_order_is_exported_verified_compared_replayed_and_drawn() {
 }
 
 /// A replay that stops, and a picture.
+#[tokio::test]
+async fn an_archive_keeps_what_is_cut_off() {
+    let plans = [plan("chat", "chat", 0)];
+    let mut scene = Scene::idle(1, 1, &plans, &[]).await;
+    let tool = Tool {
+        credentials: scene.stage.cluster.credentials(),
+        dir: scene.stage.cluster.options().state_dir.clone(),
+    };
+    let aged = ClusterSettings {
+        record_max_age_s: 8,
+        ..ClusterSettings::default()
+    };
+    let administrator = &scene.stage.administrator;
+    administrator.set_cluster(&aged).await.expect("set");
+    scene.work(&plans).await;
+    // Both begin with the record; one is not kept up.
+    for archive in ["archive", "left"] {
+        let added = &tool.json(&["order", "export", "--archive", archive])[0];
+        assert!(added["blocks"].as_u64() > Some(0), "{added}");
+    }
+    let mut behind = 0;
+    while behind < 8 {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        tool.well(&["order", "export", "--archive", "archive"]);
+        behind = tool.json(&["order", "verify"])[0]["anchor"]["epoch"]
+            .as_u64()
+            .unwrap_or(0);
+    }
+    scene.stage.stop().await.expect("stopped");
+    tool.well(&["order", "export", "--archive", "archive"]);
+    let record = &tool.json(&["order", "verify"])[0];
+    let whole = &tool.json(&["order", "verify", "archive"])[0];
+    assert!(record["anchor"].is_object() && whole["anchor"].is_null());
+    assert_eq!(whole["skipped"], 0, "{whole}");
+    assert_eq!(whole["gap_positions"], 0, "{whole}");
+    assert_eq!(whole["gpus"][0]["with"], "worker", "{whole}");
+    let before = record["anchor"]["positions"].as_u64().expect("a number");
+    let behind = record["positions"].as_u64().expect("a number");
+    assert!(before > 0, "{record}");
+    assert!(
+        whole["positions"].as_u64() >= Some(before + behind),
+        "{whole}"
+    );
+    let replayed = &tool.json(&["replay", "--record", "archive"])[0];
+    assert_eq!(replayed["digest"], whole["digest"]);
+    tool.fails(&["order", "export", "--archive", "left"], "E-ARCHIVE-GAP");
+}
+
 fn looks(tool: &Tool, row: &Value) {
     let at = format!("{}/{}", row["epoch"], row["global"]);
     let stopped = tool

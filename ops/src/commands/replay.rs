@@ -2,12 +2,11 @@
 
 mod stopped;
 
-use std::fmt;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use scheduler_leader_core::replay::{self, Anchor, Fate, Position, Stop};
+use scheduler_leader_core::replay::{self, Fate, Position, Stop};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
@@ -16,7 +15,7 @@ use crate::commands::credentials;
 use crate::evidence::{Ordered, WorkerEnd};
 use crate::exit::Usage;
 use crate::output;
-use crate::record::{Record, Source, With, stream_blocks, whole};
+use crate::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
 use crate::settings::Settings;
 
 /// Adopted positions that are shown, of all.
@@ -47,47 +46,6 @@ pub struct Replayed {
     /// Where it begins, if what lies before was cut off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anchor: Option<AnchorLine>,
-}
-
-/// An anchor, as `--json` prints it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct AnchorLine {
-    /// The first epoch behind it.
-    pub epoch: u64,
-    /// Positions before it.
-    pub positions: u64,
-    /// Those among them that nothing names.
-    pub skipped: u64,
-    /// Those among them that went unrecorded, as the record said.
-    pub gap_positions: u64,
-    /// The launch order's digest there.
-    pub digest: String,
-}
-
-impl AnchorLine {
-    /// What is told of an anchor.
-    #[must_use]
-    pub fn of(anchor: &Anchor) -> Self {
-        Self {
-            epoch: anchor.epoch,
-            positions: anchor.positions,
-            skipped: anchor.skipped,
-            gap_positions: anchor.gap_positions,
-            digest: anchor.digest.to_string(),
-        }
-    }
-}
-
-impl fmt::Display for AnchorLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (epoch, positions, digest) = (self.epoch, self.positions, &self.digest);
-        write!(
-            f,
-            "begins at the anchor before epoch {epoch}: {positions} positions before it were cut \
-             off, launch order {digest}, {} skipped, {} unrecorded",
-            self.skipped, self.gap_positions
-        )
-    }
 }
 
 /// Replays and prints.

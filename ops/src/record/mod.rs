@@ -1,6 +1,8 @@
 //! Launch orders: a record of a leader's inputs, read from the cluster's stream or from a file,
 //! and the rows that it is replayed to. `docs/order.md` describes the files.
 
+mod archive;
+mod beginning;
 mod difference;
 mod file;
 mod listing;
@@ -14,6 +16,8 @@ use anyhow::{Context, Result, bail};
 use bus_schemas::{Epoch, GpuTail, Incarnation};
 use scheduler_leader_core::replay::{self, Anchor, Replay, Replayed};
 
+pub use archive::{Added, add, is_archive, read_archive};
+pub use beginning::AnchorLine;
 pub use difference::{Difference, GpuDifference, difference};
 pub use file::{read, write};
 pub use listing::{Format, read_listing, write_listing};
@@ -132,11 +136,14 @@ impl Source {
         }
     }
 
-    /// Reads a file.
+    /// Reads a file, or an archive's folder.
     ///
     /// # Errors
-    /// When it cannot be read, or is neither a record nor exported rows.
+    /// When it cannot be read, or is neither a record, an archive nor exported rows.
     pub fn read(path: &Path) -> Result<Self> {
+        if path.is_dir() {
+            return read_archive(path).map(Self::Record);
+        }
         let bytes = std::fs::read(path)
             .with_context(|| format!("E-RECORD-FILE: cannot read {}", path.display()))?;
         let source = if file::is_record(&bytes) {

@@ -6,7 +6,7 @@ use bus_schemas::{Chain, GpuTail, Incarnation};
 use scheduler_leader_core::replay::{Hole, Position, Replay, ReplayError, Tail};
 use serde::{Deserialize, Serialize};
 
-use super::{Record, Row};
+use super::{AnchorLine, Record, Row};
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -21,6 +21,11 @@ pub struct OrderVerdict {
     pub adopted: u64,
     /// Positions that were accepted and that nothing tells: there must be none.
     pub skipped: u64,
+    /// Positions that went unrecorded, as the record itself says.
+    pub gap_positions: u64,
+    /// Where it begins, if what lies before was cut off: what is counted here lies behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<AnchorLine>,
     /// Each worker's chain.
     pub gpus: Vec<GpuVerdict>,
     /// The first position that differs, if one does.
@@ -161,6 +166,8 @@ impl OrderVerdict {
             positions: positions.len() as u64,
             adopted: replayed.adopted,
             skipped: replayed.skipped,
+            gap_positions: replayed.gap_positions,
+            anchor: replayed.anchor.as_ref().map(AnchorLine::of),
             ..Self::default()
         };
         let mut by_worker: BTreeMap<Incarnation, Vec<&Position>> = BTreeMap::new();

@@ -7,12 +7,18 @@ use anyhow::{Context, Result, bail};
 use super::{ExportArgs, Filter};
 use crate::exit::Usage;
 use crate::output;
-use crate::record::{Format, Source, write, write_listing};
+use crate::record::{self, Format, Source, write, write_listing};
 use crate::settings::Settings;
 
 /// Writes the order to a file.
 pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -> Result<()> {
-    let format = args.format.unwrap_or_else(|| format_of(&args.out));
+    if let Some(dir) = &args.archive {
+        return archive(dir, args, settings, json).await;
+    }
+    let Some(out) = &args.out else {
+        bail!(Usage("--out FILE or --archive DIR: where to?".into()));
+    };
+    let format = args.format.unwrap_or_else(|| format_of(out));
     let Filter {
         tenant,
         gpu,
@@ -49,13 +55,30 @@ pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -
             (rows.len(), bytes)
         }
     };
-    let shown = args.out.display();
-    std::fs::write(&args.out, &bytes)
-        .with_context(|| format!("E-RECORD-FILE: cannot write {shown}"))?;
+    let shown = out.display();
+    std::fs::write(out, &bytes).with_context(|| format!("E-RECORD-FILE: cannot write {shown}"))?;
     let size = bytes.len();
     match json {
         true => output::line(serde_json::json!({ "positions": positions, "bytes": size })),
         false => output::line(format_args!("{positions} positions, {size} bytes: {shown}")),
+    }
+}
+
+/// Adds to an archive what it lacks of the record.
+async fn archive(dir: &Path, args: &ExportArgs, settings: &Settings, json: bool) -> Result<()> {
+    let Source::Record(record) = Source::open(args.source.as_deref(), settings).await? else {
+        bail!(Usage("rows are no record: they lack the inputs".into()));
+    };
+    let added = record::add(dir, &record)?;
+    let (blocks, bytes, segments) = (added.blocks, added.bytes, added.segments);
+    match json {
+        true => output::line(serde_json::json!({
+            "blocks": blocks, "bytes": bytes, "segments": segments,
+        })),
+        false => output::line(format_args!(
+            "{blocks} blocks added, {bytes} bytes; {segments} segments: {}",
+            dir.display()
+        )),
     }
 }
 

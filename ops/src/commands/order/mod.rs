@@ -21,12 +21,13 @@ use crate::settings::Settings;
 /// `warploom order`.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "\
-SOURCE is a record or rows that `order export` wrote; without one, it is the cluster's own record.
+SOURCE is a record, rows or an archive that `order export` wrote; without one, it is the cluster's own record.
 
 Examples:
   warploom order show --tenant chat --limit 20
   warploom order show --live
   warploom order export --out run.record
+  warploom order export --archive /var/lib/warploom/order
   warploom order verify run.record
   warploom order diff yesterday.record run.record
   warploom order timeline run.record --out run.svg --from 1000 --to 1400
@@ -99,8 +100,12 @@ pub struct ExportArgs {
     /// A record that was exported (default: the cluster's)
     pub source: Option<PathBuf>,
     /// The file
-    #[arg(long, value_name = "FILE")]
-    pub out: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "archive")]
+    pub out: Option<PathBuf>,
+    /// Adds to this folder what the record has and the folder lacks, so that nothing is lost to the
+    /// cutting of the record
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "tenant", "gpu", "from", "to"])]
+    pub archive: Option<PathBuf>,
     /// What it is (default: as its name ends: .csv, .jsonl, else a record)
     #[arg(long)]
     pub format: Option<Format>,
@@ -112,7 +117,7 @@ pub struct ExportArgs {
 /// `warploom order verify`.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// A file that `order export` wrote, or a directory of evidence (default: the cluster's record)
+    /// What `order export` wrote, or a directory of evidence (default: the cluster's record)
     pub source: Option<PathBuf>,
     /// Fails unless the order has this digest
     #[arg(long, value_name = "HEX")]

@@ -5,11 +5,10 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::VerifyArgs;
-use crate::commands::replay::AnchorLine;
 use crate::evidence::{Evidence, WorkerChain};
 use crate::exit::Usage;
 use crate::output;
-use crate::record::{First, GpuVerdict, OrderVerdict, Source, With};
+use crate::record::{First, GpuVerdict, OrderVerdict, Source, With, is_archive};
 use crate::settings::Settings;
 
 /// Checks an order: a record is replayed and compared with what its workers said, rows are compared
@@ -18,7 +17,7 @@ use crate::settings::Settings;
 /// # Errors
 /// When it cannot be read, or does not agree.
 pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Result<()> {
-    if let Some(dir) = args.source.as_deref().filter(|path| path.is_dir()) {
+    if let Some(dir) = args.source.as_deref().filter(|path| is_evidence(path)) {
         return evidence(dir, args.key.as_deref(), json);
     }
     if args.key.is_some() {
@@ -27,12 +26,7 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
         ));
     }
     let verdict = match Source::open(args.source.as_deref(), settings).await? {
-        Source::Record(record) => {
-            if let Some(anchor) = record.anchor()? {
-                output::note(AnchorLine::of(&anchor));
-            }
-            record.verify()
-        }
+        Source::Record(record) => record.verify(),
         Source::Listing(rows) => OrderVerdict::of_rows(&rows),
     };
     if json {
@@ -52,7 +46,15 @@ pub async fn verify(args: &VerifyArgs, settings: &Settings, json: bool) -> Resul
     }
 }
 
+/// A folder is one of evidence, unless it is an archive.
+fn is_evidence(path: &Path) -> bool {
+    path.is_dir() && !is_archive(path)
+}
+
 fn tell(verdict: &OrderVerdict) -> Result<()> {
+    if let Some(anchor) = &verdict.anchor {
+        output::line(anchor)?;
+    }
     for gpu in &verdict.gpus {
         let gone = match &*gpu.fate {
             "" | "here" => String::new(),
@@ -68,8 +70,13 @@ fn tell(verdict: &OrderVerdict) -> Result<()> {
         ))?;
     }
     output::line(format_args!(
-        "{} positions, {} compared, {} adopted, {} skipped, launch order {}",
-        verdict.positions, verdict.compared, verdict.adopted, verdict.skipped, verdict.digest
+        "{} positions, {} compared, {} adopted, {} skipped, {} unrecorded, launch order {}",
+        verdict.positions,
+        verdict.compared,
+        verdict.adopted,
+        verdict.skipped,
+        verdict.gap_positions,
+        verdict.digest
     ))
 }
 

@@ -1,0 +1,286 @@
+//! An archive: a folder that keeps what the cutting of a cluster's record removes. Each export adds
+//! a segment, a record's file with the blocks that no segment has yet.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::Epoch;
+use scheduler_leader_core::replay::{Anchor, Replay};
+
+use super::{Block, Record, read, write};
+
+const PREFIX: &str = "segment-";
+const SUFFIX: &str = ".record";
+const LOCK: &str = "archive.lock";
+
+/// What an export added to an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// Blocks that no segment had.
+    pub blocks: u64,
+    /// Bytes of the new segment; 0 where there was nothing to add.
+    pub bytes: u64,
+    /// Segments there are now.
+    pub segments: u64,
+}
+
+/// A file of an archive, by its name: `segment-<number>-<first epoch>-<last epoch>.record`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Segment {
+    number: u64,
+    first: Epoch,
+    last: Epoch,
+    path: PathBuf,
+}
+
+impl Segment {
+    fn of(path: PathBuf) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let name = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+        let mut parts = name.split('-').map(|part| part.parse().ok());
+        let (number, first, last) = (parts.next()??, parts.next()??, parts.next()??);
+        Some(Self {
+            number,
+            first,
+            last,
+            path,
+        })
+    }
+
+    fn read(&self) -> Result<Record> {
+        let shown = self.path.display();
+        let bytes = fs::read(&self.path);
+        let bytes = bytes.with_context(|| format!("E-RECORD-FILE: cannot read {shown}"))?;
+        read(&bytes).with_context(|| format!("E-RECORD-FILE: {shown}"))
+    }
+}
+
+/// The segments of a folder, in the order in which they were written.
+fn segments(dir: &Path) -> Result<Vec<Segment>> {
+    let shown = dir.display();
+    let entries = fs::read_dir(dir).with_context(|| format!("E-RECORD-FILE: reading {shown}"))?;
+    let mut found = Vec::new();
+    for entry in entries {
+        found.extend(Segment::of(entry?.path()));
+    }
+    found.sort();
+    for (number, segment) in (1..).zip(&found) {
+        if segment.number != number {
+            bail!("E-RECORD-FILE: segment {number} of the archive in {shown} is missing");
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a folder is an archive.
+#[must_use]
+pub fn is_archive(dir: &Path) -> bool {
+    segments(dir).is_ok_and(|found| !found.is_empty()) || dir.join(LOCK).is_file()
+}
+
+/// The whole record of an archive: all blocks of all segments, and where the workers' chains were
+/// when the last one was written.
+///
+/// # Errors
+/// When a segment is missing, cannot be read, or is of another cluster.
+pub fn read_archive(dir: &Path) -> Result<Record> {
+    let mut whole = Record::default();
+    for segment in segments(dir)? {
+        let record = segment.read()?;
+        if !whole.cluster.is_empty() && whole.cluster != record.cluster {
+            let (shown, cluster) = (segment.path.display(), &whole.cluster);
+            bail!("E-RECORD-FILE: {shown} is of another cluster than {cluster}");
+        }
+        whole.cluster = record.cluster;
+        whole.blocks.extend(record.blocks);
+        whole.ends = record.ends;
+    }
+    Ok(whole)
+}
+
+/// Adds to an archive what a record has and no segment does. An empty or missing folder becomes one.
+///
+/// # Errors
+/// E-ARCHIVE-GAP where what lies between the archive and the record is nowhere; when another export
+/// is under way, or a file cannot be read or written.
+pub fn add(dir: &Path, record: &Record) -> Result<Added> {
+    let _lock = lock(dir)?;
+    let found = segments(dir)?;
+    let first = record.blocks.iter().map(|block| block.0).min();
+    let first = first.context("E-REPLAY: the record is empty")?;
+    let mut known = BTreeSet::new();
+    for segment in &found {
+        // No block of an earlier one is in the record any more, unless it is another record.
+        if segment.last >= first || segment.number == 1 {
+            let there = segment.read()?;
+            if there.cluster != record.cluster {
+                let (shown, of) = (dir.display(), &there.cluster);
+                bail!("E-ARCHIVE-OTHER: {shown} is an archive of cluster {of}");
+            }
+            known.extend(there.blocks.iter().map(fingerprint));
+        }
+    }
+    let is_new = |block: &&Block| !known.contains(&fingerprint(block));
+    let new: Vec<Block> = record.blocks.iter().filter(is_new).cloned().collect();
+    let numbered = |blocks: &[Block]| blocks.iter().filter(|it| it.1 != Anchor::NUMBER).count();
+    let overlap = numbered(&record.blocks) > numbered(&new);
+    if !found.is_empty() && !overlap && !leads_to(dir, record)? {
+        bail!(
+            "E-ARCHIVE-GAP: the record begins with epoch {first}, and what lies between it and the \
+             archive in {} was cut off before it was exported; begin another archive in an empty \
+             folder, and export more often than record.max_bytes and record.max_age cut",
+            dir.display()
+        );
+    }
+    let segments = found.len() as u64;
+    if numbered(&new) == 0 {
+        return Ok(Added {
+            blocks: 0,
+            bytes: 0,
+            segments,
+        });
+    }
+    let bytes = store(dir, segments + 1, record, &new)?;
+    Ok(Added {
+        blocks: new.len() as u64,
+        bytes,
+        segments: segments + 1,
+    })
+}
+
+/// Whether the archive, replayed, arrives at the very anchor that the record begins with.
+fn leads_to(dir: &Path, record: &Record) -> Result<bool> {
+    let Some(anchor) = record.anchor()? else {
+        return Ok(false);
+    };
+    let mut replay = Replay::for_anchors();
+    let archive = read_archive(dir)?;
+    let behind = record.blocks.iter();
+    let behind =
+        behind.filter(|(epoch, number, _)| *epoch == anchor.epoch && *number != Anchor::NUMBER);
+    let arrived = archive.blocks.iter().chain(behind).try_for_each(|block| {
+        let (epoch, number, bytes) = block;
+        replay.add(*epoch, *number, bytes)
+    });
+    let arrived = arrived.and_then(|()| replay.advance(|_| {}));
+    Ok(arrived.is_ok() && replay.anchor() == Some(&anchor))
+}
+
+/// Writes a segment, whole or not at all; gives its bytes.
+fn store(dir: &Path, number: u64, record: &Record, blocks: &[Block]) -> Result<u64> {
+    let epochs = || blocks.iter().map(|block| block.0);
+    let (first, last) = (epochs().min(), epochs().max());
+    let (first, last) = (first.unwrap_or_default(), last.unwrap_or_default());
+    let path = dir.join(format!("{PREFIX}{number:08}-{first}-{last}{SUFFIX}"));
+    let bytes = write(&Record {
+        cluster: record.cluster.clone(),
+        blocks: blocks.to_vec(),
+        ends: record.ends.clone(),
+        marks: Vec::new(),
+    })?;
+    let half = dir.join("segment.tmp");
+    let written = || {
+        let mut options = OpenOptions::new();
+        let options = options.create(true).write(true).truncate(true).mode(0o600);
+        let mut file = options.open(&half)?;
+        file.write_all(&bytes)?;
+        file.sync_all()?;
+        fs::rename(&half, &path)?;
+        File::open(dir)?.sync_all()
+    };
+    written().with_context(|| format!("E-RECORD-FILE: cannot write {}", path.display()))?;
+    Ok(bytes.len() as u64)
+}
+
+/// Makes the folder, its owner's only where it is new, and holds it while an export goes on.
+fn lock(dir: &Path) -> Result<File> {
+    let shown = dir.display();
+    if !dir.exists() {
+        broker::private_dir(dir)?;
+    }
+    let mut options = OpenOptions::new();
+    let file = options.create(true).append(true).mode(0o600);
+    let file = file.open(dir.join(LOCK));
+    let file = file.with_context(|| format!("E-RECORD-FILE: cannot write to {shown}"))?;
+    let taken = file.try_lock();
+    taken.with_context(|| format!("E-ARCHIVE-BUSY: another export to {shown} is under way"))?;
+    Ok(file)
+}
+
+fn fingerprint(block: &Block) -> [u8; 32] {
+    let (epoch, number, bytes) = block;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&epoch.to_le_bytes());
+    hasher.update(&number.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use broker::testing::TempDir;
+
+    use super::*;
+
+    fn record(blocks: &[(Epoch, u64)]) -> Record {
+        let blocks = blocks.iter();
+        Record {
+            cluster: "lab".into(),
+            blocks: blocks
+                .map(|(epoch, number)| (*epoch, *number, vec![7]))
+                .collect(),
+            ..Record::default()
+        }
+    }
+
+    #[test]
+    fn each_export_adds_what_is_new() {
+        let dir = TempDir::new().expect("a folder");
+        let dir = dir.path().join("archive");
+        let added = add(&dir, &record(&[(1, 1), (1, 2)])).expect("added");
+        assert_eq!((added.blocks, added.segments), (2, 1));
+        assert!(is_archive(&dir));
+        let again = add(&dir, &record(&[(1, 1), (1, 2)])).expect("nothing to add");
+        assert_eq!((again.blocks, again.segments, again.bytes), (0, 1, 0));
+        // The first block is cut off, one came late.
+        let added = add(&dir, &record(&[(1, 2), (2, 2), (2, 1)])).expect("added");
+        assert_eq!((added.blocks, added.segments), (2, 2));
+        let whole = read_archive(&dir).expect("whole");
+        assert_eq!(whole.cluster, "lab");
+        let mut blocks: Vec<_> = whole.blocks.iter().map(|it| (it.0, it.1)).collect();
+        blocks.sort_unstable();
+        assert_eq!(blocks, [(1, 1), (1, 2), (2, 1), (2, 2)]);
+    }
+
+    #[test]
+    fn what_was_cut_before_it_was_exported_is_said() {
+        let dir = TempDir::new().expect("a folder");
+        add(dir.path(), &record(&[(1, 1)])).expect("added");
+        let error = add(dir.path(), &record(&[(3, 1)])).expect_err("a gap");
+        assert!(error.to_string().contains("E-ARCHIVE-GAP"), "{error}");
+        let mut other = record(&[(1, 1)]);
+        other.cluster = "other".into();
+        let error = add(dir.path(), &other).expect_err("another cluster");
+        assert!(error.to_string().contains("E-ARCHIVE-OTHER"), "{error}");
+        assert_eq!(segments(dir.path()).expect("there").len(), 1);
+    }
+
+    #[test]
+    fn a_missing_segment_and_another_export_are_noticed() {
+        let dir = TempDir::new().expect("a folder");
+        add(dir.path(), &record(&[(1, 1)])).expect("added");
+        add(dir.path(), &record(&[(1, 1), (1, 2)])).expect("added");
+        let first = segments(dir.path()).expect("there")[0].path.clone();
+        fs::remove_file(first).expect("removed");
+        let error = read_archive(dir.path()).expect_err("one is missing");
+        assert!(error.to_string().contains("segment 1"), "{error}");
+        let held = lock(dir.path()).expect("free");
+        let error = add(dir.path(), &record(&[(1, 1)])).expect_err("held");
+        assert!(error.to_string().contains("E-ARCHIVE-BUSY"), "{error}");
+        drop(held);
+    }
+}
