@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use async_nats::jetstream;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use bus_schemas::{
     AccountEnds, Accounts, Failure, GpuId, KernelKey, KernelName, Tenant, UsageBlock, UseTotals,
@@ -18,8 +17,6 @@ use crate::admin::Administrator;
 use crate::calendar::DAY_MS;
 pub use losses::{Loss, Unsaid};
 
-/// How long the stream may stall.
-const STALL: Duration = Duration::from_secs(10);
 /// How much later than it was cut a block may have come into the stream, milliseconds: a broker can be
 /// away, and clocks differ.
 const LATE_MS: u64 = 3_600_000;
@@ -213,7 +210,7 @@ impl Administrator {
     /// [`crate::exit::Unreachable`] without a broker; where a block cannot be read.
     pub async fn books(&self, query: Query) -> Result<Books> {
         let mut books = Books::new(query);
-        let jetstream = jetstream::new(self.client().clone());
+        let jetstream = self.jetstream();
         let name = self.subjects().account_stream();
         let Ok(mut stream) = jetstream.get_stream(&name).await else {
             // No worker was ever there.
@@ -236,7 +233,7 @@ impl Administrator {
         let mut left = consumer.cached_info().num_pending;
         let mut messages = consumer.messages().await?;
         while left > 0 {
-            let next = tokio::time::timeout(STALL, messages.next()).await;
+            let next = tokio::time::timeout(self.stall(), messages.next()).await;
             let Some(message) = next.context("E-ACCOUNTS: the accounts' stream stalls")? else {
                 break;
             };

@@ -19,25 +19,49 @@ use bus_schemas::{
 use futures_util::TryStreamExt;
 use scheduler_leader_core::Placement;
 
+use crate::commands;
 use crate::exit::{Unreachable, Usage};
+use crate::settings::Settings;
 
 /// How long one question to the leader may take; it is asked again until the caller's patience
 /// ends.
 const ASK: Duration = Duration::from_millis(500);
 
+/// How long is waited where nobody says: the default of `command.deadline`.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A connection with the cluster's login.
 pub struct Administrator {
     client: async_nats::Client,
     subjects: Subjects,
+    patience: Duration,
 }
 
 impl Administrator {
+    /// Connects as a command does: to the cluster of the settings, by `command.deadline`.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]; [`Unreachable`] where there is no cluster.
+    pub async fn of(settings: &Settings) -> Result<Self> {
+        let patience = settings.duration("command.deadline")?;
+        Self::patient(&commands::credentials(settings)?, patience).await
+    }
+
     /// Connects as the cluster user.
     ///
     /// # Errors
     /// [`Usage`] where the credentials are a tenant's; [`Unreachable`] when the broker does not
-    /// answer within 4 s: with all else, within 5 s.
+    /// answer within 5 s.
     pub async fn connect(credentials: &Credentials) -> Result<Self> {
+        Self::patient(credentials, PATIENCE).await
+    }
+
+    /// As [`Self::connect`], with this time for the broker, and for whatever else is waited for
+    /// through this connection.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn patient(credentials: &Credentials, patience: Duration) -> Result<Self> {
         if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
             // Such as those that `warploom env` leads a shell's programs to.
             bail!(Usage(
@@ -50,7 +74,7 @@ impl Administrator {
         let subjects = Subjects::new(&cluster);
         let mut options = async_nats::ConnectOptions::new()
             .name("administrator")
-            .connection_timeout(credentials.entry_patience(Duration::from_secs(4)))
+            .connection_timeout(credentials.entry_patience(patience))
             .custom_inbox_prefix(subjects.cluster_inbox());
         if let Some(login) = &credentials.cluster_user {
             options = options.user_and_password(login.user.clone(), login.password.clone());
@@ -61,7 +85,36 @@ impl Administrator {
                 "no broker answers at {url} ({error}); is `warploom up` running?"
             ))
         })?;
-        Ok(Self { client, subjects })
+        Ok(Self {
+            client,
+            subjects,
+            patience,
+        })
+    }
+
+    /// How long an answer is waited for.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// How long a leader is waited for by a command that goes on without one.
+    #[must_use]
+    pub fn glance(&self) -> Duration {
+        self.patience / 5
+    }
+
+    /// How long the next of many stored messages is waited for.
+    #[must_use]
+    pub fn stall(&self) -> Duration {
+        2 * self.patience
+    }
+
+    /// What is stored, with this connection's patience for each answer.
+    pub(crate) fn jetstream(&self) -> jetstream::Context {
+        let mut jetstream = jetstream::new(self.client.clone());
+        jetstream.set_timeout(self.patience);
+        jetstream
     }
 
     /// The connection.
@@ -233,7 +286,7 @@ impl Administrator {
     }
 
     pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
-        let jetstream = jetstream::new(self.client.clone());
+        let jetstream = self.jetstream();
         let storage = Storage::new(jetstream, &self.subjects);
         storage.bucket(Stored::State).await.map_err(|error| {
             anyhow!(Unreachable(format!(

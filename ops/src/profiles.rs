@@ -1,10 +1,8 @@
 //! The profile's versions in the state bucket, and the one that an administrator pins.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use async_nats::jetstream;
 use async_nats::jetstream::kv::{Entry, Operation};
 use bus_schemas::{Epoch, KernelKey, KernelRecord, ProfileHash};
 use futures_util::{StreamExt, TryStreamExt};
@@ -12,9 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
 use crate::exit::{Unreachable, Usage};
-
-/// How long the bucket of kernels' records may stall.
-const STALL: Duration = Duration::from_secs(10);
 
 /// A version as its leader published it, or as it was pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +112,7 @@ impl Administrator {
     /// [`Unreachable`] where the bucket stalls.
     pub async fn kernel_records(&self) -> Result<BTreeMap<KernelKey, KernelRecord>> {
         let mut records = BTreeMap::new();
-        let jetstream = jetstream::new(self.client().clone());
+        let jetstream = self.jetstream();
         let bucket = self.subjects().kernel_bucket();
         let Ok(store) = jetstream.get_key_value(&bucket).await else {
             // No kernel was ever measured.
@@ -128,7 +123,7 @@ impl Administrator {
         }
         let mut entries = store.watch_with_history(">").await?;
         loop {
-            let next = tokio::time::timeout(STALL, entries.next()).await;
+            let next = tokio::time::timeout(self.stall(), entries.next()).await;
             let stalls = || Unreachable("the bucket of kernels' records stalls".into());
             let next = next.map_err(|_| stalls())?;
             let Some(entry) = next.transpose()? else {

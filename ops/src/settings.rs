@@ -64,6 +64,7 @@ known! {
     "worker.compile_bytes" = "1GiB", "memory that preparing one module for the CPU device may take; beyond as `worker.compile_seconds`";
     "client.deadline" = "30s", "a program waits so long for a broker, a leader or a worker that does not answer; then its session fails";
     "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
+    "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
     "up.brokers" = "1", "brokers that `up` starts: 1, or 3 or 5 that replicate what they store";
     "up.leaders" = "3", "leader candidates that `up` starts";

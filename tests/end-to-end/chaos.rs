@@ -28,8 +28,10 @@ fn a_short_chaos_breaks_no_promise_and_touches_no_other_cluster() {
         .output()
         .expect("the binary runs");
     let (out, err) = text(&output);
-    let objects = out.lines().map(|line| serde_json::from_str(line));
-    let metrics: Vec<Value> = objects.collect::<Result<_, _>>().expect("one object a line");
+    let objects = out.lines().map(serde_json::from_str);
+    let metrics: Vec<Value> = objects
+        .collect::<Result<_, _>>()
+        .expect("one object a line");
     let value = |name: &str| {
         let mut found = metrics.iter().filter(|it| it["metric"] == name);
         let metric = found.next().unwrap_or_else(|| panic!("no {name}: {out}"));

@@ -1,14 +1,15 @@
 //! Every wait ends: whoever does not answer is named, and whoever does is waited for.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use broker::testing::TempDir;
 use client_agent::Client;
 
-use crate::cluster::{done, login};
-use crate::run::{compile, warploom};
+use crate::cluster::{administrator, done, login};
+use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
 const KERNEL: &str = include_str!("../../ops/src/bench/long.ptx");
@@ -86,6 +87,31 @@ async fn leaders_that_are_gone_for_good_are_named() {
         }
     })
     .await;
+    // A command waits as long as it is told to.
+    let asked = administrator(&scene, &["--set=command.deadline=321ms", "status"]);
+    let (out, err) = text(&asked);
+    assert_eq!(asked.status.code(), Some(3), "{out}{err}");
+    assert!(err.contains("no leader"), "{err}");
+    assert!(err.contains("after 321ms"), "{err}");
+}
+
+#[test]
+fn a_broker_that_takes_connections_and_never_speaks_is_given_up() {
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("nats://{}", silent.local_addr().expect("its address"));
+    let dir = TempDir::new().expect("a directory");
+    for command in [&["status"][..], &["tenant", "list"], &["order", "verify"]] {
+        let asked = warploom(dir.path())
+            .env("WARPLOOM_BROKER_URL", &url)
+            .env("WARPLOOM_COMMAND_DEADLINE", "300ms")
+            .args(command)
+            .output()
+            .expect("the binary runs");
+        let (out, err) = text(&asked);
+        assert_eq!(asked.status.code(), Some(3), "{command:?}: {out}{err}");
+        assert!(err.contains("E-CLUSTER-UNREACHABLE"), "{err}");
+        assert!(err.contains(&url), "{err}");
+    }
 }
 
 #[tokio::test]

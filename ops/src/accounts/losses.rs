@@ -1,7 +1,6 @@
 //! What died with workers: what they reported done and no block of the accounts has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bus_schemas::{AccountEnd, GpuId, Incarnation, Tenant};
@@ -9,9 +8,6 @@ use scheduler_leader_core::replay::{Told, Unaccounted, unaccounted};
 
 use super::Books;
 use crate::admin::Administrator;
-
-/// How long a leader may take to say which workers are there.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A worker that ended without a last block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +96,7 @@ impl Administrator {
         if dead.is_empty() {
             return Ok(Vec::new());
         }
-        let status = self.status(PATIENCE).await?;
+        let status = self.status(self.patience()).await?;
         let live = status.workers.iter().filter(|worker| !worker.lost);
         let live: BTreeSet<_> = live.map(|worker| worker.incarnation).collect();
         dead.retain(|incarnation, _| !live.contains(incarnation));

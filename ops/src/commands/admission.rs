@@ -1,7 +1,5 @@
 //! What the leader says of targets before a tenant is set: whether they can be met.
 
-use std::time::Duration;
-
 use anyhow::{Result, anyhow};
 use bus_schemas::{Admission, Tenant, TenantSettings, Verdict};
 
@@ -10,16 +8,15 @@ use crate::exit::Unreachable;
 use crate::output;
 use crate::target::duration;
 
-/// How long a leader may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
-
 /// The targets there would be if a tenant were set like this; none without a leader.
 pub(super) async fn ask(
     administrator: &Administrator,
     tenant: &Tenant,
     settings: &TenantSettings,
 ) -> Option<Vec<Admission>> {
-    let answer = administrator.admission(tenant, settings, PATIENCE).await;
+    let answer = administrator
+        .admission(tenant, settings, administrator.glance())
+        .await;
     answer.ok()
 }
 

@@ -11,14 +11,10 @@ use crate::admin::Administrator;
 use crate::calendar;
 use crate::cli::ClusterCommand;
 use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
-use crate::commands::credentials;
 use crate::exit::{Unreachable, Usage};
 use crate::output;
 use crate::settings::Settings;
 use crate::table::fitted;
-
-/// How long the leader may take to order by what was set.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs a cluster command.
 ///
@@ -33,7 +29,7 @@ pub async fn cluster(command: &ClusterCommand, settings: &Settings, json: bool) 
             changes.collect::<Result<Vec<_>>>()?
         }
     };
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     if !changes.is_empty() {
         administrator.change_cluster(&changes).await?;
         applied(&administrator).await?;
@@ -56,7 +52,7 @@ fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Val
 async fn applied(administrator: &Administrator) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let Ok(status) = administrator.status(Duration::from_secs(1)).await else {
+        let Ok(status) = administrator.status(administrator.glance()).await else {
             output::note("no leader answers; the next one will order by these settings");
             return Ok(());
         };
@@ -67,9 +63,10 @@ async fn applied(administrator: &Administrator) -> Result<()> {
         if orders_by == in_force(administrator).await? {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > administrator.patience() {
             bail!(Unreachable(format!(
-                "the leader does not order by the new settings after {PATIENCE:?}"
+                "the leader does not order by the new settings after {:?}",
+                administrator.patience()
             )));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use crate::admin::Administrator;
 use crate::calendar;
 use crate::cli::ProfileCommand;
-use crate::commands::credentials;
 use crate::commands::usage::kernel_text;
 use crate::exit::Unreachable;
 use crate::output;
@@ -23,15 +22,13 @@ use crate::table::fitted;
 
 /// Digits of a hash that people see.
 const DIGITS: usize = 12;
-/// How long the leader may take to order by a pinned version.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs a profile command.
 ///
 /// # Errors
 /// [`crate::exit::Usage`] where there is no such version, [`Unreachable`] without a cluster.
 pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     match command {
         ProfileCommand::List => list(&administrator, json).await,
         ProfileCommand::Show { name } => show(&administrator, name.as_deref(), json).await,
@@ -65,16 +62,17 @@ async fn applied(
 ) -> Result<()> {
     let begun = Instant::now();
     loop {
-        let Ok(status) = administrator.status(Duration::from_secs(1)).await else {
+        let Ok(status) = administrator.status(administrator.glance()).await else {
             output::note("no leader answers; the next one will read it");
             return Ok(());
         };
         if status.profile.as_ref().is_none_or(&done) {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > administrator.patience() {
             bail!(Unreachable(format!(
-                "the leader orders by another profile after {PATIENCE:?}"
+                "the leader orders by another profile after {:?}",
+                administrator.patience()
             )));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -107,7 +105,7 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     let versions = administrator.profile_versions().await?;
     let records = administrator.kernel_records().await?;
     let pinned = administrator.pinned().await?;
-    let status = administrator.status(Duration::from_secs(1)).await.ok();
+    let status = administrator.status(administrator.glance()).await.ok();
     let in_force = status.and_then(|status| status.profile);
     let mut table = Table::new();
     table.load_style(UTF8_FULL_CONDENSED).set_header([

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
 use crate::cli::ReplayArgs;
-use crate::commands::credentials;
 use crate::evidence::{Ordered, WorkerEnd};
 use crate::exit::Usage;
 use crate::output;
@@ -167,7 +166,7 @@ async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
             ))),
         };
     }
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     Ok(Record {
         blocks: stream_blocks(&administrator).await?,
         ..Record::default()

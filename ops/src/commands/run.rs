@@ -23,9 +23,6 @@ use crate::local::{LocalCluster, LocalOptions};
 use crate::output;
 use crate::settings::Settings;
 
-/// How long the leader may take to answer a change of the tenant, and a cluster to be ready.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Settings that concern the roles of a cluster of the program's own.
 const ROLES: [&str; 4] = ["role.", "leader.", "worker.", "log."];
 
@@ -70,7 +67,8 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
         Some(cluster) => cluster.tended(attended, |line| output::note(line)).await?,
         None => attended.await?,
     };
-    end_sessions(&sessions, &credentials, &tenant).await;
+    let patience = settings.duration("command.deadline")?;
+    end_sessions(&sessions, &credentials, &tenant, patience).await;
     drop(cluster);
     let code = status
         .code()
@@ -145,14 +143,15 @@ async fn prepare_tenant(
         }
         return Ok(());
     }
-    let administrator = Administrator::connect(credentials).await?;
+    let administrator =
+        Administrator::patient(credentials, settings.duration("command.deadline")?).await?;
     let found = administrator.tenant(tenant).await?;
     let mut wanted = found.clone().unwrap_or_default();
     wanted.priority = args.priority.unwrap_or(wanted.priority);
     if found.as_ref() != Some(&wanted) {
         administrator.set_tenant(tenant, &wanted).await?;
         administrator
-            .tenant_applies(tenant, &wanted, PATIENCE)
+            .tenant_applies(tenant, &wanted, administrator.patience())
             .await?;
     }
     // A login is ours to give only where the broker is ours.
@@ -225,7 +224,7 @@ fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
 }
 
 /// Ends the sessions that the program left, so that their memory is free at once.
-async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant) {
+async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant, patience: Duration) {
     let text = fs::read_to_string(file).unwrap_or_default();
     let sessions: Vec<SessionId> = text.lines().filter_map(|line| line.parse().ok()).collect();
     if sessions.is_empty() {
@@ -248,7 +247,7 @@ async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant) {
         client.flush().await?;
         anyhow::Ok(())
     };
-    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, ended).await {
+    if let Ok(Err(error)) = tokio::time::timeout(patience, ended).await {
         tracing::warn!(%error, "the leader was not told that the program is gone");
     }
 }

@@ -45,9 +45,9 @@ fn fault_here(settings: &Settings) -> Option<String> {
 async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
     let credentials = credentials(settings)?;
     let key = credentials.evidence_key.as_deref();
-    let administrator = Administrator::connect(&credentials).await?;
+    let administrator = Administrator::of(settings).await?;
     loop {
-        let status = administrator.status(Duration::from_secs(3)).await?;
+        let status = administrator.status(administrator.patience()).await?;
         let servers = administrator.servers(&credentials).await;
         if json {
             let mut shown = as_json(&status);

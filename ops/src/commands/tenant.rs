@@ -1,7 +1,5 @@
 //! `warploom tenant`: create, set, list.
 
-use std::time::Duration;
-
 use anyhow::{Context, Result, bail};
 use broker::Broker;
 use bus_schemas::{Admission, Groups, TenantSettings};
@@ -10,7 +8,7 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::Administrator;
 use crate::cli::{TenantCommand, TenantSetArgs};
-use crate::commands::{admission, credentials, state_dir};
+use crate::commands::{admission, state_dir};
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
@@ -22,7 +20,7 @@ use crate::target::{duration, parse_target};
 /// # Errors
 /// [`Usage`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
 pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     match command {
         TenantCommand::Create(args) => create(args, settings, &administrator, json).await,
         TenantCommand::Set(args) => {
@@ -84,12 +82,12 @@ async fn applied(
     settings: &TenantSettings,
     administrator: &Administrator,
 ) -> Result<()> {
-    if administrator.status(Duration::from_secs(1)).await.is_err() {
+    if administrator.status(administrator.glance()).await.is_err() {
         output::note("no leader answers; the next one will find the tenant");
         return Ok(());
     }
     administrator
-        .tenant_applies(&args.tenant, settings, Duration::from_secs(5))
+        .tenant_applies(&args.tenant, settings, administrator.patience())
         .await
 }
 

@@ -11,7 +11,6 @@ use crate::accounts::{Books, By, Label, Query, Unsaid, Used};
 use crate::admin::Administrator;
 use crate::calendar::{DAY_MS, date, now_ms, parse};
 use crate::cli::UsageArgs;
-use crate::commands::credentials;
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
@@ -34,7 +33,7 @@ pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<
         until: time(&args.until)?,
         tenant: args.tenant.clone(),
     };
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     let books = administrator.books(query).await?;
     let unsaid = administrator.unsaid(&books).await;
     if json {

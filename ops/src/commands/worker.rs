@@ -8,7 +8,6 @@ use bus_schemas::{GpuId, Incarnation, Status, WorkerStatus};
 use clap::{Args, Subcommand};
 
 use crate::admin::Administrator;
-use crate::commands::credentials;
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
@@ -42,8 +41,6 @@ pub struct DrainArgs {
     pub wait: bool,
 }
 
-/// How long a leader may take to say how the cluster is.
-const PATIENCE: Duration = Duration::from_secs(5);
 /// How often is looked whether a worker has left.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -104,14 +101,14 @@ fn ids<'w>(workers: impl Iterator<Item = &'w WorkerStatus>) -> String {
 /// # Errors
 /// [`Usage`] where there is no such worker, [`crate::exit::Unreachable`] without a cluster.
 pub async fn worker(command: &WorkerCommand, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     match command {
         WorkerCommand::Drain(args) => drain(args, &administrator, json).await,
     }
 }
 
 async fn drain(args: &DrainArgs, administrator: &Administrator, json: bool) -> Result<()> {
-    let before = administrator.status(PATIENCE).await?;
+    let before = administrator.status(administrator.patience()).await?;
     let incarnation = args.worker.find(&before)?.incarnation;
     let after = administrator.drain(incarnation, !args.undo).await?;
     let named = Which::Incarnation(incarnation).find(&after);
@@ -150,7 +147,7 @@ fn tell(worker: &WorkerStatus, json: bool) -> Result<()> {
 /// Waits until a worker has left, and says on stderr for how many sessions that waits.
 async fn left(worker: Incarnation, mut known: u64, administrator: &Administrator) -> Result<()> {
     loop {
-        let status = administrator.status(PATIENCE).await?;
+        let status = administrator.status(administrator.patience()).await?;
         let mut there = status.workers.iter();
         let Some(there) = there.find(|it| it.incarnation == worker && !it.lost) else {
             return Ok(());

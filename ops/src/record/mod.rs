@@ -26,7 +26,6 @@ pub use stream::{follow, of_cluster, stream_blocks};
 pub use verdict::{First, GpuVerdict, OrderVerdict, With};
 
 use crate::admin::Administrator;
-use crate::commands::credentials;
 use crate::settings::Settings;
 
 /// A block of the record: epoch, number, bytes.
@@ -130,7 +129,7 @@ impl Source {
         match path {
             Some(path) => Self::read(path),
             None => {
-                let administrator = Administrator::connect(&credentials(settings)?).await?;
+                let administrator = Administrator::of(settings).await?;
                 of_cluster(&administrator).await.map(Self::Record)
             }
         }

@@ -12,11 +12,6 @@ use scheduler_leader_core::replay::{Position, Replay};
 use super::{Block, Record};
 use crate::admin::Administrator;
 
-/// How long a leader may take to answer, and to record what it has decided.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the stream may take to hand out what it has.
-const STALL: Duration = Duration::from_secs(10);
-
 /// The cluster's record so far, with where the workers say that their chains are. What they had
 /// accepted when they were asked is recorded, unless the leader changed meanwhile.
 ///
@@ -24,19 +19,19 @@ const STALL: Duration = Duration::from_secs(10);
 /// When there is no stream, or it stalls.
 pub async fn of_cluster(administrator: &Administrator) -> Result<Record> {
     let asked = Instant::now();
-    let mut status = administrator.status(Duration::from_secs(1)).await.ok();
+    let mut status = administrator.status(administrator.glance()).await.ok();
     let mut ends = ends(status.as_ref());
     let first = status.clone();
     while let (Some(first), Some(now)) = (&first, &status) {
         if now.epoch == first.epoch && now.recorded >= first.input {
             break;
         }
-        if now.epoch != first.epoch || asked.elapsed() > PATIENCE {
+        if now.epoch != first.epoch || asked.elapsed() > administrator.patience() {
             ends.clear();
             break;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
-        status = administrator.status(PATIENCE).await.ok();
+        status = administrator.status(administrator.patience()).await.ok();
     }
     Ok(Record {
         cluster: administrator.subjects().cluster().to_string(),
@@ -69,7 +64,7 @@ pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> 
     let (total, mut messages) = open(administrator).await?;
     let mut blocks = Vec::new();
     while (blocks.len() as u64) < total {
-        let next = tokio::time::timeout(STALL, messages.next()).await;
+        let next = tokio::time::timeout(administrator.stall(), messages.next()).await;
         let Some(message) = next.context("E-REPLAY: the record stream stalls")? else {
             break;
         };
@@ -110,7 +105,7 @@ pub async fn follow(
 
 /// The stream's messages from the first on, and how many there are now.
 async fn open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
-    let jetstream = jetstream::new(administrator.client().clone());
+    let jetstream = administrator.jetstream();
     let name = administrator.subjects().record_stream();
     let mut stream = jetstream
         .get_stream(&name)

@@ -3,13 +3,12 @@
 use anyhow::Result;
 
 use crate::admin::Administrator;
-use crate::commands::credentials;
 use crate::output;
 use crate::settings::Settings;
 
 /// Holds all grants back, or lets them go: one recorded input.
 pub(super) async fn hold(held: bool, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     administrator.hold(held).await?;
     match (json, held) {
         (true, _) => output::line(serde_json::json!({ "held": held })),

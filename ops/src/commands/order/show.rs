@@ -8,7 +8,6 @@ use comfy_table::{CellAlignment, Table};
 
 use super::ShowArgs;
 use crate::admin::Administrator;
-use crate::commands::credentials;
 use crate::output;
 use crate::record::{Row, Source, follow};
 use crate::settings::Settings;
@@ -91,7 +90,7 @@ fn cells(row: &Row) -> [String; 12] {
 
 /// What ended lately, and from then on whatever ends.
 async fn live(args: &ShowArgs, settings: &Settings, json: bool) -> Result<()> {
-    let administrator = Administrator::connect(&credentials(settings)?).await?;
+    let administrator = Administrator::of(settings).await?;
     let mut before: VecDeque<Row> = VecDeque::new();
     let mut begun = json;
     let print = |row: &Row| match json {
