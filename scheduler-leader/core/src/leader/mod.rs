@@ -54,6 +54,8 @@ pub struct Leader {
     /// Since when the lease can be read and written, if it can.
     stored_at: Option<Nanos>,
     reign: Option<Box<Reign>>,
+    /// The highest epoch that it has led in: none is led in twice.
+    led: Epoch,
     /// When it was last told anything.
     last: Nanos,
     /// Told to leave: no campaign any more.
@@ -77,6 +79,7 @@ impl Leader {
             connected_at: None,
             stored_at: None,
             reign: None,
+            led: 0,
             last: 0,
             leaving: false,
             stores: Vec::new(),
@@ -243,10 +246,17 @@ impl Leader {
                         Some(ReignEnd::Renewed)
                     });
                 }
-                let wins = self.reign.is_none() && !self.leaving;
+                let over = self.reign.is_none() && lease.epoch <= self.led;
+                if over {
+                    // A renewal was under way when the reign ended: the lease is ours, and another
+                    // epoch is to be led in.
+                    self.election.succeed_self();
+                }
+                let wins = self.reign.is_none() && !self.leaving && !over;
                 if let Some(state) = self.state.clone().filter(|_| wins) {
                     let (id, mut cx) = (self.id, self.context(now, actions));
                     let reign = Reign::new(lease.epoch, id, &state, &mut cx);
+                    self.led = lease.epoch;
                     self.reign = Some(Box::new(reign));
                 }
             }

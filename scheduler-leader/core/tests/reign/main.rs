@@ -154,6 +154,44 @@ fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
 }
 
 #[test]
+fn a_renewal_that_outlives_its_reign_begins_no_second_one_of_the_same_epoch() {
+    let mut world = World::new(1, 2);
+    world.settings(|settings| settings.record_buffer = 4_000);
+    world.pass(250);
+    world.open();
+    world.pass(20);
+    world.acknowledge = false;
+    for _ in 0..30 {
+        world.submit(300);
+        world.pass(20);
+    }
+    // Its renewal is under way when the record has a gap, which ends the reign.
+    world.lease_late = Some(Vec::new());
+    world.pass(600);
+    assert_eq!(world.lease_late.as_ref().map(Vec::len), Some(1));
+    world.acknowledge = true;
+    let blocks = world.blocks.iter();
+    let blocks: Vec<_> = blocks.map(|block| (block.0, block.1)).collect();
+    for (epoch, number) in blocks {
+        world.tell(0, Event::Recorded { epoch, number });
+    }
+    // The block that names it is cut only now, and acknowledged at once.
+    world.pass(50);
+    assert_eq!(world.reigns, [(1, ReignEnd::RecordGap)]);
+    world.write_lease();
+    world.pass(500);
+    let leader = world.nodes[0].as_ref().unwrap().leader();
+    assert_eq!(leader.epoch(), Some(2), "an epoch has one reign");
+    world.submit(100);
+    world.pass(500);
+    let replayed = world.replay().unwrap();
+    assert_eq!(
+        (replayed.gaps, replayed.epochs, replayed.skipped),
+        (1, 2, 0)
+    );
+}
+
+#[test]
 fn a_full_record_is_a_named_gap_and_a_new_reign() {
     let mut world = World::new(1, 2);
     world.settings(|settings| settings.record_buffer = 4_000);

@@ -28,6 +28,8 @@ pub(crate) struct World {
     pub(crate) revision: u64,
     /// The lease can be neither read nor written.
     pub(crate) stored_away: bool,
+    /// Answers to writes of the lease come late: these are under way.
+    pub(crate) lease_late: Option<Vec<(usize, Lease, u64)>>,
     /// Appended: epoch, number, bytes, when.
     pub(crate) blocks: Vec<(u64, u64, Vec<u8>, u64)>,
     pub(crate) acknowledge: bool,
@@ -115,6 +117,7 @@ impl World {
             lease: None,
             revision: 0,
             stored_away: false,
+            lease_late: None,
             blocks: Vec::new(),
             acknowledge: true,
             opened: None,
@@ -175,6 +178,10 @@ impl World {
                     let (lease, revision) = (self.lease, self.revision);
                     self.tell(at, Event::LeaseRead { lease, revision });
                 }
+                Action::WriteLease { lease, expected } if self.lease_late.is_some() => {
+                    let late = self.lease_late.iter_mut();
+                    late.for_each(|late| late.push((at, lease, expected)));
+                }
                 Action::WriteLease { lease, expected } => {
                     if expected == self.revision {
                         self.revision += 1;
@@ -200,6 +207,13 @@ impl World {
                 Action::WriteProfile { profile, .. } => self.written.push(profile),
                 _ => {}
             }
+        }
+    }
+
+    /// What was written of the lease is carried out, and answers come at once again.
+    pub(crate) fn write_lease(&mut self) {
+        for (at, lease, expected) in self.lease_late.take().unwrap_or_default() {
+            self.act(at, vec![Action::WriteLease { lease, expected }]);
         }
     }
 
