@@ -29,6 +29,7 @@ pub(crate) fn arrange(seed: u64, length: Nanos, scene: &mut Scene) {
             number: number.unwrap_or(0),
             tenant,
             start: random.between(0, 100) * MILLI,
+            deadline: 0,
             dies: None,
             programs: programs(&mut random, length),
         });

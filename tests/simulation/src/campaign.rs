@@ -62,6 +62,14 @@ pub struct Totals {
     pub adopted_sessions: u64,
     /// Workers that were gone, and compared with what was recorded of them.
     pub gone: u64,
+    /// Positions that went unrecorded, by name.
+    pub unrecorded: u64,
+    /// Times that a leader left inputs unrecorded.
+    pub gaps: u64,
+    /// Slices of closed sessions that were stopped.
+    pub stopped: u64,
+    /// Sessions whose client gave up waiting.
+    pub gave_up: u64,
     /// Runs in which two leaders led at the same time.
     pub rivals: u64,
     /// Epochs that a store gave out twice, to two nodes.
@@ -103,6 +111,10 @@ impl Totals {
         self.adopted += report.adopted;
         self.adopted_sessions += report.adopted_sessions;
         self.gone += report.gone;
+        self.unrecorded += report.unrecorded;
+        self.gaps += report.gaps;
+        self.stopped += report.stopped;
+        self.gave_up += report.gave_up;
         self.rivals += u64::from(report.rivals > 0);
         self.epochs_twice += report.epochs_twice;
         self.compared += report.compared;

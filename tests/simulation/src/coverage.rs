@@ -16,7 +16,7 @@ pub enum Part {
 }
 
 /// What a table's columns count.
-pub const FAULTS: [&str; 15] = [
+pub const FAULTS: [&str; 20] = [
     "lost",
     "doubled",
     "late",
@@ -31,6 +31,11 @@ pub const FAULTS: [&str; 15] = [
     "tail lost",
     "store",
     "lease",
+    "full",
+    "slow",
+    "refused",
+    "writes lost",
+    "state",
     "drain",
 ];
 

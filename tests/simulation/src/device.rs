@@ -10,10 +10,13 @@ use bus_schemas::{
 use gpu_worker_core::pager::GRANULE;
 
 use crate::memory::{Cells, Memory, clear, write};
-use virtual_time::{MICRO, Nanos};
+use virtual_time::{MICRO, Nanos, SECOND};
 
 /// The function of a module whose launch fails on the device.
 pub(crate) const FAULTY: u32 = 13;
+
+/// The function of a module whose launch runs for long, if nobody stops it.
+pub(crate) const LONG: u32 = 12;
 
 /// A step of a 64-bit mixing function.
 #[must_use]
@@ -106,6 +109,23 @@ pub(crate) struct SliceRun {
     pub touched: Vec<(OpNumber, u64, u64)>,
     /// What its ops declare.
     pub declared: u64,
+}
+
+impl SliceRun {
+    /// It is stopped, so much before its end: what it has not come to has not run.
+    pub(crate) fn stop(&mut self, left: Nanos, first: OpNumber, why: &Failure) {
+        self.device_ns = self.device_ns.saturating_sub(left);
+        self.answers.clear();
+        self.fault.get_or_insert_with(|| (first, why.clone()));
+        let mut time = self.device_ns;
+        self.launches.retain_mut(|(_, launch, sm_ns)| {
+            let ran = time.min(*launch);
+            *sm_ns = *sm_ns / (*launch).max(1) * ran;
+            (*launch, time) = (ran, time - ran);
+            ran > 0
+        });
+        self.sm_ns = self.launches.iter().map(|(_, _, sm_ns)| sm_ns).sum();
+    }
 }
 
 /// What a slice finds on the device and in its worker.
@@ -263,6 +283,11 @@ impl DeviceSession {
 }
 
 impl DeviceSession {
+    /// Its close is accepted: nothing more of it runs.
+    pub(crate) fn stop(&mut self, op: OpNumber, why: &Failure) {
+        self.fault.get_or_insert_with(|| (op, why.clone()));
+    }
+
     fn holds(&self, address: u64, bytes: u64) -> bool {
         let below = self.allocations.range(..=address).next_back();
         below.is_some_and(|(start, length)| address - start + bytes <= *length)
@@ -299,6 +324,7 @@ fn key_of(slots: &BTreeMap<u32, ModuleHash>, op: &Op) -> KernelKey {
 fn duration(op: &Op, key: KernelKey) -> Nanos {
     match *op {
         Op::Launch(launch) if launch.function == 0 => 3 * MICRO,
+        Op::Launch(launch) if launch.function == LONG => 30 * SECOND,
         Op::Launch(_) => 5 * MICRO + mix(key.0) % (120 * MICRO),
         Op::CopyIn { bytes, .. } | Op::Copy { bytes, .. } | Op::CopyOut { bytes, .. } => {
             2 * MICRO + bytes / 8

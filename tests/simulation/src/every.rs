@@ -25,6 +25,10 @@ impl Trial {
         let over = self.strike.at + self.strike.fault.time() + 200 * MILLI;
         scene.quiet = scene.quiet.max(over);
         scene.faults.push(self.strike);
+        if let Fault::RecordFull { .. } = self.strike.fault {
+            // What is full for long is too much to keep.
+            scene.settings.record_buffer = scene.settings.record_buffer.min(64 << 10);
+        }
         scene.faults.sort_by_key(|strike| strike.at);
         scene
     }
@@ -106,6 +110,16 @@ fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
         for time in [150 * MILLI, 1500 * MILLI] {
             all.push((0, Fault::Drain { node, time }));
         }
+    }
+    if class.role == Role::Leader {
+        for time in [60 * MILLI, 1500 * MILLI] {
+            let by = time / 3;
+            all.push((0, Fault::RecordFull { time }));
+            all.push((0, Fault::StoreSlow { time, by }));
+            all.push((0, Fault::StoreRefuses { time }));
+            all.push((0, Fault::WritesLost { time }));
+        }
+        all.push((0, Fault::StateDeleted));
     }
     if class.role != Role::Client {
         for after in [0, 1] {

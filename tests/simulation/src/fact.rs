@@ -1,7 +1,7 @@
 //! What nodes tell the checkers beside what the bus shows.
 
 use bus_schemas::{
-    Code, Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome,
+    Code, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, Opened, Outcome,
     SessionId, Tenant, UsageBlock,
 };
 
@@ -144,6 +144,15 @@ pub(crate) enum Fact {
         /// The block.
         block: Box<UsageBlock>,
     },
+    /// A worker told its device to end what runs of a session whose close it has accepted.
+    Stopped {
+        /// On which worker.
+        incarnation: Incarnation,
+        /// The session.
+        session: SessionId,
+        /// Device nanoseconds that the slice has run.
+        ran: u64,
+    },
     /// A worker's position ended.
     Settled {
         /// On which worker.
@@ -160,6 +169,24 @@ pub(crate) enum Fact {
         last: OpNumber,
         /// How it ended.
         outcome: Outcome,
+    },
+    /// A leader cut a block of its record.
+    Cut {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Its number.
+        number: u64,
+        /// Its bytes.
+        bytes: u64,
+        /// It says that what follows goes unrecorded.
+        gap: bool,
+    },
+    /// A leader heard that the store has a block, and all before it.
+    Recorded {
+        /// Its epoch.
+        epoch: Epoch,
+        /// Its number.
+        number: u64,
     },
     /// A client got an answer.
     Answered {

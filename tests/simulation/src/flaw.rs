@@ -1,6 +1,6 @@
 //! Nodes with a flaw, to show that the checkers see it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::{
     Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantKind, Incarnation, LeaderId,
@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::fact::Fact;
 use crate::network::Packet;
 use crate::node::{Effect, Input, Io, Node};
-use crate::store::StoreReply;
+use crate::store::{StoreReply, StoreRequest};
 use crate::variety::group_of;
 use crate::wire;
+use virtual_time::{MILLI, Nanos};
 
 /// What a flawed node does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,20 @@ pub enum Flaw {
     DismissesAtOnce,
     /// Leaders do not read what their predecessors were told to drain.
     ForgetsDrains,
+    /// Leaders keep whatever is not recorded, however much it is.
+    KeepsAll,
+    /// Leaders leave inputs unrecorded though they have room to keep them.
+    GivesUpEarly,
+    /// Leaders do not name what went unrecorded.
+    HidesGaps,
+    /// Leaders name one position too few of what went unrecorded.
+    NamesTooLittle,
+    /// Leaders give no reason for what went unrecorded.
+    GivesNoReason,
+    /// Leaders append what they have cut only much later.
+    AppendsLate,
+    /// A worker's device does not stop what a closed session runs.
+    IgnoresStop,
 }
 
 impl Flaw {
@@ -101,9 +116,18 @@ impl Flaw {
                 | Self::IgnoresDrains
                 | Self::DismissesAtOnce
                 | Self::ForgetsDrains
+                | Self::KeepsAll
+                | Self::GivesUpEarly
+                | Self::HidesGaps
+                | Self::NamesTooLittle
+                | Self::GivesNoReason
+                | Self::AppendsLate
         )
     }
 }
+
+/// By how much blocks are appended too late.
+const LATE: Nanos = 300 * MILLI;
 
 /// A node with a flaw.
 pub(crate) struct Flawed {
@@ -120,6 +144,8 @@ pub(crate) struct Flawed {
     opens: BTreeSet<GpuPosition>,
     /// What it says beside.
     extra: Option<Effect>,
+    /// What it appends later, and when.
+    late: VecDeque<(Nanos, Effect)>,
 }
 
 impl Flawed {
@@ -136,6 +162,7 @@ impl Flawed {
             drained: BTreeSet::new(),
             opens: BTreeSet::new(),
             extra: None,
+            late: VecDeque::new(),
         }
     }
 
@@ -258,6 +285,14 @@ impl Flawed {
                     None if self.nth("started") == 5 => self.held = Some(fact),
                     None => out.push(Effect::Fact(fact)),
                 }
+            }
+            (
+                flaw @ (Flaw::HidesGaps | Flaw::NamesTooLittle | Flaw::GivesNoReason),
+                Effect::Store(token, StoreRequest::Append { subject, id, bytes }),
+            ) => {
+                let bytes = wire::bend_gaps(&bytes, flaw);
+                let request = StoreRequest::Append { subject, id, bytes };
+                out.push(Effect::Store(token, request));
             }
             (
                 flaw,
@@ -426,7 +461,15 @@ impl Node for Flawed {
         self.inner.handle(io, input);
         let mut bent = Vec::with_capacity(io.effects.len());
         for effect in std::mem::take(&mut io.effects) {
-            self.bend(effect, &mut bent);
+            let append = matches!(effect, Effect::Store(_, StoreRequest::Append { .. }));
+            if self.flaw == Flaw::AppendsLate && append {
+                self.late.push_back((io.now + LATE, effect));
+            } else {
+                self.bend(effect, &mut bent);
+            }
+        }
+        while self.late.front().is_some_and(|(at, _)| *at <= io.now) {
+            bent.extend(self.late.pop_front().map(|(_, effect)| effect));
         }
         bent.extend(self.extra.take());
         io.effects = bent;

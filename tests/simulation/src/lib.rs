@@ -19,6 +19,7 @@ mod every;
 mod fact;
 mod faults;
 mod flaw;
+mod hardship;
 mod memory;
 mod moments;
 mod network;
@@ -34,6 +35,7 @@ mod shrink;
 mod store;
 mod trace;
 mod variety;
+mod waits;
 mod wire;
 mod words;
 

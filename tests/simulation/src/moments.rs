@@ -90,6 +90,8 @@ fn step(input: &Input) -> (&'static str, bool) {
                 StoreReply::Written(_) => "written",
                 StoreReply::Conflict => "conflict",
                 StoreReply::Appended(_) => "appended",
+                StoreReply::Anew => "made anew",
+                StoreReply::Refused => "refused",
                 StoreReply::Away => "store away",
             };
             (step, true)

@@ -9,7 +9,8 @@ use bus_schemas::{
 };
 
 use crate::check::{
-    Accounts, Credits, Drains, Memory, Places, Positions, Sessions, Verdict, Violation, Windows,
+    Accounts, Credits, Drains, Keeping, Memory, Places, Positions, Sessions, Stops, Verdict,
+    Violation, Windows,
 };
 use crate::fact::Fact;
 use crate::network::{NodeId, Packet};
@@ -43,6 +44,10 @@ pub(crate) struct Observer {
     pub drains: Drains,
     /// What their blocks have of it.
     pub accounts: Accounts,
+    /// What leaders keep that is not recorded.
+    pub keeping: Keeping,
+    /// What closed sessions had on their devices.
+    pub stops: Stops,
     workers: BTreeMap<NodeId, Incarnation>,
     /// Client nodes with nothing left to do, or nothing but to wait for a place.
     pub finished: BTreeSet<NodeId>,
@@ -75,6 +80,8 @@ impl Observer {
             subjects,
             positions: Positions::default(),
             sessions: Sessions::default(),
+            stops: Stops::default(),
+            keeping: Keeping::new(settings.record_buffer),
             windows: Windows::new(settings, tenants),
             memory: Memory::new(capacity),
             credits: Credits::default(),
@@ -177,7 +184,8 @@ impl Observer {
             self.places.granted(worker, open)?;
         }
         self.windows.ordered(now, leader, worker, order)?;
-        for grant in order.grants.iter() {
+        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+            self.keeping.granted(now, worker, position, grant.epoch);
             self.drains.granted((leader, order.epoch), worker, &grant)?;
             self.sessions.granted(&grant)?;
         }
@@ -347,10 +355,28 @@ impl Observer {
                     self.credits.used(incarnation, tenant, used);
                     self.accounts.used(incarnation, tenant, device_ns);
                 }
+                self.stops.used(incarnation, session, device_ns)
+            }
+            Fact::Stopped {
+                incarnation,
+                session,
+                ran,
+            } => {
+                self.stops.stopped(incarnation, session, ran);
                 Ok(())
             }
             Fact::Accounted { block } => {
                 self.accounts.take(&block);
+                Ok(())
+            }
+            Fact::Cut {
+                epoch,
+                number,
+                bytes,
+                gap,
+            } => self.keeping.cut(from, (epoch, number), (bytes, gap)),
+            Fact::Recorded { epoch, number } => {
+                self.keeping.acknowledged(from, (epoch, number));
                 Ok(())
             }
             Fact::Closing { session } => {

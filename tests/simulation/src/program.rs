@@ -127,6 +127,8 @@ pub(crate) struct Plan {
     pub programs: Vec<Program>,
     /// When the process dies, if it does.
     pub dies: Option<Death>,
+    /// How long its sessions wait for somebody who is silent; 0: for ever.
+    pub deadline: Nanos,
 }
 
 /// A client's plan. `length` is the virtual time its work should stretch over; `unruly` allows
@@ -148,7 +150,11 @@ pub(crate) fn plan(random: &mut Random, length: Nanos, unruly: bool, crowded: bo
     if random.chance(100) {
         programs.truncate(1);
     }
-    Plan { programs, dies }
+    Plan {
+        programs,
+        dies,
+        deadline: 0,
+    }
 }
 
 fn program(

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Epoch, GpuTail, GrantKind, Incarnation, SessionId, digest};
-use scheduler_leader_core::replay::{Position, Replayed, Tail, replay};
+use scheduler_leader_core::replay::{Gap, Position, Replayed, Tail, replay};
 
-use crate::check::{Accounts, Positions, Verdict, Violation};
+use crate::check::{Accounts, Keeping, Positions, Verdict, Violation};
 use crate::store::Store;
 
 /// What a replay of the record showed.
@@ -19,6 +19,8 @@ pub(crate) struct Replay {
     pub adopted_sessions: u64,
     /// Workers that are gone, and whose chain is what was recorded of it.
     pub gone: u64,
+    /// Positions that went unrecorded, by name.
+    pub unrecorded: u64,
 }
 
 /// The record's blocks as replay wants them.
@@ -35,7 +37,8 @@ fn blocks(store: &Store) -> Vec<(Epoch, u64, Vec<u8>)> {
 }
 
 /// Replays the record and compares it with what the workers accepted. Where the broker lost
-/// acknowledged blocks, the record may be too short to tell, but must say nothing wrong.
+/// acknowledged blocks, the record may be too short to tell, but must say nothing wrong. `keeping`:
+/// where nothing keeps leaders from the store, what they granted when.
 ///
 /// # Errors
 /// The violation.
@@ -43,6 +46,7 @@ pub(crate) fn check(
     store: &Store,
     positions: &Positions,
     accounts: &Accounts,
+    keeping: Option<&Keeping>,
 ) -> Result<Replay, Violation> {
     let finals: Vec<(Incarnation, GpuTail)> = positions
         .tails()
@@ -53,6 +57,9 @@ pub(crate) fn check(
     let blocks = blocks(store);
     match replay(&blocks, &finals) {
         Ok(replayed) => {
+            if let Some(keeping) = keeping {
+                check_adopted(&replayed.positions, keeping)?;
+            }
             // Positions before a hole lead to no chain that could confirm them.
             if whole || replayed.holes.is_empty() {
                 same_rows(&replayed, positions, &finals)?;
@@ -60,8 +67,9 @@ pub(crate) fn check(
             if whole {
                 same_chains(&replayed, &finals)?;
             }
-            if whole && replayed.gaps == 0 {
+            if whole {
                 no_holes(&replayed, &finals)?;
+                named(&replayed)?;
             }
             let lives = |incarnation| finals.iter().any(|(of, _)| *of == incarnation);
             let complete = whole && replayed.gaps == 0;
@@ -72,6 +80,7 @@ pub(crate) fn check(
                 adopted: replayed.adopted,
                 adopted_sessions: adopted_sessions(&replayed),
                 gone: replayed.tails.iter().filter(known).count() as u64,
+                unrecorded: replayed.gap_positions,
             })
         }
         Err(error) if whole => Err(Violation::new("I5", format!("replay: {error}"))),
@@ -118,24 +127,54 @@ fn same_rows(
 }
 
 /// Where nothing was lost that a leader was told is recorded, the order is whole: every position of
-/// a worker that lives has its row.
+/// a worker that lives has its row, or lies in what the record itself names as unrecorded.
 fn no_holes(replayed: &Replayed, finals: &[(Incarnation, GpuTail)]) -> Verdict {
     if let Some(hole) = replayed.holes.first() {
         let what = format!("neither the record nor a seal's tail has {hole}");
         return Err(Violation::new("I5", what));
     }
-    let mut rows: BTreeMap<Incarnation, u64> = BTreeMap::new();
+    let mut rows: BTreeMap<Incarnation, BTreeSet<u64>> = BTreeMap::new();
     for row in &replayed.positions {
-        *rows.entry(row.incarnation).or_default() += 1;
+        rows.entry(row.incarnation)
+            .or_default()
+            .insert(row.position);
     }
     for (incarnation, tail) in finals {
-        let rows = rows.get(incarnation).copied().unwrap_or(0);
-        if rows != tail.position {
-            let what = format!("{incarnation} accepted {tail:?}, replay has {rows} rows");
+        let rows = rows.remove(incarnation).unwrap_or_default();
+        let named = |at: &u64| {
+            let mut gaps = replayed.named.iter();
+            gaps.any(|gap| gap.incarnation == *incarnation && (gap.first..=gap.last).contains(at))
+        };
+        let missing = (1..=tail.position).find(|at| !rows.contains(at) && !named(at));
+        if missing.is_some() || rows.last().is_some_and(|last| *last > tail.position) {
+            let what = format!(
+                "{incarnation} accepted {tail:?}, replay has {} rows, {missing:?} is the first that \
+                 is neither among them nor named",
+                rows.len()
+            );
             return Err(Violation::new("I5", what));
         }
     }
     Ok(())
+}
+
+/// What goes unrecorded says what, and why.
+fn named(replayed: &Replayed) -> Verdict {
+    let vague = |gap: &&Gap| gap.first == 0 || gap.first > gap.last || gap.reason.is_empty();
+    match replayed.named.iter().find(vague) {
+        None => Ok(()),
+        Some(gap) => Err(Violation::new("record", format!("a gap says {gap:?}"))),
+    }
+}
+
+/// Where nothing keeps leaders from the store, what is adopted was granted in the last append
+/// interval before its leader's end.
+///
+/// # Errors
+/// The violation.
+pub(crate) fn check_adopted(replayed: &[Position], keeping: &Keeping) -> Verdict {
+    let mut adopted = replayed.iter().filter(|row| row.adopted);
+    adopted.try_for_each(|row| keeping.adopted(row.incarnation, row.position, row.epoch))
 }
 
 /// Sessions that came and went with a leader's last append: no other row is of them.

@@ -7,9 +7,12 @@ use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::brief;
-use crate::faults::{Cast, Fault, Strike, Target, Troubles, drain, drains, halve, schedule};
+use crate::faults::{
+    Cast, Fault, Strike, Target, Troubles, drain, drains, halve, hardships, schedule, stores,
+};
 use crate::program::{Death, Program, Step, plan};
 use crate::variety::Variety;
+use crate::waits;
 use crate::words;
 use virtual_time::Random;
 use virtual_time::{MICRO, MILLI, Nanos, SECOND};
@@ -73,12 +76,23 @@ pub(crate) struct Customer {
     /// When it starts.
     #[serde(with = "words::time")]
     pub start: Nanos,
+    /// Its sessions fail when those they wait for are silent so long; 0: they wait for ever.
+    #[serde(default, with = "words::time", skip_serializing_if = "is_none")]
+    pub deadline: Nanos,
     /// When it dies, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dies: Option<Death>,
     /// Its sessions.
     #[serde(rename = "session", default)]
     pub programs: Vec<Program>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_none(deadline: &Nanos) -> bool {
+    *deadline == 0
 }
 
 /// One run's cast and plot.
@@ -118,7 +132,12 @@ impl Scene {
         let random = &mut Random::new(seed);
         let drawn = Troubles::draw(random);
         let (mut chance, drains) = drains(seed);
-        let troubles = troubles.unwrap_or(Troubles { drains, ..drawn });
+        let (mut hard, stores) = stores(seed);
+        let troubles = troubles.unwrap_or(Troubles {
+            drains,
+            stores,
+            ..drawn
+        });
         let length = random.between(200, 5000) * MILLI;
         // Shares show where many want the same.
         let crowded = random.chance(250);
@@ -132,6 +151,7 @@ impl Scene {
                     number,
                     tenant,
                     start: random.between(0, 100) * MILLI,
+                    deadline: 0,
                     dies: plan.dies,
                     programs: plan.programs,
                 }
@@ -185,10 +205,16 @@ impl Scene {
             brief::arrange(seed, length, &mut scene);
         }
         variety.arrange(&mut scene, length);
+        waits::arrange(seed, &mut scene);
         if troubles.partitions && troubles.crashes {
             let halves = halve(seed, cast, &scene.clients, quiet);
             scene.faults.extend(halves);
             scene.faults.sort_by_key(|strike| strike.at);
+        }
+        if troubles.stores {
+            hardships(&mut hard, quiet, &mut scene.faults);
+            // Some leaders find their buffer full before the store takes anything again.
+            scene.settings.record_buffer = hard.between(64, 160) << 10;
         }
         scene
     }

@@ -1,7 +1,7 @@
 //! The broker's durable half: key-value entries with compare-and-set and a time to live, and the
 //! record stream. It can lose an acknowledged tail, as a broker that crashes before it synced.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use virtual_time::Nanos;
 
@@ -33,6 +33,15 @@ pub(crate) enum StoreRequest {
         /// The new value.
         value: Vec<u8>,
     },
+    /// Writes an entry unless there is one: what a bucket held that was deleted is put back.
+    PutBack {
+        /// The key.
+        key: &'static str,
+        /// The epoch of who wrote it.
+        epoch: u64,
+        /// The value.
+        value: Vec<u8>,
+    },
     /// Appends to the record stream, once per message id.
     Append {
         /// Subject of the block.
@@ -42,6 +51,13 @@ pub(crate) enum StoreRequest {
         /// The block.
         bytes: Vec<u8>,
     },
+}
+
+impl StoreRequest {
+    /// Whether it changes what is stored.
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(self, Self::Get { .. })
+    }
 }
 
 /// What the store answers.
@@ -54,12 +70,16 @@ pub(crate) enum StoreReply {
         /// Its value, if it has one.
         value: Option<Vec<u8>>,
     },
+    /// There is nothing, for the bucket that held it was deleted and made anew.
+    Anew,
     /// Written, with the new revision.
     Written(u64),
     /// Another revision was there.
     Conflict,
     /// Appended at this sequence number (or found there: a repeated id).
     Appended(u64),
+    /// It is not taken: there is no room, or the disk can only be read.
+    Refused,
     /// No answer came: the broker is away. The request may or may not have been carried out.
     Away,
 }
@@ -96,6 +116,8 @@ pub(crate) struct Store {
     record: Vec<Block>,
     ids: BTreeMap<String, u64>,
     undo: Vec<Undo>,
+    /// Entries of a bucket that was deleted and made anew, with nothing put since.
+    anew: BTreeSet<&'static str>,
     /// Acknowledged record blocks that were lost.
     pub lost_blocks: u64,
 }
@@ -123,6 +145,12 @@ impl Store {
                 }
                 self.write(key, value, None, epoch)
             }
+            StoreRequest::PutBack { key, epoch, value } => {
+                if self.entry(key).revision > 0 {
+                    return StoreReply::Conflict;
+                }
+                self.write(key, value, None, epoch)
+            }
             StoreRequest::Append { subject, id, bytes } => {
                 let next = self.record.len() as u64 + 1;
                 let at = *self.ids.entry(id.clone()).or_insert(next);
@@ -138,6 +166,9 @@ impl Store {
     /// The entry as it is now.
     pub(crate) fn read(&mut self, now: Nanos, key: &'static str) -> StoreReply {
         self.expire(now, key);
+        if self.anew.contains(key) {
+            return StoreReply::Anew;
+        }
         let Entry {
             revision, value, ..
         } = self.entry(key).clone();
@@ -155,6 +186,7 @@ impl Store {
         expires: Option<Nanos>,
         epoch: u64,
     ) -> StoreReply {
+        self.anew.remove(key);
         let before = self.entry(key).clone();
         let revision = before.revision + 1;
         self.undo.push(Undo::Entry(key, before));
@@ -194,11 +226,17 @@ impl Store {
         }
     }
 
-    /// Deletes the lease's bucket and makes it anew, as an administrator's mistake would.
+    /// Deletes an entry's bucket and makes it anew, as an administrator's mistake would.
     pub(crate) fn delete(&mut self, key: &'static str) {
         self.entries.remove(key);
         self.undo
             .retain(|undo| !matches!(undo, Undo::Entry(of, _) if *of == key));
+    }
+
+    /// Deletes an entry's bucket and makes it anew: who held what was in it can put it back.
+    pub(crate) fn renew(&mut self, key: &'static str) {
+        self.delete(key);
+        self.anew.insert(key);
     }
 
     /// Loses a block in the middle of the record, unnoticed.
@@ -269,6 +307,23 @@ mod tests {
         assert_eq!(store.handle(1, append("b")), StoreReply::Appended(2));
         assert_eq!(store.handle(1, append("b")), StoreReply::Appended(2));
         assert_eq!(store.record().len(), 2);
+    }
+
+    #[test]
+    fn what_was_deleted_is_put_back_once() {
+        let mut store = Store::default();
+        store.handle(0, swap(0, 1));
+        let back = |value| StoreRequest::PutBack {
+            key: "leader",
+            epoch: 1,
+            value: vec![value],
+        };
+        assert_eq!(store.handle(0, back(2)), StoreReply::Conflict);
+        store.renew("leader");
+        assert_eq!(store.read(0, "leader"), StoreReply::Anew);
+        assert_eq!(store.handle(0, back(3)), StoreReply::Written(1));
+        assert_eq!(store.handle(0, back(4)), StoreReply::Conflict);
+        assert_eq!(store.read(0, "leader"), entry(1, Some(3)));
     }
 
     #[test]

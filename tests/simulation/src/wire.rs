@@ -1,8 +1,13 @@
 //! Bytes that are no message of the bus: values in the store, failures about unreadable messages.
 
-use bus_schemas::Status;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use std::fmt;
+
+use bus_schemas::{Epoch, LeaderId, Status};
+use scheduler_leader_core::replay::Gap;
+use serde::de::{DeserializeOwned, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::flaw::Flaw;
 
 /// A value as the store keeps it.
 ///
@@ -23,6 +28,72 @@ pub(crate) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 #[must_use]
 pub(crate) fn unpack_or_default<T: DeserializeOwned + Default>(bytes: Option<&[u8]>) -> T {
     bytes.and_then(unpack).unwrap_or_default()
+}
+
+/// Whether a block of the record says that what follows goes unrecorded.
+#[must_use]
+pub(crate) fn names_gap(block: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        gap: bool,
+    }
+    unpack::<Head>(block).is_some_and(|head| head.gap)
+}
+
+/// A block of the record, as far as a flaw changes it.
+#[derive(Serialize, Deserialize)]
+struct Block {
+    v: u16,
+    order_version: u32,
+    epoch: Epoch,
+    leader: LeaderId,
+    number: u64,
+    through: u64,
+    gap: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    gaps: Vec<Gap>,
+    bytes: Stream,
+}
+
+/// Bytes, written as such.
+struct Stream(Vec<u8>);
+
+impl Serialize for Stream {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stream {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Stream;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Stream, E> {
+                Ok(Stream(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
+/// A block that names what goes unrecorded, as a leader with a flaw writes it.
+#[must_use]
+pub(crate) fn bend_gaps(bytes: &[u8], flaw: Flaw) -> Vec<u8> {
+    let Some(mut block) = unpack::<Block>(bytes).filter(|block| block.gap) else {
+        return bytes.to_vec();
+    };
+    match flaw {
+        Flaw::HidesGaps => block.gaps.clear(),
+        Flaw::NamesTooLittle => block.gaps.iter_mut().for_each(|gap| gap.first += 1),
+        _ => block.gaps.iter_mut().for_each(|gap| gap.reason.clear()),
+    }
+    pack(&block)
 }
 
 /// A message in words, for the trace.

@@ -56,6 +56,10 @@ fn every_invariant_holds_over_many_seeds() {
     assert!(total(&reports, |r| r.adopted_sessions) > 0);
     assert!(total(&reports, |r| r.gone) > 10);
     assert!(total(&reports, |r| r.replayed) > 1_000);
+    assert!(total(&reports, |r| r.gaps) > 0);
+    assert!(total(&reports, |r| r.unrecorded) > 0);
+    assert!(total(&reports, |r| r.stopped) > 0);
+    assert!(total(&reports, |r| r.gave_up) > 0);
     assert!(total(&reports, |r| r.rivals) > 0);
     assert!(total(&reports, |r| r.denied) > 0);
     assert!(total(&reports, |r| r.several) > 10);

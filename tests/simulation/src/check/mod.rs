@@ -3,26 +3,31 @@
 mod accounts;
 mod credits;
 mod drains;
+mod keeping;
 mod memory;
 mod places;
 mod positions;
 mod sessions;
+mod stops;
 mod targets;
 mod window;
 
 pub(crate) use accounts::Accounts;
 pub(crate) use credits::Credits;
 pub(crate) use drains::Drains;
+pub(crate) use keeping::Keeping;
 pub(crate) use memory::Memory;
 pub(crate) use places::Places;
 pub(crate) use positions::Positions;
 pub(crate) use sessions::Sessions;
+pub(crate) use stops::Stops;
 pub(crate) use window::Windows;
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// Which: `I1` … `I10`, `placement`, `liveness`, `honest` (an honest session failed without
+    /// Which: `I1` … `I10`, `placement`, `record` (what a leader keeps, and leaves unrecorded), `stop` (of what
+    /// a closed session runs), `liveness`, `honest` (an honest session failed without
     /// cause) or `shell` (a core asked for something impossible).
     pub invariant: &'static str,
     /// What was seen.

@@ -55,6 +55,10 @@ pub(crate) struct Sessions {
     were_on_device: BTreeSet<SessionId>,
     /// Honest sessions may fail: something happened that can be a cause.
     pub troubled: bool,
+    /// Clients may give up waiting: somebody may be silent.
+    pub unheard: bool,
+    /// Sessions whose client gave up waiting.
+    pub gave_up: u64,
     /// Ops that ran.
     pub ops: u64,
     /// Sessions that ended in good order, and those that failed.
@@ -244,11 +248,17 @@ impl Sessions {
         failure: &Failure,
         denied: bool,
     ) -> Verdict {
-        let troubled = self.troubled;
+        let (troubled, unheard) = (self.troubled, self.unheard);
+        let silent = matches!(
+            failure.code,
+            Code::NoBroker | Code::NoLeader | Code::Unanswered
+        );
+        self.gave_up += u64::from(silent);
         let log = self.log(session)?;
         log.failure = Some(failure.clone());
         let expected = match failure.code {
             Code::DeviceLost | Code::Expired | Code::SessionGone => troubled,
+            _ if silent => unheard,
             Code::Quota | Code::OutOfMemory => denied,
             _ => false,
         };

@@ -94,7 +94,11 @@ impl Windows {
     pub(crate) fn sealed(&mut self, leader: NodeId, incarnation: Incarnation, answer: &SealAnswer) {
         let key = (leader, answer.epoch, answer.leader);
         let reign = self.reigns.entry(key).or_default();
-        self.current.insert(leader, key);
+        // An answer to an earlier epoch's seal may come twice, and late.
+        let before = self.current.entry(leader).or_insert(key);
+        if before.2 != key.2 || before.1 < key.1 {
+            *before = key;
+        }
         reign.links.entry(incarnation).or_insert_with(|| Link {
             granted: answer.position,
             unsaid: BTreeSet::new(),

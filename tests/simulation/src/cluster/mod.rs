@@ -9,6 +9,7 @@ use std::rc::Rc;
 use crate::coverage::Coverage;
 use crate::device::{fingerprint, mix};
 use crate::faults::Mishap;
+use crate::hardship::Hardship;
 use crate::moments::Moments;
 use crate::network::{Network, NodeId, Packet};
 use crate::node::{Effect, Input, Io, Node};
@@ -22,6 +23,8 @@ use virtual_time::{Agenda, MICRO, MILLI, Nanos, SECOND};
 pub(crate) const LEASE: &str = "leader";
 /// Key of the placement.
 pub(crate) const PLACEMENT: &str = "placement";
+/// Key of the profile that was learned.
+pub(crate) const PROFILE: &str = "profile";
 /// How long a lease lives.
 pub(crate) const LEASE_TTL: Nanos = 2 * SECOND;
 
@@ -111,6 +114,8 @@ pub(crate) struct Cluster {
     pub(crate) network: Network,
     pub(crate) store: Store,
     pub(crate) store_up: bool,
+    /// What keeps the store from taking what it is given.
+    pub(crate) hardship: Hardship,
     pub(crate) slots: Vec<Slot>,
     pub(crate) observer: Observer,
     pub(crate) trace: Trace,
@@ -140,6 +145,7 @@ impl Cluster {
             network: Network::new(seed),
             store: Store::default(),
             store_up: true,
+            hardship: Hardship::default(),
             slots: Vec::new(),
             observer,
             trace,
@@ -302,7 +308,8 @@ impl Cluster {
             Effect::Subscribe(pattern) => self.network.subscribe(id, pattern),
             Effect::Store(token, request) => {
                 let random = &mut self.slots[id.0].random;
-                let at = self.now + random.between(60 * MICRO, 500 * MICRO);
+                let way = random.between(60 * MICRO, 500 * MICRO);
+                let at = self.now + way + self.hardship.delay(self.now, &request);
                 let event = Event::Store {
                     node: id,
                     life,

@@ -12,6 +12,11 @@ fn placement(request: &StoreRequest) -> Option<Placement> {
             key: PLACEMENT,
             value,
             ..
+        }
+        | StoreRequest::PutBack {
+            key: PLACEMENT,
+            value,
+            ..
         } => wire::unpack(value),
         _ => None,
     }
@@ -44,7 +49,11 @@ impl Cluster {
     pub(super) fn ask_store(&mut self, id: NodeId, life: u32, token: u64, request: StoreRequest) {
         let storeless = self.now < self.slots[id.0].storeless;
         let reachable = self.store_up && self.network.connected(id) && !storeless;
-        let reply = if reachable {
+        let lost = reachable && self.hardship.loses(self.now, &request);
+        let carried_out = !lost || self.slots[id.0].random.chance(500);
+        let reply = if reachable && self.hardship.refuses(self.now, &request) {
+            StoreReply::Refused
+        } else if reachable && carried_out {
             self.trace
                 .note(self.now, || format!("{id:?} asks the store {request:?}"));
             let lease = matches!(request, StoreRequest::Swap { key: LEASE, .. });
@@ -62,6 +71,7 @@ impl Cluster {
         } else {
             StoreReply::Away
         };
+        let reply = if lost { StoreReply::Away } else { reply };
         let wait = match reply {
             StoreReply::Away => SECOND,
             _ => self.slots[id.0].random.between(60 * MICRO, 500 * MICRO),
@@ -73,6 +83,13 @@ impl Cluster {
             input,
         };
         self.agenda.enter(self.now + wait, event);
+    }
+
+    /// The bucket with placement and profile is deleted, and made anew.
+    pub(crate) fn delete_state(&mut self) {
+        self.store.renew(PLACEMENT);
+        self.store.renew(PROFILE);
+        self.tell_placement();
     }
 
     /// Tells every leader candidate of a placement that was written, as a watch on its bucket does:

@@ -8,7 +8,7 @@ use crate::network::Weather;
 use crate::words;
 use virtual_time::{MILLI, Nanos, Random};
 
-pub(crate) use schedule::{Cast, drain, drains, halve, schedule};
+pub(crate) use schedule::{Cast, drain, drains, halve, hardships, schedule, stores};
 
 /// The kinds of trouble a run may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Troubles {
     pub lease: bool,
     /// An administrator drains workers, and undoes it: nobody's work suffers by that.
     pub drains: bool,
+    /// The store is there, and full, slow or refusing, or loses what is written or a bucket.
+    pub stores: bool,
 }
 
 impl Troubles {
@@ -42,10 +44,11 @@ impl Troubles {
         broker: false,
         lease: false,
         drains: false,
+        stores: false,
     };
 
-    /// A mixture: one run in eight has none, the others each kind with even chance. Drains are
-    /// drawn apart.
+    /// A mixture: one run in eight has none, the others each kind with even chance. Drains and
+    /// stores are drawn apart.
     #[must_use]
     pub fn draw(random: &mut Random) -> Self {
         if random.chance(125) {
@@ -61,6 +64,7 @@ impl Troubles {
             broker: even(),
             lease: even(),
             drains: false,
+            stores: false,
         }
     }
 
@@ -102,6 +106,11 @@ impl Troubles {
                 }
                 Fault::LeaseDeleted => &mut troubles.lease,
                 Fault::Drain { .. } => &mut troubles.drains,
+                Fault::RecordFull { .. }
+                | Fault::StoreSlow { .. }
+                | Fault::StoreRefuses { .. }
+                | Fault::WritesLost { .. }
+                | Fault::StateDeleted => &mut troubles.stores,
             };
             *kind = true;
         }
@@ -252,6 +261,36 @@ pub(crate) enum Fault {
     },
     /// The lease's bucket is deleted.
     LeaseDeleted,
+    /// The record is full: what is appended is refused.
+    RecordFull {
+        /// Until there is room.
+        #[serde(with = "words::time")]
+        time: Nanos,
+    },
+    /// Writes take long.
+    StoreSlow {
+        /// For how long they do.
+        #[serde(with = "words::time")]
+        time: Nanos,
+        /// How much longer each takes.
+        #[serde(with = "words::time")]
+        by: Nanos,
+    },
+    /// The store's disk takes nothing: what is written is refused, but for the lease, which is kept in
+    /// memory.
+    StoreRefuses {
+        /// For how long.
+        #[serde(with = "words::time")]
+        time: Nanos,
+    },
+    /// What is written is lost, or carried out and its answer lost.
+    WritesLost {
+        /// For how long.
+        #[serde(with = "words::time")]
+        time: Nanos,
+    },
+    /// The bucket with placement and profile is deleted.
+    StateDeleted,
     /// A leader hands over, or a worker finishes what it accepted, and ends (SIGTERM).
     Leave {
         /// The node.
@@ -293,10 +332,15 @@ impl Fault {
             | Self::Next { time, .. }
             | Self::Drain { time, .. }
             | Self::StoreAway { time }
+            | Self::RecordFull { time }
+            | Self::StoreSlow { time, .. }
+            | Self::StoreRefuses { time }
+            | Self::WritesLost { time }
             | Self::BrokerAway { time, .. } => time,
             Self::Weather(_)
             | Self::StoreForgets { .. }
             | Self::LeaseDeleted
+            | Self::StateDeleted
             | Self::Leave { .. } => 0,
         }
     }
@@ -319,6 +363,11 @@ impl Fault {
             Self::StoreAway { .. } => (&["store"], true),
             Self::StoreForgets { .. } => (&["tail lost"], true),
             Self::LeaseDeleted => (&["lease"], true),
+            Self::RecordFull { .. } => (&["full"], true),
+            Self::StoreSlow { .. } => (&["slow"], true),
+            Self::StoreRefuses { .. } => (&["refused"], true),
+            Self::WritesLost { .. } => (&["writes lost"], true),
+            Self::StateDeleted => (&["state"], true),
             Self::Drain { .. } => (&["drain"], false),
         }
     }
@@ -337,6 +386,10 @@ impl Fault {
             | Self::Next { time, .. }
             | Self::Drain { time, .. }
             | Self::StoreAway { time }
+            | Self::RecordFull { time }
+            | Self::StoreSlow { time, .. }
+            | Self::StoreRefuses { time }
+            | Self::WritesLost { time }
             | Self::BrokerAway { time, .. } => {
                 let half = *time / 2 / MILLI * MILLI;
                 (half > 0).then(|| *time = half)?;
@@ -344,6 +397,7 @@ impl Fault {
             Self::Weather(_)
             | Self::StoreForgets { .. }
             | Self::LeaseDeleted
+            | Self::StateDeleted
             | Self::Leave { .. } => return None,
         }
         Some(self)
@@ -367,6 +421,11 @@ impl Fault {
             | Self::BrokerAway { .. }
             | Self::StoreAway { .. }
             | Self::StoreForgets { .. }
+            | Self::RecordFull { .. }
+            | Self::StoreSlow { .. }
+            | Self::StoreRefuses { .. }
+            | Self::WritesLost { .. }
+            | Self::StateDeleted
             | Self::LeaseDeleted => Vec::new(),
         }
     }

@@ -109,6 +109,39 @@ pub(crate) fn drain(random: &mut Random, cast: Cast, until: Nanos, faults: &mut 
     faults.sort_by_key(|strike| strike.at);
 }
 
+/// What chance of stores that do not take what they are given is drawn for: of its own, too.
+const STORES: u64 = 0x0073_746f_7265_7321;
+
+/// The chance that a scene's full, slow and lost stores are drawn by, and whether it has any.
+#[must_use]
+pub(crate) fn stores(seed: u64) -> (Random, bool) {
+    let mut random = Random::of(seed, STORES);
+    let any = random.chance(300);
+    (random, any)
+}
+
+/// Full, slow and lost stores, among the other faults.
+pub(crate) fn hardships(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
+    for _ in 0..1 + random.index(4) {
+        let at = random.between(0, until / MILLI) * MILLI;
+        let time = time(random, 5 * SECOND);
+        let fault = match random.index(7) {
+            0..=2 => Fault::RecordFull { time },
+            3 => Fault::StoreSlow {
+                time,
+                by: random.between(1, 700) * MILLI,
+            },
+            4 => Fault::StoreRefuses { time },
+            5 => Fault::WritesLost { time },
+            _ => Fault::StateDeleted,
+        };
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.sort_by_key(|strike| strike.at);
+}
+
 /// What chance is drawn for of what meets requests for several devices.
 const HALVES: u64 = 0x0068_616c_7665_7321;
 

@@ -1,6 +1,6 @@
 //! A leader candidate: the real leader with its queues, and the thin shell around it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
@@ -8,7 +8,8 @@ use scheduler_leader_core::{
     Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, ReignEnd, StateSnapshot,
 };
 
-use crate::cluster::{LEASE, LEASE_TTL, PLACEMENT};
+use crate::cluster::{LEASE, LEASE_TTL, PLACEMENT, PROFILE};
+use crate::fact::Fact;
 use crate::node::{Input, Io, Node};
 use crate::store::{StoreReply, StoreRequest};
 use crate::wire;
@@ -18,11 +19,16 @@ const READ_LEASE: u64 = 0;
 const WRITE_LEASE: u64 = 1;
 const READ_PLACEMENT: u64 = 2;
 const READ_PROFILE: u64 = 3;
-const WRITE_STATE: u64 = 4;
+const WRITE_PLACEMENT: u64 = 4;
+const WRITE_PROFILE: u64 = 5;
+const PUT_BACK: u64 = 6;
 // Appends have tokens from here on, so that an answer to one given up is not taken for another's.
 const APPEND: u64 = 1 << 32;
 const POLL: u64 = 0;
 const AGAIN: u64 = 1;
+const WRITE_AGAIN: u64 = 2;
+/// Before a write of the state is tried again.
+const PAUSE: Nanos = 250 * MILLI;
 const POLL_EVERY: Nanos = 200 * MILLI;
 
 /// One start of a leader candidate.
@@ -40,6 +46,10 @@ pub(crate) struct LeaderProcess {
     campaigning: bool,
     deposed: bool,
     leaving: bool,
+    // The latest of the state that is to be kept, by the token of its write: tried until it is.
+    unwritten: BTreeMap<u64, StoreRequest>,
+    // What the bucket held, should it have to be made anew.
+    known: BTreeMap<&'static str, Vec<u8>>,
     // Where the answers of seals go that were not answered.
     sealing: BTreeSet<String>,
 }
@@ -73,6 +83,8 @@ impl LeaderProcess {
             campaigning: false,
             deposed: false,
             leaving: false,
+            unwritten: BTreeMap::new(),
+            known: BTreeMap::new(),
             sealing: BTreeSet::new(),
         }
     }
@@ -87,7 +99,7 @@ impl LeaderProcess {
     }
 
     fn poll(&mut self, io: &mut Io) {
-        for (token, key) in [(READ_PLACEMENT, PLACEMENT), (READ_PROFILE, "profile")] {
+        for (token, key) in [(READ_PLACEMENT, PLACEMENT), (READ_PROFILE, PROFILE)] {
             io.store(token, StoreRequest::Get { key });
         }
         io.later(io.now + POLL_EVERY, POLL);
@@ -135,6 +147,12 @@ impl LeaderProcess {
                 number,
                 bytes,
             } => {
+                io.fact(Fact::Cut {
+                    epoch,
+                    number,
+                    bytes: bytes.len() as u64,
+                    gap: wire::names_gap(&bytes),
+                });
                 self.appends.push_back((epoch, number, bytes));
                 self.append(io);
             }
@@ -144,15 +162,15 @@ impl LeaderProcess {
                     epoch: placement.epoch,
                     value: wire::pack(&placement),
                 };
-                io.store(WRITE_STATE, request);
+                self.write(io, WRITE_PLACEMENT, request);
             }
             Action::WriteProfile { epoch, profile } => {
                 let request = StoreRequest::PutFenced {
-                    key: "profile",
+                    key: PROFILE,
                     epoch,
                     value: wire::pack(&profile),
                 };
-                io.store(WRITE_STATE, request);
+                self.write(io, WRITE_PROFILE, request);
             }
             Action::ReignEnded { why, .. } => {
                 self.sealing.clear();
@@ -167,6 +185,45 @@ impl LeaderProcess {
             | Action::QueueOpen { .. }
             | Action::QueueProgress { .. }
             | Action::QueueEnd { .. } => {}
+        }
+    }
+
+    /// Writes of the state are tried until they are carried out: the latest of each.
+    fn write(&mut self, io: &mut Io, token: u64, request: StoreRequest) {
+        self.unwritten.insert(token, request.clone());
+        io.store(token, request);
+    }
+
+    fn written(&mut self, io: &mut Io, token: u64, reply: &StoreReply) {
+        match reply {
+            StoreReply::Away | StoreReply::Refused => io.later(io.now + PAUSE, WRITE_AGAIN),
+            _ => drop(self.unwritten.remove(&token)),
+        }
+    }
+
+    /// An entry of the state is read. Gives what it is to be taken for: what a bucket held that was
+    /// deleted is put back.
+    fn read(&mut self, io: &mut Io, key: &'static str, reply: StoreReply) -> Option<Vec<u8>> {
+        match reply {
+            StoreReply::Entry { value, .. } => {
+                let value = value.unwrap_or_default();
+                self.known.insert(key, value.clone());
+                Some(value)
+            }
+            StoreReply::Anew => {
+                let value = self.known.get(key).cloned().unwrap_or_default();
+                if !value.is_empty() {
+                    let placement: Option<Placement> = wire::unpack(&value);
+                    let request = StoreRequest::PutBack {
+                        key,
+                        epoch: placement.map_or(0, |placement| placement.epoch),
+                        value: value.clone(),
+                    };
+                    io.store(PUT_BACK, request);
+                }
+                Some(value)
+            }
+            _ => None,
         }
     }
 
@@ -201,25 +258,27 @@ impl LeaderProcess {
                     _ => self.event(io, Event::LeaseUnavailable),
                 }
             }
+            WRITE_PLACEMENT | WRITE_PROFILE => self.written(io, token, &reply),
             READ_PLACEMENT => {
-                if let StoreReply::Entry { value, .. } = reply {
-                    self.state.placement = wire::unpack_or_default(value.as_deref());
+                if let Some(value) = self.read(io, PLACEMENT, reply) {
+                    self.state.placement = wire::unpack_or_default(Some(&value));
                     self.placement_read = true;
                     self.tell_state(io);
                 }
             }
             READ_PROFILE => {
-                if let StoreReply::Entry { value, .. } = reply {
-                    self.state.profile = wire::unpack_or_default(value.as_deref());
+                if let Some(value) = self.read(io, PROFILE, reply) {
+                    self.state.profile = wire::unpack_or_default(Some(&value));
                     self.profile_read = true;
                     self.tell_state(io);
                 }
             }
             token if Some(token.wrapping_sub(APPEND)) == self.appending => {
                 self.appending = None;
-                if reply == StoreReply::Away {
+                if matches!(reply, StoreReply::Away | StoreReply::Refused) {
                     io.later(io.now + 50 * MILLI, AGAIN);
                 } else if let Some((epoch, number, _)) = self.appends.pop_front() {
+                    io.fact(Fact::Recorded { epoch, number });
                     self.event(io, Event::Recorded { epoch, number });
                     self.append(io);
                 }
@@ -260,6 +319,11 @@ impl Node for LeaderProcess {
             }
             Input::Wake => self.event(io, Event::Timer),
             Input::Later(POLL) => self.poll(io),
+            Input::Later(WRITE_AGAIN) => {
+                for (token, request) in &self.unwritten {
+                    io.store(*token, request.clone());
+                }
+            }
             Input::Later(_) => self.append(io),
             Input::Connection(true) => {
                 self.connected = true;

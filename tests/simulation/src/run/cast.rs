@@ -25,6 +25,8 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
                 let (mut settings, mut tenants) = (settings.clone(), tenants.clone());
                 match flaw {
                     Some(Flaw::WideWindow) => settings.window_ns *= 100,
+                    Some(Flaw::KeepsAll) => settings.record_buffer *= 10_000,
+                    Some(Flaw::GivesUpEarly) => settings.record_buffer /= 16,
                     Some(Flaw::IgnoresTargets) => {
                         tenants.iter_mut().for_each(|(_, tenant)| tenant.slo_ns = 0);
                     }
@@ -65,7 +67,12 @@ pub(super) fn factory(scene: &Scene, name: &Tenant, flaw: Option<Flaw>) -> Facto
                     || (name.clone(), Plan::default()),
                     |own| {
                         let (programs, dies) = (own.programs.clone(), own.dies);
-                        (own.tenant.clone(), Plan { programs, dies })
+                        let plan = Plan {
+                            programs,
+                            dies,
+                            deadline: own.deadline,
+                        };
+                        (own.tenant.clone(), plan)
                     },
                 );
                 if life > 1 {

@@ -81,6 +81,14 @@ pub struct Report {
     pub adopted_sessions: u64,
     /// Workers that were gone, and compared with what was recorded of them.
     pub gone: u64,
+    /// Positions that went unrecorded, by name.
+    pub unrecorded: u64,
+    /// Times that a leader left inputs unrecorded.
+    pub gaps: u64,
+    /// Slices of closed sessions that were stopped.
+    pub stopped: u64,
+    /// Sessions whose client gave up waiting.
+    pub gave_up: u64,
     /// Epochs in which two nodes led.
     pub epochs_twice: u64,
     /// Beats of a leader while another led.
@@ -225,6 +233,7 @@ impl Play {
             ..
         } = troubles;
         observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
+        observer.sessions.unheard = !troubles.harmless();
         observer.windows.exact = troubles.harmless();
         observer.drains.exact = troubles.keeps_store();
         observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
@@ -290,6 +299,10 @@ impl Play {
             adopted: replay.adopted,
             adopted_sessions: replay.adopted_sessions,
             gone: replay.gone,
+            unrecorded: replay.unrecorded,
+            gaps: observer.keeping.gaps,
+            stopped: observer.stops.ended,
+            gave_up: observer.sessions.gave_up,
             epochs_twice: {
                 let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();
                 (observer.reigns.len() - epochs.len()) as u64
@@ -384,7 +397,14 @@ impl Play {
             self.cluster.store.forget_middle_block();
         }
         let observer = &self.cluster.observer;
-        let replay = record::check(&self.cluster.store, &observer.positions, &observer.accounts)?;
+        // Whether nothing keeps leaders from the store, or the store from answering at once.
+        let keeping = self.troubles.keeps_store().then_some(&observer.keeping);
+        let replay = record::check(
+            &self.cluster.store,
+            &observer.positions,
+            &observer.accounts,
+            keeping,
+        )?;
         if self.troubles.harmless() && replay.adopted > 0 {
             let what = format!("{} positions adopted though nothing died", replay.adopted);
             return Err(Violation::new("I5", what));

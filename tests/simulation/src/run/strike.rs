@@ -114,6 +114,17 @@ impl Play {
                     .enter(self.cluster.now, Event::LeaseChanged);
                 None
             }
+            Fault::RecordFull { .. }
+            | Fault::StoreSlow { .. }
+            | Fault::StoreRefuses { .. }
+            | Fault::WritesLost { .. } => {
+                self.cluster.hardship.strike(self.cluster.now, fault);
+                None
+            }
+            Fault::StateDeleted => {
+                self.cluster.delete_state();
+                None
+            }
             // The administrator knows.
             Fault::Drain { .. } => None,
             Fault::Leave { node } => {

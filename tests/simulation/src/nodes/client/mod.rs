@@ -37,6 +37,7 @@ pub(crate) struct ClientNode {
     tenant: Tenant,
     name: String,
     dies: Option<Death>,
+    deadline: Nanos,
     runners: Vec<Runner>,
     // Nothing to do, or nothing but to wait for a place.
     idle: bool,
@@ -75,6 +76,10 @@ impl ClientNode {
             tenant,
             name,
             dies: plan.dies,
+            deadline: match plan.deadline {
+                0 => Nanos::MAX,
+                deadline => deadline,
+            },
             runners,
             idle: false,
         }
@@ -117,7 +122,8 @@ impl ClientNode {
             let nonce = nonce.and_then(|text| u64::from_str_radix(text, 16).ok());
             let runner = self.runners.iter_mut().find(|r| Some(r.nonce) == nonce);
             if let Some(runner) = runner {
-                let others = runner.answered(io, &self.subjects, &self.tenant, answer);
+                let others =
+                    runner.answered(io, &self.subjects, (&self.tenant, self.deadline), answer);
                 self.runners.extend(others);
             }
         }
@@ -179,8 +185,13 @@ impl Node for ClientNode {
                 io.later(io.now + SETTLING, SETTLED);
                 self.drive(io);
             }
-            Input::Connection(false)
-            | Input::Closed(_)
+            Input::Connection(false) => {
+                for runner in &mut self.runners {
+                    runner.event(io, &self.subjects, &self.tenant, Event::Disconnected);
+                }
+                self.drive(io);
+            }
+            Input::Closed(_)
             | Input::Store(..)
             | Input::Lease(_)
             | Input::Placement(_)
@@ -260,7 +271,7 @@ impl Runner {
         &mut self,
         io: &mut Io,
         subjects: &Subjects,
-        tenant: &Tenant,
+        (tenant, deadline): (&Tenant, Nanos),
         answer: OpenAnswer,
     ) -> Vec<Self> {
         if !matches!(self.phase, Phase::Asking(_)) {
@@ -283,15 +294,15 @@ impl Runner {
         for (index, opened) in (0..).zip(devices) {
             io.subscribe(subjects.session_hears(tenant, opened.session));
             match index {
-                0 => self.phase = Phase::Running(Box::new(Running::new(opened))),
-                _ => others.push(self.on_another(index, opened)),
+                0 => self.phase = Phase::Running(Box::new(Running::new(opened, deadline))),
+                _ => others.push(self.on_another(index, opened, deadline)),
             }
         }
         others
     }
 
     /// The same program on another device, without what makes it fail.
-    fn on_another(&mut self, index: u64, opened: Opened) -> Self {
+    fn on_another(&mut self, index: u64, opened: Opened, deadline: Nanos) -> Self {
         let harmless = self.program.iter().filter(|step| !step.is_fatal());
         Self {
             nonce: self.nonce.wrapping_add(index),
@@ -300,7 +311,7 @@ impl Runner {
             program: harmless.cloned().collect(),
             conduct: Conduct::Honest,
             random: self.random.fork(),
-            phase: Phase::Running(Box::new(Running::new(opened))),
+            phase: Phase::Running(Box::new(Running::new(opened, deadline))),
         }
     }
 

@@ -34,8 +34,11 @@ pub(super) enum Progress {
 
 impl Running {
     /// A session that was just opened.
-    pub(super) fn new(opened: Opened) -> Self {
-        let settings = OutboxSettings::new(opened.session, opened.epoch, opened.leader);
+    pub(super) fn new(opened: Opened, deadline: Nanos) -> Self {
+        let settings = OutboxSettings {
+            deadline,
+            ..OutboxSettings::new(opened.session, opened.epoch, opened.leader)
+        };
         Self {
             outbox: Outbox::new(settings),
             addresses: Addresses::new(opened.window, opened.quota),

@@ -51,8 +51,7 @@ impl WorkerNode {
             Action::Close { session } => {
                 self.jobs.push_back(Pending::new(Job::Close(session)));
             }
-            // This device stops nothing that runs.
-            Action::Stop { .. } => {}
+            Action::Stop { session } => self.stop(io, session),
             // Carried out where the bytes are.
             Action::Keep { .. } | Action::Store { .. } => {}
             Action::Forget { session, through } => {

@@ -31,6 +31,25 @@ impl Pending {
         }
     }
 
+    /// It is stopped. Gives how long it still runs.
+    fn stop(&mut self, why: &Failure) -> Nanos {
+        let Job::Start(start, _) = &self.job else {
+            return self.begun.as_ref().map_or(0, |(_, left)| *left);
+        };
+        match &mut self.begun {
+            None => {
+                self.claim = Claim::Settled(None);
+                0
+            }
+            Some((run, left)) => {
+                let soon = STOPS.min(*left);
+                run.stop(*left - soon, start.first, why);
+                *left = soon;
+                soon
+            }
+        }
+    }
+
     /// Whether it has begun and something more urgent runs.
     pub(super) fn is_parked(&self) -> bool {
         self.begun.is_some()
@@ -56,7 +75,62 @@ impl Job {
     }
 }
 
+/// How soon what runs ends once it is told to: a kernel sees it at its next jump back.
+const STOPS: Nanos = 100 * MICRO;
+
 impl WorkerNode {
+    /// A session's close is accepted: what it has on the device ends soon, and what has not begun is
+    /// gone.
+    pub(super) fn stop(&mut self, io: &mut Io, session: SessionId) {
+        let own = |pending: &Pending| pending.job.session() == session;
+        let running = self.running.as_ref().filter(|it| own(&it.pending));
+        let begun = match running {
+            Some(Running { pending, ends }) => Some((pending, ends.saturating_sub(io.now))),
+            None => {
+                let parked = self.jobs.iter().find(|it| own(it) && it.is_parked());
+                parked.and_then(|it| Some((it, it.begun.as_ref()?.1)))
+            }
+        };
+        if let Some((
+            Pending {
+                begun: Some((run, _)),
+                ..
+            },
+            left,
+        )) = begun
+        {
+            io.fact(Fact::Stopped {
+                incarnation: self.identity.incarnation,
+                session,
+                ran: run.device_ns.saturating_sub(left),
+            });
+        }
+        if self.flaw == Some(Flaw::IgnoresStop) {
+            return;
+        }
+        let why = Failure::new(Code::SessionGone, "the session was closed");
+        let Some(device) = self.device.get_mut(&session) else {
+            return;
+        };
+        device.stop(0, &why);
+        for pending in self
+            .jobs
+            .iter_mut()
+            .filter(|it| it.job.session() == session)
+        {
+            pending.stop(&why);
+        }
+        if let Some(Running { pending, ends }) = &mut self.running
+            && pending.job.session() == session
+        {
+            if let Some((_, left)) = &mut pending.begun {
+                *left = ends.saturating_sub(io.now);
+            }
+            *ends = io.now + pending.stop(&why);
+            io.later(*ends, TELL);
+        }
+    }
+
     /// The index of the next job, and how urgent it is: as the most urgent of its session's, for
     /// those run in order.
     fn next_job(&self) -> Option<(usize, u8)> {
