@@ -1,6 +1,7 @@
 //! How long tenants' requests take, and how many of them keep their tenant's target: by the
 //! leader's own clock, from the arrival of the intent of a request's first op to the report that
-//! its sync is done. Nothing here decides anything; it begins anew with each reign.
+//! its sync is done. Nothing here decides anything; it begins anew with
+//! each reign, but where a leader follows itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -70,6 +71,18 @@ impl Attainments {
             sessions: BTreeMap::new(),
             awaited: Vec::new(),
             tenants: BTreeMap::new(),
+        }
+    }
+
+    /// It goes on counting for the same leader's reign before. Requests under way between the two
+    /// are not counted.
+    pub(super) fn go_on(&mut self, before: Self) {
+        self.began = before.began;
+        for (tenant, record) in before.tenants {
+            let now = self.tenants.get(&tenant);
+            if now.is_none_or(|now| now.target == record.target) {
+                self.tenants.insert(tenant, record);
+            }
         }
     }
 

@@ -35,6 +35,7 @@ use bus_schemas::{
 use crate::input::Input;
 use crate::order::Order;
 use crate::time::Nanos;
+use attainment::Attainments;
 use context::Context;
 use election::{Election, Outcome};
 use members::Members;
@@ -240,9 +241,12 @@ impl Leader {
             Outcome::None => {}
             Outcome::Lost => self.end_reign(now, ReignEnd::Lease, actions),
             Outcome::Won(lease) => {
+                let mut counted = None;
                 if self.epoch().is_some_and(|ours| ours < lease.epoch) && !self.leaving {
                     self.reign_with(now, actions, |reign, cx| {
                         reign.finish_record(cx);
+                        let none = Attainments::new(cx.now);
+                        counted = Some(std::mem::replace(&mut reign.attainments, none));
                         Some(ReignEnd::Renewed)
                     });
                 }
@@ -255,8 +259,11 @@ impl Leader {
                 let wins = self.reign.is_none() && !self.leaving && !over;
                 if let Some(state) = self.state.clone().filter(|_| wins) {
                     let (id, mut cx) = (self.id, self.context(now, actions));
-                    let reign = Reign::new(lease.epoch, id, &state, &mut cx);
+                    let mut reign = Reign::new(lease.epoch, id, &state, &mut cx);
                     self.led = lease.epoch;
+                    if let Some(counted) = counted {
+                        reign.attainments.go_on(counted);
+                    }
                     self.reign = Some(Box::new(reign));
                 }
             }

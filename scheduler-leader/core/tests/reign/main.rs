@@ -255,14 +255,29 @@ fn a_large_or_old_epoch_is_followed_by_another_of_the_same_leader_at_once() {
             true => settings.record_max_age_s = 16,
             false => settings.record_max_bytes = 8 * 6_000,
         });
+        world.syncs = true;
         world.pass(250);
         world.open();
         world.pass(20);
         let at = world.leading().unwrap();
+        let mut requests = 0;
         for _ in 0..150 {
             world.submit(100);
             world.pass(33);
+            let node = world.nodes[at].as_ref().expect("it lives");
+            let now: u64 = node
+                .leader()
+                .attainments()
+                .iter()
+                .map(|it| it.2.total_requests)
+                .sum();
+            assert!(
+                now >= requests,
+                "counting began anew: {now} after {requests}"
+            );
+            requests = now;
         }
+        assert!(requests > 50, "{requests}");
         world.pass(1_000);
         let reigns = &world.reigns;
         assert!(reigns.len() > 1, "by age {by_age}: {reigns:?}");

@@ -36,6 +36,8 @@ pub(crate) struct World {
     pub(crate) opened: Option<Opened>,
     pub(crate) queued: u64,
     pub(crate) submitted: u64,
+    /// The last op announced at a time is a sync.
+    pub(crate) syncs: bool,
     pub(crate) reigns: Vec<(u64, ReignEnd)>,
     pub(crate) ended: Option<LeaderNotice>,
     /// The state bucket: what it was at first, and the placement as leaders keep it.
@@ -123,6 +125,7 @@ impl World {
             opened: None,
             queued: 0,
             submitted: 0,
+            syncs: false,
             reigns: Vec::new(),
             ended: None,
             stored: state.clone(),
@@ -317,13 +320,20 @@ impl World {
         if count == 0 {
             return;
         }
-        let run = launches(count);
+        let mut runs = vec![launches(count)];
+        if self.syncs && count > 1 {
+            runs[0].count -= 1;
+            runs.push(CostRun {
+                class: CostClass::Sync,
+                ..launches(1)
+            });
+        }
         let mut packed = Vec::new();
         let intent = Intent {
             v: WIRE_VERSION,
             first: self.queued + 1,
             count,
-            runs: Column::pack(&[run], &mut packed),
+            runs: Column::pack(&runs, &mut packed),
         };
         let what = ToLeader::Intent(opened.session);
         let subject = self.subjects.to_leader(&tenant(), what);
