@@ -3,14 +3,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use async_nats::jetstream;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::{Epoch, GpuTail, Status};
 use futures_util::StreamExt;
 use scheduler_leader_core::replay::{Position, Replay};
 
 use super::{Block, Record};
 use crate::admin::Administrator;
+
+/// Before a server that cannot tell yet is asked again.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// The cluster's record so far, with where the workers say that their chains are. What they had
 /// accepted when they were asked is recorded, unless the leader changed meanwhile.
@@ -103,8 +106,27 @@ pub async fn follow(
     Ok(())
 }
 
-/// The stream's messages from the first on, and how many there are now.
+/// The stream's messages from the first on, and how many there are now. A server that has just come
+/// back to the others cannot tell for a while.
 async fn open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
+    let asked = Instant::now();
+    loop {
+        match try_open(administrator).await {
+            Err(error) if is_returning(&error) && asked.elapsed() < administrator.stall() => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Whether a server says that it does not know yet who leads the others.
+fn is_returning(error: &anyhow::Error) -> bool {
+    let code = ErrorCode::CLUSTER_NOT_AVAILABLE.0;
+    format!("{error:#}").contains(&format!("error code {code}"))
+}
+
+async fn try_open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
     let jetstream = administrator.jetstream();
     let name = administrator.subjects().record_stream();
     let mut stream = jetstream
@@ -133,4 +155,19 @@ fn block_id(id: &str) -> Option<(Epoch, u64)> {
     let (epoch, rest) = id.split_once('.')?;
     let (_leader, number) = rest.split_once('.')?;
     Some((epoch.parse().ok()?, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_returns_is_asked_again_and_a_stream_that_is_not_there_is_not() {
+        for (code, returning) in [(10_008, true), (10_059, false)] {
+            let said = format!(r#"{{"code":503,"err_code":{code},"description":"no"}}"#);
+            let said: jetstream::Error = serde_json::from_str(&said).unwrap();
+            let error = anyhow::Error::from(said).context("E-REPLAY: there is no record stream");
+            assert_eq!(is_returning(&error), returning, "{error:#}");
+        }
+    }
 }
