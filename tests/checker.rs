@@ -128,6 +128,7 @@ fn good() -> Evidence {
             last,
             granted,
             outcome: outcome.into(),
+            running: Vec::new(),
         });
     }
     ends[1].2 = 1;
@@ -149,6 +150,8 @@ fn good() -> Evidence {
             fate: String::new(),
             with: warploom::record::With::Record,
             through: *position,
+            from: 0,
+            from_chain: String::new(),
         })
         .collect();
     evidence
@@ -213,6 +216,7 @@ fn others(key: &str, value: &Value) -> Vec<Value> {
             let others = ["ran", "void"].map(Value::from);
             others.into_iter().filter(|other| other != value).collect()
         }
+        ("running", _) => vec![vec![u64::MAX].into()],
         (_, value) => vec![Value::from(format!("{}x", value.as_str().expect("text")))],
     }
 }

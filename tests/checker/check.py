@@ -21,7 +21,7 @@ KINDS = {"run": 0, "open": 1, "close": 2, "standing": 3, "revoke": 4}
 OUTCOMES = {"ran", "failed", "void", "gone"}
 SUBMITTED = {"session": str, "tenant": str, "ordinal": int, "first": int, "last": int}
 STARTED = {"gpu": int, "incarnation": str, "position": int, **SUBMITTED, "kind": str, "granted": int,
-           "outcome": str}
+           "outcome": str, "running": list}
 FAILURE = {"session": str, "tenant": str, "ordinal": int, "code": str}
 
 class Findings(collections.Counter):
@@ -65,8 +65,7 @@ def histories(submitted, findings):
     """Ops that each session's client sent; gapless from 1."""
     sent, owners = {}, {}
     for row in submitted:
-        session, owner = row["session"], (row["tenant"], row["ordinal"])
-        through = sent.get(session, 0)
+        session, owner, through = row["session"], (row["tenant"], row["ordinal"]), sent.get(row["session"], 0)
         if owners.setdefault(session, owner) != owner:
             findings.say(f"session {session} is {owner} and {owners[session]}")
         if row["first"] != through + 1 or row["last"] < row["first"]:
@@ -76,19 +75,22 @@ def histories(submitted, findings):
 
 
 def chains(started, findings):
-    """Each worker's chain behind each of its positions, computed anew: positions are gapless from 1."""
-    workers = {}
+    """Each worker's chain, computed anew; one that died may lack positions that later lines say it was at."""
+    workers, absent, through = {}, collections.defaultdict(set), collections.Counter()
     for row in started:
-        chain = workers.setdefault((row["gpu"], row["incarnation"]), [bytes(32)])
-        if row["position"] != len(chain):
+        worker, at = (row["gpu"], row["incarnation"]), row["position"]
+        chain, last, through[worker] = workers.setdefault(worker, [bytes(32)]), through[worker], at
+        absent[worker].update(range(last + 1, min(at, last + 65536)))
+        if at <= last or not absent[worker] <= set(row["running"]) or at <= max(row["running"], default=0):
             findings["reordered"] += 1
-            findings.say(f"worker {row['incarnation']} goes from position {len(chain) - 1} to {row['position']}")
+            findings.say(f"worker {row['incarnation']} goes from position {last} to {at}")
         tenant = row["tenant"].encode()
         need(row["kind"] in KINDS and row["outcome"] in OUTCOMES and len(tenant) < 256, f"no position: {row}")
         entry = b"".join([chain[-1], row["position"].to_bytes(8, "little"), bytes([len(tenant)]), tenant,
                           row["ordinal"].to_bytes(8, "little"), bytes([KINDS[row["kind"]]]),
                           row["first"].to_bytes(8, "little"), row["granted"].to_bytes(8, "little")])
-        chain.append(blake3.blake3(entry).digest())
+        if not absent[worker]:
+            chain.append(blake3.blake3(entry).digest())
     return workers
 
 
@@ -134,16 +136,16 @@ def ends(manifest, workers, findings):
     """Compares chains with those that the record leads to, and the digest; gives the broken workers."""
     broken, digest = set(), blake3.blake3()
     for end in sorted(manifest["workers"], key=lambda end: (end["gpu"], end["position"], end["chain"])):
-        chain = workers.pop((end["gpu"], end["incarnation"]), [bytes(32)])
-        position, known = end["position"], end["position"] < len(chain)
+        chain, position = workers.pop((end["gpu"], end["incarnation"]), [bytes(32)]), end["position"]
+        tail = chain[position] if position < len(chain) else bytes.fromhex(end["chain"])
         if end["lost"] or end.get("dead"):
             broken.add(end["incarnation"])
         elif position != len(chain) - 1:
             findings.say(f"worker {end['incarnation']} wrote {len(chain) - 1} positions, the record has {position}")
-        if known and chain[position].hex() != end["chain"]:
-            findings.say(f"worker {end['incarnation']}: its chain at position {position} is not the record's")
+        for at, theirs in ((position, end["chain"]), (end["from"], end["from_chain"])):
+            if 0 < at < len(chain) and chain[at].hex() != theirs:
+                findings.say(f"worker {end['incarnation']}: its chain at position {at} is not the record's")
         if position and (end.get("fate") or not end["lost"]):
-            tail = chain[position] if known else bytes.fromhex(end["chain"])
             digest.update(end["gpu"].to_bytes(4, "little") + position.to_bytes(8, "little") + tail)
     for _, incarnation in workers:
         findings.say(f"the record knows nothing of worker {incarnation}")
@@ -153,11 +155,9 @@ def ends(manifest, workers, findings):
 
 
 def check(folder, key):
-    manifest, data = signed(folder, key)
-    submitted = rows(data["submitted.jsonl"], "submitted.jsonl", SUBMITTED)
-    started = rows(data["started.jsonl"], "started.jsonl", STARTED)
-    failures = rows(data["failures.jsonl"], "failures.jsonl", FAILURE)
-    findings = Findings()
+    (manifest, data), findings = signed(folder, key), Findings()
+    forms = zip(("submitted.jsonl", "started.jsonl", "failures.jsonl"), (SUBMITTED, STARTED, FAILURE))
+    submitted, started, failures = (rows(data[name], name, form) for name, form in forms)
     sent, owners = histories(submitted, findings)
     workers = chains(started, findings)
     ran, home, state = sessions(started, sent, owners, findings)

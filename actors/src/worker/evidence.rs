@@ -1,6 +1,7 @@
 //! The evidence log: one line for every position that ended. See `docs/evidence.md`.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -14,8 +15,29 @@ use gpu_worker_core::sequencer::Settled;
 pub(super) struct Evidence {
     /// None once a line could not be written.
     file: RefCell<Option<File>>,
+    running: RefCell<Running>,
     gpu: GpuId,
     incarnation: Incarnation,
+}
+
+/// Positions that have not ended, of those before one that has: sessions take turns, so that a later
+/// position may end first. A worker that is killed never writes the lines of these.
+#[derive(Default)]
+struct Running {
+    last: u64,
+    positions: BTreeSet<u64>,
+}
+
+impl Running {
+    /// A position ends; gives those before it that have not.
+    fn ended(&mut self, position: u64) -> Vec<u64> {
+        if position > self.last {
+            self.positions.extend(self.last + 1..position);
+            self.last = position;
+        }
+        self.positions.remove(&position);
+        self.positions.range(..position).copied().collect()
+    }
 }
 
 impl Evidence {
@@ -24,6 +46,7 @@ impl Evidence {
         let file = File::options().create(true).append(true).open(path)?;
         Ok(Self {
             file: RefCell::new(Some(file)),
+            running: RefCell::default(),
             gpu,
             incarnation,
         })
@@ -31,9 +54,12 @@ impl Evidence {
 
     /// Appends a line.
     pub(super) fn settled(&self, settled: &Settled) {
-        let Some(line) = line(settled, self.gpu, self.incarnation) else {
+        if matches!(settled.outcome, Outcome::Part | Outcome::Closed) {
+            // Not ends of positions.
             return;
-        };
+        }
+        let running = self.running.borrow_mut().ended(settled.position);
+        let line = line(settled, &running, self.gpu, self.incarnation);
         let mut file = self.file.borrow_mut();
         if let Some(open) = file.as_mut()
             && let Err(error) = open.write_all(line.as_bytes())
@@ -44,21 +70,19 @@ impl Evidence {
     }
 }
 
-fn line(settled: &Settled, gpu: GpuId, incarnation: Incarnation) -> Option<String> {
+fn line(settled: &Settled, running: &[u64], gpu: GpuId, incarnation: Incarnation) -> String {
     let kind = settled.kind.name();
     let outcome = match settled.outcome {
         Outcome::Ran if settled.failed => "failed",
-        Outcome::Ran => "ran",
         Outcome::Void => "void",
         Outcome::Gone => "gone",
-        // Not ends of positions.
-        Outcome::Part | Outcome::Closed => return None,
+        Outcome::Ran | Outcome::Part | Outcome::Closed => "ran",
     };
     // Ids and tenant names have no character that JSON would escape.
-    Some(format!(
+    format!(
         "{{\"gpu\":{gpu},\"incarnation\":\"{incarnation}\",\"position\":{},\"session\":\"{}\",\
          \"tenant\":\"{}\",\"ordinal\":{},\"kind\":\"{kind}\",\"first\":{},\"last\":{},\
-         \"granted\":{},\"outcome\":\"{outcome}\"}}\n",
+         \"granted\":{},\"outcome\":\"{outcome}\",\"running\":{running:?}}}\n",
         settled.position,
         settled.session,
         settled.tenant.as_ref().map_or("", |tenant| tenant.as_str()),
@@ -66,5 +90,23 @@ fn line(settled: &Settled, gpu: GpuId, incarnation: Incarnation) -> Option<Strin
         settled.first,
         settled.last,
         settled.granted,
-    ))
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_that_ends_before_others_names_them() {
+        let mut running = Running::default();
+        assert_eq!(running.ended(1), [0_u64; 0]);
+        assert_eq!(running.ended(4), [2, 3]);
+        assert_eq!(running.ended(3), [2]);
+        assert_eq!(running.ended(6), [2, 5]);
+        assert_eq!(running.ended(2), [0_u64; 0]);
+        assert_eq!(running.ended(7), [5]);
+        assert_eq!(running.ended(5), [0_u64; 0]);
+        assert_eq!(running.ended(8), [0_u64; 0]);
+    }
 }

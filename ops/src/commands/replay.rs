@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use scheduler_leader_core::replay::{self, Fate, Position, Stop};
+use scheduler_leader_core::replay::{self, Anchor, Fate, Position, Stop};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
@@ -70,7 +70,11 @@ pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Resul
         gaps: order.gaps,
         epochs: order.epochs,
         inputs: order.inputs,
-        workers: order.tails.iter().map(end).collect(),
+        workers: order
+            .tails
+            .iter()
+            .map(|tail| end(tail, order.anchor.as_ref()))
+            .collect(),
         anchor: order.anchor.as_ref().map(AnchorLine::of),
     };
     if json {
@@ -141,7 +145,9 @@ fn say_adopted(row: &Position) -> Result<()> {
     ))
 }
 
-fn end(tail: &replay::Tail) -> WorkerEnd {
+fn end(tail: &replay::Tail, anchor: Option<&Anchor>) -> WorkerEnd {
+    let mut workers = anchor.into_iter().flat_map(|anchor| &anchor.workers);
+    let from = workers.find(|worker| worker.incarnation == tail.incarnation);
     WorkerEnd {
         gpu: tail.tail.gpu,
         incarnation: tail.incarnation.to_string(),
@@ -152,6 +158,8 @@ fn end(tail: &replay::Tail) -> WorkerEnd {
         fate: tail.fate.name().into(),
         with: With::in_record(tail),
         through: tail.recorded,
+        from: from.map_or(0, |from| from.tail.position),
+        from_chain: from.map_or_else(String::new, |from| from.tail.chain.to_string()),
     }
 }
 

@@ -49,11 +49,27 @@ struct Link<'a> {
 }
 
 impl Evidence {
+    /// What was cut off the record of each worker before it was replayed: its last position, and the
+    /// chain there.
+    fn cut(&self) -> BTreeMap<&str, (u64, Chain)> {
+        let cut = self.workers.iter().filter(|end| end.from > 0);
+        cut.filter_map(|end| {
+            let chain = blake3::Hash::from_hex(&end.from_chain).ok()?;
+            // No more than the worker's own log has, for what is no number of positions.
+            let most = self.started.len() as u64;
+            Some((
+                end.incarnation.as_str(),
+                (end.from.min(most), Chain(chain.into())),
+            ))
+        })
+        .collect()
+    }
+
     /// Compares the chains of all workers.
     #[must_use]
     pub fn chains(&self) -> Chains {
-        let started = chains(self.started.iter().map(Started::link));
-        let ordered = chains(self.order.iter().map(Ordered::link));
+        let started = chains(self.started.iter().map(Started::link), &BTreeMap::new());
+        let ordered = chains(self.order.iter().map(Ordered::link), &self.cut());
         let mut keys: BTreeSet<(u32, &str)> = started.keys().copied().collect();
         keys.extend(ordered.keys().copied());
         let mut compared = Chains::default();
@@ -64,13 +80,18 @@ impl Evidence {
             let ends = self.workers.iter();
             let end = ends.clone().find(|end| end.incarnation == incarnation);
             let position = theirs.map_or(0, |chain| chain.len() as u64);
+            let died = end.is_some_and(|end| end.lost || end.dead);
             let (with, through, same) = match own {
                 Some(own) => {
-                    let there = theirs.and_then(|chain| chain.get(own.len().saturating_sub(1)));
-                    logged.extend(tail(gpu, own.len(), own.last()));
-                    replayed.extend(tail(gpu, own.len(), there));
-                    let same = there.is_some() && there == own.last();
-                    (With::Evidence, own.len() as u64, same)
+                    let through = whole(own, died);
+                    let mine = own.get(through.wrapping_sub(1));
+                    let there = theirs.and_then(|chain| chain.get(through.wrapping_sub(1)));
+                    // All of it was cut off the record before it was replayed.
+                    let cut = theirs.is_none() && died;
+                    logged.extend(tail(gpu, through, mine).filter(|_| !cut));
+                    replayed.extend(tail(gpu, through, there));
+                    let same = cut || (there.is_some() && there == mine);
+                    (With::Evidence, through as u64, same)
                 }
                 None => {
                     let with = end.map_or(With::Nothing, |end| end.with);
@@ -93,6 +114,13 @@ impl Evidence {
     }
 }
 
+/// How many of a log's lines have a chain: all are to have one, but a worker that died may have left
+/// lines out.
+fn whole(chain: &[Option<Chain>], died: bool) -> usize {
+    let known = chain.iter().take_while(|chain| chain.is_some()).count();
+    if died { known } else { chain.len() }
+}
+
 /// Where a chain ends, if it is known.
 fn tail(gpu: u32, position: usize, chain: Option<&Option<Chain>>) -> Option<GpuTail> {
     let chain = (*chain?)?;
@@ -104,24 +132,27 @@ fn tail(gpu: u32, position: usize, chain: Option<&Option<Chain>>) -> Option<GpuT
     })
 }
 
-/// The chain behind each position from the first on; none from where a line is missing or means
-/// nothing.
+/// The chain behind each position from the first on; none before where a worker's links begin, and none
+/// from where a line is missing or means nothing.
 fn chains<'a>(
     links: impl Iterator<Item = Link<'a>>,
+    cut: &BTreeMap<&str, (u64, Chain)>,
 ) -> BTreeMap<(u32, &'a str), Vec<Option<Chain>>> {
     let mut workers: BTreeMap<_, Vec<Link<'_>>> = BTreeMap::new();
     for link in links {
         workers.entry(link.worker).or_default().push(link);
     }
-    let chain = |(worker, mut links): (_, Vec<Link<'_>>)| {
+    let chain = |(worker, mut links): ((u32, &'a str), Vec<Link<'a>>)| {
         links.sort_by_key(|link| link.position);
-        let mut at = Some(Chain::default());
-        let next = (1..).zip(&links).map(|(position, link)| {
+        let (from, chain) = cut.get(worker.1).copied().unwrap_or_default();
+        let mut at = Some(chain);
+        let next = (from + 1..).zip(&links).map(|(position, link)| {
             at = at.filter(|_| link.position == position);
             at = at.and_then(|before| link.after(before));
             at
         });
-        (worker, next.collect())
+        let before = std::iter::repeat_n(None, usize::try_from(from).unwrap_or(0));
+        (worker, before.chain(next).collect())
     };
     workers.into_iter().map(chain).collect()
 }
@@ -197,6 +228,7 @@ mod tests {
             last: line.first,
             granted: line.last,
             outcome: "ran".into(),
+            running: Vec::new(),
         }
     }
 

@@ -82,6 +82,13 @@ pub struct WorkerEnd {
     /// Through which position.
     #[serde(default)]
     pub through: u64,
+    /// Its positions through this one were cut off the record before it was replayed; order.jsonl
+    /// begins behind it. 0 where nothing was cut.
+    #[serde(default)]
+    pub from: u64,
+    /// The chain there, as hexadecimal digits, by the anchor that the record begins with.
+    #[serde(default)]
+    pub from_chain: String,
 }
 
 impl FileSum {

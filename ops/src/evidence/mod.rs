@@ -69,6 +69,9 @@ pub struct Started {
     pub granted: u64,
     /// `ran`, `failed` (at its last op, and the session with it), `void` or `gone`.
     pub outcome: String,
+    /// Positions before it that had not ended then: their lines come later, or never where the worker
+    /// was killed.
+    pub running: Vec<u64>,
 }
 
 impl Started {

@@ -78,6 +78,7 @@ fn good() -> Evidence {
             last,
             granted: last,
             outcome,
+            running: Vec::new(),
         });
     }
     for kill in 1..=2 {
@@ -200,6 +201,8 @@ fn a_worker_that_was_lost_need_not_have_written_what_its_leader_knew() {
             fate: "here".into(),
             with: crate::record::With::Nothing,
             through: 0,
+            from: 0,
+            from_chain: String::new(),
         })
         .into();
     let failure = |code: &str| SessionFailure {
@@ -289,4 +292,74 @@ fn files_rewritten_consistently_are_noticed() {
     std::fs::copy(forged.join("manifest.sig"), dir.join("manifest.sig")).unwrap();
     refused(&dir, Some(&key.public()));
     Evidence::read(&dir, None).unwrap();
+}
+
+/// Evidence whose second worker died, and its ends.
+fn died() -> Evidence {
+    let mut evidence = good();
+    let mut ends: Vec<WorkerEnd> = Vec::new();
+    for line in &evidence.started {
+        let known = ends
+            .iter_mut()
+            .find(|it| it.incarnation == line.incarnation);
+        match known {
+            Some(end) => end.position = line.position,
+            None => ends.push(WorkerEnd {
+                gpu: line.gpu,
+                incarnation: line.incarnation.clone(),
+                position: line.position,
+                chain: String::new(),
+                lost: line.incarnation == "w1",
+                dead: false,
+                fate: "here".into(),
+                with: crate::record::With::Nothing,
+                through: 0,
+                from: 0,
+                from_chain: String::new(),
+            }),
+        }
+    }
+    evidence.workers = ends;
+    evidence
+}
+
+#[test]
+fn a_worker_that_died_lacks_lines_only_of_positions_that_it_was_at() {
+    let all = died();
+    assert!(all.verify().is_clean(), "{:?}", all.verify());
+    let of = |evidence: &Evidence, worker: &str| -> Vec<usize> {
+        let lines = evidence.started.iter().enumerate();
+        let theirs = lines.filter(|(_, line)| line.incarnation == worker);
+        theirs.map(|(index, _)| index).collect()
+    };
+    // The last but one is missing: the last has to say so, and its worker has to have died.
+    for (worker, holds) in [("w0", false), ("w1", true)] {
+        let theirs = of(&all, worker);
+        let [.., missing, last] = theirs[..] else {
+            panic!("two lines of {worker}");
+        };
+        let mut less = all.clone();
+        let position = less.started[missing].position;
+        less.started[last].running = vec![position];
+        let named = Evidence {
+            started: [&less.started[..missing], &less.started[last..]].concat(),
+            ..less.clone()
+        };
+        assert_eq!(named.verify().reordered == 0, holds, "{worker}");
+        let mut unnamed = named;
+        unnamed.started[missing].running.clear();
+        assert_eq!(unnamed.verify().reordered, 1, "{worker}");
+    }
+}
+
+#[test]
+fn an_order_whose_beginning_was_cut_begins_behind_it() {
+    let mut cut = died();
+    let first = cut.order.iter().position(|line| line.incarnation == "w0");
+    let line = cut.order.remove(first.expect("a line"));
+    assert_eq!(line.position, 1);
+    assert!(!cut.verify().is_clean(), "nobody said so");
+    let end = cut.workers.iter_mut().find(|end| end.incarnation == "w0");
+    end.expect("a worker").from = 1;
+    assert!(cut.verify().is_clean(), "{:?}", cut.verify());
 }

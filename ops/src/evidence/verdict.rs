@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::{Evidence, KILLED, Ordered, Started};
 
+/// The most positions that a worker which died may have been at.
+const RUNNING: usize = 1 << 16;
+
 /// What the check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Verdict {
@@ -193,9 +196,21 @@ impl Evidence {
         {
             verdict.disagree(format!("started.jsonl is not sorted at {:?}", pair[1]));
         }
+        let lost = self.broken();
+        let mut absent: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
         for line in &self.started {
             let before = last.insert(&line.incarnation, line.position).unwrap_or(0);
-            if line.position != before + 1 {
+            let absent = absent.entry(&line.incarnation).or_default();
+            // A worker that died never says how those positions ended that it was at.
+            let died = lost.contains(line.incarnation.as_str());
+            let gap = line.position != before + 1;
+            absent.extend((before + 1..line.position).take(RUNNING));
+            let named = died
+                && line.position > before
+                && absent.len() < RUNNING
+                && absent.iter().all(|at| line.running.contains(at));
+            let later = line.running.iter().any(|at| *at >= line.position);
+            if later || (!named && (gap || (died && !absent.is_empty()))) {
                 verdict.reordered += 1;
             }
             started.insert((&line.incarnation, line.position), line);
@@ -203,9 +218,14 @@ impl Evidence {
         verdict.positions = started.len() as u64;
         // What a worker wrote and its leader knew of it need not end at the same position where it was
         // declared lost: as far as both go, they must agree.
-        let lost = self.broken();
         let wrote = last.clone();
-        let (mut last, mut before) = (BTreeMap::new(), (0, 0));
+        let cut = self.workers.iter();
+        let cut: BTreeMap<_, _> = cut.map(|it| (it.incarnation.as_str(), it.from)).collect();
+        // What was cut off the record is not in the order.
+        started.retain(|(incarnation, position), _| {
+            cut.get(incarnation).is_none_or(|from| position > from)
+        });
+        let (mut last, mut before) = (cut, (0, 0));
         for line in &self.order {
             let from = last
                 .insert(line.incarnation.as_str(), line.position)
@@ -223,7 +243,8 @@ impl Evidence {
                 Some(there) if same(there, line) => {}
                 Some(there) => verdict.disagree(format!("started {there:?}, ordered {line:?}")),
                 None if lost.contains(line.incarnation.as_str())
-                    && wrote.get(line.incarnation.as_str()) < Some(&line.position) => {}
+                    && (wrote.get(line.incarnation.as_str()) < Some(&line.position)
+                        || absent[line.incarnation.as_str()].contains(&line.position)) => {}
                 None => verdict.disagree(format!(
                     "order.jsonl has position {} of worker {}, started.jsonl has not",
                     line.position, line.incarnation
