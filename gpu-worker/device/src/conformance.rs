@@ -66,7 +66,8 @@ impl Program {
     /// A program in session number `n` with a window of its own.
     #[must_use]
     pub fn new(n: u64) -> Self {
-        let size = limits::WINDOW_MIN_BYTES;
+        // Of addresses there are more than of memory, which is then what there is too little of.
+        let size = 8 * limits::WINDOW_MIN_BYTES;
         let window = Window {
             base: limits::ADDRESS_FIRST + n * size,
             size,
