@@ -2,6 +2,7 @@
 //! check that blocks add up.
 
 mod end;
+mod fold;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use crate::id::{GpuId, Incarnation, KernelKey, ModuleId, Tenant};
 use crate::op::Dim;
 use crate::owned::{list, rows, text};
 pub use end::{AccountEnd, AccountEnds};
+pub use fold::{Fold, Folded, account_day};
 
 /// What launches of one kernel key by one tenant used since the block before: a row of 80 bytes,
 /// fields in this order. Key 0 is what the device did for the tenant beside launches.
@@ -163,6 +165,10 @@ pub struct UsageBlock {
     pub sms: u32,
     /// Its number, from 1 without gaps.
     pub number: u64,
+    /// The number of the first block that was folded into it: it stands for all from that one through
+    /// its own. None for a block as it was cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<u64>,
     /// When it was cut, milliseconds since 1970 by the worker's clock.
     pub at_ms: u64,
     /// Nanoseconds since the incarnation began.
@@ -212,8 +218,17 @@ pub struct WorkerAccount {
     pub gpu: GpuId,
     /// It has left in order.
     pub left: bool,
-    /// Totals and sum of each block, by number.
-    blocks: BTreeMap<u64, (UseTotals, UseTotals)>,
+    /// What is known of each block, by number.
+    blocks: BTreeMap<u64, Sums>,
+}
+
+/// What is checked of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Sums {
+    /// The first block that it stands for.
+    begins: u64,
+    totals: UseTotals,
+    rows: UseTotals,
 }
 
 /// Blocks of all workers, each counted once however often it comes, and what is missing of them.
@@ -228,7 +243,11 @@ impl Accounts {
         let worker = self.workers.entry(block.incarnation).or_default();
         worker.gpu = block.gpu;
         worker.left |= block.last;
-        let sums = (block.totals, block.sum());
+        let sums = Sums {
+            begins: block.begins(),
+            totals: block.totals,
+            rows: block.sum(),
+        };
         worker.blocks.insert(block.number, sums).is_none()
     }
 
@@ -247,16 +266,16 @@ impl WorkerAccount {
     pub fn missing(&self, whole: bool) -> Result<UseTotals, u64> {
         let mut missing = UseTotals::default();
         let mut before = whole.then_some((0, UseTotals::default()));
-        for (number, (totals, sum)) in &self.blocks {
+        for (number, sums) in &self.blocks {
             if let Some((last, known)) = before {
-                let grown = totals.beyond(&known).ok_or(*number)?;
-                let gap = grown.beyond(sum).ok_or(*number)?;
-                if last + 1 == *number && !gap.is_zero() {
+                let grown = sums.totals.beyond(&known).ok_or(*number)?;
+                let gap = grown.beyond(&sums.rows).ok_or(*number)?;
+                if last + 1 == sums.begins && !gap.is_zero() {
                     return Err(*number);
                 }
                 missing.add(&gap);
             }
-            before = Some((*number, *totals));
+            before = Some((*number, sums.totals));
         }
         Ok(missing)
     }
@@ -265,7 +284,7 @@ impl WorkerAccount {
     #[must_use]
     pub fn totals(&self) -> UseTotals {
         let last = self.blocks.last_key_value();
-        last.map_or_else(UseTotals::default, |(_, (totals, _))| *totals)
+        last.map_or_else(UseTotals::default, |(_, sums)| sums.totals)
     }
 }
 
@@ -291,6 +310,7 @@ mod tests {
             gpu: 1,
             sms: 2,
             number,
+            first: None,
             at_ms: 0,
             elapsed_ns: 0,
             active_ns: 0,

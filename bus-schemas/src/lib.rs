@@ -41,8 +41,8 @@ pub mod subject;
 mod target;
 
 pub use account::{
-    AccountEnd, AccountEnds, Accounts, KernelName, KernelUse, MemoryUse, UsageBlock, UseTotals,
-    WorkerAccount,
+    AccountEnd, AccountEnds, Accounts, Fold, Folded, KernelName, KernelUse, MemoryUse, UsageBlock,
+    UseTotals, WorkerAccount, account_day,
 };
 pub use address::Window;
 pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};

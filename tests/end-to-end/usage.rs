@@ -1,7 +1,13 @@
 //! `warploom usage`: the accounts add up, whoever was killed.
 
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
+use async_nats::jetstream;
+use bus_schemas::{
+    ClusterSettings, Fold, Incarnation, KernelKey, KernelUse, UsageBlock, UseTotals, WIRE_VERSION,
+    encode,
+};
+use futures_util::TryStreamExt;
 use serde_json::Value;
 
 use crate::cluster::{done, objects};
@@ -203,4 +209,108 @@ async fn what_died_under_a_standing_grant_is_said() {
 #[tokio::test]
 async fn what_died_in_slices_is_said() {
     what_died_is_said(false).await;
+}
+
+const DAY_MS: u64 = 86_400_000;
+
+/// Blocks of a worker of long ago: 40 on each of three days, the last of its life.
+fn of_long_ago(today: u64) -> Vec<UsageBlock> {
+    let mut totals = UseTotals::default();
+    let block = |number: u64| {
+        let mut block = UsageBlock {
+            v: WIRE_VERSION,
+            incarnation: Incarnation(0xfed),
+            gpu: 9,
+            sms: 2,
+            number,
+            first: None,
+            at_ms: (today - 10 + (number - 1) / 40) * DAY_MS + number,
+            elapsed_ns: 0,
+            active_ns: 0,
+            starved_ns: 0,
+            last: number == 120,
+            totals,
+            reports: Some(number),
+            kernels: vec![KernelUse {
+                tenant: ["old", "older"][number as usize % 2]
+                    .parse()
+                    .expect("a tenant"),
+                key: KernelKey(7),
+                launches: number,
+                device_ns: 1_000 * number,
+                sm_ns: 2_000 * number,
+                least_ns: 1_000,
+                most_ns: 1_000,
+            }],
+            memory: Vec::new(),
+            names: Vec::new(),
+        };
+        totals.add(&block.sum());
+        block.totals = totals;
+        block
+    };
+    (1..=120).map(block).collect()
+}
+
+#[tokio::test]
+async fn what_is_old_is_folded_to_days() {
+    let plans = [plan("a", "search", 1)];
+    let mut scene = Scene::start_with(1, 1, &plans, SETTINGS).await;
+    scene.progress(3, SOON).await;
+    scene.stage.stop().await.expect("they stop");
+    scene.stage.cluster.workers[0]
+        .stop(SOON)
+        .expect("it drains");
+    let administrator = &scene.stage.administrator;
+    let jetstream = jetstream::new(administrator.client().clone());
+    let subjects = administrator.subjects().clone();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let today = now.expect("after 1970").as_millis() as u64 / DAY_MS;
+    let old = of_long_ago(today);
+    let append = async |subject: String, block: &UsageBlock| {
+        let sent = jetstream.publish(subject, encode(block).into()).await;
+        sent.expect("sent").await.expect("stored");
+    };
+    for block in &old {
+        append(subjects.account(block.incarnation), block).await;
+    }
+    // A leader that died when it had written the first day, and removed half of what that stands for.
+    let mut fold = Fold::default();
+    old[..40].iter().for_each(|block| fold.add(block.clone()));
+    append(subjects.account_days(), &fold.finish()[0]).await;
+    let of_worker = subjects.account(Incarnation(0xfed));
+    let name = subjects.account_stream();
+    let stream = jetstream.get_stream(&name).await.expect("the accounts");
+    let begin = stream.cached_info().state.last_sequence - 120;
+    let purge = stream.purge().sequence(begin + 20).filter(&of_worker);
+    assert!(purge.await.expect("purged").purged >= 19);
+    let tables =
+        || ["tenant", "kernel", "gpu", "day", "tenant,kernel,day,gpu"].map(|by| table(&scene, by));
+    let before = tables();
+    assert!(
+        number(&before[0].1["total"], "launches") > 7_260.0,
+        "{before:?}"
+    );
+    adds_up(&scene);
+    let aged = ClusterSettings {
+        usage_max_age_s: 2 * 86_400,
+        ..ClusterSettings::default()
+    };
+    administrator.set_cluster(&aged).await.expect("set");
+    let until = Instant::now() + 4 * SOON;
+    loop {
+        let counts = stream.info_with_subjects(subjects.account_all()).await;
+        let counts: Vec<_> = counts.expect("subjects").try_collect().await.expect("all");
+        let of = |subject: &str| counts.iter().find(|(has, _)| has == subject);
+        if of(&of_worker).is_none() {
+            let days = of(&subjects.account_days()).map(|(_, count)| *count);
+            assert_eq!(days, Some(3), "{counts:?}");
+            assert_eq!(counts.len(), 2, "what is young stays: {counts:?}");
+            break;
+        }
+        assert!(Instant::now() < until, "still there: {counts:?}");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_eq!(tables(), before);
+    adds_up(&scene);
 }

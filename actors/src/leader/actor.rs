@@ -372,6 +372,7 @@ impl Handler<Told> for Leader {
                 self.meet_tenants(&state, ctx);
                 self.record.settle(&state.settings);
                 self.router.record_age.set(state.settings.record_max_age_s);
+                self.router.usage_age.set(state.settings.usage_max_age_s);
                 self.tell(Event::State(&state), ctx);
             }
             Told::Recorded { epoch, number } => {

@@ -29,6 +29,8 @@ pub(super) struct Router {
     pub(super) leading: Cell<bool>,
     /// Seconds that the record is kept at most.
     pub(super) record_age: Cell<u64>,
+    /// Seconds that what was used is kept in detail.
+    pub(super) usage_age: Cell<u64>,
     /// Messages dropped because a mailbox was full.
     dropped: Cell<u64>,
 }
@@ -49,6 +51,7 @@ impl Router {
             tenants: RefCell::default(),
             leading: Cell::new(false),
             record_age: Cell::new(u64::MAX),
+            usage_age: Cell::new(u64::MAX),
             dropped: Cell::new(0),
         }
     }

@@ -6,6 +6,7 @@
 
 mod actor;
 mod cutter;
+mod folder;
 mod gateway;
 mod lease;
 mod meters;
@@ -150,6 +151,11 @@ pub async fn serve(
         leader.clone().recipient(),
     ));
     tasks.spawn(cutter::watch(
+        storage.clone(),
+        subjects.clone(),
+        router.clone(),
+    ));
+    tasks.spawn(folder::watch(
         storage.clone(),
         subjects.clone(),
         router.clone(),

@@ -292,6 +292,12 @@ impl Subjects {
         format!("{}.s.account.{worker}", self.root)
     }
 
+    /// [`crate::UsageBlock`], of any worker's accounts: with others folded into it.
+    #[must_use]
+    pub fn account_days(&self) -> String {
+        format!("{}.s.account.days", self.root)
+    }
+
     /// Everything in the accounts' stream.
     #[must_use]
     pub fn account_all(&self) -> String {

@@ -198,6 +198,7 @@ pub(crate) fn usage_block() -> UsageBlock {
         gpu: 1,
         sms: 2,
         number: 7,
+        first: None,
         at_ms: 1_795_304_402_000,
         elapsed_ns: 1_000_000_000,
         active_ns: 60_000,

@@ -187,6 +187,7 @@ impl Ledger {
             gpu: self.gpu,
             sms: self.sms,
             number: 0,
+            first: None,
             at_ms: cut.at_ms,
             elapsed_ns: usage.elapsed_ns,
             active_ns: usage.active_ns,

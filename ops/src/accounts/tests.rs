@@ -30,6 +30,7 @@ pub(super) fn block(
         gpu: worker as u32,
         sms: 2,
         number,
+        first: None,
         at_ms,
         elapsed_ns: 0,
         active_ns: 0,

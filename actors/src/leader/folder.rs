@@ -1,0 +1,186 @@
+//! What is old of the accounts is folded to days: the leader's process writes blocks that stand for a
+//! worker's blocks of a day, and removes those then. Whoever reads leaves out what a folded block
+//! stands for: a death between the two counts nothing twice, and the next look removes the rest.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
+
+use async_nats::jetstream::consumer::{DeliverPolicy, pull};
+use async_nats::jetstream::{self, stream};
+use bus_schemas::subject::Subjects;
+use bus_schemas::{Fold, Folded, UsageBlock, account_day, decode, encode};
+use futures_util::{StreamExt, TryStreamExt};
+
+use super::gateway::Router;
+use crate::repeated::Repeated;
+use crate::storage::{Storage, Stored};
+
+/// Between two questions whether there is to look.
+const ASK: Duration = Duration::from_secs(2);
+/// Between two looks, unless the setting changes or a look failed.
+const LOOK: Duration = Duration::from_secs(3600);
+/// After a look that failed.
+const AGAIN: Duration = Duration::from_secs(60);
+/// How long the stream may take to hand out the next block.
+const STALL: Duration = Duration::from_secs(5);
+/// Bytes of blocks that are folded at a time, off the launch path.
+const PART: usize = 1 << 20;
+
+/// Looks while the candidate leads, and folds what is old, for ever.
+pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Router>) {
+    let (mut due, mut known) = (None, None);
+    let mut repeated = Repeated::default();
+    loop {
+        tokio::time::sleep(ASK).await;
+        let age = router.usage_age.get();
+        if !router.leading.get() || age == u64::MAX {
+            known = None;
+            continue;
+        }
+        if known == Some(age) && due.is_some_and(|due| Instant::now() < due) {
+            continue;
+        }
+        known = Some(age);
+        // Days that end before then.
+        let before = account_day(now_ms().saturating_sub(age.saturating_mul(1_000)));
+        let looked = look(&storage, &subjects, before).await;
+        due = Some(Instant::now() + looked.as_ref().map_or(AGAIN, |()| LOOK));
+        match looked {
+            Ok(()) => {
+                repeated.is_over();
+            }
+            Err(error) => {
+                if let Some(unsaid) = repeated.happened(Instant::now()) {
+                    tracing::warn!(error, unsaid, "old accounts cannot be folded");
+                }
+            }
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
+}
+
+/// Folds what was cut before that day, worker by worker.
+async fn look(storage: &Storage, subjects: &Subjects, before: u64) -> Result<(), String> {
+    let name = storage.name(Stored::Usage);
+    let stream = storage.jetstream().get_stream(&name).await;
+    let stream = stream.map_err(|error| error.to_string())?;
+    let days = subjects.account_days();
+    let has = stream.info_with_subjects(subjects.account_all()).await;
+    let has = has.map_err(|error| error.to_string())?;
+    let has: Vec<(String, usize)> = has.try_collect().await.map_err(|error| error.to_string())?;
+    if has.iter().all(|(subject, _)| *subject == days) {
+        return Ok(());
+    }
+    let mut folded = Folded::default();
+    let mut pages = Pages::open(&stream, &days).await?;
+    while let Some((block, _)) = pages.next().await? {
+        folded.take(block);
+    }
+    for (subject, _) in has.iter().filter(|(subject, _)| *subject != days) {
+        fold(storage, &stream, (subject, &days), &folded, before).await?;
+    }
+    Ok(())
+}
+
+/// Folds one worker's old blocks: writes what stands for them, and removes them once that is
+/// acknowledged.
+async fn fold(
+    storage: &Storage,
+    stream: &stream::Stream,
+    (subject, days): (&str, &str),
+    folded: &Folded,
+    before: u64,
+) -> Result<(), String> {
+    let mut pages = Pages::open(stream, subject).await?;
+    let (mut fold, mut part, mut size) = (Fold::default(), Vec::new(), 0);
+    let mut last = None;
+    while let Some((block, bytes)) = pages.next().await? {
+        if account_day(block.at_ms) >= before {
+            break;
+        }
+        last = Some(pages.sequence);
+        // Left behind by a leader that died before it had removed it.
+        if folded.covers(&block) {
+            continue;
+        }
+        part.push(block);
+        size += bytes;
+        if size >= PART {
+            fold = add(fold, std::mem::take(&mut part)).await?;
+            size = 0;
+        }
+    }
+    let Some(last) = last else {
+        return Ok(());
+    };
+    let blocks = add(fold, part).await?.finish();
+    for block in &blocks {
+        let id = format!("{}.{}-{}", block.incarnation, block.begins(), block.number);
+        let bytes = encode(block).into();
+        crate::stream::append(storage, Stored::Usage, days.to_owned().into(), &id, bytes).await?;
+    }
+    let purge = stream.purge().sequence(last + 1).filter(subject);
+    let purged = purge.await.map_err(|error| error.to_string())?.purged;
+    let days = blocks.len();
+    tracing::info!(subject, purged, days, "old accounts are folded");
+    Ok(())
+}
+
+async fn add(mut fold: Fold, part: Vec<UsageBlock>) -> Result<Fold, String> {
+    let added = tokio::task::spawn_blocking(move || {
+        part.into_iter().for_each(|block| fold.add(block));
+        fold
+    });
+    added.await.map_err(|error| error.to_string())
+}
+
+/// The blocks of one subject, up to the last there is.
+struct Pages {
+    messages: jetstream::consumer::pull::Ordered,
+    left: u64,
+    /// Of the block that came last.
+    sequence: u64,
+}
+
+impl Pages {
+    async fn open(stream: &stream::Stream, subject: &str) -> Result<Self, String> {
+        let config = pull::OrderedConfig {
+            deliver_policy: DeliverPolicy::All,
+            filter_subject: subject.to_owned(),
+            ..Default::default()
+        };
+        let consumer = stream.create_consumer(config).await;
+        let consumer = consumer.map_err(|error| error.to_string())?;
+        let left = consumer.cached_info().num_pending;
+        let messages = consumer
+            .messages()
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            messages,
+            left,
+            sequence: 0,
+        })
+    }
+
+    /// The next block, and its bytes.
+    async fn next(&mut self) -> Result<Option<(UsageBlock, usize)>, String> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        let next = tokio::time::timeout(STALL, self.messages.next()).await;
+        let Some(message) = next.map_err(|_| "the accounts' stream stalls".to_owned())? else {
+            return Ok(None);
+        };
+        let message = message.map_err(|error| error.to_string())?;
+        let info = message.info().map_err(|error| error.to_string())?;
+        (self.left, self.sequence) = (info.pending, info.stream_sequence);
+        let block = decode::<UsageBlock>(&message.payload);
+        let block = block.map_err(|error| format!("{}: {error}", message.subject))?;
+        Ok(Some((block, message.payload.len())))
+    }
+}
