@@ -244,6 +244,19 @@ impl Link {
         }
     }
 
+    /// Says at once what is recorded, where the worker was not told. Reports that a standing grant
+    /// was closed are not acknowledged with it: where that went unrecorded, only the tail tells.
+    pub(super) fn say_recorded(
+        &mut self,
+        recorded: InputNumber,
+        voice: &Voice,
+        actions: &mut Vec<Action>,
+    ) {
+        if self.sealed && self.told < recorded {
+            self.send_range(0, 0, recorded, voice, actions);
+        }
+    }
+
     fn wait(&mut self, now: Nanos, config: &Config) {
         self.retry_at = now.saturating_add(config.order_retry << self.retries);
     }

@@ -123,6 +123,13 @@ impl Links {
         self.stirred = awake;
     }
 
+    /// Every link, in the order of the workers' ids.
+    pub(super) fn all(&mut self) -> impl Iterator<Item = &mut Link> {
+        let mut entries: Vec<_> = self.entries.iter_mut().collect();
+        entries.sort_unstable_by_key(|(worker, _)| **worker);
+        entries.into_iter().map(|(_, entry)| &mut entry.link)
+    }
+
     /// When the next is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(at, _)| *at)

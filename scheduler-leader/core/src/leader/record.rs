@@ -243,11 +243,12 @@ impl Recorder {
         self.recorded > before
     }
 
-    /// Inputs workers need not keep grants for: recorded, or given up.
+    /// Inputs workers need not keep grants for: recorded, or named in a gap that is recorded. What
+    /// goes unrecorded is the workers' to tell until then: this leader may go before it can name it.
     pub(super) fn recorded(&self) -> InputNumber {
-        match self.gap {
-            Unrecorded::None => self.recorded,
-            _ => self.last,
+        match self.gap_is_recorded() {
+            false => self.recorded,
+            true => self.last,
         }
     }
 

@@ -294,12 +294,24 @@ impl Reign {
             let gaps = self.gaps();
             self.recorder.name_gap(gaps, cx.actions);
         }
+        let gap = self.recorder.gap_is_recorded();
+        if gap {
+            self.release_tails(cx);
+        }
         if let Some(leaving) = self.leaving {
             let over = self.recorder.is_whole() || cx.now >= leaving;
             return over.then_some(ReignEnd::Left);
         }
-        let gap = self.recorder.gap_is_recorded();
         gap.then_some(ReignEnd::RecordGap)
+    }
+
+    /// The last thing workers hear of a reign with a gap: they need not keep what the gap names.
+    /// The tails of a long gap could fill the next reign's buffer, and so lead to the next gap.
+    fn release_tails(&mut self, cx: &mut Context<'_>) {
+        let recorded = self.recorder.recorded();
+        for link in self.links.all() {
+            link.say_recorded(recorded, &self.voice, cx.actions);
+        }
     }
 
     /// What went unrecorded. Of a worker that is gone, everything to its end.

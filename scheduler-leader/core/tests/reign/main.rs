@@ -248,6 +248,31 @@ fn a_full_record_is_a_named_gap_and_a_new_reign() {
 }
 
 #[test]
+fn what_a_leader_left_unrecorded_is_with_the_workers_until_the_gap_is_recorded() {
+    let mut world = World::new(2, 2);
+    world.settings(|settings| settings.record_buffer = 4_000);
+    world.pass(250);
+    world.open();
+    world.pass(20);
+    // Blocks are stored, and nobody hears of it: the leader goes before it could name its gap.
+    world.acknowledge = false;
+    for _ in 0..60 {
+        world.submit(300);
+        world.pass(20);
+    }
+    assert!(world.reigns.is_empty(), "{:?}", world.reigns);
+    world.acknowledge = true;
+    world.kill_leader(0);
+    world.pass(1_000);
+    world.submit(100);
+    world.pass(1_000);
+    let replayed = world.replay().unwrap();
+    assert_eq!(replayed.skipped, 0, "{:?}", replayed.holes);
+    let digest: Vec<_> = world.finals().iter().map(|(_, tail)| *tail).collect();
+    assert_eq!(replayed.digest, bus_schemas::digest(&digest));
+}
+
+#[test]
 fn a_large_or_old_epoch_is_followed_by_another_of_the_same_leader_at_once() {
     for by_age in [false, true] {
         let mut world = World::new(2, 2);
