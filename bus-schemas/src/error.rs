@@ -80,6 +80,10 @@ codes! {
     BadSettings = 12, "E-TENANT-SETTINGS", 1, false;
     /// The tenant's sessions have all the device addresses that it may have on a worker.
     AddressLimit = 14, "E-TENANT-ADDRESSES", 2, true;
+    /// The images that the tenant's sessions have take all they may on a worker.
+    ModuleShare = 15, "E-TENANT-MODULES", 2, true;
+    /// The tenant's sessions have staged all they may on a worker.
+    StagedShare = 16, "E-TENANT-STAGED", 2, true;
     /// The broker was not reached for as long as the client waits.
     NoBroker = 13, "E-CLUSTER-NO-BROKER", 46, true;
     /// The session has ended or never was.

@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::address::Window;
+use crate::allowance::Allowance;
 use crate::chain::GrantKind;
 use crate::codec::Message;
 use crate::column::{Column, Fields, Row, put};
@@ -214,7 +215,8 @@ impl Row for Grant {
 }
 
 /// What an open grant says of its session beside the grant's row: a row of an order, 88 bytes,
-/// fields in this order, `priority` in the first of the last 8 bytes.
+/// fields in this order: the last 8 bytes are `priority`, a zero byte, `modules` and `staged` in 2
+/// bytes each, and two zero bytes. Where both are 0, as they were before there were limits, there are none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenGrant {
     /// Its tenant.
@@ -231,6 +233,10 @@ pub struct OpenGrant {
     pub nonce: u64,
     /// The tenant's priority, 0 (highest) to 4.
     pub priority: u8,
+    /// What the images that its tenant's sessions have may take on this worker.
+    pub modules: Allowance,
+    /// What its tenant's sessions may have staged there.
+    pub staged: Allowance,
 }
 
 impl Row for OpenGrant {
@@ -240,7 +246,12 @@ impl Row for OpenGrant {
         out.extend_from_slice(self.tenant.padded());
         put(out, &[self.session.0, self.ordinal]);
         put(out, &[self.window.base, self.window.size]);
-        put(out, &[self.quota, self.nonce, u64::from(self.priority)]);
+        put(out, &[self.quota, self.nonce]);
+        let [modules, staged] = [self.modules, self.staged].map(|it| u64::from(it.number()));
+        put(
+            out,
+            &[u64::from(self.priority) | modules << 16 | staged << 32],
+        );
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
@@ -252,7 +263,13 @@ impl Row for OpenGrant {
             window: fields.window()?,
             quota: fields.u64()?,
             nonce: fields.u64()?,
-            priority: fields.u8().filter(|priority| *priority < 5)?,
+            priority: {
+                let priority = fields.u8().filter(|priority| *priority < 5)?;
+                fields.u8()?;
+                priority
+            },
+            modules: Allowance::from_number(fields.u16()?),
+            staged: Allowance::from_number(fields.u16()?),
         })
     }
 }

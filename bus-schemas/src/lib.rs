@@ -10,6 +10,7 @@
 
 mod account;
 mod address;
+mod allowance;
 mod chain;
 mod codec;
 mod column;
@@ -45,6 +46,7 @@ pub use account::{
     UseTotals, WorkerAccount, account_day,
 };
 pub use address::Window;
+pub use allowance::Allowance;
 pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
 pub use codec::{Message, MessageError, WIRE_VERSION, decode, encode, encode_into};
 pub use column::{Column, Row};

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::allowance::Allowance;
 use crate::codec::Message;
 use crate::column::{Fields, Row, put};
 use crate::id::{Incarnation, KernelKey, SessionId, Tenant};
-use crate::limits::{ADDRESS_FIRST, ADDRESS_LAST};
+use crate::limits::{ADDRESS_FIRST, ADDRESS_LAST, TRANSFER_BYTES};
 use crate::owned::rows;
 use crate::placement::Groups;
 
@@ -36,6 +37,12 @@ pub struct TenantSettings {
     /// settings say.
     #[serde(default, skip_serializing_if = "is_none")]
     pub addresses: u64,
+    /// What the images of modules that its sessions have may take on one worker; 0 likewise.
+    #[serde(default, skip_serializing_if = "Allowance::is_none")]
+    pub modules: Allowance,
+    /// What its sessions may have staged on one worker; 0 likewise.
+    #[serde(default, skip_serializing_if = "Allowance::is_none")]
+    pub staged: Allowance,
 }
 
 impl TenantSettings {
@@ -47,9 +54,12 @@ impl TenantSettings {
             (0, usual) => usual,
             (own, _) => own,
         };
+        let said = |own: Allowance| if own.is_none() { 0 } else { own.bytes() };
         TenantLimits {
             sessions: own(self.sessions.into(), cluster.tenant_sessions.into()),
             addresses: own(self.addresses, cluster.tenant_addresses),
+            modules: own(said(self.modules), cluster.tenant_modules),
+            staged: own(said(self.staged), cluster.tenant_staged),
         }
     }
 }
@@ -61,6 +71,10 @@ pub struct TenantLimits {
     pub sessions: u64,
     /// Device addresses of its sessions on one worker, bytes.
     pub addresses: u64,
+    /// What the images that its sessions have take on one worker, bytes.
+    pub modules: u64,
+    /// What its sessions have staged on one worker, bytes.
+    pub staged: u64,
 }
 
 impl Default for TenantSettings {
@@ -75,6 +89,8 @@ impl Default for TenantSettings {
             slo_ns: 0,
             groups: Groups::default(),
             addresses: 0,
+            modules: Allowance::NONE,
+            staged: Allowance::NONE,
         }
     }
 }
@@ -124,6 +140,12 @@ pub struct ClusterSettings {
     /// Device addresses that such a tenant's sessions may have on one device, bytes; 0 likewise.
     #[serde(default)]
     pub tenant_addresses: u64,
+    /// What the images that such a tenant's sessions have may take on one worker, bytes; 0 likewise.
+    #[serde(default)]
+    pub tenant_modules: u64,
+    /// What such a tenant's sessions may have staged on one worker, bytes; 0 likewise.
+    #[serde(default)]
+    pub tenant_staged: u64,
 }
 
 impl ClusterSettings {
@@ -135,8 +157,14 @@ impl ClusterSettings {
         if self.tenant_sessions == 0 {
             self.tenant_sessions = usual.tenant_sessions;
         }
-        if self.tenant_addresses == 0 {
-            self.tenant_addresses = usual.tenant_addresses;
+        for (limit, usual) in [
+            (&mut self.tenant_addresses, usual.tenant_addresses),
+            (&mut self.tenant_modules, usual.tenant_modules),
+            (&mut self.tenant_staged, usual.tenant_staged),
+        ] {
+            if *limit == 0 {
+                *limit = usual;
+            }
         }
         self
     }
@@ -161,6 +189,8 @@ impl Default for ClusterSettings {
             broker_replicas: 0,
             tenant_sessions: 1_024,
             tenant_addresses: (ADDRESS_LAST - ADDRESS_FIRST) / 8,
+            tenant_modules: 4 << 30,
+            tenant_staged: TRANSFER_BYTES,
         }
     }
 }

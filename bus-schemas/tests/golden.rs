@@ -194,12 +194,30 @@ fn settings_of_before_limits_have_none_until_defaults_are_given() {
     let none = ClusterSettings {
         tenant_sessions: 0,
         tenant_addresses: 0,
+        tenant_modules: 0,
+        tenant_staged: 0,
         ..ClusterSettings::default()
     };
     let limits = tenant.limits(&none);
     assert_eq!((limits.sessions, limits.addresses), (4, u64::MAX));
     let usual = tenant.limits(&none.with_limits());
     assert_eq!(usual.addresses, 8 << 40);
+    assert_eq!((usual.modules, usual.staged), (4 << 30, 4 << 30));
+}
+
+#[test]
+fn an_open_grant_has_its_limits_where_there_was_nothing() {
+    let mut rows = Vec::new();
+    let mut order = sample::order(&mut rows);
+    let before = encode(&order);
+    (order.opens[0].modules, order.opens[0].staged) = (Allowance::of(3 << 30), Allowance::of(1));
+    let bytes = encode(&order);
+    assert_eq!(
+        bytes.len(),
+        before.len(),
+        "an older worker reads it as ever"
+    );
+    assert_eq!(decode(&bytes), Ok(order));
 }
 
 #[test]

@@ -167,6 +167,18 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
             limits::ADDRESS_LAST - limits::ADDRESS_FIRST,
         ),
     },
+    ClusterSetting {
+        key: "tenant.modules",
+        field: "tenant_modules",
+        help: "what the module images take on one worker that the sessions of a tenant have for which `tenant set --modules` says nothing else",
+        kind: Kind::Bytes(16 << 20, 1 << 40),
+    },
+    ClusterSetting {
+        key: "tenant.staged",
+        field: "tenant_staged",
+        help: "bytes of large copies and images sent to one worker and not used yet, of the sessions of a tenant for which `tenant set --staged` says nothing else",
+        kind: Kind::Bytes(16 << 20, 1 << 40),
+    },
 ];
 
 /// The field that needs servers.

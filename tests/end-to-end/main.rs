@@ -20,6 +20,7 @@ mod load;
 mod lost;
 mod manners;
 mod members;
+mod neighbour;
 mod order;
 mod partition;
 mod placement;

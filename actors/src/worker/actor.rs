@@ -16,7 +16,7 @@ use bus_schemas::{
 use bytes::Bytes;
 use device::{Completion, KernelTime, OpResult};
 use gpu_worker_core::ledger::KernelRan;
-use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason};
+use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason, ImageState};
 use gpu_worker_core::{Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
@@ -250,6 +250,7 @@ impl GpuWorker {
             held.since_ns += completion.device_ns.saturating_sub(answers.told_ns);
             held.events.add(answers.events);
         }
+        self.settle_images(completion.session);
         let kernels = completion.kernels.iter();
         Use {
             first,
@@ -278,9 +279,11 @@ impl GpuWorker {
                     self.pager.do_send(Tell::Recharged(changed, saved));
                 }
                 Deed::Prepared(hash, answer) => {
-                    let refused = answer.as_ref().err().cloned();
-                    self.modules.prepared(hash, answer);
+                    let refused = self.modules.prepared(hash, answer).err();
                     let refused = refused.as_ref();
+                    if refused.is_some_and(|it| it.code == Code::ModuleShare) {
+                        self.drop_image(hash);
+                    }
                     self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
                     self.bound_modules();
                 }
@@ -308,8 +311,8 @@ impl GpuWorker {
             self.device.command(Command::Cancel(hash));
             let why = "the worker leaves: it does not prepare the module";
             let failure = Failure::new(Code::DeviceLost, why);
-            self.modules.prepared(hash, Err(failure.clone()));
-            let refused = Some(&failure);
+            let refused = self.modules.prepared(hash, Err(failure)).err();
+            let refused = refused.as_ref();
             self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
         }
     }
@@ -344,7 +347,7 @@ impl GpuWorker {
         };
         let hash = finished.module;
         held.transfers.remove(&transfer);
-        if !held.images.contains(&hash) {
+        if !held.images.contains_key(&hash) {
             // The session has closed meanwhile.
             return;
         }
@@ -359,6 +362,20 @@ impl GpuWorker {
             return self.tell(event, &mut Incoming::Nothing);
         }
         let tenant = held.tenant.clone();
+        let bytes = finished.bytes.len() as u64;
+        if let Err(failure) = self.modules.admit(&tenant, hash, bytes) {
+            if held.leave_image(hash) {
+                self.modules.release(&tenant, &[hash]);
+            }
+            let image = ImageState::Refused(&failure);
+            let event = Event::Image {
+                session,
+                transfer,
+                hash,
+                image,
+            };
+            return self.tell(event, &mut Incoming::Nothing);
+        }
         if self.modules.give(&tenant, hash) {
             let prepare = Command::Prepare(tenant.clone(), hash, finished.bytes);
             self.device.command(prepare);

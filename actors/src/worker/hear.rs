@@ -10,7 +10,7 @@ use bus_schemas::{
     limits,
 };
 use bytes::Bytes;
-use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event};
+use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event, ImageState};
 
 use super::actor::{GpuWorker, Incoming};
 use super::modules::image_state;
@@ -141,6 +141,14 @@ impl GpuWorker {
             return Err(MessageError::Malformed(why.into()));
         }
         let state = module.and_then(|hash| self.modules.state(tenant, hash));
+        let denied = module.filter(|_| state.is_some()).and_then(|hash| {
+            let most = self.core.modules_most(session);
+            self.modules.denied(tenant, hash, most)
+        });
+        let image = match &denied {
+            Some(failure) => ImageState::Refused(failure),
+            None => image_state(state.as_ref()),
+        };
         let event = ChunkEvent {
             tenant,
             session,
@@ -149,7 +157,7 @@ impl GpuWorker {
             offset: chunk.offset,
             bytes: chunk.bytes.len() as u64,
             module,
-            image: image_state(state.as_ref()),
+            image,
         };
         self.tell(
             Event::Chunk(event),

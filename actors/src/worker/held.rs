@@ -1,6 +1,6 @@
 //! What the worker holds of a session: bytes of ops, staged transfers, results.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -62,6 +62,16 @@ pub(super) enum Staging {
     Whole(Arc<Parcel>),
 }
 
+impl Staging {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Filling(bytes) => bytes.len(),
+            Self::Whole(bytes) => bytes.len(),
+            Self::Finishing(_) => 0,
+        }
+    }
+}
+
 /// A result that its client has not acknowledged.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -116,12 +126,17 @@ pub(super) struct Held {
     pub(super) events: EventTimes,
     /// Times of events in `results`.
     timed: usize,
-    /// Images that its client was told are here, and which it may load.
-    pub(super) images: Vec<ModuleHash>,
+    /// Images that its client may load, and how many times it was told so and has not unloaded the last
+    /// module that came of that.
+    pub(super) images: BTreeMap<ModuleHash, u32>,
     /// First ops of the slices started and not completed, and what their ops declare.
     pub(super) started: VecDeque<(OpNumber, u64)>,
     /// Modules in their slots, as of the ops started so far.
     pub(super) slots: HashMap<u32, Arc<Module>>,
+    /// Images that ops have loaded since that was last looked at.
+    pub(super) loaded: Vec<ModuleHash>,
+    /// Images whose last module ops have unloaded, as often as they have, since that was last looked at.
+    pub(super) left: Vec<ModuleHash>,
 }
 
 impl Held {
@@ -136,9 +151,11 @@ impl Held {
             since_ns: 0,
             events: EventTimes::default(),
             timed: 0,
-            images: Vec::new(),
+            images: BTreeMap::new(),
             started: VecDeque::new(),
             slots: HashMap::new(),
+            loaded: Vec::new(),
+            left: Vec::new(),
         }
     }
 
@@ -213,6 +230,32 @@ impl Held {
             }
             self.kept.pop_front();
         }
+    }
+
+    /// Forgets what is staged; how many bytes.
+    pub(super) fn forget_transfers(&mut self) -> usize {
+        let forgotten = std::mem::take(&mut self.transfers);
+        forgotten.values().map(Staging::bytes).sum()
+    }
+
+    /// Its client was told once more that an image is here; whether it was not before.
+    pub(super) fn take_image(&mut self, hash: ModuleHash) -> bool {
+        let told = self.images.entry(hash).or_default();
+        *told += 1;
+        *told == 1
+    }
+
+    /// Its client goes by one thing less that it was told of an image; whether by none now.
+    pub(super) fn leave_image(&mut self, hash: ModuleHash) -> bool {
+        let Some(told) = self.images.get_mut(&hash) else {
+            return false;
+        };
+        *told -= 1;
+        let gone = *told == 0;
+        if gone {
+            self.images.remove(&hash);
+        }
+        gone
     }
 
     /// Keeps a result that was published. Where the client has left too many times of events

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use bus_schemas::{
-    Failure, FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId, Tenant,
-    limits,
+    Code, Failure, FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId,
+    Tenant, limits,
 };
 use dashmap::{DashMap, DashSet};
 use device::{BlockBytes, ModuleInfo};
@@ -26,6 +26,11 @@ pub(super) struct Module {
 }
 
 impl Module {
+    /// The image it is of.
+    pub(super) fn hash(&self) -> ModuleHash {
+        self.hash
+    }
+
     /// What the key of a launch of this module stands for.
     pub(super) fn name(&self, kernel: KernelKey, launch: &Launch) -> KernelName {
         let function = self.functions.get(launch.function as usize);
@@ -104,13 +109,36 @@ const UNUSED: u64 = 256 << 20;
 /// What an image takes beside what the device says: its entries here.
 const ENTRY: u64 = 1 << 10;
 
+/// Why a tenant's sessions may not have an image.
+fn too_much(tenant: &Tenant, used: u64, more: u64, most: u64) -> Failure {
+    let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+    let (used, more, most) = (mib(used), mib(more), most >> 20);
+    let why = format!(
+        "the modules that the sessions of tenant {tenant} have on this worker take {used} MiB of the \
+         {most} MiB that they may, and one more takes {more} MiB: unload some, or raise the limit with \
+         `warploom tenant set {tenant} --modules SIZE`"
+    );
+    Failure::new(Code::ModuleShare, why)
+}
+
 /// Who uses an image.
 #[derive(Debug, Default)]
 struct Use {
-    sessions: u32,
+    /// Tenants whose sessions have it, and how many of them do.
+    holders: BTreeMap<Tenant, u32>,
+    /// What it takes, as far as that is known: each of its holders is charged all of it.
     bytes: u64,
     /// When the last session that used it ended, in ends of sessions.
     since: u64,
+}
+
+/// What the images that a tenant's sessions have take, and what they may.
+#[derive(Debug)]
+struct Share {
+    /// How many.
+    images: u64,
+    bytes: u64,
+    most: u64,
 }
 
 /// Every image is decoded once, whoever gave it; a tenant may use those it gave itself. An image
@@ -120,6 +148,7 @@ pub(super) struct Modules {
     given: DashSet<(Tenant, ModuleHash)>,
     states: DashMap<ModuleHash, ModuleState>,
     uses: BTreeMap<ModuleHash, Use>,
+    shares: BTreeMap<Tenant, Share>,
     /// Ends of sessions so far.
     ends: u64,
     pub(super) names: Names,
@@ -152,11 +181,25 @@ impl Modules {
         new
     }
 
-    /// The device has answered.
-    pub(super) fn prepared(&mut self, hash: ModuleHash, answer: Result<ModuleInfo, Failure>) {
+    /// The device has answered. An image that is too much for each of those whose sessions wait for it is
+    /// refused; the answer that holds.
+    pub(super) fn prepared(
+        &mut self,
+        hash: ModuleHash,
+        answer: Result<ModuleInfo, Failure>,
+    ) -> Result<(), Failure> {
         let bytes = answer.as_ref().map_or(0, |info| info.bytes);
-        self.uses.entry(hash).or_default().bytes = bytes + ENTRY;
-        let state = match answer {
+        self.weigh(hash, bytes + ENTRY);
+        let info = match (answer, self.excess(hash)) {
+            (Ok(_), Some(failure)) => {
+                // It may fit later, so nothing is remembered of it.
+                self.forget(&[hash]);
+                return Err(failure);
+            }
+            (answer, _) => answer,
+        };
+        let told = info.as_ref().map(drop).map_err(Clone::clone);
+        let state = match info {
             Ok(info) => ModuleState::Ready(Arc::new(Module {
                 hash,
                 fingerprints: info
@@ -170,21 +213,142 @@ impl Modules {
             Err(failure) => ModuleState::Refused(failure),
         };
         self.states.insert(hash, state);
+        told
     }
 
-    /// A session's client is told that it may load the image.
-    pub(super) fn hold(&mut self, hash: ModuleHash) {
-        self.uses.entry(hash).or_default().sessions += 1;
+    /// An image takes so much: whose sessions have it is charged that.
+    fn weigh(&mut self, hash: ModuleHash, bytes: u64) {
+        let it = self.uses.entry(hash).or_default();
+        let before = std::mem::replace(&mut it.bytes, bytes);
+        for tenant in it.holders.keys() {
+            if let Some(share) = self.shares.get_mut(tenant) {
+                share.bytes = share.bytes.saturating_sub(before).saturating_add(bytes);
+            }
+        }
     }
 
-    /// A session that held these has ended.
-    pub(super) fn release(&mut self, images: &[ModuleHash]) {
+    /// A session of the tenant, whose images may take `most` bytes, is told of the image.
+    pub(super) fn hold(&mut self, tenant: &Tenant, hash: ModuleHash, most: u64) {
+        let it = self.uses.entry(hash).or_default();
+        let share = self.shares.entry(tenant.clone()).or_insert(Share {
+            images: 0,
+            bytes: 0,
+            most,
+        });
+        share.most = most;
+        let sessions = it.holders.entry(tenant.clone()).or_default();
+        *sessions += 1;
+        if *sessions == 1 {
+            share.images += 1;
+            share.bytes = share.bytes.saturating_add(it.bytes);
+        }
+    }
+
+    /// Whether a session of the tenant can be told of an image that its tenant gave before: why not.
+    pub(super) fn denied(&self, tenant: &Tenant, hash: ModuleHash, most: u64) -> Option<Failure> {
+        let it = self.uses.get(&hash)?;
+        if it.holders.contains_key(tenant) {
+            return None;
+        }
+        let used = self.shares.get(tenant).map_or(0, |share| share.bytes);
+        let over = used.saturating_add(it.bytes) > most;
+        over.then(|| too_much(tenant, used, it.bytes, most))
+    }
+
+    /// An image of so many bytes is here, whole. Why the tenant, whose session has it, may not have it.
+    pub(super) fn admit(
+        &mut self,
+        tenant: &Tenant,
+        hash: ModuleHash,
+        bytes: u64,
+    ) -> Result<(), Failure> {
+        if !self.states.contains_key(&hash) {
+            self.weigh(hash, bytes + ENTRY);
+        }
+        let (Some(it), Some(share)) = (self.uses.get(&hash), self.shares.get(tenant)) else {
+            return Ok(());
+        };
+        match share.bytes > share.most {
+            true => Err(too_much(
+                tenant,
+                share.bytes - it.bytes,
+                it.bytes,
+                share.most,
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Why an image is refused whose holders all have more than they may with it.
+    fn excess(&self, hash: ModuleHash) -> Option<Failure> {
+        let it = self.uses.get(&hash)?;
+        let shares = it
+            .holders
+            .keys()
+            .map(|tenant| (tenant, self.shares.get(tenant)));
+        let mut first = None;
+        for (tenant, share) in shares {
+            let share = share.filter(|share| share.bytes > share.most)?;
+            first.get_or_insert((tenant, share));
+        }
+        let (tenant, share) = first?;
+        Some(too_much(
+            tenant,
+            share.bytes - it.bytes,
+            it.bytes,
+            share.most,
+        ))
+    }
+
+    /// A session of the tenant that held these has ended, or was refused them.
+    pub(super) fn release(&mut self, tenant: &Tenant, images: &[ModuleHash]) {
         self.ends += 1;
         for hash in images {
-            if let Some(it) = self.uses.get_mut(hash) {
-                it.sessions = it.sessions.saturating_sub(1);
-                it.since = self.ends;
+            let Some(it) = self.uses.get_mut(hash) else {
+                continue;
+            };
+            it.since = self.ends;
+            let bytes = it.bytes;
+            let Some(sessions) = it.holders.get_mut(tenant) else {
+                continue;
+            };
+            *sessions -= 1;
+            if *sessions > 0 {
+                continue;
             }
+            it.holders.remove(tenant);
+            if it.holders.is_empty() && !self.states.contains_key(hash) {
+                self.uses.remove(hash);
+            }
+            self.uncharge(tenant, bytes);
+        }
+    }
+
+    /// The tenant's sessions have an image less.
+    fn uncharge(&mut self, tenant: &Tenant, bytes: u64) {
+        let Some(share) = self.shares.get_mut(tenant) else {
+            return;
+        };
+        share.images -= 1;
+        share.bytes = share.bytes.saturating_sub(bytes);
+        if share.images == 0 {
+            self.shares.remove(tenant);
+        }
+    }
+
+    /// Forgets images: whoever wants one again sends it again.
+    fn forget(&mut self, images: &[ModuleHash]) {
+        for hash in images {
+            self.states.remove(hash);
+            let Some(it) = self.uses.remove(hash) else {
+                continue;
+            };
+            for tenant in it.holders.keys() {
+                self.uncharge(tenant, it.bytes);
+            }
+        }
+        if !images.is_empty() {
+            self.given.retain(|(_, hash)| !images.contains(hash));
         }
     }
 
@@ -201,18 +365,15 @@ impl Modules {
     /// wants one again sends it again.
     pub(super) fn give_up(&mut self, images: &[ModuleHash]) -> Vec<ModuleHash> {
         let unwanted = |hash: &&ModuleHash| {
-            let waits = self.uses.get(*hash).is_some_and(|it| it.sessions > 0);
+            let waits = self
+                .uses
+                .get(*hash)
+                .is_some_and(|it| !it.holders.is_empty());
             let state = self.states.get(*hash);
             !waits && state.is_some_and(|state| matches!(*state, ModuleState::Preparing))
         };
         let gone: Vec<ModuleHash> = images.iter().filter(unwanted).copied().collect();
-        for hash in &gone {
-            self.uses.remove(hash);
-            self.states.remove(hash);
-        }
-        if !gone.is_empty() {
-            self.given.retain(|(_, hash)| !gone.contains(hash));
-        }
+        self.forget(&gone);
         gone
     }
 
@@ -222,7 +383,7 @@ impl Modules {
         let unused = self.uses.iter().filter(|(hash, it)| {
             let state = self.states.get(hash);
             let settled = !state.is_some_and(|state| matches!(*state, ModuleState::Preparing));
-            it.sessions == 0 && settled
+            it.holders.is_empty() && settled
         });
         let mut unused: Vec<_> = unused
             .map(|(hash, it)| (it.since, *hash, it.bytes))
@@ -235,13 +396,9 @@ impl Modules {
                 break;
             }
             sum -= bytes;
-            self.uses.remove(&hash);
-            self.states.remove(&hash);
             gone.push(hash);
         }
-        if !gone.is_empty() {
-            self.given.retain(|(_, hash)| !gone.contains(hash));
-        }
+        self.forget(&gone);
         gone
     }
 
@@ -250,7 +407,7 @@ impl Modules {
     pub(super) fn images(&self) -> Vec<(Tenant, u64)> {
         let last = |hash: &ModuleHash| {
             let used = self.uses.get(hash);
-            used.map(|it| (it.sessions > 0, it.since))
+            used.map(|it| (!it.holders.is_empty(), it.since))
         };
         let given = self.given.iter().filter_map(|it| {
             let (tenant, hash) = it.key();
@@ -288,7 +445,7 @@ mod tests {
             modules.state(&b, hash).is_none(),
             "a hash alone proves nothing"
         );
-        modules.prepared(
+        let _ = modules.prepared(
             hash,
             Ok(ModuleInfo {
                 functions: Vec::new(),
@@ -308,21 +465,21 @@ mod tests {
         let tenant: Tenant = "a".parse().unwrap();
         let hashes = [b"a", b"b", b"c"].map(|image| ModuleHash::of(image));
         for hash in hashes {
-            modules.hold(hash);
+            modules.hold(&tenant, hash, u64::MAX);
             assert!(modules.give(&tenant, hash));
             let info = ModuleInfo {
                 functions: Vec::new(),
                 bytes: UNUSED / 2,
             };
-            modules.prepared(hash, Ok(info));
+            let _ = modules.prepared(hash, Ok(info));
         }
         assert!(modules.surplus().is_empty(), "all are used");
         // Two sessions have the second one.
-        modules.hold(hashes[1]);
-        modules.release(&[hashes[2]]);
-        modules.release(&[hashes[0], hashes[1]]);
+        modules.hold(&tenant, hashes[1], u64::MAX);
+        modules.release(&tenant, &[hashes[2]]);
+        modules.release(&tenant, &[hashes[0], hashes[1]]);
         assert_eq!(modules.surplus(), [hashes[2]], "unused for longest");
-        modules.release(&[hashes[1]]);
+        modules.release(&tenant, &[hashes[1]]);
         assert_eq!(modules.surplus(), [hashes[0]]);
         let left = hashes.map(|hash| modules.is_given(&tenant, hash));
         assert_eq!(left, [false, true, false]);
@@ -335,13 +492,14 @@ mod tests {
         let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
         let hash = ModuleHash::of(b"image");
         assert_eq!(modules.images(), []);
-        modules.hold(hash);
+        modules.hold(&a, hash, u64::MAX);
         modules.give(&b, hash);
         modules.give(&a, hash);
-        assert_eq!(modules.images(), [(a, hash.short()), (b, hash.short())]);
+        let both = [(a.clone(), hash.short()), (b, hash.short())];
+        assert_eq!(modules.images(), both);
         for image in 0..2 * limits::IMAGES {
             let hash = ModuleHash::of(&image.to_le_bytes());
-            modules.hold(hash);
+            modules.hold(&a, hash, u64::MAX);
             modules.give(&"a".parse().unwrap(), hash);
         }
         assert_eq!(modules.images().len(), limits::IMAGES);
@@ -351,33 +509,117 @@ mod tests {
     fn what_nobody_waits_for_is_given_up_while_it_is_prepared() {
         let mut modules = Modules::default();
         let (tenant, hash) = ("a".parse().unwrap(), ModuleHash::of(b"a"));
-        modules.hold(hash);
-        modules.hold(hash);
+        modules.hold(&tenant, hash, u64::MAX);
+        modules.hold(&tenant, hash, u64::MAX);
         modules.give(&tenant, hash);
-        modules.release(&[hash]);
+        modules.release(&tenant, &[hash]);
         assert_eq!(modules.give_up(&[hash]), [], "the other session waits");
-        modules.release(&[hash]);
+        modules.release(&tenant, &[hash]);
         assert_eq!(modules.give_up(&[hash]), [hash]);
         assert!(!modules.is_given(&tenant, hash) && modules.give(&tenant, hash));
         let failure = Failure::new(bus_schemas::Code::BadModule, "");
-        modules.prepared(hash, Err(failure));
+        let _ = modules.prepared(hash, Err(failure));
         assert_eq!(modules.give_up(&[hash]), [], "settled");
+    }
+
+    fn prepared(modules: &mut Modules, hash: ModuleHash, bytes: u64) -> Result<(), Code> {
+        let info = ModuleInfo {
+            functions: Vec::new(),
+            bytes: bytes - ENTRY,
+        };
+        let told = modules.prepared(hash, Ok(info));
+        told.map_err(|failure| failure.code)
+    }
+
+    /// A session of the tenant sends an image of which the device makes so many bytes.
+    fn load(
+        modules: &mut Modules,
+        tenant: &Tenant,
+        image: u8,
+        bytes: u64,
+        most: u64,
+    ) -> Result<(), Code> {
+        let hash = ModuleHash::of(&[image]);
+        modules.hold(tenant, hash, most);
+        if let Err(failure) = modules.admit(tenant, hash, 1) {
+            modules.release(tenant, &[hash]);
+            return Err(failure.code);
+        }
+        match modules.give(tenant, hash) {
+            true => prepared(modules, hash, bytes),
+            false => Ok(()),
+        }
+    }
+
+    #[test]
+    fn a_tenant_has_no_more_than_it_may_and_others_have_theirs() {
+        let mut modules = Modules::default();
+        let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
+        let most = 10 << 20;
+        for image in 0..10 {
+            assert_eq!(load(&mut modules, &a, image, 1 << 20, most), Ok(()));
+        }
+        let refused = Err(Code::ModuleShare);
+        assert_eq!(
+            load(&mut modules, &a, 10, 1 << 20, most),
+            refused,
+            "as it comes"
+        );
+        assert!(!modules.is_given(&a, ModuleHash::of(&[10])));
+        // The other tenant may have as much, of the same images and of its own.
+        for image in 5..15 {
+            assert_eq!(load(&mut modules, &b, image, 1 << 20, most), Ok(()));
+        }
+        // One that both have stays charged to the one that keeps it.
+        let hashes: Vec<_> = (0..10).map(|image| ModuleHash::of(&[image])).collect();
+        modules.release(&a, &hashes[..6]);
+        assert_eq!(load(&mut modules, &a, 20, 6 << 20, most), Ok(()));
+        assert_eq!(load(&mut modules, &b, 21, 1 << 20, most), refused);
+    }
+
+    #[test]
+    fn what_grows_beyond_the_limit_when_it_is_prepared_is_refused_and_forgotten() {
+        let mut modules = Modules::default();
+        let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().unwrap());
+        let most = 10 << 20;
+        assert_eq!(load(&mut modules, &a, 1, 8 << 20, most), Ok(()));
+        assert_eq!(
+            load(&mut modules, &a, 2, 3 << 20, most),
+            Err(Code::ModuleShare)
+        );
+        assert!(!modules.is_given(&a, ModuleHash::of(&[2])));
+        assert!(
+            modules.denied(&a, ModuleHash::of(&[1]), most).is_none(),
+            "it has that"
+        );
+        assert_eq!(
+            load(&mut modules, &b, 2, 3 << 20, most),
+            Ok(()),
+            "for another it is not"
+        );
+        // What is unused and known is denied as what is new is.
+        modules.release(&b, &[ModuleHash::of(&[2])]);
+        let denied = modules.denied(&a, ModuleHash::of(&[2]), most).unwrap();
+        assert!(denied.detail.contains("8 MiB of the 10 MiB"), "{denied}");
+        modules.release(&a, &[ModuleHash::of(&[1])]);
+        assert!(modules.denied(&a, ModuleHash::of(&[2]), most).is_none());
+        assert!(modules.shares.is_empty() && modules.uses.values().all(|it| it.holders.is_empty()));
     }
 
     #[test]
     fn what_is_being_prepared_stays() {
         let mut modules = Modules::default();
         let (tenant, hash) = ("a".parse().unwrap(), ModuleHash::of(b"a"));
-        modules.hold(hash);
+        modules.hold(&tenant, hash, u64::MAX);
         modules.give(&tenant, hash);
-        modules.release(&[hash]);
+        modules.release(&tenant, &[hash]);
         assert!(modules.surplus().is_empty() && modules.is_given(&tenant, hash));
         assert_eq!(modules.preparing(), [hash]);
         let info = ModuleInfo {
             functions: Vec::new(),
             bytes: UNUSED,
         };
-        modules.prepared(hash, Ok(info));
+        let _ = modules.prepared(hash, Ok(info));
         assert_eq!(modules.surplus(), [hash]);
     }
 }

@@ -89,10 +89,16 @@ impl Scanned {
         slice.fail_at = self.fail_at;
         held.declares(slice.first, self.sum);
         for (slot, module) in self.changed {
-            match module {
-                Some(module) => held.slots.insert(slot, module),
+            let before = match module {
+                Some(module) => {
+                    held.loaded.push(module.hash());
+                    held.slots.insert(slot, module)
+                }
                 None => held.slots.remove(&slot),
             };
+            let left = before.map(|module| module.hash());
+            let left = left.filter(|hash| !held.slots.values().any(|it| it.hash() == *hash));
+            held.left.extend(left);
         }
         let mut touched = self.touched;
         for (number, transfer, address) in self.transfers {

@@ -1,5 +1,5 @@
 //! Checks module images on a thread of its own: joining and hashing many megabytes must not keep the
-//! worker from the bus.
+//! worker from the bus. Nor must giving memory back to the host.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -46,25 +46,34 @@ impl Job {
     }
 }
 
+/// What the thread does.
+enum Task {
+    Finish(Job),
+    GiveBack,
+}
+
 /// The thread. Dropping it ends it.
 pub(super) struct Stager {
-    jobs: Option<Sender<Job>>,
+    tasks: Option<Sender<Task>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Stager {
     pub(super) fn start(told: Recipient<Finished>) -> std::io::Result<Self> {
-        let (jobs, received) = mpsc::channel::<Job>();
+        let (tasks, received) = mpsc::channel::<Task>();
         let thread = std::thread::Builder::new()
             .name("stager".into())
             .spawn(move || {
-                for job in received {
-                    // Jobs are bounded by the bytes that may be staged, so their answers are.
-                    told.do_send(job.finish());
+                for task in received {
+                    match task {
+                        // Jobs are bounded by the bytes that may be staged, so their answers are.
+                        Task::Finish(job) => told.do_send(job.finish()),
+                        Task::GiveBack => give_back(),
+                    }
                 }
             })?;
         Ok(Self {
-            jobs: Some(jobs),
+            tasks: Some(tasks),
             thread: Some(thread),
         })
     }
@@ -74,20 +83,45 @@ impl Stager {
         if job.bytes.len() <= SMALL {
             return Some(job.finish());
         }
-        if let Some(jobs) = &self.jobs {
-            // The thread ends only when this end is dropped.
-            let _ = jobs.send(job);
-        }
+        self.send(Task::Finish(job));
         None
+    }
+
+    /// Much that was staged is not needed any more: the host gets its memory back, soon.
+    pub(super) fn give_back(&self) {
+        self.send(Task::GiveBack);
+    }
+
+    fn send(&self, task: Task) {
+        if let Some(tasks) = &self.tasks {
+            // The thread ends only when this end is dropped.
+            let _ = tasks.send(task);
+        }
     }
 }
 
 impl Drop for Stager {
     fn drop(&mut self) {
-        self.jobs = None;
+        self.tasks = None;
         if let Some(thread) = self.thread.take() {
             // A panic of the thread was reported where it happened.
             let _ = thread.join();
         }
     }
 }
+
+/// Has the C library's allocator return to the host what is free: chunks of transfers are too small for
+/// it to do so by itself while anything behind them is in use.
+#[cfg(target_env = "gnu")]
+#[expect(
+    unsafe_code,
+    reason = "the allocator's memory maps are the C library's"
+)]
+fn give_back() {
+    // SAFETY: it takes no pointers, and may be called at any time by any thread.
+    let _ = unsafe { libc::malloc_trim(0) };
+}
+
+/// Other allocators return what is free by themselves.
+#[cfg(not(target_env = "gnu"))]
+fn give_back() {}

@@ -9,9 +9,10 @@ use broker::testing::TestBroker;
 use bus::BusSettings;
 use bus_schemas::subject::{Subjects, ToWorker};
 use bus_schemas::{
-    Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant, GrantKind,
-    Incarnation, KernelKey, LeaderId, ModuleHash, Op, OpenGrant, Order, Rejected, Seal, SealReply,
-    SessionId, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode, limits, write_descriptor,
+    Allowance, Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant,
+    GrantKind, Incarnation, KernelKey, LeaderId, ModuleHash, Op, OpenGrant, Order, Rejected, Seal,
+    SealReply, SessionId, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode, limits,
+    write_descriptor,
 };
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
@@ -337,6 +338,8 @@ pub(crate) fn open_grant(session: SessionId) -> OpenGrant {
         quota: 256 << 20,
         nonce: session.0,
         priority: 2,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
     }
 }
 

@@ -195,6 +195,8 @@ fn settings() -> TenantSettings {
         slo_ns: 20_000_000,
         groups: Groups::default(),
         addresses: 0,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
     }
 }
 

@@ -51,6 +51,8 @@ pub(crate) fn order(rows: &mut Vec<u8>) -> Order<'_> {
         quota: 8 << 30,
         nonce: 0x0102_0304_0506_0708,
         priority: 2,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
     };
     Order {
         v: V,

@@ -1,12 +1,14 @@
 //! Staged transfers: payloads too large for a batch, on their way in chunks.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use bus_schemas::{DataChunk, ModuleHash, Parcel, Spares, Staged, WIRE_VERSION, encode, limits};
 use bytes::Bytes;
 
 /// Buffers of whole transfers that are kept for later ones.
 const SPARES: usize = 32;
+/// Images that were given before and are remembered, at most: after so many all count as new.
+const GIVEN: usize = limits::MODULES as usize;
 
 #[derive(Debug)]
 struct Transfer {
@@ -72,6 +74,8 @@ pub(crate) struct Transfers {
     credit: u64,
     unreceived: u64,
     images: Vec<Image>,
+    /// Images of transfers so far.
+    given: HashSet<ModuleHash>,
     /// Whether any was added since chunks were last asked for.
     new: bool,
     spares: Spares,
@@ -85,6 +89,7 @@ impl Transfers {
             credit: limits::FIRST_STAGING,
             unreceived: 0,
             images: Vec::new(),
+            given: HashSet::new(),
             new: false,
             spares: Spares::new(SPARES),
         }
@@ -98,9 +103,11 @@ impl Transfers {
     /// Adds a transfer and returns its number.
     pub(crate) fn add(&mut self, parcel: Parcel, module: Option<ModuleHash>) -> u64 {
         let (number, total) = (self.next(), parcel.len() as u64);
-        // A small image is sooner sent than asked about.
+        // A small image is sooner sent than asked about, unless the worker had it before.
         let offer = match module {
-            Some(_) if total > limits::INLINE_BYTES as u64 => Offer::Due,
+            Some(hash) if self.is_given_again(hash) || total > limits::INLINE_BYTES as u64 => {
+                Offer::Due
+            }
             _ => Offer::Over,
         };
         self.new = true;
@@ -126,6 +133,14 @@ impl Transfers {
             hash,
         }));
         number
+    }
+
+    /// Notes an image; whether one of the transfers so far was of it.
+    fn is_given_again(&mut self, hash: ModuleHash) -> bool {
+        if self.given.len() >= GIVEN {
+            self.given.clear();
+        }
+        !self.given.insert(hash)
     }
 
     /// Number of the first that is not whole, or of the next.
@@ -328,6 +343,7 @@ impl Transfers {
         self.queue.clear();
         self.unreceived = 0;
         self.images.clear();
+        self.given.clear();
         self.new = false;
         self.spares = Spares::default();
     }
@@ -343,6 +359,20 @@ mod tests {
     use bus_schemas::decode;
 
     use super::*;
+
+    #[test]
+    fn a_small_image_is_sent_the_first_time_and_offered_after_that() {
+        let mut transfers = Transfers::new();
+        let mut first = |image: u8| {
+            let mut parcel = transfers.parcel(9);
+            parcel.write(0, &[image; 9]);
+            let number = transfers.add(parcel, Some(ModuleHash([image; 32])));
+            let chunk = transfers.next_chunk().unwrap();
+            assert_eq!(chunk.transfer, number);
+            chunk.len
+        };
+        assert_eq!([first(1), first(2), first(1), first(2)], [9, 9, 0, 0]);
+    }
 
     #[test]
     fn a_chunk_that_credit_cuts_elsewhere_carries_what_lies_there() {

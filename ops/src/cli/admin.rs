@@ -38,6 +38,13 @@ pub struct TenantSetArgs {
     /// Device addresses of its sessions per device, such as 16TiB; 0 is the cluster's `tenant.addresses`
     #[arg(long, value_name = "SIZE")]
     pub addresses: Option<String>,
+    /// What module images of its sessions may take on a worker, such as 8GiB; 0 is the cluster's
+    /// `tenant.modules`
+    #[arg(long, value_name = "SIZE")]
+    pub modules: Option<String>,
+    /// What its sessions may have staged on a worker, such as 8GiB; 0 is the cluster's `tenant.staged`
+    #[arg(long, value_name = "SIZE")]
+    pub staged: Option<String>,
     /// Charged work granted and not done, milliseconds; 0 is no bound
     #[arg(long, value_name = "MS")]
     pub outstanding: Option<u64>,

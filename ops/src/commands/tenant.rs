@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use broker::Broker;
-use bus_schemas::{Admission, Groups, TenantSettings};
+use bus_schemas::{Admission, Allowance, Groups, TenantSettings};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 
@@ -99,10 +99,24 @@ fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantS
         ("quota", &args.quota, &mut settings.quota),
         ("addresses", &args.addresses, &mut settings.addresses),
     ];
+    let read = |name, text: &String| {
+        parse_bytes(text).with_context(|| Usage(format!("{name} {text:?} is no size such as 4GiB")))
+    };
     for (name, text, setting) in sizes {
         if let Some(text) = text {
-            *setting = parse_bytes(text)
-                .with_context(|| Usage(format!("{name} {text:?} is no size such as 4GiB")))?;
+            *setting = read(name, text)?;
+        }
+    }
+    let allowances = [
+        ("modules", &args.modules, &mut settings.modules),
+        ("staged", &args.staged, &mut settings.staged),
+    ];
+    for (name, text, setting) in allowances {
+        if let Some(text) = text {
+            *setting = match read(name, text)? {
+                0 => Allowance::NONE,
+                bytes => Allowance::of(bytes),
+            };
         }
     }
     if let Some(ms) = args.outstanding {
@@ -165,6 +179,8 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         "quota",
         "sessions",
         "addresses",
+        "modules",
+        "staged",
         "outstanding",
         "cap",
         "target",
@@ -179,6 +195,8 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
             limit(settings.quota, size),
             limits.sessions.to_string(),
             size(limits.addresses),
+            size(limits.modules),
+            size(limits.staged),
             limit(settings.outstanding_ns, |ns| {
                 format!("{} ms", ns / 1_000_000)
             }),

@@ -10,12 +10,45 @@ use crate::error::{ClientError, Result, refused};
 use crate::module::Module;
 
 /// Which module slots are taken, and the transfers of the images that the worker was given by this
-/// session.
+/// session. It is locked while loads and unloads are appended: the worker sees them in the same order, and so
+/// both know of each transfer when the last module that came of it was unloaded.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     next: u32,
     free: VecDeque<u32>,
     given: HashMap<ModuleHash, u64>,
+    /// How many slots have a module of an image.
+    loads: HashMap<ModuleHash, u32>,
+}
+
+impl Slots {
+    /// A free slot for a module.
+    fn take(&mut self) -> Result<u32> {
+        match self.free.pop_front() {
+            Some(slot) => Ok(slot),
+            None if self.next < limits::MODULES => {
+                self.next += 1;
+                Ok(self.next - 1)
+            }
+            None => {
+                let detail = format!("a session holds {} modules at most", limits::MODULES);
+                Err(refused(Code::BadModule, detail))
+            }
+        }
+    }
+
+    /// A slot has another module no more: an image that none has is the worker's to forget, and is
+    /// offered again when it is loaded again.
+    fn leave(&mut self, module: &Module) {
+        self.free.push_back(module.slot);
+        if let Some(loads) = self.loads.get_mut(&module.hash) {
+            *loads -= 1;
+            if *loads == 0 {
+                self.loads.remove(&module.hash);
+                self.given.remove(&module.hash);
+            }
+        }
+    }
 }
 
 impl Session {
@@ -29,10 +62,17 @@ impl Session {
     pub fn load(&self, image: &[u8]) -> Result<Module> {
         let hash = ModuleHash::of(image);
         let info = self.images.examine(hash, image)?;
-        self.give(hash, image)?;
-        let slot = self.slot()?;
-        self.append(&Op::LoadModule { slot, hash })?;
-        Ok(Module { slot, hash, info })
+        loop {
+            self.give(hash, image)?;
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another thread may have unloaded the last module of the image meanwhile.
+            if slots.given.contains_key(&hash) {
+                let slot = slots.take()?;
+                self.append(&Op::LoadModule { slot, hash })?;
+                *slots.loads.entry(hash).or_default() += 1;
+                return Ok(Module { slot, hash, info });
+            }
+        }
     }
 
     /// Has the worker prepare an image that will be loaded soon. Blocks as [`Session::load`] does.
@@ -70,27 +110,15 @@ impl Session {
         let said = self.line.block_on(self.line.image(transfer));
         match &said {
             Ok(()) => self.images.judge(key, None),
+            // It may fit when others have gone: it is offered again.
+            Err(ClientError::Refused(failure)) if failure.code == Code::ModuleShare => {
+                let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+                slots.given.remove(&hash);
+            }
             Err(ClientError::Refused(failure)) => self.images.judge(key, Some(failure.clone())),
             Err(_) => {}
         }
         said
-    }
-
-    /// A free slot for a module.
-    fn slot(&self) -> Result<u32> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = match slots.free.pop_front() {
-            Some(slot) => slot,
-            None if slots.next < limits::MODULES => {
-                slots.next += 1;
-                slots.next - 1
-            }
-            None => {
-                let detail = format!("a session holds {} modules at most", limits::MODULES);
-                return Err(refused(Code::BadModule, detail));
-            }
-        };
-        Ok(slot)
     }
 
     /// Where a module's variables lie: one for each that its image tells of, in that order.
@@ -111,9 +139,9 @@ impl Session {
     /// # Errors
     /// The session's.
     pub fn unload(&self, module: Module) -> Result<()> {
-        self.append(&Op::UnloadModule { slot: module.slot })?;
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.free.push_back(module.slot);
+        self.append(&Op::UnloadModule { slot: module.slot })?;
+        slots.leave(&module);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! What clients say: batches, staged transfers, what they have received; and what they are told.
 
-use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant, limits};
+use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant};
 
 use super::images::ImageState;
 use super::session::{Phase, Session};
@@ -148,8 +148,9 @@ impl Sequencer {
         chunk: &ChunkEvent<'_>,
         actions: &mut Vec<Action>,
     ) {
-        let room = self.staging_room();
         let session = chunk.session;
+        let room = self.sessions.get(&session);
+        let room = room.map_or(0, |entry| self.staging_room(entry));
         let open = |entry: &&mut Session| entry.phase == Phase::Open;
         let Some(entry) = self.own(chunk.tenant, session).filter(open) else {
             return self.reject_gone(now, chunk.tenant, session, actions);
@@ -179,9 +180,16 @@ impl Sequencer {
             entry.images.add(chunk.transfer, hash, chunk.image);
             entry.has_image(hash);
         }
-        self.staged_bytes = self.staged_bytes - before + after;
+        let lacks = entry.transfers.lacks_room(&part, room);
+        self.staged.change(chunk.tenant, before, after);
         self.want_ack(now, session);
         let (store, whole) = match verdict {
+            Verdict::Skip if lacks => {
+                if let Some(failure) = self.starved(now, session, chunk.total) {
+                    self.fail(now, session, 0, failure, actions);
+                }
+                return;
+            }
             Verdict::Skip => return,
             Verdict::Malformed(why) => {
                 let failure = Failure::new(Code::Malformed, why);
@@ -191,6 +199,7 @@ impl Sequencer {
             Verdict::Store { whole } => (true, whole),
         };
         if store {
+            self.stored(now, session);
             actions.push(Action::Store {
                 session,
                 transfer: chunk.transfer,
@@ -236,11 +245,6 @@ impl Sequencer {
         }
     }
 
-    /// Host bytes that new transfers may reserve.
-    fn staging_room(&self) -> u64 {
-        self.config.staged_total.saturating_sub(self.staged_bytes)
-    }
-
     /// Sends the acknowledgements that are due.
     pub(super) fn flush_acks(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let due = self.ack_now || now >= self.acks_since + self.config.ack_ns;
@@ -248,8 +252,7 @@ impl Sequencer {
             return;
         }
         self.ack_now = false;
-        let enough = limits::TRANSFER_BYTES.min(self.config.staged_total / 2);
-        let room = self.staging_room() >= enough;
+        let room = self.has_staging_room();
         let epoch = (self.epoch, self.leader);
         for session in std::mem::take(&mut self.acks) {
             if let Some(entry) = self.sessions.get_mut(&session) {

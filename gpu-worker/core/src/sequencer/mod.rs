@@ -32,6 +32,7 @@ mod messages;
 mod positions;
 mod reports;
 mod session;
+mod staged;
 mod staging;
 mod standing;
 
@@ -54,6 +55,7 @@ use crate::Nanos;
 use positions::{Accepted, KeptGrant};
 use reports::Reports;
 use session::Session;
+use staged::Staged;
 use standing::Standing;
 
 /// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
@@ -105,7 +107,7 @@ pub struct Sequencer {
     faulted: BTreeSet<SessionId>,
     doubted: BTreeSet<SessionId>,
     pending_bytes: u64,
-    staged_bytes: u64,
+    staged: Staged,
 
     reports: Reports,
     /// Since when there is something to tell the leader.
@@ -160,7 +162,7 @@ impl Sequencer {
             faulted: BTreeSet::new(),
             doubted: BTreeSet::new(),
             pending_bytes: 0,
-            staged_bytes: 0,
+            staged: Staged::default(),
             reports: Reports::default(),
             telling_since: None,
             tell_now: false,
@@ -263,6 +265,19 @@ impl Sequencer {
         self.reports.made()
     }
 
+    /// Bytes that the images of a session's tenant may take here; `u64::MAX` is no limit.
+    #[must_use]
+    pub fn modules_most(&self, session: SessionId) -> u64 {
+        let session = self.sessions.get(&session);
+        session.map_or(u64::MAX, |session| session.modules.bytes())
+    }
+
+    /// Host bytes reserved for transfers that are not used yet.
+    #[must_use]
+    pub fn staged(&self) -> u64 {
+        self.staged.bytes()
+    }
+
     /// Sessions that are not forgotten.
     #[must_use]
     pub fn sessions(&self) -> usize {
@@ -312,7 +327,8 @@ impl Sequencer {
             return;
         }
         self.pending_bytes -= entry.pending_bytes;
-        self.staged_bytes -= entry.transfers.reserved;
+        self.staged
+            .change(&entry.tenant, entry.transfers.reserved, 0);
         entry.drop_pending();
         self.doubted.remove(&session);
         let through = OpNumber::MAX;

@@ -290,10 +290,15 @@ impl Sequencer {
             GrantKind::Close => {
                 session.phase = Phase::Closing(position);
                 self.pending_bytes -= session.pending_bytes;
-                self.staged_bytes -= session.transfers.reserved;
+                self.staged
+                    .change(&session.tenant, session.transfers.reserved, 0);
                 session.drop_pending();
                 self.doubted.remove(&grant.session);
-                if session.running == 0 {
+                // Its transfers are nobody's any more: their bytes go now, not when its results are had.
+                let (session, through) = (session.id, OpNumber::MAX);
+                actions.push(Action::Forget { session, through });
+                let entry = self.sessions.get(&grant.session);
+                if entry.is_some_and(|entry| entry.running == 0) {
                     let session = grant.session;
                     actions.push(Action::Close { session });
                 }
@@ -317,7 +322,8 @@ impl Sequencer {
         };
         let before = session.transfers.reserved;
         session.start(grant.last);
-        self.staged_bytes -= before - session.transfers.reserved;
+        self.staged
+            .change(&session.tenant, before, session.transfers.reserved);
         let lane = lane(grant);
         self.running[lane] += 1;
         self.running_cost[lane] = self.running_cost[lane].saturating_add(grant.cost);

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use bus_schemas::{
-    Code, Failure, GpuPosition, ModuleHash, OpNumber, SealedSession, SessionFault, SessionId,
-    Tenant, Window, limits,
+    Allowance, Code, Failure, GpuPosition, ModuleHash, OpNumber, SealedSession, SessionFault,
+    SessionId, Tenant, Window, limits,
 };
 
 use super::images::Images;
@@ -55,6 +55,9 @@ pub(super) struct Session {
     pub(super) ordinal: u64,
     pub(super) window: Window,
     pub(super) quota: u64,
+    /// What its tenant's sessions may have here, as its open grant said.
+    pub(super) modules: Allowance,
+    pub(super) staged_most: Allowance,
     nonce: u64,
     pub(super) phase: Phase,
     /// A close grant is accepted.
@@ -92,6 +95,8 @@ pub(super) struct Session {
     pub(super) results_sent: Nanos,
 
     pub(super) transfers: Transfers,
+    /// Since when no part of a transfer is stored because its tenant has staged all it may.
+    pub(super) starved: Option<Nanos>,
     pub(super) images: Images,
     pub(super) ack_wanted: bool,
     acked_done: OpNumber,
@@ -105,6 +110,8 @@ impl Session {
             ordinal: grant.ordinal,
             window: grant.window,
             quota: grant.quota,
+            modules: grant.modules,
+            staged_most: grant.staged,
             nonce: grant.nonce,
             phase: Phase::Open,
             closing: false,
@@ -130,6 +137,7 @@ impl Session {
             running_bytes: 0,
             results_sent: 0,
             transfers: Transfers::default(),
+            starved: None,
             images: Images::default(),
             ack_wanted: false,
             acked_done: 0,

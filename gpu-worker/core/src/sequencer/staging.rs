@@ -130,6 +130,17 @@ impl Transfers {
         self.store(part, new, known)
     }
 
+    /// Whether a part is of a transfer that is not begun and for which there is no room.
+    pub(super) fn lacks_room(&self, part: &Part, room: u64) -> bool {
+        let begun = part.transfer <= self.below
+            || self
+                .active
+                .get(&part.transfer)
+                .is_some_and(|it| it.total > 0);
+        let known = part.module.is_some() && part.known;
+        !begun && !known && part.bytes > 0 && part.total > room
+    }
+
     fn store(&mut self, part: Part, new: bool, known: bool) -> Verdict {
         let transfer = self.active.entry(part.transfer).or_default();
         transfer.total = part.total;

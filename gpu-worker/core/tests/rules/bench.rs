@@ -1,8 +1,8 @@
 //! One sequencer on a bench: a hand that plays leader, clients and device.
 
 use bus_schemas::{
-    Column, Epoch, Grant, GrantKind, Incarnation, LeaderId, OpenGrant, Order, Outcome, Seal,
-    SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
+    Allowance, Column, Epoch, Grant, GrantKind, Incarnation, LeaderId, OpenGrant, Order, Outcome,
+    Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
 };
 use gpu_worker_core::sequencer::{
     AckMessage, Action, BatchEvent, ChunkEvent, CompletedEvent, Config, DoneMessage, Event,
@@ -14,6 +14,15 @@ pub(crate) const MS: Nanos = 1_000_000;
 
 pub(crate) fn tenant() -> Tenant {
     "a".parse().unwrap()
+}
+
+/// Whose a session is: those from 100 on are another's.
+pub(crate) fn owner(session: u64) -> Tenant {
+    if session < 100 {
+        tenant()
+    } else {
+        "b".parse().unwrap()
+    }
 }
 
 pub(crate) fn id(session: u64) -> SessionId {
@@ -30,6 +39,8 @@ pub(crate) struct Bench {
     pub(crate) reports: u64,
     /// What a completed slice took.
     pub(crate) device_ns: u64,
+    /// What sessions opened from now on may have staged, with their tenant's others.
+    pub(crate) staged: Allowance,
 }
 
 impl Bench {
@@ -57,6 +68,7 @@ impl Bench {
             recorded: 0,
             reports: 0,
             device_ns: 100_000,
+            staged: Allowance::NONE,
         };
         bench.tell(Event::Tick);
         bench.seal(1, 1).sealed.expect("the first seal is obeyed");
@@ -96,7 +108,11 @@ impl Bench {
         first: u64,
     ) -> Vec<Action> {
         let opens = rows.iter().filter(|grant| grant.kind == GrantKind::Open);
-        let opens = opens.map(|grant| open_grant(grant.session)).collect();
+        let opens = opens.map(|grant| OpenGrant {
+            staged: self.staged,
+            ..open_grant(grant.session)
+        });
+        let opens = opens.collect();
         let mut packed = Vec::new();
         let order = Order {
             v: WIRE_VERSION,
@@ -192,12 +208,12 @@ impl Bench {
         offset: u64,
     ) -> Vec<Action> {
         self.tell(Event::Chunk(ChunkEvent {
-            tenant: &tenant(),
+            tenant: &owner(session),
             session: id(session),
             transfer,
             total,
             offset,
-            bytes: total - offset,
+            bytes: (total - offset).min(limits::CHUNK_BYTES as u64),
             module: None,
             image: ImageState::Unknown,
         }))
@@ -227,7 +243,7 @@ pub(crate) fn open_grant(session: SessionId) -> OpenGrant {
     let size = limits::WINDOW_MIN_BYTES;
     OpenGrant {
         session,
-        tenant: tenant(),
+        tenant: owner(session.0),
         ordinal: session.0,
         window: Window {
             base: limits::ADDRESS_FIRST + session.0 * size,
@@ -236,6 +252,8 @@ pub(crate) fn open_grant(session: SessionId) -> OpenGrant {
         quota: 0,
         nonce: session.0,
         priority: 2,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
     }
 }
 

@@ -6,4 +6,5 @@ mod endings;
 mod leaders;
 mod patience;
 mod priorities;
+mod staged;
 mod standing;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Column, DoneReport, Epoch, GpuPosition, Grant, GrantKind, LeaderId, OpNumber, OpenGrant, Order,
-    Outcome, SealAnswer, SessionId, Tenant, WIRE_VERSION, Window, encode,
+    Allowance, Column, DoneReport, Epoch, GpuPosition, Grant, GrantKind, LeaderId, OpNumber,
+    OpenGrant, Order, Outcome, SealAnswer, SessionId, Tenant, WIRE_VERSION, Window, encode,
 };
 
 /// A leader: grants what its sessions have queued, resends what is not accepted.
@@ -177,5 +177,7 @@ pub(crate) fn open_grant(session: u64) -> OpenGrant {
         quota: 0,
         nonce: session,
         priority: (session % 5) as u8,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
     }
 }

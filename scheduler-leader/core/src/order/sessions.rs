@@ -1,8 +1,8 @@
 //! Sessions: placed, fed, doubted, ended.
 
 use bus_schemas::{
-    CloseReason, Code, CostClass, CostRun, GrantKind, OpNumber, OpenGrant, SessionId, Tenant,
-    TenantSettings, Window, limits,
+    Allowance, CloseReason, Code, CostClass, CostRun, GrantKind, OpNumber, OpenGrant, SessionId,
+    Tenant, TenantSettings, Window, limits,
 };
 
 use super::Order;
@@ -75,6 +75,7 @@ impl Order {
             request: 0,
             busy: false,
         });
+        let limits = self.limits(tenant);
         let open = OpenGrant {
             session: id,
             tenant: name.clone(),
@@ -83,6 +84,8 @@ impl Order {
             quota,
             nonce,
             priority,
+            modules: Allowance::of(limits.modules),
+            staged: Allowance::of(limits.staged),
         };
         self.mark(slot, GrantKind::Open, Some(Box::new(open)), effects);
         self.touch(worker);

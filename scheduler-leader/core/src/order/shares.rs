@@ -28,7 +28,7 @@ impl Share {
 }
 
 impl Order {
-    fn limits(&self, tenant: u32) -> TenantLimits {
+    pub(super) fn limits(&self, tenant: u32) -> TenantLimits {
         let settings = &self.tenants[tenant as usize].settings;
         settings.limits(&self.settings)
     }

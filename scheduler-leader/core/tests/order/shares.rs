@@ -149,6 +149,8 @@ fn what_was_recorded_without_limits_is_decided_without() {
     let before = ClusterSettings {
         tenant_sessions: 0,
         tenant_addresses: 0,
+        tenant_modules: 0,
+        tenant_staged: 0,
         ..ClusterSettings::default()
     };
     let mut old = model(before.clone(), 1, 1);

@@ -1,4 +1,4 @@
-use bus_schemas::{SealedGrant, SealedName, Window};
+use bus_schemas::{Allowance, SealedGrant, SealedName, Window};
 
 use super::*;
 
@@ -25,6 +25,8 @@ fn granted() -> Chains {
     let mut chains = Chains::default();
     let open = OpenGrant {
         priority: 2,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
         session: SESSION,
         tenant: "a".parse().unwrap(),
         ordinal: 1,

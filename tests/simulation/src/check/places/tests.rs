@@ -1,5 +1,7 @@
 //! Each thing that placement is judged by, made wrong.
 
+use bus_schemas::Allowance;
+
 use super::*;
 
 const A: Incarnation = Incarnation(7);
@@ -54,6 +56,8 @@ fn open(tenant: &str, session: u64, nonce: u64) -> OpenGrant {
         quota: 0,
         nonce,
         priority: 2,
+        modules: Allowance::NONE,
+        staged: Allowance::NONE,
     }
 }
 

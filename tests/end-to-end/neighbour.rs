@@ -1,0 +1,286 @@
+//! A tenant that takes all it can get, and another beside it that notices nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
+use bus_schemas::{
+    Allowance, CloseReason, CloseRequest, Code, DataChunk, Failure, Opened, Tenant, TenantSettings,
+    WIRE_VERSION, WorkerAck, decode, encode,
+};
+use client_agent::{Client, Settings};
+use futures_util::StreamExt;
+
+use crate::stage::Scene;
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const MIB: u64 = 1 << 20;
+
+/// `double` doubles each of 256 words.
+const DOUBLE: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
+.visible .entry double(.param .u64 words) {
+    .reg .b32 %r<4>; .reg .b64 %d<4>;
+    ld.param.u64 %d1, [words]; mov.u32 %r1, %tid.x; mul.wide.u32 %d2, %r1, 4;
+    add.u64 %d1, %d1, %d2; ld.global.u32 %r2, [%d1]; add.u32 %r2, %r2, %r2;
+    st.global.u32 [%d1], %r2; ret;
+}";
+
+/// A tenant with a login of its own.
+async fn guest(scene: &mut Scene, name: &str, settings: &TenantSettings) -> Settings {
+    let added = scene.stage.cluster.broker.add_tenant(name);
+    added.expect("a login for it");
+    let tenant: Tenant = name.parse().expect("a tenant");
+    scene.set_tenant(&tenant, settings).await;
+    let credentials = scene.stage.cluster.broker.credentials();
+    let login = &credentials.tenant(name).expect("a login").login;
+    let joined = Settings::new(&credentials.url, &credentials.cluster, name);
+    joined.with_login(&login.user, &login.password)
+}
+
+/// A program from its start to its end: opens, loads, copies, computes, checks, closes.
+fn program(settings: &Settings) -> Result<(), client_agent::Error> {
+    let client = Client::connect(settings.clone())?;
+    let session = client.open()?;
+    let module = session.load(DOUBLE.as_bytes())?;
+    let double = module.function("double")?;
+    // Large enough to be staged.
+    let words: Vec<u8> = (0..64 << 10_u32).flat_map(u32::to_le_bytes).collect();
+    let at = session.alloc(words.len() as u64)?;
+    session.copy_in(at, &words)?;
+    session.launch(&double, [1, 1, 1], [256, 1, 1], 0, &at.to_le_bytes())?;
+    let mut back = vec![0; words.len()];
+    session.copy_out(at, &mut back)?;
+    for (index, word) in back.chunks_exact(4).enumerate() {
+        let word = u32::from_le_bytes(word.try_into().expect("four bytes")) as usize;
+        let wanted = if index < 256 { 2 * index } else { index };
+        assert_eq!(word, wanted, "word {index}");
+    }
+    session.close()
+}
+
+/// Opens sessions until it is refused, and goes on asking; what it was told first.
+fn opens(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize, Failure) {
+    let client = Client::connect(settings).expect("a broker");
+    let (mut sessions, mut first) = (Vec::new(), None);
+    while !stop.load(Ordering::Relaxed) {
+        match client.open() {
+            Ok(session) => sessions.push(session),
+            Err(client_agent::Error::Refused(failure)) => {
+                first.get_or_insert(failure);
+                refused.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (sessions.len(), first.expect("a refusal"))
+}
+
+/// Loads modules until it is refused, and goes on; then unloads one and loads another.
+fn loads(settings: Settings, stop: &AtomicBool, refused: &AtomicUsize) -> (usize, Failure) {
+    let client = Client::connect(settings).expect("a broker");
+    let session = client.open().expect("a session");
+    let (mut modules, mut first) = (Vec::new(), None);
+    let mut number = 0_u64;
+    let mut next = || {
+        number += 1;
+        let filler = "mul.lo.u64 %d1, %d1, %d1; add.u64 %d1, %d1, 3;\n".repeat(2_000);
+        format!(
+            ".version 7.0\n.target sm_75\n.address_size 64\n
+             .visible .entry k{number}(.param .u64 to) {{ .reg .b64 %d<3>; mov.u64 %d1, {number};
+             ld.param.u64 %d2, [to]; {filler} st.global.u64 [%d2], %d1; ret; }}"
+        )
+    };
+    while !stop.load(Ordering::Relaxed) {
+        match session.load(next().as_bytes()) {
+            Ok(module) => modules.push(module),
+            Err(client_agent::Error::Refused(failure)) => {
+                first.get_or_insert(failure);
+                refused.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let held = modules.len();
+    // It goes on where it gives something back: the session did not fail.
+    modules
+        .drain(..held / 2)
+        .for_each(|module| session.unload(module).expect("unloaded"));
+    session.sync().expect("a session that lives");
+    session
+        .load(next().as_bytes())
+        .expect("there is room again");
+    session.close().expect("closed");
+    (held, first.expect("a refusal"))
+}
+
+/// A transfer's first part: its session's tenant has room for all of it reserved.
+fn part(transfer: u64, total: u64, bytes: &[u8]) -> bytes::Bytes {
+    let chunk = DataChunk {
+        v: WIRE_VERSION,
+        transfer,
+        total,
+        offset: 0,
+        hash: &[],
+        bytes,
+    };
+    encode(&chunk).into()
+}
+
+/// Begins transfers beyond any credit until the worker has enough of it: why its session failed.
+async fn stages(scene: &Scene, tenant: &str) -> Failure {
+    let (client, subjects, opened) = scene.join(tenant).await;
+    let name: Tenant = tenant.parse().expect("a tenant");
+    let acks = subjects.to_client(&name, opened.session, ToClient::Worker);
+    let mut acks = client.subscribe(acks).await.expect("a subscription");
+    let to = subjects.to_worker(&name, opened.incarnation, opened.session, ToWorker::Data);
+    let bytes = vec![7; 64 << 10];
+    let asked = Instant::now();
+    loop {
+        for transfer in 1..=200 {
+            let sent = client.publish(to.clone(), part(transfer, MIB, &bytes));
+            sent.await.expect("sent");
+        }
+        client.flush().await.expect("flushed");
+        // All that has come is looked at before more is sent.
+        let pause = Duration::from_millis(250);
+        while let Ok(Some(message)) = tokio::time::timeout(pause, acks.next()).await {
+            let ack: WorkerAck<'_> = decode(&message.payload).expect("an acknowledgement");
+            if let Some(failure) = ack.failure {
+                return failure;
+            }
+        }
+        assert!(asked.elapsed() < PATIENCE, "the worker keeps all of it");
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_that_takes_all_it_can_get_shuts_out_nobody() {
+    let settings = [("worker.device", "cpu"), ("worker.watchdog", "60s")];
+    let mut scene = Scene::idle(1, 1, &[], &settings).await;
+    // Sessions and addresses are as they are unless somebody sets them.
+    let greedy = TenantSettings {
+        modules: Allowance::of(32 * MIB),
+        staged: Allowance::of(64 * MIB),
+        ..TenantSettings::default()
+    };
+    let hostile = guest(&mut scene, "hostile", &greedy).await;
+    let victim = guest(&mut scene, "victim", &TenantSettings::default()).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let counts: [Arc<AtomicUsize>; 2] = Default::default();
+    let [opening, loading] = &counts;
+    // Its session must be there before the sessions are all taken.
+    let staging = stages(&scene, "hostile");
+    let (opener, opener_stop, opener_count) = (hostile.clone(), stop.clone(), opening.clone());
+    let (loader, loader_stop, loader_count) = (hostile, stop.clone(), loading.clone());
+    let loads = tokio::task::spawn_blocking(move || loads(loader, &loader_stop, &loader_count));
+    let opens = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let opens = move || opens(opener, &opener_stop, &opener_count);
+        tokio::task::spawn_blocking(opens)
+            .await
+            .expect("as it should be")
+    };
+    let ended = stop.clone();
+    let programs = tokio::task::spawn_blocking(move || {
+        let (mut before, mut after) = (0, 0);
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE && after < 20 {
+            program(&victim).unwrap_or_else(|error| panic!("the victim: {error}"));
+            let refused = counts
+                .iter()
+                .all(|count| count.load(Ordering::Relaxed) >= 3);
+            *(if refused { &mut after } else { &mut before }) += 1;
+        }
+        ended.store(true, Ordering::Relaxed);
+        (before, after)
+    });
+    let (opened, staged, (before, after)) =
+        tokio::join!(opens, staging, async { programs.await.expect("no error") });
+    let (held, too_many) = loads.await.expect("as it should be");
+    assert!(
+        before > 0 && after >= 20,
+        "{before} programs before it was refused, {after} after"
+    );
+    let (sessions, refused) = opened;
+    let codes = [Code::SessionLimit, Code::AddressLimit];
+    assert!(
+        codes.contains(&refused.code) && sessions > 10,
+        "{sessions}: {refused}"
+    );
+    assert!(
+        refused.detail.contains("warploom tenant set hostile --"),
+        "{refused}"
+    );
+    assert_eq!(too_many.code, Code::ModuleShare, "{too_many}");
+    assert!(
+        held > 1 && too_many.detail.contains("tenant set hostile --modules"),
+        "{too_many}"
+    );
+    assert_eq!(staged.code, Code::StagedShare, "{staged}");
+    assert!(
+        staged.detail.contains("64 MiB staged of the 64 MiB"),
+        "{staged}"
+    );
+}
+
+/// Resident memory of a process, bytes.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.expect("a number")
+        .trim()
+        .parse::<u64>()
+        .expect("a number")
+        << 10
+}
+
+async fn close(client: &async_nats::Client, subjects: &Subjects, tenant: &Tenant, opened: &Opened) {
+    let request = CloseRequest {
+        v: WIRE_VERSION,
+        session: opened.session,
+        after: 0,
+        reason: CloseReason::Asked,
+    };
+    let to = subjects.to_leader(tenant, ToLeader::Close);
+    client
+        .request(to, encode(&request).into())
+        .await
+        .expect("closed");
+}
+
+#[tokio::test]
+async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
+    let mut scene = Scene::idle(1, 1, &[], &[("worker.device", "cpu")]).await;
+    guest(&mut scene, "guest", &TenantSettings::default()).await;
+    let (client, subjects, opened) = scene.join("guest").await;
+    let tenant: Tenant = "guest".parse().expect("a tenant");
+    let worker = scene.stage.cluster.workers[0].pid();
+    let before = resident(worker);
+    let to = subjects.to_worker(&tenant, opened.incarnation, opened.session, ToWorker::Data);
+    let bytes = vec![7; 256 << 10];
+    // Transfers of one part each, none of which any op will name.
+    for transfer in 1..=800_u64 {
+        let whole = part(transfer, bytes.len() as u64, &bytes);
+        client.publish(to.clone(), whole).await.expect("sent");
+        if transfer % 16 == 0 {
+            client.flush().await.expect("flushed");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+    let enough = |grown: u64| grown >= 150 * MIB;
+    scene
+        .wait("200 MiB are staged", PATIENCE, |_| {
+            enough(resident(worker).saturating_sub(before)).then_some(())
+        })
+        .await;
+    close(&client, &subjects, &tenant, &opened).await;
+    scene
+        .wait("they are given back", PATIENCE, |_| {
+            (resident(worker).saturating_sub(before) < 40 * MIB).then_some(())
+        })
+        .await;
+}
