@@ -82,12 +82,15 @@ fn blocks(steps: &[Step], long: bool) -> Vec<UsageBlock> {
 /// Sums by worker, day, tenant and key, with the shortest and the longest launch.
 type Sums = BTreeMap<(Incarnation, u64, Tenant, KernelKey), (UseTotals, Option<(u64, u64)>)>;
 
+/// A worker's last block, its predecessor where there is one, and the sums that it says there are.
+type End = (Incarnation, u64, Option<u64>, BTreeMap<Tenant, UseTotals>);
+
 /// What a reader makes of blocks.
 #[derive(Debug, PartialEq)]
 struct Read {
     sums: Sums,
     missing: Vec<Result<UseTotals, u64>>,
-    ends: Vec<(Incarnation, u64, Option<u64>, BTreeMap<Tenant, UseTotals>)>,
+    ends: Vec<End>,
     names: BTreeMap<KernelKey, String>,
 }
 
