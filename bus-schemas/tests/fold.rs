@@ -82,7 +82,7 @@ fn blocks(steps: &[Step], long: bool) -> Vec<UsageBlock> {
 /// Sums by worker, day, tenant and key, with the shortest and the longest launch.
 type Sums = BTreeMap<(Incarnation, u64, Tenant, KernelKey), (UseTotals, Option<(u64, u64)>)>;
 
-/// A worker's last block, its predecessor where there is one, and the sums that it says there are.
+/// Where a worker's blocks end: when, after which report, and what is in blocks beyond it.
 type End = (Incarnation, u64, Option<u64>, BTreeMap<Tenant, UseTotals>);
 
 /// What a reader makes of blocks.
@@ -171,11 +171,16 @@ proptest! {
             // A death while the folded ones were written: nothing is removed.
             let some = &days[..written.min(days.len())];
             prop_assert_eq!(read_both(some, of_worker), read(of_worker));
-            // A death while the others were removed, and the next look at those left behind.
+            // A death while the others were removed.
             let rest = &of_worker[removed.min(aged.len())..];
             prop_assert_eq!(read_both(&days, rest), read(of_worker));
+            // The next look after a death while they were written folds the rest.
             let mut again = days.clone();
-            again.extend(fold(&aged[removed.min(aged.len())..]));
+            let mut known = Folded::default();
+            some.iter().cloned().for_each(|block| known.take(block));
+            again.truncate(some.len());
+            let unknown = aged.iter().filter(|block| !known.covers(block));
+            again.extend(fold(&unknown.cloned().collect::<Vec<_>>()));
             prop_assert_eq!(read_both(&again, young), read(of_worker));
             folded.extend(days);
             left.extend_from_slice(young);
