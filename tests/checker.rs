@@ -131,6 +131,21 @@ fn good() -> Evidence {
             running: Vec::new(),
         });
     }
+    // It died while it opened a session, whose standing grant it had closed before anything came.
+    evidence.started.push(Started {
+        gpu: 1,
+        incarnation: "w1".into(),
+        position: 4,
+        session: "s5".into(),
+        tenant: "e".into(),
+        ordinal: 1,
+        kind: GrantKind::Standing.name().into(),
+        first: 1,
+        last: 0,
+        granted: 0,
+        outcome: "ran".into(),
+        running: vec![3],
+    });
     ends[1].2 = 1;
     let tail = |end: &(u32, &str, u64, Chain)| GpuTail {
         gpu: end.0,
@@ -252,6 +267,14 @@ fn signed_damages() -> Vec<(String, Evidence)> {
     });
     more("a worker less", &|it| drop(it.workers.pop()));
     more("a position less", &|it| it.workers[0].position -= 1);
+    more("a standing grant of nobody's", &|it| {
+        let last = it.started.last_mut().expect("a line");
+        (last.position, last.running) = (3, Vec::new());
+    });
+    more("something ran where nothing was opened", &|it| {
+        let last = it.started.last_mut().expect("a line");
+        (last.last, last.granted) = (1, 1);
+    });
     more("a failure for nothing", &|it| {
         it.failures[1].code = "E-SESSION-GONE".into()
     });

@@ -103,10 +103,12 @@ def sessions(started, sent, owners, findings):
         if (owners.setdefault(session, owner), home.setdefault(session, worker)) != (owner, worker):
             findings.say(f"session {session} is on {worker} as {owner}, else {home[session]}, {owners[session]}")
         before = state.get(session, "new")
-        idle = kind == "revoke" or row["outcome"] in ("void", "gone")
+        # Closed before anything came: as soon as it has begun, though the opening before it may not have ended.
+        empty = kind == "standing" and last == first - 1 and row["outcome"] == "ran"
+        idle = kind == "revoke" or row["outcome"] in ("void", "gone") or (empty and before in ("new", "open"))
         whole = row["granted"] == last if row["outcome"] != "failed" else row["granted"] >= last
         bare = kind in ("run", "standing") or (row["outcome"] != "void" and first == last == 0)
-        if not whole or not bare or (idle and before == "new"):
+        if not whole or not bare or (idle and before == "new" and not (empty and row["running"])):
             findings.say(f"session {session}: {before}, {kind} {first}..{last} {row['outcome']}")
         if idle:
             continue
@@ -117,8 +119,6 @@ def sessions(started, sent, owners, findings):
             continue
         if row["outcome"] == "failed":
             state[session] = "failed"
-        elif last == first - 1 and kind == "standing":
-            continue  # Nothing came before it was closed.
         through = ran.get(session, 0)
         if last < first:
             findings.say(f"session {session} ran {first}..{last}")
