@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::context::{CreateStreamError, CreateStreamErrorKind};
+use async_nats::jetstream::context::{
+    CreateStreamError, CreateStreamErrorKind, GetStreamError, GetStreamErrorKind, KeyValueError,
+};
 use async_nats::jetstream::stream::{self, DiscardPolicy, StorageType};
 use async_nats::jetstream::{Context, kv};
 use bus_schemas::limits;
@@ -221,11 +223,38 @@ impl Storage {
     /// # Errors
     /// Why it can be neither opened nor made.
     pub async fn bucket(&self, stored: Stored) -> Result<kv::Store, String> {
-        let name = self.name(stored);
-        if let Ok(store) = self.jetstream.get_key_value(&name).await {
-            return Ok(store);
+        match self.find_bucket(stored).await {
+            Ok(Some(store)) => Ok(store),
+            Ok(None) => self.make_bucket(stored).await,
+            Err(error) => Err(text(&error)),
         }
-        self.make_bucket(stored).await
+    }
+
+    /// A bucket; none where the broker says that it is not there.
+    ///
+    /// # Errors
+    /// Where the broker does not say.
+    pub async fn find_bucket(&self, stored: Stored) -> Result<Option<kv::Store>, KeyValueError> {
+        match self.jetstream.get_key_value(self.name(stored)).await {
+            Ok(store) => Ok(Some(store)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A stream, or that of a bucket; none where the broker says that it is not there.
+    ///
+    /// # Errors
+    /// Where the broker does not say.
+    pub async fn find_stream(
+        &self,
+        stored: Stored,
+    ) -> Result<Option<stream::Stream>, GetStreamError> {
+        match self.jetstream.get_stream(self.stream_name(stored)).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Makes a bucket.
@@ -395,6 +424,20 @@ fn lacks_servers(error: &(dyn Error + 'static)) -> bool {
         ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED,
     ];
     refusal(error).is_some_and(|code| codes.contains(&code))
+}
+
+/// Whether the broker says that there is no such stream.
+pub(crate) fn is_missing(error: &(dyn Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(this) = error {
+        if let Some(asked) = this.downcast_ref::<GetStreamError>()
+            && let GetStreamErrorKind::JetStream(refused) = asked.kind()
+        {
+            return refused.error_code() == ErrorCode::STREAM_NOT_FOUND;
+        }
+        error = this.source();
+    }
+    false
 }
 
 /// What the broker answered, if it did.

@@ -1,28 +1,17 @@
 //! What tenants used, as the workers' accounts have it: read from the stream, grouped and summed.
 
 mod losses;
+mod reading;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use anyhow::{Context, Result};
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
-use async_nats::jetstream::stream;
+use anyhow::Result;
 use bus_schemas::{
-    AccountEnds, Accounts, Failure, Folded, GpuId, KernelKey, KernelName, Tenant, UsageBlock,
-    UseTotals, decode,
+    AccountEnds, Accounts, GpuId, KernelKey, KernelName, Tenant, UsageBlock, UseTotals,
 };
-use futures_util::StreamExt;
 
-use crate::admin::Administrator;
 use crate::calendar::DAY_MS;
 pub use losses::{Loss, Unsaid};
-
-/// How much later than it was cut a block may have come into the stream, milliseconds: a broker can be
-/// away, and clocks differ.
-const LATE_MS: u64 = 3_600_000;
-/// How often the accounts are read at most, where they are folded meanwhile.
-const READS: u32 = 5;
 
 /// What rows are told apart by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -203,100 +192,6 @@ impl Books {
             missing.add(&gap);
         }
         Ok(missing)
-    }
-}
-
-impl Administrator {
-    /// Reads the accounts.
-    ///
-    /// # Errors
-    /// [`crate::exit::Unreachable`] without a broker; where a block cannot be read.
-    pub async fn books(&self, query: Query) -> Result<Books> {
-        let name = self.subjects().account_stream();
-        let Ok(stream) = self.jetstream().get_stream(&name).await else {
-            // No worker was ever there.
-            return Ok(Books::new(query));
-        };
-        // A leader that folds meanwhile writes first and removes then: what it removed before it could
-        // be read is in what it wrote.
-        for _ in 0..READS {
-            if let Some(books) = self.read(&stream, query.clone()).await? {
-                return Ok(books);
-            }
-        }
-        anyhow::bail!("E-ACCOUNTS: the accounts are folded while they are read; read them again")
-    }
-
-    /// Reads the accounts once; `None` where blocks were folded meanwhile.
-    async fn read(&self, stream: &stream::Stream, query: Query) -> Result<Option<Books>> {
-        let mut folded = Folded::default();
-        self.blocks(
-            stream,
-            DeliverPolicy::All,
-            self.subjects().account_days(),
-            |block| {
-                folded.take(block);
-            },
-        )
-        .await?;
-        let created = stream.cached_info().created;
-        let made = u64::try_from(created.unix_timestamp_nanos() / 1_000_000).unwrap_or(0);
-        let since = query.since.unwrap_or(0).saturating_sub(LATE_MS);
-        let policy = match since.checked_sub(made) {
-            Some(later) if later > 0 => DeliverPolicy::ByStartTime {
-                start_time: created + Duration::from_millis(later),
-            },
-            _ => DeliverPolicy::All,
-        };
-        let mut books = Books::new(query);
-        for block in folded.blocks() {
-            books.take(block);
-        }
-        let mut news = false;
-        self.blocks(stream, policy, String::new(), |block| {
-            if !folded.covers(&block) {
-                news |= block.first.is_some();
-                books.take(&block);
-            }
-        })
-        .await?;
-        Ok((!news).then_some(books))
-    }
-
-    /// Reads blocks, of one subject or all, up to the last there is.
-    async fn blocks(
-        &self,
-        stream: &stream::Stream,
-        deliver_policy: DeliverPolicy,
-        filter_subject: String,
-        mut take: impl FnMut(UsageBlock),
-    ) -> Result<()> {
-        let config = pull::OrderedConfig {
-            deliver_policy,
-            filter_subject,
-            ..Default::default()
-        };
-        let consumer = stream.create_consumer(config).await?;
-        let mut left = consumer.cached_info().num_pending;
-        let mut messages = consumer.messages().await?;
-        while left > 0 {
-            let next = tokio::time::timeout(self.stall(), messages.next()).await;
-            let Some(message) = next.context("E-ACCOUNTS: the accounts' stream stalls")? else {
-                break;
-            };
-            let message = message?;
-            // Not counted down: what is removed meanwhile never comes.
-            let info = message
-                .info()
-                .map_err(|error| anyhow::anyhow!("E-ACCOUNTS: {error}"))?;
-            left = info.pending;
-            let block = decode::<UsageBlock>(&message.payload).map_err(|error| {
-                let failure = Failure::from(error);
-                anyhow::anyhow!("E-ACCOUNTS: {}: {failure}", message.subject)
-            })?;
-            take(block);
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,9 @@
 //! The administrator's side of a cluster: status, tenants, settings, hold, drain, kill.
 
+mod kept;
 mod servers;
 
+pub(crate) use kept::Kept;
 pub use servers::ServerStatus;
 
 use std::time::{Duration, Instant};

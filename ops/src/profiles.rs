@@ -2,14 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use actors::storage::Stored;
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::kv::{Entry, Operation};
 use bus_schemas::{Epoch, KernelKey, KernelRecord, ProfileHash};
 use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 
-use crate::admin::Administrator;
-use crate::exit::{Unreachable, Usage};
+use crate::admin::{Administrator, Kept};
+use crate::exit::Usage;
+
+/// What errors are of.
+const KERNELS: Kept = Kept {
+    what: "what was measured of kernels",
+    code: "E-PROFILE",
+};
+const VERSIONS: Kept = Kept {
+    what: "profiles",
+    code: "E-PROFILE",
+};
 
 /// A version as its leader published it, or as it was pinned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,26 +120,24 @@ impl Administrator {
     /// said so.
     ///
     /// # Errors
-    /// [`Unreachable`] where the bucket stalls.
+    /// [`crate::exit::Unreachable`] where the broker does not answer.
     pub async fn kernel_records(&self) -> Result<BTreeMap<KernelKey, KernelRecord>> {
         let mut records = BTreeMap::new();
-        let jetstream = self.jetstream();
-        let bucket = self.subjects().kernel_bucket();
-        let Ok(store) = jetstream.get_key_value(&bucket).await else {
+        let Some(store) = self.bucket_of(Stored::Kernels, KERNELS).await? else {
             // No kernel was ever measured.
             return Ok(records);
         };
-        if store.status().await?.values() == 0 {
+        let status = store.status().await;
+        if status.map_err(|error| KERNELS.failed(error))?.values() == 0 {
             return Ok(records);
         }
-        let mut entries = store.watch_with_history(">").await?;
+        let entries = store.watch_with_history(">").await;
+        let mut entries = entries.map_err(|error| KERNELS.failed(error))?;
         loop {
             let next = tokio::time::timeout(self.stall(), entries.next()).await;
-            let stalls = || Unreachable("the bucket of kernels' records stalls".into());
-            let next = next.map_err(|_| stalls())?;
-            let Some(entry) = next.transpose()? else {
-                return Ok(records);
-            };
+            let next = next.map_err(|_| KERNELS.silent("the bucket stalls"))?;
+            let entry = next.ok_or_else(|| KERNELS.silent("the bucket ends early"))?;
+            let entry = entry.map_err(|error| KERNELS.failed(error))?;
             // What another version of this program wrote is not known here.
             let record = serde_json::from_slice(&entry.value);
             if let (Ok(key), Ok(record)) = (entry.key.parse(), record) {
@@ -146,7 +155,11 @@ impl Administrator {
     /// [`crate::exit::Unreachable`] without a broker.
     pub async fn profile_versions(&self) -> Result<Vec<ProfileVersion>> {
         let store = self.bucket().await?;
-        let entries: Vec<Entry> = store.history("profile").await?.try_collect().await?;
+        let entries = store.history("profile").await;
+        let entries = entries.map_err(|error| VERSIONS.failed(error))?;
+        let read = tokio::time::timeout(self.stall(), entries.try_collect::<Vec<Entry>>()).await;
+        let read = read.map_err(|_| VERSIONS.silent("the bucket stalls"))?;
+        let entries = read.map_err(|error| VERSIONS.failed(error))?;
         let versions = entries.iter().map(ProfileVersion::read);
         let versions: Vec<_> = versions.collect::<Result<_>>()?;
         Ok(versions.into_iter().flatten().collect())
@@ -157,7 +170,8 @@ impl Administrator {
     /// # Errors
     /// [`crate::exit::Unreachable`] without a broker.
     pub async fn pinned(&self) -> Result<Option<ProfileVersion>> {
-        let entry = self.bucket().await?.entry("pin").await?;
+        let entry = self.bucket().await?.entry("pin").await;
+        let entry = entry.map_err(|error| VERSIONS.failed(error))?;
         entry.as_ref().map_or(Ok(None), ProfileVersion::read)
     }
 

@@ -299,7 +299,7 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         .iter()
         .find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))
         .unwrap_or((text, 0));
-    digits.trim().parse::<u64>().ok()?.checked_shl(shift)
+    digits.trim().parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]
@@ -378,6 +378,10 @@ mod tests {
         assert_eq!(parse_bytes("8GiB"), Some(8 << 30));
         assert_eq!(parse_bytes("123"), Some(123));
         assert_eq!(parse_bytes("8GB"), None);
+        // No bit is dropped: what does not fit is no size.
+        assert_eq!(parse_bytes("16777215TiB"), Some(16_777_215 << 40));
+        assert_eq!(parse_bytes("16777216TiB"), None);
+        assert_eq!(parse_bytes("18446744073709551615KiB"), None);
         assert_eq!(parse_duration("250ms"), Some(Duration::from_millis(250)));
         assert_eq!(parse_duration("2m"), Some(Duration::from_secs(120)));
         assert_eq!(parse_duration("x"), None);

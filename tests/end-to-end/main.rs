@@ -27,6 +27,7 @@ mod placement;
 mod preemption;
 mod run;
 mod sharing;
+mod silence;
 mod stage;
 mod storage;
 mod targets;

@@ -316,9 +316,8 @@ async fn consume(
     let (mut read, mut size) = (Vec::new(), 0);
     while left > 0 && size < bytes {
         let next = tokio::time::timeout(STALL, messages.next()).await;
-        let Some(message) = next.map_err(|_| "the record's stream stalls".to_owned())? else {
-            break;
-        };
+        let message = next.map_err(|_| "the record's stream stalls")?;
+        let message = message.ok_or("the record's stream ends early")?;
         let message = message.map_err(|error| text(&error))?;
         left -= 1;
         if message

@@ -173,9 +173,8 @@ impl Pages {
             return Ok(None);
         }
         let next = tokio::time::timeout(STALL, self.messages.next()).await;
-        let Some(message) = next.map_err(|_| "the accounts' stream stalls".to_owned())? else {
-            return Ok(None);
-        };
+        let message = next.map_err(|_| "the accounts' stream stalls")?;
+        let message = message.ok_or("the accounts' stream ends early")?;
         let message = message.map_err(|error| error.to_string())?;
         let info = message.info().map_err(|error| error.to_string())?;
         (self.left, self.sequence) = (info.pending, info.stream_sequence);

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::Recipient;
-use async_nats::jetstream::Context;
 use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Epoch, LeaderId};
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use tokio::sync::{Notify, Semaphore};
 
 use super::cutter::ANCHORS;
@@ -25,8 +25,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Blocks on their way at a time.
 const FLIGHT: usize = 64;
 
-/// Messages among which is one of the latest epoch.
-const LATEST: usize = 16;
 /// Above every epoch.
 const NONE: Epoch = Epoch::MAX;
 
@@ -183,26 +181,74 @@ impl Appender {
         crate::stream::append(&self.storage, Stored::Record, subject, &id, bytes).await
     }
 
-    /// The highest epoch in the stream: a store that lost the lease must not repeat it.
-    pub(super) async fn last_epoch(jetstream: &Context, subjects: &Subjects) -> Epoch {
-        let Ok(stream) = jetstream.get_stream(subjects.record_stream()).await else {
-            return 0;
+    /// The highest epoch in the stream, 0 where there is none: a store that lost the lease must not
+    /// repeat it.
+    ///
+    /// # Errors
+    /// Where the broker does not say: the epoch is not known then.
+    pub(super) async fn last_epoch(
+        storage: &Storage,
+        subjects: &Subjects,
+    ) -> Result<Epoch, String> {
+        let stream = storage.find_stream(Stored::Record).await;
+        let Some(stream) = stream.map_err(|error| error.to_string())? else {
+            return Ok(0);
         };
-        let state = &stream.cached_info().state;
-        // Anchors are among the blocks, and of no epoch.
-        for sequence in (state.first_sequence..=state.last_sequence)
-            .rev()
-            .take(LATEST)
-        {
-            let Ok(message) = stream.get_raw_message(sequence).await else {
-                continue;
-            };
-            let epoch = message.subject.rsplit('.').next();
+        // By what is listed, which is known where messages cannot be read.
+        let epochs = stream.info_with_subjects(subjects.record_all()).await;
+        let mut epochs = epochs.map_err(|error| error.to_string())?;
+        let mut last = 0;
+        while let Some((subject, _)) = epochs.try_next().await.map_err(|error| error.to_string())? {
+            let epoch = subject.rsplit('.').next();
             let epoch = epoch.and_then(|epoch| epoch.parse().ok());
-            if let Some(epoch) = epoch.filter(|epoch| *epoch != ANCHORS) {
-                return epoch;
-            }
+            // Anchors are among the blocks, and of no epoch.
+            last = epoch
+                .filter(|epoch| *epoch != ANCHORS)
+                .unwrap_or(0)
+                .max(last);
         }
-        0
+        Ok(last)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use broker::testing::TestBroker;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_epoch_that_cannot_be_read_is_not_zero() {
+        let mut broker = TestBroker::start();
+        let login = broker.credentials().cluster_user.clone().expect("a login");
+        let subjects = Subjects::new(&"test".parse().expect("a name"));
+        let client = async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
+            .custom_inbox_prefix(subjects.cluster_inbox())
+            .connect(broker.url())
+            .await
+            .expect("it connects");
+        let mut jetstream = async_nats::jetstream::new(client);
+        jetstream.set_timeout(Duration::from_millis(500));
+        let storage = Storage::new(jetstream, &subjects);
+        let last = async || Appender::last_epoch(&storage, &subjects).await;
+        assert_eq!(last().await, Ok(0), "no stream");
+        storage.ensure().await.expect("they are made");
+        assert_eq!(last().await, Ok(0), "an empty stream");
+        // An epoch of before, and more anchors behind it than anybody looks back.
+        for epoch in [7, 9].into_iter().chain([ANCHORS; 40]) {
+            let sent = storage
+                .jetstream()
+                .publish(subjects.record(epoch), "".into());
+            sent.await.expect("sent").await.expect("stored");
+        }
+        assert_eq!(last().await, Ok(9));
+        for server in broker.servers_mut() {
+            server.pause().expect("it stands still");
+        }
+        assert!(last().await.is_err(), "nobody answers");
+        for server in broker.servers_mut() {
+            server.resume().expect("it goes on");
+        }
+        assert_eq!(last().await, Ok(9));
     }
 }

@@ -110,9 +110,12 @@ async fn follow(
     if known.made.is_some_and(|before| before != now) {
         put_back(&store, known).await?;
     }
+    // Who does not know it may repeat it.
+    let last_epoch = Appender::last_epoch(storage, subjects).await;
+    let last_epoch = last_epoch.map_err(|error| format!("the record's last epoch: {error}"))?;
     let mut state = StateSnapshot::default();
     let mut entries = BTreeMap::new();
-    state.placement.epoch = Appender::last_epoch(storage.jetstream(), subjects).await;
+    state.placement.epoch = last_epoch;
     let watch = store.watch_with_history(">").await;
     let mut watch = watch.map_err(|error| error.to_string())?;
     // As it is now: what was known when it was opened is from before anything was put back.

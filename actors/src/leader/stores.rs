@@ -7,14 +7,12 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::Recipient;
-use async_nats::jetstream::ErrorCode;
-use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind};
 use bus_schemas::StoreStatus;
 
 use super::gateway::Router;
 use super::told::Told;
 use crate::repeated::Repeated;
-use crate::storage::{FAULT, Storage, Stored};
+use crate::storage::{FAULT, Storage, Stored, is_missing};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_secs(2);
@@ -153,16 +151,6 @@ async fn account(storage: &Storage) -> Vec<StoreStatus> {
         });
     }
     stores
-}
-
-/// Whether the broker says that there is no such stream.
-fn is_missing(error: &GetStreamError) -> bool {
-    match error.kind() {
-        GetStreamErrorKind::JetStream(refused) => {
-            refused.error_code() == ErrorCode::STREAM_NOT_FOUND
-        }
-        _ => false,
-    }
 }
 
 fn fullness(bytes: u64, limit: u64) -> String {

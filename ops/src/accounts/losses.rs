@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bus_schemas::{AccountEnd, GpuId, Incarnation, Tenant};
 use scheduler_leader_core::replay::{Told, Unaccounted, unaccounted};
 
@@ -90,7 +90,7 @@ impl Administrator {
     /// Workers that ended without a last block, and what of their use no block has.
     ///
     /// # Errors
-    /// [`crate::exit::Unreachable`] without a leader.
+    /// [`crate::exit::Unreachable`] without a leader or broker; where the record cannot be read.
     pub async fn unsaid(&self, books: &Books) -> Result<Vec<Unsaid>> {
         let mut dead = books.open();
         if dead.is_empty() {
@@ -108,11 +108,9 @@ impl Administrator {
             Some((*incarnation, reports))
         });
         let accounted = accounted.collect();
-        let told = crate::record::stream_blocks(self).await;
-        let told = told.and_then(|blocks| {
-            unaccounted(&blocks, &accounted).context("E-REPLAY: the record does not replay")
-        });
-        Ok(books.losses(&dead, told.ok()))
+        // That the record does not replay is something else than that it cannot be read.
+        let blocks = crate::record::stream_blocks(self).await?;
+        Ok(books.losses(&dead, unaccounted(&blocks, &accounted).ok()))
     }
 }
 

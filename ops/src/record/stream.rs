@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use actors::storage::Stored;
 use anyhow::{Context, Result};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, ErrorCode};
@@ -10,8 +11,13 @@ use futures_util::StreamExt;
 use scheduler_leader_core::replay::{Position, Replay};
 
 use super::{Block, Record};
-use crate::admin::Administrator;
+use crate::admin::{Administrator, Kept};
 
+/// What errors are of.
+const KEPT: Kept = Kept {
+    what: "the record",
+    code: "E-REPLAY",
+};
 /// Before a server that cannot tell yet is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -68,10 +74,9 @@ pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> 
     let mut blocks = Vec::new();
     while (blocks.len() as u64) < total {
         let next = tokio::time::timeout(administrator.stall(), messages.next()).await;
-        let Some(message) = next.context("E-REPLAY: the record stream stalls")? else {
-            break;
-        };
-        blocks.push(block(&message?)?);
+        let next = next.map_err(|_| KEPT.silent("the stream stalls"))?;
+        let message = next.ok_or_else(|| KEPT.silent("the stream ends early"))?;
+        blocks.push(block(&message.map_err(|error| KEPT.failed(error))?)?);
     }
     Ok(blocks)
 }
@@ -127,18 +132,20 @@ fn is_returning(error: &anyhow::Error) -> bool {
 }
 
 async fn try_open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
-    let jetstream = administrator.jetstream();
-    let name = administrator.subjects().record_stream();
-    let mut stream = jetstream
-        .get_stream(&name)
-        .await
-        .with_context(|| format!("E-REPLAY: there is no record stream {name}"))?;
-    let total = stream.info().await?.state.messages;
+    let stream = administrator.stream(Stored::Record, KEPT).await?;
+    let stream = stream.with_context(|| {
+        let name = administrator.subjects().record_stream();
+        format!("E-REPLAY: there is no record stream {name}")
+    })?;
+    let total = stream.cached_info().state.messages;
     let config = pull::OrderedConfig {
         deliver_policy: DeliverPolicy::All,
         ..Default::default()
     };
-    let messages = stream.create_consumer(config).await?.messages().await?;
+    let consumer = stream.create_consumer(config).await;
+    let consumer = consumer.map_err(|error| KEPT.failed(error))?;
+    let messages = consumer.messages().await;
+    let messages = messages.map_err(|error| KEPT.failed(error))?;
     Ok((total, messages))
 }
 
