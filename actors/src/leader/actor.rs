@@ -355,7 +355,10 @@ impl Handler<Told> for Leader {
                 },
                 ctx,
             ),
-            Told::Connected(true) => self.tell(Event::Connected, ctx),
+            Told::Connected(true) => {
+                self.record.connected();
+                self.tell(Event::Connected, ctx);
+            }
             Told::Connected(false) => self.tell(Event::Disconnected, ctx),
             Told::Closed(name) => self.tell(Event::ConnectionClosed(&name), ctx),
             Told::Lease(answer) => {

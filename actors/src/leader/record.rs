@@ -72,6 +72,8 @@ pub(super) struct Appender {
     flight: Rc<Semaphore>,
     repeated: Rc<RefCell<Repeated>>,
     unwritten: Unwritten,
+    /// The connection is up again: nobody answers what was sent over the one before.
+    connected: Rc<Notify>,
 }
 
 impl Appender {
@@ -87,7 +89,14 @@ impl Appender {
             flight: Rc::new(Semaphore::new(FLIGHT)),
             repeated: Rc::default(),
             unwritten: Rc::default(),
+            connected: Rc::default(),
         }
+    }
+
+    /// The connection is up again: what is not acknowledged is sent again at once, for as long as it
+    /// is not stored the death of this leader takes it along.
+    pub(super) fn connected(&self) {
+        self.connected.notify_waiters();
     }
 
     /// Since when nothing can be appended, and why, if that is so.
@@ -145,7 +154,12 @@ impl Appender {
 
     async fn append_until(&self, epoch: Epoch, number: u64, bytes: Bytes, leader: Recipient<Told>) {
         while epoch >= self.from.get() {
-            match self.try_append(epoch, number, bytes.clone()).await {
+            let connected = self.connected.notified();
+            let appended = tokio::select! {
+                appended = self.try_append(epoch, number, bytes.clone()) => appended,
+                () = connected => continue,
+            };
+            match appended {
                 Ok(()) => {
                     if self.repeated.borrow_mut().is_over() {
                         tracing::info!(epoch, number, "the record is written again");
@@ -161,7 +175,8 @@ impl Appender {
                     if let Some(unsaid) = said {
                         tracing::warn!(epoch, number, error, unsaid, "a block is not recorded yet");
                     }
-                    tokio::time::sleep(PAUSE).await;
+                    let connected = self.connected.notified();
+                    let _ = tokio::time::timeout(PAUSE, connected).await;
                 }
             }
         }

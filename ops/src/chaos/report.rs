@@ -10,6 +10,7 @@ use super::strikes::Strikes;
 use crate::bench::Metric;
 use crate::demo::Replayed;
 use crate::evidence::Verdict;
+use crate::output;
 
 /// Everything that is known at the end.
 pub(super) struct Seen<'a> {
@@ -44,8 +45,10 @@ impl Seen<'_> {
         }
         let said = heard.iter().flat_map(|heard| &heard.complaints);
         let said: Vec<_> = said.take(10).cloned().collect();
-        if !complaints.is_empty() {
-            complaints.extend(said);
+        match complaints.is_empty() {
+            // Nothing that was promised: but whoever runs this should see it.
+            true => said.iter().for_each(output::note),
+            false => complaints.extend(said),
         }
         (metrics, complaints)
     }

@@ -92,21 +92,18 @@ impl Reign {
                         .alive(tenant, &alive, (settled, lost), &self.voice, cx);
                 }
             }
-            ToLeader::Intent(session) => self.stray_intent(tenant, session, settled, cx),
+            ToLeader::Intent(session) => self.stray_intent(tenant, session, cx),
         }
     }
 
-    /// An intent of a session that has no queue.
-    fn stray_intent(
-        &mut self,
-        tenant: &Tenant,
-        session: SessionId,
-        settled: bool,
-        cx: &mut Context<'_>,
-    ) {
-        let to = Err((tenant, session));
-        let (voice, actions) = (&self.voice, &mut *cx.actions);
-        self.clients.tell_gone(to, session, settled, voice, actions);
+    /// An intent of a session that has no queue. Where nothing is known of it, its client is answered
+    /// when it says where the session was: it may have ended with a worker that was declared lost
+    /// before this leader led.
+    fn stray_intent(&mut self, tenant: &Tenant, session: SessionId, cx: &mut Context<'_>) {
+        if let Some(why) = self.clients.end_of(Some(tenant), session) {
+            self.voice
+                .ended(Err((tenant, session)), 0, &why, cx.actions);
+        }
     }
 
     fn refuse_open(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {

@@ -162,6 +162,34 @@ fn a_worker_that_dies_while_nobody_leads_is_declared_lost() {
     assert_eq!(world.stored.placement.lost, [lost]);
 }
 
+/// Why the client's session ended, as it was told.
+fn told(world: &mut World) -> Option<Code> {
+    let ended = world.ended.take().and_then(|notice| notice.ended);
+    ended.map(|why| why.code)
+}
+
+#[test]
+fn a_session_whose_worker_was_lost_under_a_leader_before_is_told_so() {
+    let (mut world, lost) = bereft(3);
+    declare(&mut world, &lost);
+    assert_eq!(told(&mut world), Some(Code::DeviceLost));
+    // Its leader died before its client heard of it.
+    world.kill_leader(0);
+    world.pass(4_000);
+    assert!(world.leading().is_some(), "it leads");
+    // What it sends says nothing of its worker, and is not answered by what nobody knows.
+    world.queued = 0;
+    world.announce();
+    world.pass(100);
+    assert_eq!(told(&mut world), None);
+    alive(&mut world);
+    world.pass(100);
+    assert_eq!(told(&mut world), Some(Code::DeviceLost));
+    world.announce();
+    world.pass(100);
+    assert_eq!(told(&mut world), Some(Code::DeviceLost));
+}
+
 #[test]
 fn a_worker_that_comes_late_to_a_new_leader_is_not_lost() {
     let (mut world, lost) = bereft(1);

@@ -109,7 +109,7 @@ impl Clients {
         let client = client.filter(|client| tenant.is_none_or(|tenant| *tenant == client.tenant));
         let Some(client) = client else {
             if let Some(reply) = reply {
-                self.tell_gone(Ok(&reply.into()), session, settled, voice, actions);
+                self.tell_gone(tenant, Ok(&reply.into()), session, settled, voice, actions);
             }
             return None;
         };
@@ -132,7 +132,7 @@ impl Clients {
         })
     }
 
-    /// A client says which of its sessions live.
+    /// A client says which of its sessions live, and on which workers.
     pub(super) fn alive(
         &mut self,
         tenant: &Tenant,
@@ -151,23 +151,29 @@ impl Clients {
                     client.deadline = cx.now.saturating_add(cx.config.expiry);
                 }
                 other => {
-                    let is_lost = worker.is_some_and(|worker| lost.contains(worker));
-                    if let (None, Some(worker)) = (other, worker)
-                        && (is_lost || cx.members.expects(*worker))
-                        && self.claimed.len() < CLAIMED
-                    {
-                        let whose = (tenant.clone(), *session);
-                        self.claimed.insert(whose, (*worker, is_lost));
+                    let whose = (tenant.clone(), *session);
+                    if let (None, Some(worker)) = (other, worker) {
+                        self.claim(whose, *worker, lost.contains(worker), cx);
                     }
-                    self.tell_gone(
-                        Err((tenant, *session)),
-                        *session,
-                        settled,
-                        voice,
-                        cx.actions,
-                    );
+                    let to = Err((tenant, *session));
+                    self.tell_gone(Some(tenant), to, *session, settled, voice, cx.actions);
                 }
             }
+        }
+    }
+
+    /// A client has a session that is not here on this worker. Where that one is lost, so is the
+    /// session: whoever declared it lost may be gone as well, before the client heard of it.
+    fn claim(
+        &mut self,
+        whose: (Tenant, SessionId),
+        worker: Incarnation,
+        is_lost: bool,
+        cx: &Context<'_>,
+    ) {
+        let counts = is_lost || cx.members.expects(worker);
+        if counts && (self.claimed.len() < CLAIMED || self.claimed.contains_key(&whose)) {
+            self.claimed.insert(whose, (worker, is_lost));
         }
     }
 
@@ -187,27 +193,32 @@ impl Clients {
         }
     }
 
+    /// Why a session ended, as far as that is known here.
+    pub(super) fn end_of(&self, tenant: Option<&Tenant>, session: SessionId) -> Option<Failure> {
+        let known = self.ended.get(&session).cloned();
+        known.or_else(|| {
+            let (_, lost) = self.claimed.get(&(tenant?.clone(), session))?;
+            lost.then(|| failure(EndCause::Lost))
+        })
+    }
+
     /// Tells a client that a session is no more, if that is sure: it is not while there are
     /// workers that are not sealed yet.
-    pub(super) fn tell_gone(
+    fn tell_gone(
         &self,
+        tenant: Option<&Tenant>,
         to: Result<&Arc<str>, (&Tenant, SessionId)>,
         session: SessionId,
         settled: bool,
         voice: &Voice,
         actions: &mut Vec<Action>,
     ) {
-        let of = to.err().map(|(tenant, session)| (tenant.clone(), session));
-        let claim = of.and_then(|whose| self.claimed.get(&whose));
-        let lost = claim.is_some_and(|(_, lost)| *lost);
-        let lost = lost.then(|| failure(EndCause::Lost));
-        let known = self.ended.get(&session).or(lost.as_ref());
+        let known = self.end_of(tenant, session);
         if known.is_none() && (!settled || self.sessions.contains_key(&session)) {
             return;
         }
         let gone = || Failure::new(Code::SessionGone, "the session has ended or never was");
-        let failure = known.cloned().unwrap_or_else(gone);
-        voice.ended(to, 0, &failure, actions);
+        voice.ended(to, 0, &known.unwrap_or_else(gone), actions);
     }
 
     /// A session's client did something.
