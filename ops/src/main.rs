@@ -61,7 +61,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let done = runtime.block_on(async {
         if let Command::Run(args) = &cli.command {
             return commands::run::run(args, &settings, cli.global.verbose > 0).await;
         }
@@ -83,7 +83,10 @@ fn run(cli: &Cli) -> Result<ExitCode> {
             Command::Demo(args) => demo::demo(args, &settings, json).await,
             _ => unreachable!("handled above"),
         })
-    })
+    });
+    // A command that was told to stop does not wait for threads that still compute or read.
+    runtime.shutdown_background();
+    done
 }
 
 fn done(result: Result<()>) -> Result<ExitCode> {

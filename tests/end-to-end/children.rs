@@ -109,7 +109,7 @@ pub(crate) fn pid(value: &Value) -> u32 {
 }
 
 /// Processes whose command line or environment names a folder, zombies among them by their parent.
-fn processes(of: &Path) -> Vec<String> {
+pub(crate) fn processes(of: &Path) -> Vec<String> {
     let of = of.display().to_string();
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").expect("a folder").flatten() {

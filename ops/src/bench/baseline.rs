@@ -103,8 +103,8 @@ impl Baselines {
         program: &str,
         arguments: &[&str],
     ) -> Result<T> {
-        let mut command = self.command(program, arguments);
-        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let command = self.command(program, arguments);
+        let output = super::stage::output(command).await?;
         if !output.status.success() {
             bail!(
                 "baseline {program}: {}",

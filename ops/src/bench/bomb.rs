@@ -5,7 +5,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use broker::testing::TempDir;
 use bus_schemas::TenantSettings;
 use client_agent::Client;
 use serde::{Deserialize, Serialize};
@@ -13,7 +12,7 @@ use workloads::kernels::EMPTY;
 
 use super::metric::{Goal, Metric, Spec, median};
 use super::stage::{PATIENCE, TENANT, play};
-use crate::local::{LocalCluster, LocalOptions, Role};
+use crate::local::{LocalCluster, LocalOptions, Role, Scratch};
 use crate::settings::Settings;
 
 /// Everything that is measured.
@@ -102,7 +101,7 @@ pub(super) async fn sync(
     if !wanted(spec.name) {
         return Ok(());
     }
-    let directory = TempDir::new()?;
+    let directory = Scratch::new()?;
     let mut options = LocalOptions::new(directory.path(), "bench")?;
     options.server = settings.given("broker.server").map(Into::into);
     let names = [TENANT, PARTY].map(|name| name.parse().context("a tenant's name"));

@@ -17,7 +17,7 @@ use workloads::kernels::EMPTY;
 use super::baseline::Baselines;
 use super::memory::resident_kib;
 use super::metric::{Goal, Metric, Spec};
-use super::stage::{Stage, TENANT};
+use super::stage::{self, Stage, TENANT};
 use super::token;
 use crate::drop_in;
 use crate::local::LocalCluster;
@@ -169,7 +169,7 @@ async fn party(cluster: &LocalCluster, folder: &Path) -> Result<Seen> {
     }
     command.env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster);
     command.args(["bench", PARTY]);
-    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let output = stage::output(command).await?;
     if !output.status.success() {
         bail!(
             "the measured program: {}",

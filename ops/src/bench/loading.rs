@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use broker::testing::TempDir;
 use bus_schemas::{Tenant, TenantSettings};
 use client_agent::Client;
 use device_cpu::Program;
@@ -15,7 +14,7 @@ use workloads::kernels::EMPTY;
 use super::memory::{forget_peak, peak_kib, resident_kib};
 use super::metric::{Goal, Metric, Spec, median};
 use super::stage::{TENANT, play};
-use crate::local::{LocalCluster, LocalOptions};
+use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::settings::Settings;
 
 const GROWTH: Spec = Spec {
@@ -162,7 +161,7 @@ fn growth(reps: usize) -> Result<Metric> {
         .with("us_per_branch_of_1000", median(&small)))
 }
 
-fn options(directory: &TempDir, settings: &Settings) -> Result<LocalOptions> {
+fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
     let mut options = LocalOptions::new(directory.path(), "bench")?;
     options.server = settings.given("broker.server").map(Into::into);
     for name in [TENANT, LOADER] {
@@ -209,7 +208,7 @@ pub(super) async fn loading(
     let (mut small, mut p50) = (Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("loading modules: repetition {rep} of {reps}");
-        let directory = TempDir::new()?;
+        let directory = Scratch::new()?;
         let cluster = LocalCluster::start(options(&directory, settings)?).await?;
         // Every buffer has grown before.
         let waited: Waited = play(&cluster, WAITER, ROUNDS).await?;

@@ -33,6 +33,7 @@ pub use metric::{Goal, Metric, Spec};
 pub(crate) use metric::{median, table};
 
 use crate::cli::BenchArgs;
+use crate::commands::roles;
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
@@ -73,31 +74,50 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
         }
         metrics.push(metric);
     };
+    let reps = args.reps.max(1);
+    // What keeps this thread busy comes first: it has nothing to leave behind, and heeds signals as
+    // any program does, which who waits for clusters does not any more.
     match name {
-        "bus" => bus::bus(args.reps.max(1), settings, wanted, tell).await?,
-        "client" => client::client(args.reps.max(1), settings, wanted, tell).await?,
-        "order" => {
-            order::order(args.reps.max(1), settings, &wanted, &mut tell).await?;
-            chat::chat(args.reps.max(1), settings, wanted, &mut tell).await?;
+        "bus" | "client" => {}
+        "order" => order::cores(reps, wanted, &mut tell),
+        "ptx" if ptx::metrics().any(|spec| wanted(spec.name)) => {
+            ptx::ptx(reps, 1, wanted, &mut tell);
         }
-        "ptx" => {
-            if ptx::metrics().any(|spec| wanted(spec.name)) {
-                ptx::ptx(args.reps.max(1), 1, wanted, &mut tell);
-            }
-            loading::loading(args.reps.max(1), settings, &wanted, &mut tell).await?;
-            preempt::preempt(args.reps.max(1), settings, &wanted, &mut tell).await?;
-            bomb::sync(args.reps.max(1), settings, wanted, tell).await?;
-        }
+        "ptx" => {}
         _ => bail!(Usage(format!(
             "there is no benchmark {name:?}; `warploom bench` lists them"
         ))),
     }
+    roles::unless_stopped(clusters(name, reps, settings, wanted, tell)).await?;
     if metrics.is_empty() {
         bail!(Usage("no metric's name contains what --only says".into()));
     }
     match json {
         true => told,
         false => output::line(fitted(&metric::table(&metrics))),
+    }
+}
+
+/// What is measured of clusters, each of its own and gone with the measurement.
+async fn clusters(
+    name: &str,
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    match name {
+        "bus" => bus::bus(reps, settings, wanted, tell).await,
+        "client" => client::client(reps, settings, wanted, tell).await,
+        "order" => {
+            order::clusters(reps, settings, &wanted, &mut tell).await?;
+            chat::chat(reps, settings, wanted, tell).await
+        }
+        _ => {
+            loading::loading(reps, settings, &wanted, &mut tell).await?;
+            preempt::preempt(reps, settings, &wanted, &mut tell).await?;
+            bomb::sync(reps, settings, wanted, tell).await
+        }
     }
 }
 

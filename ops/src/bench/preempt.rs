@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use broker::testing::TempDir;
 use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::Client;
 use serde::{Deserialize, Serialize};
@@ -16,7 +15,7 @@ use workloads::kernels::EMPTY;
 use super::metric::{Goal, Metric, Spec};
 use super::spans::Receiver;
 use super::stage::{PATIENCE, TENANT, play};
-use crate::local::{LocalCluster, LocalOptions, Role};
+use crate::local::{LocalCluster, LocalOptions, Role, Scratch};
 use crate::settings::Settings;
 
 const P50: Spec = Spec {
@@ -151,7 +150,7 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
 /// A cluster with a CPU worker for two tenants, of the highest and of the lowest priority, whose ops
 /// all go by way of the leader.
 pub(super) fn options(
-    directory: &TempDir,
+    directory: &Scratch,
     settings: &Settings,
     [urgent, other]: [&str; 2],
 ) -> Result<LocalOptions> {
@@ -190,7 +189,7 @@ pub(super) async fn preempt(
         return Ok(());
     }
     let receiver = Receiver::start()?;
-    let directory = TempDir::new()?;
+    let directory = Scratch::new()?;
     let mut options = options(&directory, settings, [TENANT, LONG_PARTY])?;
     let endpoint = receiver.endpoint().into();
     options.settings.push(("telemetry.otlp".into(), endpoint));

@@ -1,14 +1,14 @@
 //! What is measured: a cluster of its own, and parties in processes of theirs.
 
 use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use broker::testing::TempDir;
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::de::DeserializeOwned;
 
-use crate::local::{LocalCluster, LocalOptions};
+use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::settings::Settings;
 
 /// The tenant whose sessions are measured.
@@ -30,7 +30,7 @@ pub(super) struct Measured {
     // Dropped before the directory it runs in.
     /// The cluster.
     pub(super) cluster: LocalCluster,
-    _directory: TempDir,
+    _directory: Scratch,
 }
 
 impl Stage<'_> {
@@ -42,7 +42,7 @@ impl Stage<'_> {
 
     /// The same, with or without standing grants.
     pub(super) async fn ordered(&self, leaders: usize, standing: bool) -> Result<Measured> {
-        let directory = TempDir::new()?;
+        let directory = Scratch::new()?;
         let mut options = self.options(directory.path())?;
         options.leaders = leaders;
         options.order = Some(ClusterSettings {
@@ -79,6 +79,13 @@ impl Stage<'_> {
         }
         Ok(options)
     }
+}
+
+/// Runs a program to its end. Dropped before, it is killed.
+pub(super) async fn output(command: Command) -> Result<Output> {
+    let mut command = tokio::process::Command::from(command);
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output();
+    Ok(output.await?)
 }
 
 /// Runs one of our own parties to its end, in a process of its own, and reads what it prints.

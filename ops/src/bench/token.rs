@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::metric::{Metric, Spec};
-use super::stage::TENANT;
+use super::stage::{self, TENANT};
 use crate::drop_in;
 use crate::local::LocalCluster;
 
@@ -98,7 +98,7 @@ impl Model {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .arg(&self.program)
             .args(["--tokens", &tokens.to_string()]);
-        let output = tokio::task::spawn_blocking(move || command.output()).await??;
+        let output = stage::output(command).await?;
         let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
             bail!("the model: {}", said.trim());

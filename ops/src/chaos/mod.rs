@@ -20,7 +20,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use broker::testing::TempDir;
 use broker::{Links, Routes};
 
 pub use checker::{Checked, Checker};
@@ -32,7 +31,7 @@ use crate::commands::roles;
 use crate::demo::Observer;
 use crate::evidence::EvidenceKey;
 use crate::exit::Usage;
-use crate::local::{LocalCluster, LocalOptions};
+use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::output;
 use crate::settings::Settings;
 use plan::{Planned, Shape, Strike, plan};
@@ -62,7 +61,7 @@ const CALM: Duration = Duration::from_secs(2);
 /// a promise is broken.
 pub async fn chaos(args: &ChaosArgs, settings: &Settings, json: bool) -> Result<()> {
     let shape = shape(args)?;
-    let dir = TempDir::new()?;
+    let dir = Scratch::new()?;
     let work = async {
         let strikes = start(args, settings, dir.path()).await?;
         run(strikes, args, &shape).await

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::cli::{EnvArgs, RunArgs};
 use crate::commands::{credentials, roles, state_dir};
 use crate::drop_in::{self, Variable};
 use crate::exit::{Unreachable, Usage};
-use crate::local::{LocalCluster, LocalOptions};
+use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::output;
 use crate::settings::Settings;
 
@@ -31,7 +31,10 @@ const ROLES: [&str; 4] = ["role.", "leader.", "worker.", "log."];
 /// # Errors
 /// When there is no cluster, or the program cannot be started.
 pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<ExitCode> {
-    let scratch = Scratch::new(&state_dir(settings))?;
+    let runs = state_dir(settings).join("run");
+    broker::private_dir(&state_dir(settings))?;
+    broker::private_dir(&runs)?;
+    let scratch = Scratch::within(&runs)?;
     let prepared = async {
         let (cluster, mut credentials) = find_cluster(args, settings, &scratch).await?;
         prepare_tenant(args, settings, &mut credentials).await?;
@@ -39,9 +42,9 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     };
     let (mut cluster, credentials) = roles::unless_stopped(prepared).await?;
     let tenant = args.tenant.clone();
-    let own = scratch.path.join("credentials.toml");
+    let own = scratch.path().join("credentials.toml");
     own_login(&credentials, &tenant)?.save(&own)?;
-    let sessions = scratch.path.join("sessions");
+    let sessions = scratch.path().join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
     let program = args.command.first().map(Path::new);
     let variables = variables(settings, &own, &tenant, args.devices, program)?;
@@ -114,7 +117,7 @@ async fn find_cluster(
     output::note(
         "no cluster is configured: starting one for this program (`warploom up` keeps one)",
     );
-    let mut options = LocalOptions::new(&scratch.path, settings.text("cluster.name"))?;
+    let mut options = LocalOptions::new(scratch.path(), settings.text("cluster.name"))?;
     options.workers = args.devices as usize;
     options.server = settings.given("broker.server").map(Into::into);
     options.tenants = vec![(args.tenant.clone(), TenantSettings::default())];
@@ -292,25 +295,4 @@ pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
 /// A word for the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-/// A folder of this run's own, gone when it ends.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn new(base: &Path) -> Result<Self> {
-        let path = base.join("run").join(std::process::id().to_string());
-        broker::private_dir(base)?;
-        broker::private_dir(&path)?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is small.
-        let _ = fs::remove_dir_all(&self.path);
-    }
 }

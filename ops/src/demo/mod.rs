@@ -13,7 +13,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use broker::testing::TempDir;
 use bus_schemas::{Incarnation, Usage};
 use rustix::process::Signal;
 
@@ -30,7 +29,7 @@ use crate::commands::roles;
 use crate::display::Progress;
 use crate::evidence::{Chains, EvidenceKey, Kill, Verdict};
 use crate::exit;
-use crate::local::LocalOptions;
+use crate::local::{LocalOptions, Scratch};
 use crate::output;
 use crate::settings::Settings;
 
@@ -50,7 +49,7 @@ pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()
         .tenants
         .as_deref()
         .map_or_else(|| Ok(standard()), plan::read)?;
-    let dir = TempDir::new()?;
+    let dir = Scratch::new()?;
     let work = async {
         let demo = Demo::start(args, settings, plans, dir.path()).await?;
         demo.run().await

@@ -6,6 +6,7 @@ mod draining;
 mod lock;
 mod process;
 mod restarts;
+mod scratch;
 mod supervision;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 pub use disks::disk_fault;
 pub use lock::is_up;
 pub use process::Role;
+pub use scratch::Scratch;
 
 use disks::{Announcer, Disk};
 use lock::Lock;

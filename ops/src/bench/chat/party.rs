@@ -5,14 +5,13 @@ use std::process::ChildStdout;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use broker::testing::TempDir;
 use client_agent::Client;
 use workloads::{Random, Workload};
 
 use super::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
 use crate::bench::preempt::options;
 use crate::bench::stage::PATIENCE;
-use crate::local::{LocalCluster, Role};
+use crate::local::{LocalCluster, Role, Scratch};
 use crate::settings::Settings;
 use crate::virtual_device::VirtualDevice;
 
@@ -129,7 +128,7 @@ impl Party {
 
 /// Both through a cluster of one leader and one worker.
 pub(super) async fn over_bus(reps: usize, settings: &Settings) -> Result<Vec<Sides>> {
-    let directory = TempDir::new()?;
+    let directory = Scratch::new()?;
     let cluster = LocalCluster::start(options(&directory, settings, [CHAT, TRAIN])?).await?;
     let mut chat = Party::start(&cluster, CHAT).await?;
     let mut train = Party::start(&cluster, TRAIN).await?;

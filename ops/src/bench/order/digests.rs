@@ -12,14 +12,13 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use broker::testing::TempDir;
 use bus_schemas::{ClusterSettings, GpuTail, TenantSettings};
 use serde_json::Value;
 
 use super::backlog::{Backlog, OPS, SESSIONS, profile};
 use crate::admin::Administrator;
 use crate::bench::metric::{Goal, Metric, Spec};
-use crate::local::{LocalCluster, LocalOptions};
+use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::settings::Settings;
 
 /// What is measured.
@@ -97,7 +96,7 @@ pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> 
     Ok(metric)
 }
 
-fn options(directory: &TempDir, settings: &Settings) -> Result<LocalOptions> {
+fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
     let mut options = LocalOptions::new(directory.path(), "bench")?;
     options.workers = WORKERS;
     options.server = settings.given("broker.server").map(Into::into);
@@ -131,7 +130,7 @@ fn options(directory: &TempDir, settings: &Settings) -> Result<LocalOptions> {
 
 /// One run, on a cluster of its own.
 async fn run(settings: &Settings) -> Result<Run> {
-    let directory = TempDir::new()?;
+    let directory = Scratch::new()?;
     let cluster = LocalCluster::start(options(&directory, settings)?).await?;
     let administrator = cluster.administrator().await?;
     let tenants = TENANTS

@@ -19,18 +19,22 @@ pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     grants.chain(others).chain(&scale::METRICS)
 }
 
-/// Measures everything that is wanted.
+/// Measures what is wanted of the order by itself, in this process.
+pub(super) fn cores(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
+    grants::grants(reps, &wanted, &mut tell);
+    scale::scale(reps, &wanted, &mut tell);
+}
+
+/// Measures what is wanted of clusters.
 ///
 /// # Errors
 /// When a cluster to be measured does not start.
-pub(super) async fn order(
+pub(super) async fn clusters(
     reps: usize,
     settings: &Settings,
     wanted: impl Fn(&str) -> bool,
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
-    grants::grants(reps, &wanted, &mut tell);
-    scale::scale(reps, &wanted, &mut tell);
     if wanted(digests::DIGESTS.name) {
         tell(digests::digests(reps, settings).await?);
     }

@@ -1,0 +1,219 @@
+//! Where a command that starts a cluster of its own keeps it: a folder that goes when the command
+//! ends. One that was killed could not remove its folder: the next one does.
+//!
+//! Who owns a folder holds a lock in it, which ends with its process however that comes. A folder
+//! without one is nobody's business here, and neither is another user's.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result};
+use broker::Broker;
+use rustix::fs::{Mode, OFlags};
+
+/// How the names of all of them begin.
+const PREFIX: &str = "warploom-";
+/// The file that is locked, and what it is called until it is.
+const OWNER: &str = "owner.lock";
+const NEW: &str = "owner.new";
+
+/// A folder, its owner's only, removed with all it holds when dropped.
+#[derive(Debug)]
+pub struct Scratch {
+    path: PathBuf,
+    // Released when it is closed, which is after the folder is removed.
+    _owner: File,
+}
+
+impl Scratch {
+    /// Makes a fresh one in the system's temporary folder, and removes those that were left there.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new() -> Result<Self> {
+        Self::within(&std::env::temp_dir())
+    }
+
+    /// The same in another folder.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn within(parent: &Path) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        sweep(parent);
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => {}
+                // Of a process that had our number before us.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("making {}", path.display()));
+                }
+            }
+            let owned = own(&path);
+            let owner = owned.with_context(|| format!("locking {}", path.display()))?;
+            return Ok(Self {
+                path,
+                _owner: owner,
+            });
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is removed by the next one.
+        let _ = clear(&self.path);
+    }
+}
+
+/// Locks a folder. The lock has its name once it is held: who looks never sees it free.
+fn own(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(true).mode(0o600);
+    let file = file.open(path.join(NEW))?;
+    file.try_lock()?;
+    fs::rename(path.join(NEW), path.join(OWNER))?;
+    Ok(file)
+}
+
+/// Removes the folders whose owner is gone. What fails is left for the next time.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX))
+            && let Some(owner) = abandoned(&entry.path())
+        {
+            let _ = clear(&entry.path());
+            drop(owner);
+        }
+    }
+}
+
+/// The lock of a folder that its owner has left; none if it is not ours or still somebody's.
+fn abandoned(path: &Path) -> Option<File> {
+    // No link is followed, to the folder or to its lock.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let folder = rustix::fs::open(path, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let folder = File::from(folder);
+    let ours = |uid: u32| uid == rustix::process::geteuid().as_raw();
+    let meta = folder.metadata().ok()?;
+    if !ours(meta.uid()) || meta.mode() & 0o077 != 0 {
+        return None;
+    }
+    let owner = rustix::fs::openat(&folder, OWNER, flags, Mode::empty()).ok()?;
+    let owner = File::from(owner);
+    let meta = owner.metadata().ok()?;
+    if !ours(meta.uid()) || !meta.is_file() {
+        return None;
+    }
+    owner.try_lock().ok()?;
+    // Whoever held it before us may have removed the folder, and another one may be there by now.
+    let now = fs::symlink_metadata(path.join(OWNER)).ok()?;
+    if (now.dev(), now.ino()) != (meta.dev(), meta.ino()) {
+        return None;
+    }
+    // The broker of a cluster that was killed ends moments later, and writes until then.
+    match Broker::attach(&path.join("broker")) {
+        Ok(_) => None,
+        Err(_) => Some(owner),
+    }
+}
+
+/// Removes a folder, its lock last: should anything before fail, it is still known for what it is.
+fn clear(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == OWNER {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    fs::remove_file(path.join(OWNER))?;
+    fs::remove_dir(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    /// What its owner left behind when it was killed.
+    fn left(parent: &Path, name: &str) -> PathBuf {
+        let path = parent.join(name);
+        DirBuilder::new().mode(0o700).create(&path).expect("made");
+        drop(own(&path).expect("locked"));
+        fs::create_dir(path.join("broker")).expect("made");
+        fs::write(path.join("broker/log"), "said").expect("written");
+        path
+    }
+
+    #[test]
+    fn a_folder_goes_when_it_is_dropped() {
+        let dir = broker::testing::TempDir::new().expect("a folder");
+        let [one, two] = [(); 2].map(|()| Scratch::within(dir.path()).expect("made"));
+        assert_ne!(one.path(), two.path());
+        let path = one.path().to_owned();
+        fs::write(path.join("file"), "").expect("written");
+        assert_eq!(path.metadata().expect("there").mode() & 0o777, 0o700);
+        drop(one);
+        assert!(!path.exists() && two.path().exists());
+    }
+
+    #[test]
+    fn only_what_its_owner_left_is_removed() {
+        let dir = broker::testing::TempDir::new().expect("a folder");
+        let gone = left(dir.path(), "warploom-1-0");
+        // Somebody's; nobody's that is known; another user's; open to others; not called so.
+        let elsewhere = broker::testing::TempDir::new().expect("a folder");
+        let held = Scratch::within(elsewhere.path()).expect("made");
+        let moved = dir.path().join("warploom-2-0");
+        fs::rename(held.path(), &moved).expect("moved");
+        let bare = dir.path().join("warploom-3-0");
+        fs::create_dir(&bare).expect("made");
+        let open = left(dir.path(), "warploom-4-0");
+        fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("set");
+        let other = left(dir.path(), "other-5-0");
+        // Links: to a folder elsewhere, and to a lock in another one.
+        let elsewhere = left(&dir.path().join("other-5-0"), "elsewhere");
+        let linked = dir.path().join("warploom-6-0");
+        symlink(&elsewhere, &linked).expect("linked");
+        let lock = dir.path().join("warploom-7-0");
+        DirBuilder::new().mode(0o700).create(&lock).expect("made");
+        symlink(elsewhere.join(OWNER), lock.join(OWNER)).expect("linked");
+        let mut stay = vec![moved.clone(), bare, open, other, elsewhere, linked, lock];
+        if rustix::process::geteuid().is_root() {
+            let theirs = left(dir.path(), "warploom-8-0");
+            std::os::unix::fs::chown(&theirs, Some(65_534), None).expect("given");
+            stay.push(theirs);
+        }
+        // A link in what is removed: what it leads to stays.
+        symlink(dir.path().join("other-5-0"), gone.join("broker/link")).expect("linked");
+        let own = Scratch::within(dir.path()).expect("made");
+        assert!(!gone.exists());
+        assert!(own.path().exists());
+        for path in stay {
+            assert!(path.symlink_metadata().is_ok(), "{}", path.display());
+        }
+        assert!(dir.path().join("other-5-0/elsewhere/broker/log").exists());
+        drop(held);
+    }
+}
