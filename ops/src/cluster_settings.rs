@@ -1,13 +1,15 @@
 //! How the cluster orders, as administrators set it: a name, a range and a sentence for each
 //! setting, and the entry of the state bucket that holds those that were set.
 
-use anyhow::{Context, Result, anyhow, bail};
-use async_nats::jetstream::kv::Operation;
+mod chosen;
+
+use anyhow::{Result, anyhow, bail};
 use bus_schemas::{ClusterSettings, limits};
 use scheduler_leader_core::TICK_NS;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::admin::Administrator;
+pub use chosen::Chosen;
+
 use crate::exit::Usage;
 use crate::settings::parse_bytes;
 
@@ -369,88 +371,6 @@ fn check(settings: &ClusterSettings) -> Result<()> {
     }
     Ok(())
 }
-
-/// The entry that holds what was set.
-#[derive(Debug, Default)]
-pub struct Chosen {
-    /// What was set, by field.
-    pub values: Map<String, Value>,
-    /// The entry's revision; 0 where there is none.
-    pub revision: u64,
-    /// When it was written, milliseconds since 1970.
-    pub at_ms: u64,
-}
-
-impl Chosen {
-    /// The settings, with the defaults of what was not set.
-    ///
-    /// # Errors
-    /// Where the entry is none of ours.
-    pub fn settings(&self) -> Result<ClusterSettings> {
-        serde_json::from_value(Value::Object(self.values.clone()))
-            .map(ClusterSettings::with_limits)
-            .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")
-    }
-}
-
-impl Administrator {
-    /// What was set of the cluster's settings.
-    ///
-    /// # Errors
-    /// [`crate::exit::Unreachable`] without a broker.
-    pub async fn chosen(&self) -> Result<Chosen> {
-        let entry = self.bucket().await?.entry("settings").await?;
-        let Some(entry) = entry else {
-            return Ok(Chosen::default());
-        };
-        let values = match entry.operation {
-            Operation::Put => serde_json::from_slice(&entry.value)
-                .context("E-CLUSTER-SETTINGS: the settings' entry in the state bucket")?,
-            Operation::Delete | Operation::Purge => Map::new(),
-        };
-        Ok(Chosen {
-            values,
-            revision: entry.revision,
-            at_ms: u64::try_from(entry.created.unix_timestamp_nanos() / 1_000_000).unwrap_or(0),
-        })
-    }
-
-    /// Changes settings of the cluster, together: each with its new value, or to its default. Who
-    /// changes others at the same time loses nothing.
-    ///
-    /// # Errors
-    /// [`Usage`] where the result makes no sense, `E-CLUSTER-REPLICAS` where the broker has not as
-    /// many servers, [`crate::exit::Unreachable`] without a broker.
-    pub async fn change_cluster(
-        &self,
-        changes: &[(&ClusterSetting, Option<Value>)],
-    ) -> Result<ClusterSettings> {
-        for _ in 0..ATTEMPTS {
-            let mut chosen = self.chosen().await?;
-            for (setting, value) in changes {
-                match value {
-                    Some(value) => chosen.values.insert(setting.field.into(), value.clone()),
-                    None => chosen.values.remove(setting.field),
-                };
-            }
-            let settings = chosen.settings()?;
-            check(&settings)?;
-            if changes.iter().any(|(setting, _)| setting.field == REPLICAS) {
-                self.spread(settings.broker_replicas).await?;
-            }
-            let value = serde_json::to_vec(&chosen.values)?;
-            let store = self.bucket().await?;
-            let written = store.update("settings", value.into(), chosen.revision);
-            if written.await.is_ok() {
-                return Ok(settings);
-            }
-        }
-        bail!("E-CLUSTER-SETTINGS: others change the settings at the same time; try again")
-    }
-}
-
-/// How often a change is tried that others' changes get in the way of.
-const ATTEMPTS: usize = 16;
 
 #[cfg(test)]
 mod tests {

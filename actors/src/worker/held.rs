@@ -13,7 +13,7 @@ use bytes::Bytes;
 use device::OpSpan;
 
 use super::events::EventTimes;
-use super::modules::Module;
+use super::names::Module;
 
 /// Ops of one batch message that have not been started.
 #[derive(Debug)]

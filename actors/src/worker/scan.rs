@@ -11,7 +11,8 @@ use gpu_worker_core::pager::Need;
 use gpu_worker_core::weights::{self, Touch};
 
 use super::held::{Held, Staging};
-use super::modules::{Module, ModuleState, Modules};
+use super::modules::{ModuleState, Modules};
+use super::names::Module;
 
 /// A transfer or a module that the slice uses is not ready yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

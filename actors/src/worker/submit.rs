@@ -1,7 +1,6 @@
 //! What the sequencer's actions become: messages, device commands, stored bytes; and the way of a
 //! started slice to the device.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -156,100 +155,6 @@ impl GpuWorker {
             } => self.reject(&tenant, session, failure),
             Action::Beat(beat) => self.on_beat(beat),
             Action::Exit(reason) => self.left = Some(reason),
-        }
-    }
-
-    /// The session's client is told that an image is here: it stays while the session has it.
-    fn hold_image(&mut self, session: SessionId, module: Option<ModuleHash>) {
-        let most = self.core.modules_most(session);
-        let held = self.held.get_mut(&session);
-        if let (Some(hash), Some(held)) = (module, held)
-            && held.take_image(hash)
-        {
-            self.modules.hold(&held.tenant, hash, most);
-        }
-    }
-
-    /// The same of an image that the tenant gave before, unless it is told that it may not have it.
-    fn hold_known(&mut self, session: SessionId, module: Option<ModuleHash>) {
-        let most = self.core.modules_most(session);
-        let tenant = self.held.get(&session).map(|held| &held.tenant);
-        if let (Some(hash), Some(tenant)) = (module, tenant)
-            && self.modules.denied(tenant, hash, most).is_none()
-        {
-            self.hold_image(session, module);
-        }
-    }
-
-    /// What a session loads it has, and what it has unloaded it has no more once nothing of it is on the
-    /// device: its client offers it again before it loads it again. That offer may be here before the module is
-    /// unloaded: it counts by itself.
-    pub(super) fn settle_images(&mut self, session: SessionId) {
-        let Some(held) = self.held.get_mut(&session) else {
-            return;
-        };
-        let loaded = std::mem::take(&mut held.loaded);
-        let idle = held.started.is_empty() && !held.left.is_empty();
-        // A client may load what its tenant gave before without a word.
-        let unsaid = |hash: &ModuleHash| !held.images.contains_key(hash);
-        let unsaid: BTreeSet<_> = loaded.into_iter().filter(unsaid).collect();
-        for hash in unsaid {
-            self.hold_image(session, Some(hash));
-        }
-        if idle {
-            self.leave_images(session);
-        }
-    }
-
-    /// A session has images no more that it has unloaded and was not told of again.
-    fn leave_images(&mut self, session: SessionId) {
-        let Some(held) = self.held.get_mut(&session) else {
-            return;
-        };
-        let mut gone = Vec::new();
-        for hash in std::mem::take(&mut held.left) {
-            let used = held.slots.values().any(|module| module.hash() == hash);
-            let last = held.images.get(&hash) == Some(&1);
-            if !(used && last) && held.leave_image(hash) {
-                gone.push(hash);
-            }
-        }
-        if !gone.is_empty() {
-            let tenant = held.tenant.clone();
-            self.modules.release(&tenant, &gone);
-            self.bound_modules();
-        }
-    }
-
-    /// No session has this image any more: it was refused to all of them.
-    pub(super) fn drop_image(&mut self, hash: ModuleHash) {
-        for held in self.held.values_mut() {
-            held.images.remove(&hash);
-        }
-        self.device.command(Command::Forget(hash));
-    }
-
-    /// A session loads no image any more: what nobody else wants is given up.
-    fn release_images(&mut self, session: SessionId) {
-        let Some(held) = self.held.get_mut(&session) else {
-            return;
-        };
-        let images: Vec<_> = std::mem::take(&mut held.images).into_keys().collect();
-        if images.is_empty() {
-            return;
-        }
-        let tenant = held.tenant.clone();
-        self.modules.release(&tenant, &images);
-        for hash in self.modules.give_up(&images) {
-            self.device.command(Command::Cancel(hash));
-        }
-        self.bound_modules();
-    }
-
-    /// Has the device forget modules that nobody uses, where they take too much.
-    pub(super) fn bound_modules(&mut self) {
-        for hash in self.modules.surplus() {
-            self.device.command(Command::Forget(hash));
         }
     }
 

@@ -1,18 +1,16 @@
 //! What every device must do. Implementations call [`run`] from a test.
 
 mod answers;
+mod program;
 mod sharing;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use bus_schemas::{
-    Batch, Code, DeviceProperties, Launch, ModuleHash, Op, Parcel, SessionId, WIRE_VERSION, Window,
-    encode, limits, write_descriptor,
-};
-use bytes::Bytes;
+use bus_schemas::{Code, DeviceProperties, Launch, ModuleHash, Op, Parcel, SessionId};
 
-use crate::{Completion, Device, OpSpan, Slice};
+pub use program::{Program, complete};
+
+use crate::Device;
 
 /// Adds 1 to each of `n` 32-bit words; the second entry stores out of bounds of any allocation.
 const PTX: &str = "
@@ -52,112 +50,6 @@ done:
     ret;
 }
 ";
-
-/// The program side of one session, for tests: packs ops as a client does.
-pub struct Program {
-    session: SessionId,
-    window: Window,
-    priority: u8,
-    next: u64,
-    position: u64,
-}
-
-impl Program {
-    /// A program in session number `n` with a window of its own.
-    #[must_use]
-    pub fn new(n: u64) -> Self {
-        // Of addresses there are more than of memory, which is then what there is too little of.
-        let size = 8 * limits::WINDOW_MIN_BYTES;
-        let window = Window {
-            base: limits::ADDRESS_FIRST + n * size,
-            size,
-        };
-        Self {
-            session: SessionId(n),
-            window,
-            priority: 2,
-            next: 1,
-            position: n * 1_000,
-        }
-    }
-
-    /// As it is, with slices of this priority from now on.
-    #[must_use]
-    pub fn at(mut self, priority: u8) -> Self {
-        self.priority = priority;
-        self
-    }
-
-    /// The session.
-    #[must_use]
-    pub fn session(&self) -> SessionId {
-        self.session
-    }
-
-    /// The session's addresses.
-    #[must_use]
-    pub fn window(&self) -> Window {
-        self.window
-    }
-
-    /// The next slice: these ops with their payloads.
-    ///
-    /// # Panics
-    /// When the ops are not ones a batch can hold.
-    pub fn slice(&mut self, ops: &[(Op, &[u8])]) -> Slice {
-        let (mut descriptors, mut blob) = (Vec::new(), Vec::new());
-        for (op, payload) in ops {
-            write_descriptor(op, 0, payload.len() as u32, &mut descriptors);
-            blob.extend_from_slice(payload);
-        }
-        let count = ops.len() as u32;
-        let batch = Batch {
-            v: WIRE_VERSION,
-            first: self.next,
-            count,
-            results: 0,
-            descriptors: &descriptors,
-            blob: &blob,
-        };
-        let split = descriptors.len();
-        debug_assert!(!encode(&batch).is_empty());
-        descriptors.extend_from_slice(&blob);
-        let end = descriptors.len();
-        let span = OpSpan::new(Bytes::from(descriptors), 0..split, split..end, count);
-        let first = self.next;
-        self.next += u64::from(count);
-        self.position += 1;
-        Slice {
-            position: self.position,
-            session: self.session,
-            priority: self.priority,
-            first,
-            spans: vec![span.expect("ops a batch can hold")],
-            transfers: Vec::new(),
-            fail_at: None,
-            launch_bytes: vec![(0, u64::MAX)],
-        }
-    }
-}
-
-/// Submits one slice and polls until it has completed.
-///
-/// # Panics
-/// When it has not after a minute.
-pub fn complete(device: &mut dyn Device, slice: Slice) -> Completion {
-    let (position, started) = (slice.position, Instant::now());
-    device.submit(slice);
-    let mut completions = Vec::new();
-    while completions.is_empty() {
-        assert!(
-            started.elapsed() < Duration::from_secs(60),
-            "position {position} hangs"
-        );
-        device.poll(Duration::from_millis(10), &mut completions);
-    }
-    assert_eq!((completions.len(), completions[0].position), (1, position));
-    completions.remove(0)
-}
 
 type OpList<'a> = Vec<(Op, &'a [u8])>;
 

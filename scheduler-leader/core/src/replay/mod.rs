@@ -3,17 +3,14 @@
 mod anchor;
 mod chains;
 mod launches;
+mod replayed;
 mod reports;
 mod stop;
 mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use bus_schemas::{
-    Chain, ClusterSettings, Epoch, GlobalPosition, GpuId, GpuPosition, GpuTail, GrantKind,
-    Incarnation, InputNumber, LeaderId, OpNumber, Outcome, SessionId, Tenant,
-};
+use bus_schemas::{ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId};
 
 use crate::effect::Effect;
 use crate::input::Input;
@@ -24,211 +21,11 @@ use anchor::Before;
 pub use anchor::{Anchor, Anchored};
 use chains::{AnchoredChains, Chains, Proposed};
 use launches::Launches;
+pub use replayed::{End, Fate, Hole, Position, ReplayError, Replayed, Tail};
 use reports::Reports;
 pub use reports::{Told, Unaccounted, unaccounted};
 pub use stop::{Stop, StopError, Stopped, replay_until};
 use stream::Stream;
-
-/// How a position ended, as the record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
-    /// How.
-    pub outcome: Outcome,
-    /// Measured device nanoseconds.
-    pub measured: u64,
-}
-
-/// One position of the launch order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
-    /// The device.
-    pub gpu: GpuId,
-    /// The worker.
-    pub incarnation: Incarnation,
-    /// The gpu position.
-    pub position: GpuPosition,
-    /// The global position.
-    pub global: GlobalPosition,
-    /// The epoch that decided it.
-    pub epoch: Epoch,
-    /// The last input of that epoch before it was decided.
-    pub input: InputNumber,
-    /// The tenant.
-    pub tenant: Tenant,
-    /// The session is its how manyth.
-    pub ordinal: u64,
-    /// The session.
-    pub session: SessionId,
-    /// What it does.
-    pub kind: GrantKind,
-    /// The priority that it runs at.
-    pub priority: u8,
-    /// First op.
-    pub first: OpNumber,
-    /// Last op.
-    pub last: OpNumber,
-    /// Kernels among the ops; `None` where the record lacks their intent.
-    pub launches: Option<u64>,
-    /// Charged device nanoseconds; 0 for a standing grant, whose ops are charged as they are told of.
-    pub cost: u64,
-    /// How it ended; `None` where no end is recorded.
-    pub end: Option<End>,
-    /// Not recomputed, but taken from a seal's tail: it was decided behind the last input that the
-    /// record has of its epoch.
-    pub adopted: bool,
-    /// The worker's chain behind it, once it is known what the worker accepted.
-    pub chain: Option<Chain>,
-}
-
-/// What became of a worker, as the record says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fate {
-    /// Nothing is said of its going.
-    #[default]
-    Here,
-    /// It announced that it leaves, and left.
-    Left,
-    /// It was declared lost.
-    Lost,
-}
-
-impl Fate {
-    /// Its name in files and output.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Here => "here",
-            Self::Left => "left",
-            Self::Lost => "lost",
-        }
-    }
-}
-
-/// Positions that a worker accepted, and that neither the record nor a seal's tail tells: both
-/// numbers are of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hole {
-    /// The device.
-    pub gpu: GpuId,
-    /// The worker.
-    pub incarnation: Incarnation,
-    /// The first such position.
-    pub first: GpuPosition,
-    /// The last.
-    pub last: GpuPosition,
-}
-
-impl Hole {
-    /// How many positions it is.
-    #[must_use]
-    pub fn positions(&self) -> u64 {
-        self.last + 1 - self.first
-    }
-}
-
-impl fmt::Display for Hole {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            gpu,
-            incarnation,
-            first,
-            last,
-        } = self;
-        write!(
-            f,
-            "gpu {gpu} worker {incarnation} positions {first} to {last}"
-        )
-    }
-}
-
-/// One incarnation's chain.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tail {
-    /// The worker.
-    pub incarnation: Incarnation,
-    /// Where its chain ends.
-    pub tail: GpuTail,
-    /// What became of it.
-    pub fate: Fate,
-    /// The last position at which the record says what the worker's chain is (sealed, or known when
-    /// the worker was lost), and the same was recomputed. 0 where it says so nowhere.
-    pub recorded: GpuPosition,
-}
-
-/// What the record says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Replayed {
-    /// Digest over all incarnations that accepted anything, whatever became of them.
-    pub digest: Chain,
-    /// Every incarnation, by gpu and incarnation.
-    pub tails: Vec<Tail>,
-    /// Every position whose grant is known, by gpu, incarnation and position.
-    pub positions: Vec<Position>,
-    /// Positions taken from seals' tails.
-    pub adopted: u64,
-    /// Positions that were accepted and that nothing tells: an order with one is not whole.
-    pub skipped: u64,
-    /// Where they are.
-    pub holes: Vec<Hole>,
-    /// Positions that went unrecorded, as the record itself says.
-    pub gap_positions: u64,
-    /// What the record says went unrecorded.
-    pub named: Vec<Gap>,
-    /// Recorded gaps.
-    pub gaps: u64,
-    /// Reigns: epochs with a takeover, one twice where two leaders had it.
-    pub epochs: u64,
-    /// Inputs applied.
-    pub inputs: u64,
-    /// Where it begins, if what lies before was cut off: what it says of that is counted nowhere
-    /// else here.
-    pub anchor: Option<Anchor>,
-}
-
-/// Why a record cannot be replayed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayError {
-    /// Made by other rules.
-    #[error("epoch {epoch} was ordered by rules {got}, this build has rules {have}")]
-    Version {
-        /// The epoch.
-        epoch: Epoch,
-        /// Its rules.
-        got: u32,
-        /// Ours.
-        have: u32,
-    },
-    /// A block that cannot be read.
-    #[error("block {number} of epoch {epoch}: {why}")]
-    Block {
-        /// The epoch.
-        epoch: Epoch,
-        /// The block.
-        number: u64,
-        /// What is wrong.
-        why: String,
-    },
-    /// The estimates recorded are not those that their leader named.
-    #[error("epoch {epoch}, input {input}: the profile is not the one its hash names")]
-    Profile {
-        /// The epoch.
-        epoch: Epoch,
-        /// The input.
-        input: u64,
-    },
-    /// What was recomputed is not what a worker accepted.
-    #[error("gpu {gpu} worker {incarnation} position {position}: {why}")]
-    Disagrees {
-        /// The device.
-        gpu: GpuId,
-        /// The worker.
-        incarnation: Incarnation,
-        /// The position.
-        position: GpuPosition,
-        /// How.
-        why: String,
-    },
-}
 
 /// Recomputes the order from blocks, in any order, doubled ones included. `finals` are the
 /// chains workers report at the end; where given, they must be reached, and grants above them
