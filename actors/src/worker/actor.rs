@@ -20,6 +20,7 @@ use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason, Imag
 use gpu_worker_core::{Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
+use super::deed::Deed;
 use super::evidence::Evidence;
 use super::held::Held;
 use super::modules::{Modules, image_state};
@@ -29,8 +30,8 @@ use super::pager::{Answer, Tell, Use, VramPager};
 use super::realms::Realms;
 use super::spans::Spans;
 use super::stager::{Finished, Stager};
-use super::submit::Submission;
-use super::thread::{Command, Deed, DeviceThread, Done};
+use super::submission::Submission;
+use super::thread::{Command, DeviceThread, Done};
 use crate::timer::{Timer, nanos};
 
 /// Deeds and answers on their way: more than may be under way at a time.

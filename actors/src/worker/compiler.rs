@@ -15,7 +15,7 @@ use bus_schemas::{Code, Failure, ModuleHash, Tenant};
 use device::{Compiler, Halt, ModuleInfo, Watch};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::thread::Deed;
+use super::deed::Deed;
 
 /// Images in preparation at once: tenants beyond take their turn.
 const THREADS: usize = 32;

@@ -6,6 +6,7 @@
 mod actor;
 mod clerk;
 mod compiler;
+mod deed;
 mod events;
 mod evidence;
 mod hear;
@@ -21,6 +22,7 @@ mod realms;
 mod scan;
 mod spans;
 mod stager;
+mod submission;
 mod submit;
 mod thread;
 

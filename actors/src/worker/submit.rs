@@ -10,42 +10,20 @@ use bus_schemas::{
     WIRE_VERSION, Weights, WorkerBeat, encode,
 };
 use device::{OpResult, Slice};
-use gpu_worker_core::pager::{Need, Verdict};
+use gpu_worker_core::pager::Verdict;
 use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming, SMALL_NS};
 use super::held::{Answer as HeldAnswer, Held, Staging};
 use super::outgoing::Outgoing;
 use super::pager::{Answer, Tell};
-use super::scan::{Scanned, scan};
+use super::scan::scan;
 use super::stager::Job;
+use super::submission::{Readiness, Submission};
 use super::thread::Command;
 
 /// Staged bytes of a session that are given back to the host when it ends.
 const MUCH: usize = 64 << 20;
-
-/// A started slice on its way to the device.
-pub(super) struct Submission {
-    slice: Slice,
-    /// What its ops must declare, where that is known.
-    declared: Option<u64>,
-    cost: u64,
-    readiness: Readiness,
-}
-
-/// How far a slice is.
-enum Readiness {
-    /// What it uses is not here, or nobody has looked.
-    Lacks,
-    /// It needs this memory, and the pager was not asked.
-    Needs(Scanned, Vec<Need>),
-    /// The pager was asked and has not answered.
-    Asked(Scanned),
-    /// It may run, up to the op that does not get what it needs.
-    Settled(Scanned, Option<(OpNumber, Failure)>),
-    /// Its session is being closed.
-    Stopped(Failure),
-}
 
 impl GpuWorker {
     pub(super) fn carry_out(&mut self, action: Action, incoming: &mut Incoming<'_>) {

@@ -11,9 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::compiler::{CompileLimits, CompilerThreads};
+use super::deed::Deed;
 use actix::Recipient;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Tenant, Window};
-use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Realm, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, Realm, Slice};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);
@@ -51,18 +52,6 @@ impl Command {
             Self::Forget(_) | Self::Cancel(_) | Self::Wake => Some(u8::MAX),
         }
     }
-}
-
-/// What the device has done.
-pub(super) enum Deed {
-    Opened(SessionId, Option<Failure>),
-    Closed(SessionId),
-    Prepared(ModuleHash, Result<ModuleInfo, Failure>),
-    /// Processor time that preparing an image of a tenant took.
-    Compiled(Tenant, Duration),
-    Completed(Completion),
-    /// What sessions are charged now, and the bytes saved by sharing.
-    Recharged(Vec<(SessionId, u64)>, u64),
 }
 
 /// There are deeds to take.

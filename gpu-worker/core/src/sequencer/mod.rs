@@ -25,6 +25,7 @@
 mod api;
 mod clients;
 mod config;
+mod course;
 mod endings;
 mod images;
 mod leaders;

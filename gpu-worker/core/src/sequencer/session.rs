@@ -7,9 +7,9 @@ use bus_schemas::{
     SessionId, Tenant, Window, limits,
 };
 
+use super::course::Course;
 use super::images::Images;
 use super::staging::Transfers;
-use super::standing::Course;
 use super::{AckMessage, BatchEvent, Config};
 use crate::Nanos;
 

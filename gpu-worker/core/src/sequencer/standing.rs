@@ -4,17 +4,11 @@ use std::collections::VecDeque;
 
 use bus_schemas::{DoneReport, GpuPosition, Grant, GrantKind, OpNumber, Outcome, Tenant, fold};
 
+use super::course::Course;
 use super::endings::Ending;
 use super::positions::Accepted;
 use super::{Action, CompletedEvent, Sequencer};
 use crate::Nanos;
-
-/// Parts that a window on the device is made of at least.
-const PARTS: u64 = 4;
-/// Ops in a part at most.
-const PART_OPS: u64 = 1_024;
-/// An estimate falls by one part in this with each part that took less.
-const EASE: u64 = 8;
 
 /// Ops on the device.
 #[derive(Debug, Clone, Copy)]
@@ -39,34 +33,6 @@ pub(super) struct Standing {
     parts: VecDeque<Part>,
     /// Since when it waits for an image.
     waits: Option<Nanos>,
-}
-
-/// How a session's ops come along under standing grants that go on from one another.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Course {
-    /// Last op that ran, and the sum of what those that ran declare.
-    through: OpNumber,
-    declared: u64,
-    /// Estimated nanoseconds on the device.
-    held: u64,
-    /// Estimated nanoseconds of an op: what the last part's took, or a little less than before.
-    pace: u64,
-}
-
-impl Course {
-    /// How many ops may be started now, with so much on the device at a time.
-    fn room(&self, window: u64) -> u64 {
-        let part = (window / PARTS / self.pace).clamp(1, PART_OPS);
-        let cost = self.pace.saturating_mul(part);
-        let room = self.held == 0 || self.held.saturating_add(cost) <= window;
-        if room { part } else { 0 }
-    }
-
-    /// A part of `ops` ops took this long.
-    fn learn(&mut self, ops: u64, measured: u64) {
-        let mean = (measured / ops.max(1)).max(1);
-        self.pace = mean.max(self.pace - self.pace / EASE);
-    }
 }
 
 impl Standing {

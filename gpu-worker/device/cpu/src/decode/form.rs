@@ -412,7 +412,7 @@ pub(crate) struct Alive {
     /// First instruction of each block.
     pub(crate) starts: Vec<u32>,
     /// Numbers of registers that live behind each.
-    pub(crate) behind: super::flow::Lists,
+    pub(crate) behind: super::lists::Lists,
     /// Numbers of those that are taken to live everywhere.
     pub(crate) always: Vec<u32>,
     /// The places of registers, by their numbers.

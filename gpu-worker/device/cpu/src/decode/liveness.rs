@@ -6,8 +6,9 @@
 //! which is correct, and costs room.
 
 use super::accesses::Accesses;
-use super::flow::{Flow, Lists};
+use super::flow::Flow;
 use super::form::{Inst, Op, Passed, Slot};
+use super::lists::Lists;
 use crate::error::BuildError;
 use crate::watched::Watched;
 

@@ -18,6 +18,7 @@ mod fragment;
 mod kind;
 mod label;
 mod legal;
+pub(crate) mod lists;
 mod liveness;
 mod logic;
 mod matrix;

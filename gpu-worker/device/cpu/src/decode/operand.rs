@@ -11,6 +11,17 @@ use crate::lane::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
 use std::collections::{BTreeSet, HashMap};
 
+/// The stack of a function that uses `alloca`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack {
+    /// The first free byte.
+    pub(super) free: Slot,
+    /// The first byte behind the stack.
+    pub(super) end: Slot,
+    /// The instructions that set both.
+    pub(super) at: usize,
+}
+
 /// One function being decoded.
 pub(crate) struct Body<'b, 'a> {
     pub(crate) builder: &'b mut Builder<'a>,
@@ -38,7 +49,7 @@ pub(crate) struct Body<'b, 'a> {
     /// Bytes of one element of each variable.
     pub(crate) elements: HashMap<&'a str, u64>,
     /// The stack of `alloca`, where it is used.
-    pub(super) stack: Option<super::stack::Stack>,
+    pub(super) stack: Option<Stack>,
     /// Whether any vector register is declared.
     pub(crate) vectors: bool,
     /// What has been read and written.

@@ -5,7 +5,7 @@
 //! as the ISA allows.
 
 use super::form::{Bank, Compare, Int2, Op, Slot};
-use super::operand::Body;
+use super::operand::{Body, Stack};
 use super::parts::Parts;
 use crate::error::BuildError;
 use ptx::{Instruction, Operand, Scalar, Statement};
@@ -20,17 +20,6 @@ const NOWHERE: u64 = 0xffff_0000;
 const ALIGN: u64 = 8;
 /// The greatest alignment that the ISA has.
 const MOST_ALIGN: i64 = 1 << 23;
-
-/// A function's stack.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stack {
-    /// The first free byte.
-    free: Slot,
-    /// The first byte behind the stack.
-    end: Slot,
-    /// The instructions that set both.
-    at: usize,
-}
 
 fn uses_it(statement: &Statement<'_>) -> bool {
     let Statement::Instruction(instruction) = statement else {

@@ -4,9 +4,10 @@
 //! the next that is like it, and the clock is read once for all of them.
 
 use super::failure::{fault_failure, launch_failure};
+use super::launched::{Launched, Streak};
 use super::session::{Progressing, Run, Session, Step, nanos};
-use crate::engine::{Engine, Grid, Progress, Running};
-use bus_schemas::{Code, Failure, KernelKey, Launch};
+use crate::engine::{Grid, Progress};
+use bus_schemas::{Code, Failure, Launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,39 +17,6 @@ const STRIDE: u64 = 50_000;
 /// The watchdog counts processor time: on a busy machine a kernel is no worse for it. Time that
 /// passes without counts after so many times as much.
 const WAITING: u32 = 20;
-
-/// A launch in progress, or one that has ended.
-#[derive(Debug)]
-pub(super) struct Launched {
-    running: Box<Running>,
-    of: Launch,
-    key: KernelKey,
-    /// Threads that its blocks can occupy.
-    sms: u64,
-    /// Time of its own, up to the last park.
-    spent: Duration,
-}
-
-impl Launched {
-    /// Forgets it and its buffers.
-    pub(super) fn drop_buffers(self) {
-        Engine::forget(self.running);
-    }
-}
-
-/// Launches of one kernel key, one behind the other. Reading the clock costs as much as a small
-/// launch, so it is read where they begin and where they end. Each of them has ended within its
-/// first stride, or is alone.
-#[derive(Debug)]
-pub(super) struct Streak {
-    key: KernelKey,
-    sms: u64,
-    began: Instant,
-    /// Those that have ended.
-    count: u64,
-    /// Their time from before they were parked.
-    spent: Duration,
-}
 
 impl Progressing {
     /// Counts the launches of the streak that has been, if there was one: when it ended.

@@ -7,6 +7,7 @@
 
 mod cache;
 mod failure;
+mod launched;
 mod launches;
 mod moves;
 mod properties;

@@ -1,7 +1,7 @@
 //! One session: its memory, its modules, its slices and the launch it is in.
 
 use super::failure::memory_failure;
-use super::launches::{Launched, Streak};
+use super::launched::{Launched, Streak};
 use super::sharing::{Guest, Sessions, Sharing};
 use super::{Cache, Prepared};
 use crate::engine::runtime::Printed;

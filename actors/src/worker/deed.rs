@@ -1,0 +1,18 @@
+//! What the device's thread and those that prepare images tell the actor.
+
+use std::time::Duration;
+
+use bus_schemas::{Failure, ModuleHash, SessionId, Tenant};
+use device::{Completion, ModuleInfo};
+
+/// What the device has done.
+pub(super) enum Deed {
+    Opened(SessionId, Option<Failure>),
+    Closed(SessionId),
+    Prepared(ModuleHash, Result<ModuleInfo, Failure>),
+    /// Processor time that preparing an image of a tenant took.
+    Compiled(Tenant, Duration),
+    Completed(Completion),
+    /// What sessions are charged now, and the bytes saved by sharing.
+    Recharged(Vec<(SessionId, u64)>, u64),
+}
