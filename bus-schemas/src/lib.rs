@@ -40,6 +40,7 @@ mod settings;
 mod status;
 pub mod subject;
 mod target;
+mod unstored;
 
 pub use account::{
     AccountEnd, AccountEnds, Accounts, Fold, Folded, KernelName, KernelUse, MemoryUse, UsageBlock,
@@ -83,3 +84,4 @@ pub use settings::{
 };
 pub use status::{ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus};
 pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};
+pub use unstored::Unstored;

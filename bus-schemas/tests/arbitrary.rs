@@ -97,6 +97,7 @@ plain!(
     SealReply,
     Status,
     StatusRequest,
+    Unstored<'_>,
     Usage,
     UsageBlock,
     WorkerBeat

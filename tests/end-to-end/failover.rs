@@ -38,6 +38,44 @@ async fn leaders_killed_one_after_the_other() {
     scene.settle().await;
 }
 
+#[tokio::test]
+async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
+    let plans = [plan("a", "search", 1), plan("b", "train", 3)];
+    let mut scene = Scene::start(3, 1, &plans).await;
+    scene.progress(3, SOON).await;
+    let administrator = scene.stage.cluster.administrator().await;
+    let administrator = administrator.expect("it lets us in");
+    let jetstream = jetstream::new(administrator.client().clone());
+    let name = administrator.subjects().record_stream();
+    let mut stream = jetstream.get_stream(&name).await.expect("the record");
+    let info = stream.info().await.expect("it answers").clone();
+    // Nothing more is stored.
+    let mut full = info.config.clone();
+    full.max_bytes = i64::try_from(info.state.bytes).expect("a size") + 1;
+    let updated = jetstream.update_stream(&full).await;
+    updated.expect("it is full");
+    let mut epoch = 0;
+    // The second one has the first one's record from hearsay alone, and the third one both's.
+    for _ in 0..2 {
+        scene.progress(5, SOON).await;
+        let status = scene.epoch_above(epoch, SOON).await;
+        epoch = status.epoch;
+        let leader = scene.stage.cluster.leader(status.leader);
+        leader.expect("one of ours").kill().expect("it dies");
+    }
+    scene.epoch_above(epoch, SOON).await;
+    scene.progress(5, SOON).await;
+    let updated = jetstream.update_stream(&info.config).await;
+    updated.expect("there is room again");
+    scene.progress(3, SOON).await;
+    let (_, replayed) = scene.replayed().await;
+    // Each took what came in its last moments along, and no more.
+    assert!(
+        replayed.positions > 100 && replayed.adopted * 20 < replayed.positions,
+        "{replayed:?}"
+    );
+}
+
 /// Copies megabytes there and back, others each time, until it is told to stop.
 fn copies(settings: Settings, rounds: &AtomicU64, stop: &AtomicBool) {
     // More than is on its way at a time, in either direction.

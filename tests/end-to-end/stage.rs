@@ -9,7 +9,7 @@ use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
-use warploom::demo::{Heard, Stage, TenantPlan};
+use warploom::demo::{Heard, Replayed, Stage, TenantPlan};
 use warploom::evidence::{Evidence, Submitted};
 use warploom::local::LocalOptions;
 
@@ -210,7 +210,12 @@ impl Scene {
 
     /// Stops all, replays, and checks that everything verified, nothing was lost, run twice or
     /// reordered, and that the record replays to what the workers accepted.
-    pub(crate) async fn settle(mut self) -> Vec<Heard> {
+    pub(crate) async fn settle(self) -> Vec<Heard> {
+        self.replayed().await.0
+    }
+
+    /// As [`Self::settle`], and what the replay found.
+    pub(crate) async fn replayed(mut self) -> (Vec<Heard>, Replayed) {
         let heard = match self.stage.stop().await {
             Ok(heard) => heard,
             Err(error) => self.panic(&format!("{error:#}")),
@@ -244,7 +249,7 @@ impl Scene {
         if chains.digest != chains.replay_digest || replayed.skipped > 0 {
             self.panic(&format!("{chains:#?}, the replay {replayed:?}"));
         }
-        heard
+        (heard, replayed)
     }
 }
 

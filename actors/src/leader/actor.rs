@@ -265,6 +265,7 @@ impl Leader {
         for (session, (queue, waiting)) in std::mem::take(&mut self.waiting) {
             self.tell_queue(session, queue, waiting);
         }
+        self.record.tell_stored();
         self.metering.count(&self.shared.telemetry, &self.core);
         for tenant in self.router.tenants.borrow().values() {
             // A full mailbox is emptied without it; the next one tells it.

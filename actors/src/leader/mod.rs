@@ -17,13 +17,14 @@ mod state;
 mod stores;
 mod tenant;
 mod told;
+mod unstored;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use actix::Addr;
-use async_nats::jetstream;
+use async_nats::{Subscriber, jetstream};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{LeaderId, Tenant};
 use futures_util::StreamExt;
@@ -144,6 +145,15 @@ pub async fn serve(
         let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
         tasks.spawn(gateway::hear(source, router.clone()));
     }
+    for subject in [subjects.unstored(), subjects.unstored_ask()] {
+        let source = client.subscribe(subject).await;
+        let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
+        tasks.spawn(hear_unstored(
+            source,
+            record.clone(),
+            subjects.unstored_ask(),
+        ));
+    }
     tasks.spawn(stores::watch(
         storage.clone(),
         record.unwritten(),
@@ -217,6 +227,17 @@ async fn wait(
 /// Tells the leader what is not said again: waits for room in its mailbox.
 async fn tell(leader: &Addr<Leader>, told: Told) -> Result<(), LeaderError> {
     leader.send(told).await.map_err(|_| LeaderError::Died)
+}
+
+/// Hears what other leaders' record lacks in the stream, and who asks for ours.
+async fn hear_unstored(mut source: Subscriber, record: record::Appender, ask: String) {
+    while let Some(message) = source.next().await {
+        if *message.subject == *ask {
+            record.asked();
+        } else if let Err(error) = record.heard(&message.payload) {
+            tracing::warn!(%error, "a block of another leader cannot be read");
+        }
+    }
 }
 
 /// Sees to it that everything the cluster keeps is there, has its limit, and its copies where the

@@ -1,13 +1,13 @@
 //! Blocks on their way into the record stream: appended again until acknowledged.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::Recipient;
 use bus_schemas::subject::Subjects;
-use bus_schemas::{ClusterSettings, Epoch, LeaderId};
+use bus_schemas::{ClusterSettings, Epoch, LeaderId, MessageError, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use tokio::sync::{Notify, Semaphore};
@@ -15,6 +15,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::cutter::ANCHORS;
 use super::stores::Unwritten;
 use super::told::Told;
+use super::unstored::{Reign, Unstored};
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
@@ -74,6 +75,17 @@ pub(super) struct Appender {
     unwritten: Unwritten,
     /// The connection is up again: nobody answers what was sent over the one before.
     connected: Rc<Notify>,
+    unstored: Rc<RefCell<Unstored>>,
+    /// Reigns whose blocks are being appended here.
+    mine: Rc<RefCell<BTreeSet<Reign>>>,
+}
+
+/// A block on its way.
+#[derive(Clone)]
+struct Block {
+    reign: Reign,
+    number: u64,
+    bytes: Bytes,
 }
 
 impl Appender {
@@ -90,13 +102,81 @@ impl Appender {
             repeated: Rc::default(),
             unwritten: Rc::default(),
             connected: Rc::default(),
+            unstored: Rc::default(),
+            mine: Rc::default(),
         }
     }
 
-    /// The connection is up again: what is not acknowledged is sent again at once, for as long as it
-    /// is not stored the death of this leader takes it along.
+    /// The connection is up again: what is not acknowledged is sent again at once, and what another
+    /// leader said meanwhile is asked for.
     pub(super) fn connected(&self) {
         self.connected.notify_waiters();
+        if !self.writes() {
+            self.publish(self.subjects.unstored_ask(), Vec::new());
+        }
+    }
+
+    /// Whether anything is appended here.
+    fn writes(&self) -> bool {
+        self.from.get() != NONE
+    }
+
+    fn publish(&self, subject: String, bytes: Vec<u8>) {
+        let client = self.storage.jetstream().client();
+        actix::spawn(async move {
+            // What is lost is asked for by whoever is connected anew.
+            let _ = client.publish(subject, bytes.into()).await;
+        });
+    }
+
+    /// Tells the other candidates of a block, or with number 0 only how far a reign's are stored.
+    fn tell(&self, (epoch, leader): Reign, number: u64, bytes: &[u8]) {
+        let stored = self.unstored.borrow().through((epoch, leader));
+        let copy = bus_schemas::Unstored {
+            v: WIRE_VERSION,
+            epoch,
+            leader,
+            stored,
+            number,
+            bytes,
+        };
+        self.publish(self.subjects.unstored(), encode(&copy));
+    }
+
+    /// Tells the other candidates what is stored since this was last done: they need not keep it.
+    pub(super) fn tell_stored(&self) {
+        if self.writes() {
+            let news = self.unstored.borrow_mut().news();
+            news.into_iter()
+                .for_each(|(reign, _)| self.tell(reign, 0, &[]));
+        }
+    }
+
+    /// Another leader says what of its record is not stored.
+    ///
+    /// # Errors
+    /// If that cannot be read.
+    pub(super) fn heard(&self, message: &Bytes) -> Result<(), MessageError> {
+        let copy: bus_schemas::Unstored<'_> = decode(message)?;
+        let reign = (copy.epoch, copy.leader);
+        if !self.mine.borrow().contains(&reign) {
+            let mut unstored = self.unstored.borrow_mut();
+            unstored.heard_stored(reign, copy.stored);
+            if copy.number > 0 {
+                unstored.heard(reign, copy.number, message.slice_ref(copy.bytes));
+            }
+        }
+        Ok(())
+    }
+
+    /// A candidate may have missed what was said.
+    pub(super) fn asked(&self) {
+        if self.writes() {
+            let all = self.unstored.borrow().all();
+            for (reign, number, bytes) in all {
+                self.tell(reign, number, &bytes);
+            }
+        }
     }
 
     /// Since when nothing can be appended, and why, if that is so.
@@ -121,18 +201,37 @@ impl Appender {
         }
     }
 
-    /// A reign begins. What is left of the one before is appended first, unless that was given up.
+    /// A reign begins. What is left of those before is appended first: what was heard of their
+    /// leaders' blocks, and our own, unless they are on their way.
     pub(super) fn begin(&self, epoch: Epoch) {
         self.from.set(self.from.get().min(epoch));
+        let left = self.unstored.borrow().before(epoch);
+        let mut mine = self.mine.borrow_mut();
+        mine.retain(|reign| left.iter().any(|(of, ..)| of == reign));
+        let on_their_way = mine.clone();
+        drop(mine);
+        let left = left
+            .into_iter()
+            .filter(|(reign, ..)| !on_their_way.contains(reign));
+        for (reign, number, bytes) in left {
+            self.from.set(self.from.get().min(reign.0));
+            let block = Block {
+                reign,
+                number,
+                bytes,
+            };
+            self.start(block, None);
+        }
     }
 
-    /// What is not appended is given up.
+    /// What is not appended is given up: it is left to the next leader.
     pub(super) fn give_up(&self) {
         *self.unwritten.borrow_mut() = None;
         self.from.set(NONE);
+        self.mine.borrow_mut().clear();
     }
 
-    /// Appends a block until it is acknowledged or given up.
+    /// Appends a block of this leader's until it is acknowledged or given up.
     pub(super) fn append(
         &self,
         epoch: Epoch,
@@ -140,23 +239,38 @@ impl Appender {
         bytes: Vec<u8>,
         leader: Recipient<Told>,
     ) {
-        let (this, bytes) = (self.clone(), Bytes::from(bytes));
+        let block = Block {
+            reign: (epoch, self.leader),
+            number,
+            bytes: bytes.into(),
+        };
+        self.start(block, Some(leader));
+    }
+
+    fn start(&self, block: Block, leader: Option<Recipient<Told>>) {
+        let (this, (epoch, _)) = (self.clone(), block.reign);
+        self.mine.borrow_mut().insert(block.reign);
+        let mut unstored = self.unstored.borrow_mut();
+        unstored.appending(block.reign, block.number, &block.bytes);
+        drop(unstored);
+        self.tell(block.reign, block.number, &block.bytes);
         this.under_way.begins(epoch);
         actix::spawn(async move {
             // Who reads the record as it grows reads one epoch behind the other.
             this.under_way.first(epoch).await;
             let permit = this.flight.acquire().await;
-            this.append_until(epoch, number, bytes, leader).await;
+            this.append_until(&block, leader).await;
             drop(permit);
             this.under_way.ends(epoch);
         });
     }
 
-    async fn append_until(&self, epoch: Epoch, number: u64, bytes: Bytes, leader: Recipient<Told>) {
+    async fn append_until(&self, block: &Block, leader: Option<Recipient<Told>>) {
+        let ((epoch, _), number) = (block.reign, block.number);
         while epoch >= self.from.get() {
             let connected = self.connected.notified();
             let appended = tokio::select! {
-                appended = self.try_append(epoch, number, bytes.clone()) => appended,
+                appended = self.try_append(block) => appended,
                 () = connected => continue,
             };
             match appended {
@@ -165,8 +279,11 @@ impl Appender {
                         tracing::info!(epoch, number, "the record is written again");
                     }
                     *self.unwritten.borrow_mut() = None;
-                    // Nobody is left to hear it if this fails.
-                    let _ = leader.send(Told::Recorded { epoch, number }).await;
+                    self.unstored.borrow_mut().stored(block.reign, number);
+                    if let Some(leader) = leader {
+                        // Nobody is left to hear it if this fails.
+                        let _ = leader.send(Told::Recorded { epoch, number }).await;
+                    }
                     return;
                 }
                 Err(error) => {
@@ -190,9 +307,11 @@ impl Appender {
         *unwritten = Some((since, why.to_owned()));
     }
 
-    async fn try_append(&self, epoch: Epoch, number: u64, bytes: Bytes) -> Result<(), String> {
-        let id = format!("{epoch}.{}.{number}", self.leader);
+    async fn try_append(&self, block: &Block) -> Result<(), String> {
+        let ((epoch, leader), number) = (block.reign, block.number);
+        let id = format!("{epoch}.{leader}.{number}");
         let subject = self.subjects.record(epoch).into();
+        let bytes = block.bytes.clone();
         crate::stream::append(&self.storage, Stored::Record, subject, &id, bytes).await
     }
 

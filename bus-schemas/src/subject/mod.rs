@@ -328,6 +328,18 @@ impl Subjects {
         format!("{}.s.record.*", self.root)
     }
 
+    /// [`crate::Unstored`], leader to candidates.
+    #[must_use]
+    pub fn unstored(&self) -> String {
+        format!("{}.s.unstored", self.root)
+    }
+
+    /// A candidate asks the leader for every block that is not stored: it may have missed some.
+    #[must_use]
+    pub fn unstored_ask(&self) -> String {
+        format!("{}.s.unstored.ask", self.root)
+    }
+
     /// Name of the record's JetStream stream.
     #[must_use]
     pub fn record_stream(&self) -> String {

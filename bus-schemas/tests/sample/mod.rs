@@ -80,6 +80,7 @@ macro_rules! for_every_message {
             StatusRequest,
             $crate::sample::status_request()
         );
+        $call!(unstored, Unstored<'_>, $crate::sample::unstored());
         $call!(usage, Usage, $crate::sample::usage());
         $call!(usage_block, UsageBlock, $crate::sample::usage_block());
         $call!(
@@ -267,6 +268,17 @@ pub(crate) fn intent(rows: &mut Vec<u8>) -> Intent<'_> {
         first: 1,
         count: 12,
         runs: Column::pack(&runs, rows),
+    }
+}
+
+pub(crate) fn unstored() -> Unstored<'static> {
+    Unstored {
+        v: V,
+        epoch: 3,
+        leader: LEADER,
+        stored: 6,
+        number: 8,
+        bytes: b"block",
     }
 }
 
