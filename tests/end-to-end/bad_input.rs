@@ -94,14 +94,7 @@ async fn start_with(quota: u64, settings: &[(&str, &str)]) -> Bench {
     let mut guest = plan("guest", "search", 1);
     guest.settings.quota = quota;
     let mut scene = Scene::start_with(1, 1, &plans, settings).await;
-    scene
-        .stage
-        .cluster
-        .broker
-        .add_tenant("guest")
-        .expect("a login");
-    let name = "guest".parse().expect("a tenant");
-    scene.set_tenant(&name, &guest.settings).await;
+    scene.guest("guest", &guest.settings).await;
     let ptx = scene.stage.cluster.options().state_dir.join("kernels.ptx");
     std::fs::write(&ptx, KERNELS).expect("written");
     Bench { scene, ptx }

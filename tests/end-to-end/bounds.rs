@@ -21,18 +21,11 @@ const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 
 /// A tenant, and how its programs connect.
 async fn guest(scene: &mut Scene, name: &str, quota: u64) -> Settings {
-    let added = scene.stage.cluster.broker.add_tenant(name);
-    added.expect("a login for it");
     let settings = TenantSettings {
         quota,
         ..TenantSettings::default()
     };
-    let tenant = name.parse().expect("a tenant");
-    scene.set_tenant(&tenant, &settings).await;
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(name).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, name);
-    joined.with_login(&login.user, &login.password)
+    scene.guest(name, &settings).await
 }
 
 /// Launches `deep` and reads what its threads found and left.

@@ -38,14 +38,7 @@ fn sessions(settings: Settings, count: &AtomicU64, stop: &AtomicBool) {
 #[tokio::test]
 async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
     let mut scene = Scene::start(3, 2, &[plan("a", "search", 1)]).await;
-    let added = scene.stage.cluster.broker.add_tenant(GUEST);
-    added.expect("a login for it");
-    let name = GUEST.parse().expect("a tenant");
-    scene.set_tenant(&name, &TenantSettings::default()).await;
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(GUEST).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);
-    let settings = joined.with_login(&login.user, &login.password);
+    let settings = scene.guest(GUEST, &TenantSettings::default()).await;
     let (count, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
     let programs = (0..PROGRAMS).map(|_| {
         let (settings, count, stop) = (settings.clone(), Arc::clone(&count), Arc::clone(&stop));
@@ -57,12 +50,7 @@ async fn short_sessions_are_in_the_order_whatever_leader_dies_with_them() {
         let before = count.load(Ordering::Relaxed);
         let more = || (count.load(Ordering::Relaxed) > before + 10).then_some(());
         scene.wait("sessions come and go", SOON, |_| more()).await;
-        let status = scene.epoch_above(epoch, SOON).await;
-        epoch = status.epoch;
-        let leader = scene.stage.cluster.leader(status.leader);
-        leader.expect("one of ours").kill().expect("it dies");
-        let another = scene.stage.cluster.start_leader();
-        another.expect("another candidate");
+        epoch = scene.replace_leader(epoch, SOON).await;
     }
     scene.epoch_above(epoch, SOON).await;
     stop.store(true, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::process::Output;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use bus_schemas::Tenant;
+use bus_schemas::TenantSettings;
 use client_agent::{Client, Settings};
 use serde_json::Value;
 use warploom::evidence::Started;
@@ -46,14 +46,6 @@ pub(crate) fn objects(scene: &Scene, arguments: &[&str]) -> Vec<Value> {
     said.lines().map(parse).collect()
 }
 
-/// How a client of a scene's tenant connects.
-pub(crate) fn login(scene: &Scene, tenant: &str) -> Settings {
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(tenant).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, tenant);
-    joined.with_login(&login.user, &login.password)
-}
-
 /// Opens a session and launches `launches` small kernels, all at once, when the others do; waits
 /// for their end. Gives the session's id.
 pub(crate) fn launch(settings: Settings, launches: u64, together: &Barrier) -> String {
@@ -85,7 +77,7 @@ async fn positions(scene: &Scene) -> (Vec<u64>, Vec<u64>) {
     let guests: Vec<_> = [("high", MANY), ("low", FEW)]
         .into_iter()
         .map(|(tenant, launches)| {
-            let (settings, together) = (login(scene, tenant), together.clone());
+            let (settings, together) = (scene.login(tenant), together.clone());
             tokio::task::spawn_blocking(move || launch(settings, launches, &together))
         })
         .collect();
@@ -267,18 +259,9 @@ async fn a_profile_is_learned_kept_over_a_failover_and_pinned() {
     done(&scene, &["profile", "unpin"]);
     let newest = profile(&scene).await;
     assert!(!newest.2);
-    let guest: Tenant = "guest".parse().expect("a tenant");
-    scene
-        .stage
-        .cluster
-        .broker
-        .add_tenant("guest")
-        .expect("a login");
-    scene
-        .set_tenant(&guest, &bus_schemas::TenantSettings::default())
-        .await;
+    let settings = scene.guest("guest", &TenantSettings::default()).await;
     // A kernel that nobody knew makes a version with a number of its own.
-    let (settings, alone) = (login(&scene, "guest"), Barrier::new(1));
+    let alone = Barrier::new(1);
     let guest = tokio::task::spawn_blocking(move || launch(settings, 10, &alone));
     guest.await.expect("it ran");
     let next = learned(&scene, newest.0).await;

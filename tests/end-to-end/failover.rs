@@ -19,19 +19,7 @@ async fn leaders_killed_one_after_the_other() {
     let mut epoch = 0;
     for _ in 0..3 {
         scene.progress(3, SOON).await;
-        let status = scene.epoch_above(epoch, SOON).await;
-        epoch = status.epoch;
-        let leader = scene
-            .stage
-            .cluster
-            .leader(status.leader)
-            .expect("one of ours");
-        leader.kill().expect("it dies");
-        scene
-            .stage
-            .cluster
-            .start_leader()
-            .expect("another candidate");
+        epoch = scene.replace_leader(epoch, SOON).await;
     }
     scene.epoch_above(epoch, SOON).await;
     scene.progress(3, SOON).await;
@@ -105,14 +93,7 @@ fn copies(settings: Settings, rounds: &AtomicU64, stop: &AtomicBool) {
 async fn megabytes_under_way_survive_their_leaders() {
     const GUEST: &str = "guest";
     let mut scene = Scene::start(2, 1, &[plan("a", "search", 1)]).await;
-    let added = scene.stage.cluster.broker.add_tenant(GUEST);
-    added.expect("a login for it");
-    let name = GUEST.parse().expect("a tenant");
-    scene.set_tenant(&name, &TenantSettings::default()).await;
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(GUEST).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);
-    let settings = joined.with_login(&login.user, &login.password);
+    let settings = scene.guest(GUEST, &TenantSettings::default()).await;
     let (rounds, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
     let (counted, stopped) = (Arc::clone(&rounds), Arc::clone(&stop));
     let guest = std::thread::spawn(move || copies(settings, &counted, &stopped));
@@ -120,12 +101,7 @@ async fn megabytes_under_way_survive_their_leaders() {
     for killed in 1..=2 {
         let more = || (rounds.load(Ordering::Relaxed) >= killed).then_some(());
         scene.wait("copies come through", SOON, |_| more()).await;
-        let status = scene.epoch_above(epoch, SOON).await;
-        epoch = status.epoch;
-        let leader = scene.stage.cluster.leader(status.leader);
-        leader.expect("one of ours").kill().expect("it dies");
-        let another = scene.stage.cluster.start_leader();
-        another.expect("another candidate");
+        epoch = scene.replace_leader(epoch, SOON).await;
     }
     let before = rounds.load(Ordering::Relaxed);
     let more = || (rounds.load(Ordering::Relaxed) > before + 1).then_some(());

@@ -41,15 +41,8 @@ async fn leaders_may_die_and_programs_may_stand_still() {
     let guest = Guest::start(command(&scene, "a", dir.path(), &program).arg("works"));
     for _ in 0..2 {
         guest.goes_on(5);
-        let old = status(&scene).await;
-        let leader = scene.stage.cluster.leader(old.leader).expect("one of ours");
-        leader.kill().expect("it dies");
-        scene
-            .stage
-            .cluster
-            .start_leader()
-            .expect("another candidate");
-        scene.epoch_above(old.epoch, SOON).await;
+        let epoch = scene.replace_leader(0, SOON).await;
+        scene.epoch_above(epoch, SOON).await;
         guest.goes_on(5);
     }
     // A third of the time that a silent program is believed to live.

@@ -8,7 +8,6 @@ use std::time::Duration;
 use bus_schemas::{Code, Incarnation};
 use client_agent::{Client, Error, Function, Session, Settings};
 
-use crate::cluster::login;
 use crate::stage::Scene;
 
 const SAXPY: &str = include_str!("../kernels/saxpy.ptx");
@@ -52,7 +51,7 @@ impl Load {
     ) -> Result<Self, Code> {
         let settings = Settings {
             patience,
-            ..login(scene, tenant)
+            ..scene.login(tenant)
         };
         let opened = tokio::task::spawn_blocking(move || {
             let client = Client::connect(settings)?;

@@ -26,18 +26,6 @@ const DOUBLE: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
     st.global.u32 [%d1], %r2; ret;
 }";
 
-/// A tenant with a login of its own.
-async fn guest(scene: &mut Scene, name: &str, settings: &TenantSettings) -> Settings {
-    let added = scene.stage.cluster.broker.add_tenant(name);
-    added.expect("a login for it");
-    let tenant: Tenant = name.parse().expect("a tenant");
-    scene.set_tenant(&tenant, settings).await;
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(name).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, name);
-    joined.with_login(&login.user, &login.password)
-}
-
 /// A program from its start to its end: opens, loads, copies, computes, checks, closes.
 fn program(settings: &Settings) -> Result<(), client_agent::Error> {
     let client = Client::connect(settings.clone())?;
@@ -167,10 +155,10 @@ async fn tenants_that_take_all_they_can_get_shut_out_nobody() {
         ..TenantSettings::default()
     };
     // Three, for one would stand in its own way: modules are staged, and need a session.
-    let opener = guest(&mut scene, "opener", &greedy).await;
-    let loader = guest(&mut scene, "loader", &greedy).await;
-    guest(&mut scene, "stager", &greedy).await;
-    let victim = guest(&mut scene, "victim", &TenantSettings::default()).await;
+    let opener = scene.guest("opener", &greedy).await;
+    let loader = scene.guest("loader", &greedy).await;
+    scene.guest("stager", &greedy).await;
+    let victim = scene.guest("victim", &TenantSettings::default()).await;
     let stop = Arc::new(AtomicBool::new(false));
     let counts: [Arc<AtomicUsize>; 2] = Default::default();
     let [opening, loading] = &counts;
@@ -252,7 +240,7 @@ async fn close(client: &async_nats::Client, subjects: &Subjects, tenant: &Tenant
 #[tokio::test]
 async fn what_was_staged_beyond_credit_is_given_back_when_the_session_ends() {
     let mut scene = Scene::idle(1, 1, &[], &[("worker.device", "cpu")]).await;
-    guest(&mut scene, "guest", &TenantSettings::default()).await;
+    scene.guest("guest", &TenantSettings::default()).await;
     let (client, subjects, opened) = scene.join("guest").await;
     let tenant: Tenant = "guest".parse().expect("a tenant");
     let worker = scene.stage.cluster.workers[0].pid();

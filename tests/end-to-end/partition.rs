@@ -114,15 +114,8 @@ async fn a_worker_cut_off_from_its_clients_loses_nothing() {
 async fn a_client_that_announces_and_never_sends_holds_nobody_up() {
     let plans = [plan("a", "search", 2), plan("silent", "search", 0)];
     let mut scene = Scene::start(1, 1, &plans[..1]).await;
-    scene
-        .stage
-        .cluster
-        .broker
-        .add_tenant("silent")
-        .expect("a login");
+    scene.guest("silent", &plans[1].settings).await;
     let silent = "silent".parse().expect("a tenant");
-    let settings = &plans[1].settings;
-    scene.set_tenant(&silent, settings).await;
     scene.progress(5, SOON).await;
     let (client, subjects, opened) = scene.join("silent").await;
     // A hundred slices of the highest priority, of which not one op is ever sent.

@@ -7,7 +7,6 @@ use broker::testing::TempDir;
 use client_agent::{Client, Session};
 use serde_json::Value;
 
-use crate::cluster::login;
 use crate::run::{text, warploom};
 use crate::stage::{Scene, plan};
 
@@ -111,7 +110,7 @@ async fn several_devices_groups_and_workers_that_join() {
 
 /// A tenant's program, with so many bytes of weights on its device: the same ones each time.
 async fn program(scene: &Scene, tenant: &str, weights: usize) -> (Client, Session) {
-    let settings = login(scene, tenant);
+    let settings = scene.login(tenant);
     let opened = tokio::task::spawn_blocking(move || {
         let client = Client::connect(settings).expect("a broker");
         let session = client.open().expect("a session");

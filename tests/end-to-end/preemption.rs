@@ -87,14 +87,11 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
     urgent.think_ms = 10;
     let settings = [("worker.watchdog", "120s"), ("worker.device", "cpu")];
     let mut scene = Scene::start_with(1, 1, &[urgent], &settings).await;
-    let added = scene.stage.cluster.broker.add_tenant(GUEST);
-    added.expect("a login for it");
-    let name = GUEST.parse().expect("a tenant");
     let lowest = TenantSettings {
         priority: 4,
         ..TenantSettings::default()
     };
-    scene.set_tenant(&name, &lowest).await;
+    let joined = scene.guest(GUEST, &lowest).await;
     // Else what is urgent has one position before all of them.
     let each = ClusterSettings {
         standing: false,
@@ -102,10 +99,6 @@ async fn urgent_launches_overtake_long_kernels_and_all_are_right() {
     };
     let set = scene.stage.administrator.set_cluster(&each).await;
     set.expect("every slice is granted by itself");
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(GUEST).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, GUEST);
-    let joined = joined.with_login(&login.user, &login.password);
     let together = Arc::new(Barrier::new(SESSIONS));
     let guests: Vec<_> = (0..SESSIONS)
         .map(|_| {

@@ -65,20 +65,13 @@ impl Program {
     }
 }
 
-fn settings(scene: &Scene, tenant: &str) -> Settings {
-    let credentials = scene.stage.cluster.broker.credentials();
-    let login = &credentials.tenant(tenant).expect("a login").login;
-    let joined = Settings::new(&credentials.url, &credentials.cluster, tenant);
-    joined.with_login(&login.user, &login.password)
-}
-
 /// Does what blocks beside the test's own tasks.
 async fn beside<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(act).await.expect("it ends")
 }
 
 async fn start(scene: &Scene, tenant: &str) -> Program {
-    let settings = settings(scene, tenant);
+    let settings = scene.login(tenant);
     beside(move || Program::start(settings)).await
 }
 

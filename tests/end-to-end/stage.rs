@@ -9,6 +9,7 @@ use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
+use client_agent::Settings;
 use warploom::demo::{Heard, Replayed, Stage, TenantPlan};
 use warploom::evidence::{Evidence, Submitted};
 use warploom::local::LocalOptions;
@@ -136,6 +137,33 @@ impl Scene {
             .tenant_applies(tenant, settings, patience)
             .await
             .expect("applied");
+    }
+
+    /// A tenant more, with a login of its own, and how its programs connect.
+    pub(crate) async fn guest(&mut self, name: &str, settings: &TenantSettings) -> Settings {
+        let added = self.stage.cluster.broker.add_tenant(name);
+        added.expect("a login for it");
+        let tenant = name.parse().expect("a tenant's name");
+        self.set_tenant(&tenant, settings).await;
+        self.login(name)
+    }
+
+    /// How a tenant's programs connect.
+    pub(crate) fn login(&self, tenant: &str) -> Settings {
+        let credentials = self.stage.cluster.broker.credentials();
+        let login = &credentials.tenant(tenant).expect("a login").login;
+        let joined = Settings::new(&credentials.url, &credentials.cluster, tenant);
+        joined.with_login(&login.user, &login.password)
+    }
+
+    /// Kills whoever leads in an epoch above this one, and starts another candidate; the epoch.
+    pub(crate) async fn replace_leader(&mut self, above: u64, patience: Duration) -> u64 {
+        let status = self.epoch_above(above, patience).await;
+        let leader = self.stage.cluster.leader(status.leader);
+        leader.expect("one of ours").kill().expect("it dies");
+        let another = self.stage.cluster.start_leader();
+        another.expect("another candidate");
+        status.epoch
     }
 
     /// A bare connection with a tenant's login, and a session opened by hand.

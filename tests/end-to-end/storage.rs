@@ -217,14 +217,26 @@ fn replays(dir: &Path) {
     assert!(out.contains("\"gap_positions\":0"), "{out}");
 }
 
+/// A cluster with a program at work.
+fn start(dir: &Path) -> (Running, Value, Program) {
+    let (up, announced) = Running::up(dir, &["--leaders=2"]);
+    let program = Program::start(&announced);
+    (up, announced, program)
+}
+
+#[track_caller]
+fn stops(mut up: Running) {
+    up.signal(Signal::TERM);
+    assert_eq!(up.ends(), Some(0), "{}", up.said());
+}
+
 #[test]
 fn a_disk_that_is_full_holds_nobody_up() {
     let dir = TempDir::new().expect("a directory");
     let Some(disk) = Disk::mount(dir.path()) else {
         return;
     };
-    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
-    let program = Program::start(&announced);
+    let (up, announced, program) = start(dir.path());
     disk.fill();
     until("status says so", || fault(dir.path()).contains("is full"));
     up.says("is full; programs run on");
@@ -243,8 +255,7 @@ fn a_disk_that_is_full_holds_nobody_up() {
     program.runs_on();
     program.end();
     replays(dir.path());
-    up.signal(Signal::TERM);
-    assert_eq!(up.ends(), Some(0), "{}", up.said());
+    stops(up);
 }
 
 #[test]
@@ -253,8 +264,7 @@ fn a_disk_that_is_read_only_holds_nobody_up() {
     let Some(disk) = Disk::mount(dir.path()) else {
         return;
     };
-    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
-    let program = Program::start(&announced);
+    let (up, announced, program) = start(dir.path());
     disk.detach();
     disk.attach();
     disk.remount("ro");
@@ -288,8 +298,7 @@ fn a_disk_that_is_read_only_holds_nobody_up() {
     let took = is_stored_again(dir.path(), "later", Instant::now());
     eprintln!("stored again {took:?} after the disk could be written, the broker was down");
     replays(dir.path());
-    up.signal(Signal::TERM);
-    assert_eq!(up.ends(), Some(0), "{}", up.said());
+    stops(up);
 }
 
 #[test]
@@ -298,8 +307,7 @@ fn a_disk_that_is_gone_and_comes_back_has_everything() {
     let Some(disk) = Disk::mount(dir.path()) else {
         return;
     };
-    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
-    let program = Program::start(&announced);
+    let (up, announced, program) = start(dir.path());
     disk.detach();
     until("status says so", || fault(dir.path()).contains("is gone"));
     program.runs_on();
@@ -310,15 +318,13 @@ fn a_disk_that_is_gone_and_comes_back_has_everything() {
     eprintln!("stored again {took:?} after the disk was back");
     program.end();
     replays(dir.path());
-    up.signal(Signal::TERM);
-    assert_eq!(up.ends(), Some(0), "{}", up.said());
+    stops(up);
 }
 
 #[test]
 fn a_store_that_is_deleted_is_made_anew() {
     let dir = TempDir::new().expect("a directory");
-    let (mut up, announced) = Running::up(dir.path(), &["--leaders=2"]);
-    let program = Program::start(&announced);
+    let (up, _, program) = start(dir.path());
     let store = dir.path().join("state/broker/store/jetstream");
     fs::remove_dir_all(&store).expect("removed");
     up.says("its disk can be written; it is started again");
@@ -328,6 +334,5 @@ fn a_store_that_is_deleted_is_made_anew() {
     assert!(store.exists());
     program.runs_on();
     program.end();
-    up.signal(Signal::TERM);
-    assert_eq!(up.ends(), Some(0), "{}", up.said());
+    stops(up);
 }

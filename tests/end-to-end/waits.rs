@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use broker::testing::TempDir;
 use client_agent::Client;
 
-use crate::cluster::{administrator, done, login};
+use crate::cluster::{administrator, done};
 use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
@@ -44,7 +44,7 @@ async fn goes_away(scene: &mut Scene, code: &str, goes: impl FnOnce(&mut Scene))
     let mut lines = BufReader::new(run.stdout.take().expect("a pipe")).lines();
     let mut line = || lines.next().map(|line| line.expect("it is text"));
     assert_eq!(line().as_deref(), Some("at work"));
-    let mut joined = login(scene, "a");
+    let mut joined = scene.login("a");
     joined.deadline = DEADLINE;
     let client = Client::connect(joined).expect("a broker");
     let session = client.open().expect("a session");
@@ -121,7 +121,7 @@ async fn a_kernel_that_takes_longer_than_the_deadline_is_waited_for() {
     let plans = [plan("a", "search", 1)];
     let mut scene = Scene::start_with(1, 1, &plans, &settings).await;
     scene.stage.tenants[0].kill().expect("it dies");
-    let mut joined = login(&scene, "a");
+    let mut joined = scene.login("a");
     joined.deadline = DEADLINE;
     let client = Client::connect(joined).expect("a broker");
     let session = client.open().expect("a session");

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use opentelemetry::KeyValue;
-use opentelemetry::metrics::{Histogram, Meter};
+use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
 use bus_schemas::{StoreStatus, Tenant};
 
@@ -54,6 +54,24 @@ fn histogram(meter: &Meter, name: &'static str, description: &'static str) -> Hi
         .with_description(description)
         .with_boundaries(decades.chain([100.0]).collect())
         .build()
+}
+
+/// A gauge of whole numbers: name, unit, description, and how it is read.
+fn gauge(
+    meter: &Meter,
+    meters: &Arc<Meters>,
+    [name, unit, description]: [&'static str; 3],
+    read: impl Fn(&Meters, &dyn AsyncInstrument<u64>) + Send + Sync + 'static,
+) {
+    let weak = Arc::downgrade(meters);
+    let gauge = meter.u64_observable_gauge(name).with_unit(unit);
+    let gauge = gauge.with_description(description);
+    let gauge = gauge.with_callback(move |observer| {
+        if let Some(meters) = weak.upgrade() {
+            read(&meters, observer);
+        }
+    });
+    gauge.build();
 }
 
 fn leader(meter: &Meter, meters: &Arc<Meters>) {
@@ -113,16 +131,14 @@ fn leader(meter: &Meter, meters: &Arc<Meters>) {
         ),
     ];
     for (name, unit, description, field) in gauges {
-        let weak = Arc::downgrade(meters);
-        let gauge = meter.u64_observable_gauge(name).with_unit(unit);
-        let gauge = gauge
-            .with_description(description)
-            .with_callback(move |observer| {
-                if let Some(meters) = weak.upgrade() {
-                    observer.observe(meters.leader().read()[field], &[]);
-                }
-            });
-        gauge.build();
+        gauge(
+            meter,
+            meters,
+            [name, unit, description],
+            move |meters, observer| {
+                observer.observe(meters.leader().read()[field], &[]);
+            },
+        );
     }
 }
 
@@ -150,19 +166,17 @@ fn stores(meter: &Meter, meters: &Arc<Meters>) {
         ),
     ];
     for (name, unit, description, read) in gauges {
-        let weak = Arc::downgrade(meters);
-        let gauge = meter.u64_observable_gauge(name).with_unit(unit);
-        let gauge = gauge
-            .with_description(description)
-            .with_callback(move |observer| {
-                if let Some(meters) = weak.upgrade() {
-                    meters.each_store(|store| {
-                        let name = KeyValue::new("warploom.store", store.name.clone());
-                        observer.observe(read(store), &[name]);
-                    });
-                }
-            });
-        gauge.build();
+        gauge(
+            meter,
+            meters,
+            [name, unit, description],
+            move |meters, observer| {
+                meters.each_store(|store| {
+                    let name = KeyValue::new("warploom.store", store.name.clone());
+                    observer.observe(read(store), &[name]);
+                });
+            },
+        );
     }
 }
 
@@ -302,19 +316,15 @@ fn worker(meter: &Meter, meters: &Arc<Meters>) {
 
 /// The memory of devices.
 fn memory(meter: &Meter, meters: &Arc<Meters>) {
-    let weak = Arc::downgrade(meters);
-    let saved = meter.u64_observable_gauge("warploom.vram.saved");
-    let saved = saved
-        .with_unit("By")
-        .with_description("bytes that sessions hold alike and that are not stored for each")
-        .with_callback(move |observer| {
-            if let Some(meters) = weak.upgrade() {
-                meters.each_usage(|usage| {
-                    observer.observe(usage.saved, &[gpu_attribute(usage.gpu)]);
-                });
-            }
-        });
-    saved.build();
+    let saved = "bytes that sessions hold alike and that are not stored for each";
+    gauge(
+        meter,
+        meters,
+        ["warploom.vram.saved", "By", saved],
+        |meters, observer| {
+            meters.each_usage(|usage| observer.observe(usage.saved, &[gpu_attribute(usage.gpu)]));
+        },
+    );
 }
 
 fn gpus(meters: &Weak<Meters>, see: impl FnMut(u32, [u64; 4])) {

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use async_nats::jetstream;
 use broker::testing::TestBroker;
 use bus_schemas::{
-    Epoch, Incarnation, LeaderId, Refusal, Seal, SealReply, TenantSettings, WIRE_VERSION,
-    WorkerBeat, decode, encode,
+    Epoch, Incarnation, LeaderBeat, LeaderId, Refusal, Seal, SealReply, TenantSettings,
+    WIRE_VERSION, WorkerBeat, decode, encode,
 };
 use futures_util::StreamExt;
 use scheduler_leader::{LeaderSettings, run};
@@ -19,6 +19,19 @@ fn take(candidates: &mut Vec<Candidate>, leader: LeaderId) -> Candidate {
     candidates.remove(at.expect("it is one of them"))
 }
 
+/// Who watches, so many candidates, and the heartbeat of the one that leads.
+async fn led(
+    broker: &TestBroker,
+    count: u64,
+    events: bool,
+) -> (Watcher, Vec<Candidate>, LeaderBeat) {
+    let mut watcher = Watcher::new(broker).await;
+    let candidates = (1..=count).map(|id| Candidate::start(broker, id, events));
+    let candidates = candidates.collect();
+    let (beat, _) = watcher.beat(|_| true).await;
+    (watcher, candidates, beat)
+}
+
 fn median(times: &mut [Duration]) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
@@ -28,11 +41,7 @@ fn median(times: &mut [Duration]) -> Duration {
 fn a_dead_leader_is_followed_at_once() {
     let broker = TestBroker::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let mut candidates: Vec<_> = (1..=3)
-            .map(|id| Candidate::start(&broker, id, true))
-            .collect();
-        let (mut beat, _) = watcher.beat(|_| true).await;
+        let (mut watcher, mut candidates, mut beat) = led(&broker, 3, true).await;
         let mut times = Vec::new();
         for next in 4..=8 {
             // The newcomers have had time to hear who leads.
@@ -57,11 +66,7 @@ fn a_dead_leader_is_followed_at_once() {
 fn heartbeats_alone_serve_without_a_system_account() {
     let broker = TestBroker::with("test", &["a"], |config| config.system_account = false);
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let mut candidates: Vec<_> = (1..=2)
-            .map(|id| Candidate::start(&broker, id, false))
-            .collect();
-        let (beat, _) = watcher.beat(|_| true).await;
+        let (mut watcher, mut candidates, beat) = led(&broker, 2, false).await;
         tokio::time::sleep(Duration::from_millis(400)).await;
         let mut leader = take(&mut candidates, beat.leader);
         let killed = Instant::now();
@@ -76,11 +81,7 @@ fn heartbeats_alone_serve_without_a_system_account() {
 fn a_leader_told_to_leave_hands_over() {
     let broker = TestBroker::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let mut candidates: Vec<_> = (1..=2)
-            .map(|id| Candidate::start(&broker, id, false))
-            .collect();
-        let (beat, _) = watcher.beat(|_| true).await;
+        let (mut watcher, mut candidates, beat) = led(&broker, 2, false).await;
         tokio::time::sleep(Duration::from_millis(400)).await;
         let told = Instant::now();
         let mut leader = take(&mut candidates, beat.leader);
@@ -98,11 +99,7 @@ fn a_leader_told_to_leave_hands_over() {
 fn a_leader_outlives_its_leases_bucket() {
     let broker = TestBroker::start();
     block_on(async {
-        let mut watcher = Watcher::new(&broker).await;
-        let _candidates: Vec<_> = (1..=2)
-            .map(|id| Candidate::start(&broker, id, true))
-            .collect();
-        let (beat, _) = watcher.beat(|_| true).await;
+        let (mut watcher, _candidates, beat) = led(&broker, 2, true).await;
         let jetstream = jetstream::new(watcher.client.clone());
         let bucket = watcher.subjects.lease_bucket();
         jetstream.delete_key_value(&bucket).await.unwrap();

@@ -153,28 +153,40 @@ fn what_a_dead_client_had_on_its_way_does_not_keep_its_session() {
     assert_eq!(sessions(&world), 1);
 }
 
-#[test]
-fn a_renewal_that_outlives_its_reign_begins_no_second_one_of_the_same_epoch() {
-    let mut world = World::new(1, 2);
+/// A leader of which nothing is acknowledged to be recorded, after so many rounds of launches: more
+/// than it may keep.
+fn unheard(leaders: u64, rounds: usize) -> World {
+    let mut world = World::new(leaders, 2);
     world.settings(|settings| settings.record_buffer = 4_000);
     world.pass(250);
     world.open();
     world.pass(20);
     world.acknowledge = false;
-    for _ in 0..30 {
+    for _ in 0..rounds {
         world.submit(300);
         world.pass(20);
     }
-    // Its renewal is under way when the record has a gap, which ends the reign.
-    world.lease_late = Some(Vec::new());
-    world.pass(600);
-    assert_eq!(world.lease_late.as_ref().map(Vec::len), Some(1));
+    world
+}
+
+/// The record is written again, and the first leader hears that all its blocks are.
+fn all_recorded(world: &mut World) {
     world.acknowledge = true;
     let blocks = world.blocks.iter();
     let blocks: Vec<_> = blocks.map(|block| (block.0, block.1)).collect();
     for (epoch, number) in blocks {
         world.tell(0, Event::Recorded { epoch, number });
     }
+}
+
+#[test]
+fn a_renewal_that_outlives_its_reign_begins_no_second_one_of_the_same_epoch() {
+    let mut world = unheard(1, 30);
+    // Its renewal is under way when the record has a gap, which ends the reign.
+    world.lease_late = Some(Vec::new());
+    world.pass(600);
+    assert_eq!(world.lease_late.as_ref().map(Vec::len), Some(1));
+    all_recorded(&mut world);
     // The block that names it is cut only now, and acknowledged at once.
     world.pass(50);
     assert_eq!(world.reigns, [(1, ReignEnd::RecordGap)]);
@@ -193,16 +205,7 @@ fn a_renewal_that_outlives_its_reign_begins_no_second_one_of_the_same_epoch() {
 
 #[test]
 fn a_full_record_is_a_named_gap_and_a_new_reign() {
-    let mut world = World::new(1, 2);
-    world.settings(|settings| settings.record_buffer = 4_000);
-    world.pass(250);
-    world.open();
-    world.pass(20);
-    world.acknowledge = false;
-    for _ in 0..60 {
-        world.submit(300);
-        world.pass(20);
-    }
+    let mut world = unheard(1, 60);
     assert!(
         world.reigns.is_empty(),
         "launches never wait for the record"
@@ -212,14 +215,7 @@ fn a_full_record_is_a_named_gap_and_a_new_reign() {
         world.submitted
     );
     // The stream is back, and has every block in the end.
-    world.acknowledge = true;
-    let blocks = world
-        .blocks
-        .iter()
-        .map(|(epoch, number, _, _)| (*epoch, *number));
-    for (epoch, number) in blocks.collect::<Vec<_>>() {
-        world.tell(0, Event::Recorded { epoch, number });
-    }
+    all_recorded(&mut world);
     world.pass(1_000);
     assert_eq!(world.reigns, [(1, ReignEnd::RecordGap)]);
     world.submit(1_000);
@@ -249,17 +245,8 @@ fn a_full_record_is_a_named_gap_and_a_new_reign() {
 
 #[test]
 fn what_a_leader_left_unrecorded_is_with_the_workers_until_the_gap_is_recorded() {
-    let mut world = World::new(2, 2);
-    world.settings(|settings| settings.record_buffer = 4_000);
-    world.pass(250);
-    world.open();
-    world.pass(20);
     // Blocks are stored, and nobody hears of it: the leader goes before it could name its gap.
-    world.acknowledge = false;
-    for _ in 0..60 {
-        world.submit(300);
-        world.pass(20);
-    }
+    let mut world = unheard(2, 60);
     assert!(world.reigns.is_empty(), "{:?}", world.reigns);
     world.acknowledge = true;
     world.kill_leader(0);
