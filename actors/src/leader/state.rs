@@ -20,6 +20,9 @@ use super::told::Told;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
+/// How long the bucket may take to answer while it is opened: of several servers, one may have to
+/// be chosen first that answers for it, and who asks again soon knows soon.
+const PATIENCE: Duration = Duration::from_millis(1_500);
 /// Before the watch or a write is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The entry that leaders write of what they have decided.
@@ -54,10 +57,15 @@ struct Known {
     /// Which bucket: when it was made.
     made: Option<i128>,
     entries: BTreeMap<String, Bytes>,
+    /// The record's last epoch.
+    last_epoch: Option<Epoch>,
 }
 
 /// Tells the leader the state, and every change of it, for ever.
 pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<Told>) {
+    let mut jetstream = storage.jetstream().clone();
+    jetstream.set_timeout(PATIENCE);
+    let storage = storage.over(jetstream);
     let (mut known, mut repeated) = (Known::default(), Repeated::default());
     loop {
         // Without the state nobody campaigns: say why.
@@ -110,9 +118,15 @@ async fn follow(
     if known.made.is_some_and(|before| before != now) {
         put_back(&store, known).await?;
     }
-    // Who does not know it may repeat it.
-    let last_epoch = Appender::last_epoch(storage, subjects).await;
-    let last_epoch = last_epoch.map_err(|error| format!("the record's last epoch: {error}"))?;
+    // Who never knew it may repeat it. Who did has heard since of those that led.
+    let last_epoch = match (
+        Appender::last_epoch(storage, subjects).await,
+        known.last_epoch,
+    ) {
+        (Ok(last), _) | (Err(_), Some(last)) => last,
+        (Err(error), None) => return Err(format!("the record's last epoch: {error}")),
+    };
+    known.last_epoch = Some(last_epoch);
     let mut state = StateSnapshot::default();
     let mut entries = BTreeMap::new();
     state.placement.epoch = last_epoch;

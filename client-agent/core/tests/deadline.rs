@@ -178,6 +178,23 @@ fn a_broker_that_returns_in_time_costs_nothing() {
 }
 
 #[test]
+fn a_broker_that_comes_and_goes_excuses_nobody() {
+    let mut scene = Scene::new();
+    (scene.worker, scene.leader) = (false, false);
+    for round in 0.. {
+        scene.tell(Event::Disconnected);
+        scene.pass(2_000);
+        scene.tell(Event::Reconnected);
+        scene.pass(4_000);
+        if !scene.failed.is_empty() {
+            break;
+        }
+        assert!(round < 10, "it waits for ever");
+    }
+    scene.fails_with(Code::NoLeader);
+}
+
+#[test]
 fn a_broker_that_does_not_return() {
     let mut scene = Scene::new();
     scene.tell(Event::Disconnected);

@@ -28,17 +28,24 @@ pub(super) struct Silence {
 
 impl Silence {
     pub(super) fn worker_heard(&mut self) {
-        self.worker = 0;
+        (self.worker, self.broker) = (0, 0);
     }
 
     pub(super) fn leader_heard(&mut self) {
-        (self.leader, self.ask) = (0, 0);
+        (self.leader, self.broker, self.ask) = (0, 0, 0);
     }
 
+    /// The connection is up or down. What was silent before is not excused by that: a broker that
+    /// comes and goes would hold a program for ever.
     pub(super) fn linked(&mut self, up: bool) {
+        (self.down, self.ask) = (!up, 0);
+    }
+
+    /// Nobody is blamed any more.
+    fn forgive(&mut self) {
         *self = Self {
             looked: self.looked,
-            down: !up,
+            down: self.down,
             ..Self::default()
         };
     }
@@ -65,12 +72,13 @@ impl Outbox {
         let granted = !unanswered && waiting.is_some_and(|op| op <= self.granted);
         let patience = deadline.saturating_mul(if granted { GRANTED } else { 1 });
         let silence = &mut self.silence;
-        let count = |silent: &mut Nanos, waits: bool| {
-            *silent = if waits { *silent + step } else { 0 };
+        let count = |silent: &mut Nanos, waits: bool, now: bool| match waits {
+            true => *silent += if now { step } else { 0 },
+            false => *silent = 0,
         };
-        count(&mut silence.broker, silence.down && (worker || leader));
-        count(&mut silence.worker, !silence.down && worker);
-        count(&mut silence.leader, !silence.down && leader);
+        count(&mut silence.broker, worker || leader, silence.down);
+        count(&mut silence.worker, worker, !silence.down);
+        count(&mut silence.leader, leader, !silence.down);
         let seconds = deadline as f64 / 1e9;
         let failure = if silence.broker >= deadline {
             let detail = format!("the broker has not been reachable for {seconds} s");
@@ -100,7 +108,7 @@ impl Outbox {
         failure.detail += " (client.deadline)";
         // The session is over, whoever comes back.
         failure.retryable = false;
-        self.silence.linked(!self.silence.down);
+        self.silence.forgive();
         if matches!(self.state, State::Asked(_)) {
             self.failing = None;
             self.end(failure, actions);

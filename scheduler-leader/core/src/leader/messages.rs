@@ -92,18 +92,21 @@ impl Reign {
                         .alive(tenant, &alive, (settled, lost), &self.voice, cx);
                 }
             }
-            ToLeader::Intent(session) => self.stray_intent(tenant, session, cx),
+            ToLeader::Intent(session) => self.stray_intent(tenant, session, settled, cx),
         }
     }
 
-    /// An intent of a session that has no queue. Where nothing is known of it, its client is answered
-    /// when it says where the session was: it may have ended with a worker that was declared lost
-    /// before this leader led.
-    fn stray_intent(&mut self, tenant: &Tenant, session: SessionId, cx: &mut Context<'_>) {
-        if let Some(why) = self.clients.end_of(Some(tenant), session) {
-            self.voice
-                .ended(Err((tenant, session)), 0, &why, cx.actions);
-        }
+    /// An intent of a session that has no queue.
+    fn stray_intent(
+        &mut self,
+        tenant: &Tenant,
+        session: SessionId,
+        settled: bool,
+        cx: &mut Context<'_>,
+    ) {
+        let sure = (settled, self.placement.lost.as_slice());
+        let whose = (tenant, session);
+        self.clients.stray(whose, sure, &self.voice, cx.actions);
     }
 
     fn refuse_open(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {
@@ -127,11 +130,11 @@ impl Reign {
         reply: Option<&str>,
         cx: &mut Context<'_>,
     ) {
-        let settled = self.is_settled(cx);
+        let sure = (self.is_settled(cx), self.placement.lost.as_slice());
         let (voice, actions) = (&self.voice, &mut *cx.actions);
         let input = self
             .clients
-            .close(tenant, request, reply, settled, voice, actions);
+            .close(tenant, request, reply, sure, voice, actions);
         self.feed_some(input, cx);
     }
 

@@ -21,7 +21,7 @@ use crate::time::Nanos;
 
 /// Ended sessions whose clients can still be told why.
 const REMEMBERED: usize = 4_096;
-/// Sessions on workers not heard of yet whose clients can be told that those are lost.
+/// Sessions that are not here of which it is known on which workers they were.
 const CLAIMED: usize = 4_096;
 /// Open requests that wait at a time.
 const WAITING: usize = 4_096;
@@ -88,9 +88,8 @@ pub(super) struct Clients {
     orphans: Vec<SessionId>,
     /// Sessions have ended: there may be a place for who waits.
     vacated: bool,
-    /// Sessions that are not here, on workers that we are to hear of, as their clients say: where
-    /// that is, and whether it is lost.
-    claimed: BTreeMap<(Tenant, SessionId), (Incarnation, bool)>,
+    /// Sessions that are not here, and on which workers they were, as their clients say.
+    claimed: BTreeMap<(Tenant, SessionId), Incarnation>,
 }
 
 impl Clients {
@@ -100,7 +99,7 @@ impl Clients {
         tenant: Option<&Tenant>,
         request: &CloseRequest,
         reply: Option<&str>,
-        settled: bool,
+        sure: (bool, &[Incarnation]),
         voice: &Voice,
         actions: &mut Vec<Action>,
     ) -> Option<Input> {
@@ -109,7 +108,7 @@ impl Clients {
         let client = client.filter(|client| tenant.is_none_or(|tenant| *tenant == client.tenant));
         let Some(client) = client else {
             if let Some(reply) = reply {
-                self.tell_gone(tenant, Ok(&reply.into()), session, settled, voice, actions);
+                self.tell_gone(tenant, Ok(&reply.into()), session, sure, voice, actions);
             }
             return None;
         };
@@ -152,28 +151,33 @@ impl Clients {
                 }
                 other => {
                     let whose = (tenant.clone(), *session);
-                    if let (None, Some(worker)) = (other, worker) {
-                        self.claim(whose, *worker, lost.contains(worker), cx);
+                    let room = self.claimed.len() < CLAIMED;
+                    if let (None, Some(worker)) = (other, worker)
+                        && (room || self.claimed.contains_key(&whose))
+                    {
+                        self.claimed.insert(whose, *worker);
                     }
                     let to = Err((tenant, *session));
-                    self.tell_gone(Some(tenant), to, *session, settled, voice, cx.actions);
+                    let sure = (settled, lost);
+                    self.tell_gone(Some(tenant), to, *session, sure, voice, cx.actions);
                 }
             }
         }
     }
 
-    /// A client has a session that is not here on this worker. Where that one is lost, so is the
-    /// session: whoever declared it lost may be gone as well, before the client heard of it.
-    fn claim(
-        &mut self,
-        whose: (Tenant, SessionId),
-        worker: Incarnation,
-        is_lost: bool,
-        cx: &Context<'_>,
+    /// A session that is not here goes on sending. What came of it is known only once its client has
+    /// said on which worker it was: it may have ended with one that was lost before this leader led.
+    pub(super) fn stray(
+        &self,
+        (tenant, session): (&Tenant, SessionId),
+        sure: (bool, &[Incarnation]),
+        voice: &Voice,
+        actions: &mut Vec<Action>,
     ) {
-        let counts = is_lost || cx.members.expects(worker);
-        if counts && (self.claimed.len() < CLAIMED || self.claimed.contains_key(&whose)) {
-            self.claimed.insert(whose, (worker, is_lost));
+        let is_claimed = self.claimed.contains_key(&(tenant.clone(), session));
+        if is_claimed || self.ended.contains_key(&session) {
+            let to = Err((tenant, session));
+            self.tell_gone(Some(tenant), to, session, sure, voice, actions);
         }
     }
 
@@ -186,34 +190,28 @@ impl Clients {
         actions: &mut Vec<Action>,
     ) {
         let why = failure(EndCause::Lost);
-        let claimed = self.claimed.iter_mut();
-        for ((tenant, session), (_, lost)) in claimed.filter(|(_, (at, _))| *at == worker) {
-            *lost = true;
+        let claimed = self.claimed.iter().filter(|(_, at)| **at == worker);
+        for ((tenant, session), _) in claimed {
             voice.ended(Err((tenant, *session)), 0, &why, actions);
         }
     }
 
-    /// Why a session ended, as far as that is known here.
-    pub(super) fn end_of(&self, tenant: Option<&Tenant>, session: SessionId) -> Option<Failure> {
-        let known = self.ended.get(&session).cloned();
-        known.or_else(|| {
-            let (_, lost) = self.claimed.get(&(tenant?.clone(), session))?;
-            lost.then(|| failure(EndCause::Lost))
-        })
-    }
-
-    /// Tells a client that a session is no more, if that is sure: it is not while there are
-    /// workers that are not sealed yet.
+    /// Tells a client that a session is no more, if that is sure: it is where its worker is among
+    /// those `lost`, else not while there are workers that are not sealed yet.
     fn tell_gone(
         &self,
         tenant: Option<&Tenant>,
         to: Result<&Arc<str>, (&Tenant, SessionId)>,
         session: SessionId,
-        settled: bool,
+        (settled, lost): (bool, &[Incarnation]),
         voice: &Voice,
         actions: &mut Vec<Action>,
     ) {
-        let known = self.end_of(tenant, session);
+        let whose = tenant.map(|tenant| (tenant.clone(), session));
+        let claim = whose.and_then(|whose| self.claimed.get(&whose));
+        let is_lost = claim.is_some_and(|worker| lost.contains(worker));
+        let known = self.ended.get(&session).cloned();
+        let known = known.or_else(|| is_lost.then(|| failure(EndCause::Lost)));
         if known.is_none() && (!settled || self.sessions.contains_key(&session)) {
             return;
         }
