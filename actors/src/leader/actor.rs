@@ -175,6 +175,12 @@ impl Leader {
                     .borrow_mut()
                     .insert(session, (owner, queue));
             }
+            Action::QueueIntent { session, bytes } => {
+                if let Some((_, queue)) = self.router.queues.borrow().get(&session) {
+                    // The client sends it again where the queue has no room.
+                    let _ = queue.try_send(queue::Told::Intent(bytes.into(), None));
+                }
+            }
             Action::QueueProgress { session, progress } => self.progress(session, progress),
             Action::QueueEnd { session, failure } => {
                 let queue = self.router.queues.borrow_mut().remove(&session);

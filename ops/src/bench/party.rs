@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::allocation::{counted, start_counting};
-use super::order::backlog;
+use super::order::{backlog, own};
 use super::stage::TENANT;
 use super::{bomb, chat, loading, preempt};
 use crate::cli::BenchArgs;
@@ -76,6 +76,7 @@ pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result
         "sync" => say(&Program::start(&client)?.sync(args.reps)?),
         "enqueue" => say(&Program::start(&client)?.enqueue(args.reps)?),
         "launch" => say(&Program::start(&client)?.launch(args.reps)?),
+        own::PARTY => own::everywhere(&client),
         "load" => Program::start(&client)?.load(),
         "sessions" => sessions(&client, args.reps),
         backlogged if backlogged.starts_with(backlog::PARTY) => backlog::play(&client),

@@ -42,13 +42,24 @@ impl Stage<'_> {
 
     /// The same, with or without standing grants.
     pub(super) async fn ordered(&self, leaders: usize, standing: bool) -> Result<Measured> {
+        self.adjusted(|options| {
+            options.leaders = leaders;
+            options.order = Some(ClusterSettings {
+                standing,
+                ..ClusterSettings::default()
+            });
+        })
+        .await
+    }
+
+    /// A fresh cluster of one leader candidate and one worker, but for these changes.
+    pub(super) async fn adjusted(
+        &self,
+        adjust: impl FnOnce(&mut LocalOptions),
+    ) -> Result<Measured> {
         let directory = Scratch::new()?;
         let mut options = self.options(directory.path())?;
-        options.leaders = leaders;
-        options.order = Some(ClusterSettings {
-            standing,
-            ..ClusterSettings::default()
-        });
+        adjust(&mut options);
         let cluster = LocalCluster::start(options).await?;
         Ok(Measured {
             cluster,

@@ -105,6 +105,9 @@ impl LeaderNode {
                 self.queues.insert(session, queue);
                 self.tell_queue(now, session, QueueEvent::Timer, actions);
             }
+            Action::QueueIntent { session, bytes } => {
+                self.tell_queue(now, session, QueueEvent::Message(&bytes), actions);
+            }
             Action::QueueProgress { session, progress } => {
                 self.tell_queue(now, session, QueueEvent::Progress(progress), actions);
             }

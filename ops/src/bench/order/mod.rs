@@ -3,6 +3,7 @@
 pub(super) mod backlog;
 mod digests;
 mod grants;
+pub(super) mod own;
 mod scale;
 mod uncontended;
 
@@ -15,7 +16,7 @@ use crate::settings::Settings;
 /// Everything that is measured.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let grants = grants::METRICS.iter().map(|(spec, _)| spec);
-    let others = [&digests::DIGESTS, &uncontended::RATIO];
+    let others = [&digests::DIGESTS, &uncontended::RATIO, &own::OWN];
     grants.chain(others).chain(&scale::METRICS)
 }
 
@@ -40,6 +41,9 @@ pub(super) async fn clusters(
     }
     if wanted(uncontended::RATIO.name) {
         tell(uncontended::uncontended(&Stage { reps, settings }).await?);
+    }
+    if wanted(own::OWN.name) {
+        tell(own::own(&Stage { reps, settings }).await?);
     }
     Ok(())
 }

@@ -208,6 +208,13 @@ pub enum Action {
     },
     /// A session needs a kernel queue.
     QueueOpen(QueueOpening),
+    /// A message on the session's intent subject, which came before there was a queue for it.
+    QueueIntent {
+        /// The session.
+        session: SessionId,
+        /// The message.
+        bytes: Vec<u8>,
+    },
     /// Ops of a session were granted or are done.
     QueueProgress {
         /// The session.

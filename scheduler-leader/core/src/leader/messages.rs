@@ -9,7 +9,7 @@ use bus_schemas::{
 };
 
 use super::context::Context;
-use super::event::ReignEnd;
+use super::event::{Action, ReignEnd};
 use super::reign::Reign;
 use crate::input::{Input, Rows};
 
@@ -92,20 +92,31 @@ impl Reign {
                         .alive(tenant, &alive, (settled, lost), &self.voice, cx);
                 }
             }
-            ToLeader::Intent(session) => self.stray_intent(tenant, session, settled, cx),
+            ToLeader::Intent(session) => {
+                self.stray_intent((tenant, session), bytes, settled, cx);
+            }
         }
     }
 
-    /// An intent of a session that has no queue.
+    /// An intent of a session that has no queue: it may be one that goes on from the reign before.
     fn stray_intent(
         &mut self,
-        tenant: &Tenant,
-        session: SessionId,
+        whose: (&Tenant, SessionId),
+        bytes: &[u8],
         settled: bool,
         cx: &mut Context<'_>,
     ) {
+        let (tenant, session) = whose;
+        if let Some(opening) = self.resumed.take_of(tenant, session) {
+            self.resume(opening, cx);
+            let bytes = bytes.to_vec();
+            cx.actions.push(Action::QueueIntent { session, bytes });
+            return;
+        }
+        if !self.links.are_sealed() {
+            self.resumed.keep(tenant, session, bytes);
+        }
         let sure = (settled, self.placement.lost.as_slice());
-        let whose = (tenant, session);
         self.clients.stray(whose, sure, &self.voice, cx.actions);
     }
 

@@ -16,6 +16,7 @@ mod messages;
 mod record;
 mod recordings;
 mod reign;
+mod resumed;
 mod state;
 mod tenants;
 mod voice;
@@ -40,6 +41,9 @@ use context::Context;
 use election::{Election, Outcome};
 use members::Members;
 use reign::Reign;
+
+/// Sessions that announced ops so lately go on first where a leader takes over from itself.
+const LATELY: Nanos = 100_000_000;
 
 /// The protocol core of one leader candidate.
 #[derive(Debug)]
@@ -241,12 +245,15 @@ impl Leader {
             Outcome::None => {}
             Outcome::Lost => self.end_reign(now, ReignEnd::Lease, actions),
             Outcome::Won(lease) => {
-                let mut counted = None;
+                let mut before = None;
                 if self.epoch().is_some_and(|ours| ours < lease.epoch) && !self.leaving {
                     self.reign_with(now, actions, |reign, cx| {
                         reign.finish_record(cx);
+                        let since = cx.now.saturating_sub(LATELY);
+                        let at_work: Vec<_> = reign.clients.at_work(since).collect();
                         let none = Attainments::new(cx.now);
-                        counted = Some(std::mem::replace(&mut reign.attainments, none));
+                        let counted = std::mem::replace(&mut reign.attainments, none);
+                        before = Some((counted, at_work, reign.clients.signs()));
                         Some(ReignEnd::Renewed)
                     });
                 }
@@ -261,8 +268,10 @@ impl Leader {
                     let (id, mut cx) = (self.id, self.context(now, actions));
                     let mut reign = Reign::new(lease.epoch, id, &state, &mut cx);
                     self.led = lease.epoch;
-                    if let Some(counted) = counted {
+                    if let Some((counted, at_work, signs)) = before {
                         reign.attainments.go_on(counted);
+                        at_work.iter().for_each(|it| reign.resumed.want(*it));
+                        reign.clients.go_on(signs);
                     }
                     self.reign = Some(Box::new(reign));
                 }

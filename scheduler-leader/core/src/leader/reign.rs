@@ -18,11 +18,13 @@ use super::event::{Action, Placement, ReignEnd, StateSnapshot};
 use super::learning::Learner;
 use super::links::Links;
 use super::record::{Gap, Recorder};
+use super::resumed::Resumed;
 use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
 use crate::order::{Move, Order, WorkerView};
 use crate::policy::{ORDER_VERSION, TICK_NS};
+use crate::queue::QueueOpening;
 use crate::time::Nanos;
 
 /// Lost incarnations remembered in the placement.
@@ -49,6 +51,8 @@ pub(super) struct Reign {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
+    /// Sessions of the reign before that are not told yet that this one leads.
+    pub(super) resumed: Resumed,
     /// Sessions that have moved, while they are told.
     moved: Vec<Move>,
     effects: Vec<Effect>,
@@ -123,6 +127,7 @@ impl Reign {
             },
             // The store is told at once that there is such an epoch.
             placement_changed: true,
+            resumed: Resumed::default(),
             moved: Vec::new(),
             effects: Vec::new(),
             began: cx.now,
@@ -192,8 +197,9 @@ impl Reign {
             }
             Effect::Opened { placed, position } => {
                 self.placement_changed = true;
-                self.clients
-                    .placed(placed, Some(position), 0, &self.voice, cx);
+                let (clients, voice) = (&mut self.clients, &self.voice);
+                let opening = clients.placed(placed, Some(position), 0, voice, cx);
+                cx.actions.push(Action::QueueOpen(opening));
             }
             Effect::Refused {
                 nonce,
@@ -205,7 +211,10 @@ impl Reign {
                 self.clients.refused(tenant, nonce, why, &self.voice, cx);
             }
             Effect::Resumed { placed, queued } => {
-                self.clients.placed(placed, None, queued, &self.voice, cx);
+                let opening = self.clients.placed(placed, None, queued, &self.voice, cx);
+                if let Some(opening) = self.resumed.add(cx.now, opening) {
+                    self.resume(opening, cx);
+                }
             }
             Effect::Lied { session } => {
                 let why = "the ops are not the ones their client announced to the leader";
@@ -215,6 +224,7 @@ impl Reign {
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
                 self.attainments.ended(session);
+                self.tell_resumed(session, cx);
                 self.clients.ended(session, cause, &self.voice, cx);
             }
         }
@@ -273,6 +283,9 @@ impl Reign {
                 epoch: self.voice.epoch,
                 profile: self.learner.profile(),
             });
+        }
+        for opening in self.resumed.next(cx.now) {
+            self.resume(opening, cx);
         }
         self.recorder.flush(cx.now, cx.actions);
         let recorded = self.recorder.recorded();
@@ -374,6 +387,10 @@ impl Reign {
             self.feed(input, cx);
         }
         self.clients.refuse_waiting(&self.voice, self.began, cx);
+        if self.links.are_sealed() {
+            self.resumed.settle();
+            self.clients.settle();
+        }
         self.loads.sample(cx.now, || self.order.flows());
         if std::mem::take(&mut self.placement_changed) {
             self.placement.ordinals = self.order.ordinals();
@@ -400,6 +417,7 @@ impl Reign {
         let mut moved = std::mem::take(&mut self.moved);
         self.order.take_moved(&mut moved);
         for it in moved.drain(..) {
+            self.tell_resumed(it.session, cx);
             if it.reported {
                 self.attain(&it, cx.now);
             }
@@ -409,6 +427,22 @@ impl Reign {
             });
         }
         self.moved = moved;
+    }
+
+    /// A session that is not told yet has to be, now.
+    fn tell_resumed(&mut self, session: SessionId, cx: &mut Context<'_>) {
+        if let Some(opening) = self.resumed.take(session) {
+            self.resume(opening, cx);
+        }
+    }
+
+    /// Opens the queue of a session that goes on, and hands it the intents that came early.
+    pub(super) fn resume(&mut self, opening: QueueOpening, cx: &mut Context<'_>) {
+        let (session, early) = (opening.session, self.resumed.early(&opening));
+        cx.actions.push(Action::QueueOpen(opening));
+        let intents = early.into_iter();
+        let intents = intents.map(|bytes| Action::QueueIntent { session, bytes });
+        cx.actions.extend(intents);
     }
 
     /// The stream acknowledged a block.
@@ -451,6 +485,7 @@ impl Reign {
             self.tick_at,
             self.leaving,
             self.recorder.deadline(),
+            self.resumed.deadline(),
             self.learner.deadline().filter(|_| self.learning),
         ];
         let due = others.into_iter().flatten().min();

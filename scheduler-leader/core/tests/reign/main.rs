@@ -4,6 +4,7 @@
 mod devices;
 mod drains;
 mod lost;
+mod own;
 mod profiles;
 mod servers;
 mod stopping;

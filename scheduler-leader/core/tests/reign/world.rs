@@ -229,7 +229,14 @@ impl World {
     }
 
     pub(crate) fn deliver(&mut self) {
-        while let Some((subject, reply, bytes)) = self.bus.pop_front() {
+        while !self.bus.is_empty() {
+            self.exchange();
+        }
+    }
+
+    /// What is under way now arrives, and what that leads to is under way.
+    pub(crate) fn exchange(&mut self) {
+        for (subject, reply, bytes) in std::mem::take(&mut self.bus) {
             self.tenant_beats += u64::from(subject == self.subjects.reign(&tenant()));
             for at in 0..self.nodes.len() {
                 let mut actions = Vec::new();
@@ -343,32 +350,42 @@ impl World {
     /// So many milliseconds pass.
     pub(crate) fn pass(&mut self, milliseconds: u64) {
         for _ in 0..milliseconds {
-            self.now += MS;
-            self.deliver();
-            for at in 0..self.nodes.len() {
-                let due = self.nodes[at].as_ref().and_then(LeaderNode::deadline);
-                if due.is_some_and(|due| due <= self.now) {
-                    self.tell(at, Event::Timer);
-                }
-            }
-            self.deliver();
-            if self.now.is_multiple_of(5 * MS) {
-                self.announce();
-            }
-            for index in 0..self.workers.len() {
-                let worker = &mut self.workers[index];
-                worker.run();
-                let subject = self.subjects.done(worker.incarnation);
-                let done = worker.done();
-                if self.now.is_multiple_of(100 * MS) {
-                    let beat = encode(&worker.beat());
-                    let subject = self.subjects.worker_beat(worker.incarnation);
-                    self.bus.push_back((subject, None, beat));
-                }
-                self.bus.push_back((subject, None, done));
-            }
-            self.deliver();
+            self.wake();
+            self.go_on();
         }
+    }
+
+    /// A millisecond has passed: what leaders do then is under way.
+    pub(crate) fn wake(&mut self) {
+        self.now += MS;
+        self.deliver();
+        for at in 0..self.nodes.len() {
+            let due = self.nodes[at].as_ref().and_then(LeaderNode::deadline);
+            if due.is_some_and(|due| due <= self.now) {
+                self.tell(at, Event::Timer);
+            }
+        }
+    }
+
+    /// All that is under way arrives, and clients and workers do their part.
+    pub(crate) fn go_on(&mut self) {
+        self.deliver();
+        if self.now.is_multiple_of(5 * MS) {
+            self.announce();
+        }
+        for index in 0..self.workers.len() {
+            let worker = &mut self.workers[index];
+            worker.run();
+            let subject = self.subjects.done(worker.incarnation);
+            let done = worker.done();
+            if self.now.is_multiple_of(100 * MS) {
+                let beat = encode(&worker.beat());
+                let subject = self.subjects.worker_beat(worker.incarnation);
+                self.bus.push_back((subject, None, beat));
+            }
+            self.bus.push_back((subject, None, done));
+        }
+        self.deliver();
     }
 
     /// The leader's process is gone, and blocks so young with it.

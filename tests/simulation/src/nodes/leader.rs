@@ -183,6 +183,7 @@ impl LeaderProcess {
             Action::Left => io.exit(),
             Action::ReignBegan { .. }
             | Action::QueueOpen { .. }
+            | Action::QueueIntent { .. }
             | Action::QueueProgress { .. }
             | Action::QueueEnd { .. } => {}
         }

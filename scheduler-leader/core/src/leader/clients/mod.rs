@@ -55,6 +55,8 @@ struct Client {
     deadline: Nanos,
     /// Its connection was closed then, as far as is known.
     closed: Option<Nanos>,
+    /// When it last announced ops.
+    announced: Nanos,
     /// Its close was asked for.
     asked: bool,
     /// Who waits for its end.
@@ -71,6 +73,14 @@ struct Client {
     first: SessionId,
     /// Of that one: the sessions of the request's other devices, in order.
     others: Vec<SessionId>,
+}
+
+/// When a session's client was last heard, as the reign before knew it.
+#[derive(Debug)]
+pub(super) struct Sign {
+    connection: Option<String>,
+    deadline: Nanos,
+    closed: Option<Nanos>,
 }
 
 /// All sessions of a reign.
@@ -90,6 +100,8 @@ pub(super) struct Clients {
     vacated: bool,
     /// Sessions that are not here, and on which workers they were, as their clients say.
     claimed: BTreeMap<(Tenant, SessionId), Incarnation>,
+    /// Of a reign of the same leader: sessions that no worker has told of yet.
+    signs: BTreeMap<SessionId, Sign>,
 }
 
 impl Clients {
@@ -224,6 +236,7 @@ impl Clients {
         let Some(client) = self.sessions.get_mut(&session) else {
             return;
         };
+        client.announced = cx.now;
         if client
             .closed
             .is_none_or(|closed| cx.now >= closed.saturating_add(ON_THE_WAY))
@@ -231,6 +244,40 @@ impl Clients {
             client.closed = None;
             client.deadline = cx.now.saturating_add(cx.config.expiry);
         }
+    }
+
+    /// What is known of the clients' life. Where a leader takes over from itself, who is silent stays
+    /// so: a busy leader's epochs may be shorter than a session's expiry.
+    pub(super) fn signs(&mut self) -> BTreeMap<SessionId, Sign> {
+        let sessions = std::mem::take(&mut self.sessions).into_iter();
+        let signs = sessions.map(|(session, client)| {
+            // Whose close was decided for it may have to be closed again.
+            let expired = client.deadline == Nanos::MAX;
+            let sign = Sign {
+                connection: client.connection,
+                deadline: if expired { 0 } else { client.deadline },
+                closed: client.closed,
+            };
+            (session, sign)
+        });
+        signs.collect()
+    }
+
+    /// Goes on with what the reign before knew.
+    pub(super) fn go_on(&mut self, signs: BTreeMap<SessionId, Sign>) {
+        self.signs = signs;
+    }
+
+    /// All workers are sealed: other sessions there are none.
+    pub(super) fn settle(&mut self) {
+        self.signs.clear();
+    }
+
+    /// The sessions that announced ops since then.
+    pub(super) fn at_work(&self, since: Nanos) -> impl Iterator<Item = SessionId> + '_ {
+        let clients = self.sessions.iter();
+        let at_work = clients.filter(move |(_, client)| client.announced >= since.max(1));
+        at_work.map(|(session, _)| *session)
     }
 
     /// A client's connection was closed: its sessions live on for a short while. What it asked for
@@ -326,6 +373,7 @@ impl Client {
             connection: None,
             deadline: cx.now.saturating_add(cx.config.expiry),
             closed: None,
+            announced: 0,
             asked: false,
             replies: Vec::new(),
             failure: None,

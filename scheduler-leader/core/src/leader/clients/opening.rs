@@ -12,7 +12,6 @@ use super::{Client, Clients, Refused, WAITING, Waiting, refuse};
 use crate::effect::Placed;
 use crate::input::Input;
 use crate::leader::context::Context;
-use crate::leader::event::Action;
 use crate::leader::link::Link;
 use crate::leader::voice::Voice;
 use crate::queue::QueueOpening;
@@ -244,7 +243,7 @@ impl Clients {
         queued: OpNumber,
         voice: &Voice,
         cx: &mut Context<'_>,
-    ) {
+    ) -> QueueOpening {
         let (session, tenant) = (placed.session, placed.tenant);
         let (epoch, leader) = (voice.epoch, voice.leader);
         let request = (tenant.clone(), placed.nonce);
@@ -292,7 +291,7 @@ impl Clients {
             leader,
             properties: None,
         };
-        let client = Client {
+        let mut client = Client {
             opened: Some(opened),
             opening,
             reply,
@@ -300,17 +299,21 @@ impl Clients {
             connection,
             ..Client::new(tenant.clone(), of, placed.incarnation, cx)
         };
+        if let Some(sign) = self.signs.remove(&session) {
+            (client.connection, client.closed) = (sign.connection, sign.closed);
+            client.deadline = sign.deadline;
+        }
         self.sessions.insert(session, Box::new(client));
         match opening {
             Some(_) => self.opening.push(session),
             None => self.complete(&tenant, nonce, voice, cx),
         }
-        cx.actions.push(Action::QueueOpen(QueueOpening {
+        QueueOpening {
             session,
             tenant,
             epoch,
             queued,
-        }));
+        }
     }
 
     /// The order refused a request. While it is young a place for it may still come.

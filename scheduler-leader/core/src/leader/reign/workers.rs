@@ -109,6 +109,9 @@ impl Reign {
         cx.members.heard(cx.now, worker);
         link.seal(&answer);
         self.remember(worker);
+        // What these have ready is to be announced anew, or is about to end.
+        let at_work = answer.sessions.iter().filter(|it| it.received > it.done);
+        at_work.for_each(|it| self.resumed.want(it.session));
         let faults: Vec<_> = answer.faults.clone();
         self.feed(
             Input::WorkerSealed {

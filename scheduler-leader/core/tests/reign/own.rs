@@ -1,0 +1,123 @@
+//! A leader takes over from itself, its epoch being as old as one may be, with many sessions open.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::subject::ToClient;
+use bus_schemas::{Code, LeaderNotice, Order, SealedSession, SessionId, Window, decode, limits};
+
+use crate::world::{MS, World, opened, tenant};
+
+/// Open sessions that have nothing to do.
+const IDLE: u64 = 1_000;
+/// Messages one behind the other until the next epoch grants something: seal and answer.
+const EXCHANGES: usize = 2;
+/// Sessions without work that may be told of the new epoch before it.
+const BEFORE: usize = 64;
+
+/// A client that works on one of many sessions, two seconds before its leader's epoch ends.
+fn crowded() -> World {
+    let mut world = opened(1);
+    world.settings(|settings| settings.record_max_age_s = 16);
+    let mut open = world.workers.iter().flat_map(|it| it.sessions.values());
+    let first = open.next().cloned().expect("a session is open");
+    for at in 0..IDLE {
+        let session = SealedSession {
+            session: SessionId(1 << 40 | at),
+            ordinal: 2 + at,
+            nonce: 1 << 40 | at,
+            window: Window {
+                base: limits::ADDRESS_FIRST + (at + 8) * limits::WINDOW_MIN_BYTES,
+                size: limits::WINDOW_MIN_BYTES,
+            },
+            accepted: 0,
+            done: 0,
+            received: 0,
+            ..first.clone()
+        };
+        let worker = &mut world.workers[(at % 2) as usize];
+        worker.sessions.insert(session.session, session);
+    }
+    world
+}
+
+/// Sessions whose clients are told something by what is under way.
+fn told(world: &World, names: &BTreeMap<String, SessionId>) -> Vec<SessionId> {
+    let notices = world.bus.iter().filter(|(_, _, bytes)| {
+        let notice = decode::<LeaderNotice>(bytes);
+        notice.is_ok_and(|notice| notice.epoch == 2)
+    });
+    notices
+        .filter_map(|(subject, _, _)| names.get(subject).copied())
+        .collect()
+}
+
+fn is_granting(world: &World) -> bool {
+    world.bus.iter().any(|(subject, _, bytes)| {
+        subject.ends_with(".order")
+            && decode::<Order<'_>>(bytes)
+                .is_ok_and(|order| order.epoch == 2 && !order.grants.is_empty())
+    })
+}
+
+#[test]
+fn who_is_at_work_waits_for_a_few_exchanges_however_many_sessions_there_are() {
+    let mut world = crowded();
+    let ids = (0..IDLE).map(|at| SessionId(1 << 40 | at));
+    let name = |id| {
+        (
+            world.subjects.to_client(&tenant(), id, ToClient::Leader),
+            id,
+        )
+    };
+    let names: BTreeMap<String, SessionId> = ids.map(name).collect();
+    // Until it has taken the lease for the next epoch: the seals are under way.
+    loop {
+        world.submit(8);
+        world.wake();
+        let node = world.nodes[0].as_ref().expect("it lives");
+        if node.leader().epoch() == Some(2) {
+            break;
+        }
+        world.go_on();
+        assert!(world.now < 5_000 * MS, "its epoch does not end");
+    }
+    // Its worker tells the client of the new epoch as soon as it is sealed: what is not done is
+    // announced anew, before the leader knows the session.
+    let session = world.opened.as_ref().expect("it is open").session;
+    let mut at = world
+        .workers
+        .iter()
+        .filter_map(|it| it.sessions.get(&session));
+    world.queued = at.next().expect("it is on a worker").done;
+    world.announce();
+    let (mut exchanges, mut before) = (0, BTreeSet::new());
+    while !is_granting(&world) {
+        before.extend(told(&world, &names));
+        world.exchange();
+        exchanges += 1;
+        assert!(exchanges <= EXCHANGES, "{exchanges} exchanges");
+    }
+    assert!(before.len() <= BEFORE, "{} were told before", before.len());
+    // The others are told soon.
+    let mut all = before;
+    for _ in 0..200 {
+        world.wake();
+        all.extend(told(&world, &names));
+        world.go_on();
+    }
+    assert_eq!(all.len() as u64, IDLE);
+    world.pass(1_000);
+    world.check();
+}
+
+#[test]
+fn who_is_silent_expires_however_short_its_leaders_epochs_are() {
+    let mut world = opened(1);
+    world.settings(|settings| settings.record_max_age_s = 8);
+    world.submit(8);
+    world.pass(20_000);
+    assert!(world.ended.is_none() && world.reigns.len() > 10);
+    world.pass(50_000);
+    let ended = world.ended.as_ref().and_then(|notice| notice.ended.clone());
+    assert_eq!(ended.map(|failure| failure.code), Some(Code::Expired));
+}
