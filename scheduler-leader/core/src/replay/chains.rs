@@ -1,89 +1,23 @@
 //! Each incarnation's chain, as it is recomputed.
 
+mod proposed;
+mod worker;
+
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, ChainEntry, DoneReport, Epoch, GpuPosition, GpuTail, Grant, GrantKind, Incarnation,
-    InputNumber, LeaderId, OpNumber, OpenGrant, Outcome, SealAnswer, SessionId, Tenant,
+    Chain, DoneReport, Epoch, GpuPosition, GpuTail, Grant, Incarnation, InputNumber, LeaderId,
+    OpenGrant, Outcome, SealAnswer, SessionId, Tenant,
 };
 
 use super::anchor::{Anchor, Anchored};
 use super::launches::Launches;
 use super::{End, Fate, Gap, Hole, Position, ReplayError, Tail};
-
-/// A grant that no seal has confirmed or refuted yet.
-#[derive(Debug, Clone)]
-pub(super) struct Proposed {
-    pub(super) grant: Grant,
-    pub(super) adopted: bool,
-    /// Kernels among its ops, where they are known.
-    pub(super) launches: Option<u64>,
-    /// A standing grant of which it is not known where it was closed.
-    open: bool,
-    /// Device nanoseconds that the parts of a standing grant took.
-    parts: u64,
-    end: Option<End>,
-}
-
-impl Proposed {
-    /// A grant that was recomputed.
-    pub(super) fn new(grant: Grant, launches: Option<u64>) -> Self {
-        Self {
-            grant,
-            adopted: false,
-            launches,
-            open: grant.kind == GrantKind::Standing,
-            parts: 0,
-            end: None,
-        }
-    }
-
-    /// A standing grant was closed: what it came to.
-    fn close(&mut self, first: OpNumber, last: OpNumber, launches: &Launches) {
-        (self.grant.first, self.grant.last) = (first, last);
-        self.launches = launches.of(&self.grant);
-        self.open = false;
-    }
-
-    /// Whether a worker accepted just this: of a standing grant, wherever it was closed.
-    fn is(&self, accepted: &Grant) -> bool {
-        let mut grant = self.grant;
-        if self.open {
-            grant.last = accepted.last;
-            if grant.first == 0 {
-                grant.first = accepted.first;
-            }
-        }
-        grant == *accepted
-    }
-}
+pub(super) use proposed::Proposed;
+use worker::{Reached, Worker, row};
 
 /// Reigns in which a worker is waited for that is not sealed.
 const SILENT: u32 = 8;
-
-#[derive(Debug, Default)]
-struct Worker {
-    tail: Reached,
-    lost: bool,
-    left: bool,
-    /// Where it was sealed in this reign.
-    sealed: Option<Reached>,
-    /// Reigns since it was sealed.
-    unsealed: u32,
-    /// Positions accepted, those before an anchor apart.
-    accepted: u64,
-    recorded: GpuPosition,
-    proposed: BTreeMap<GpuPosition, Proposed>,
-    positions: Vec<Position>,
-}
-
-/// Where a chain ends: as `GpuTail`, with a default.
-#[derive(Debug, Default, Clone, Copy)]
-struct Reached {
-    gpu: u32,
-    position: GpuPosition,
-    chain: Chain,
-}
 
 /// All incarnations' chains.
 #[derive(Debug, Default)]
@@ -476,94 +410,6 @@ impl Chains {
         let mut positions: Vec<_> = workers.flat_map(|worker| worker.positions).collect();
         positions.sort_by_key(|row| (row.gpu, row.incarnation, row.position));
         positions
-    }
-}
-
-impl Worker {
-    /// Goes on to a position, as far as what was granted there is known, and says how many positions
-    /// were adopted on the way.
-    fn advance(
-        &mut self,
-        incarnation: Incarnation,
-        to: GpuPosition,
-        names: &BTreeMap<SessionId, (Tenant, u64)>,
-    ) -> u64 {
-        let mut adopted = 0;
-        while self.tail.position < to
-            && let Some(next) = self.proposed.get(&(self.tail.position + 1))
-            && let Some(name) = names.get(&next.grant.session)
-            && !next.open
-            && let Some(next) = self.proposed.remove(&(self.tail.position + 1))
-        {
-            adopted += u64::from(next.adopted);
-            self.accept(incarnation, &next, name);
-        }
-        adopted
-    }
-
-    /// The chain behind a position that it has come to.
-    fn chain_at(&self, position: GpuPosition) -> Option<Chain> {
-        if position == self.tail.position {
-            return Some(self.tail.chain);
-        }
-        let rows = &self.positions;
-        let at = rows.binary_search_by_key(&position, |row| row.position);
-        rows[at.ok()?].chain
-    }
-
-    fn accept(
-        &mut self,
-        incarnation: Incarnation,
-        next: &Proposed,
-        (tenant, ordinal): &(Tenant, u64),
-    ) {
-        let grant = &next.grant;
-        self.tail.position += 1;
-        self.accepted += 1;
-        self.tail.chain = self.tail.chain.then(&ChainEntry {
-            position: self.tail.position,
-            tenant,
-            ordinal: *ordinal,
-            kind: grant.kind,
-            first: grant.first,
-            last: grant.last,
-        });
-        let chain = Some(self.tail.chain);
-        let row = row(incarnation, self.tail, chain, next, (tenant, ordinal));
-        self.positions.push(row);
-    }
-}
-
-fn row(
-    incarnation: Incarnation,
-    at: Reached,
-    chain: Option<Chain>,
-    next: &Proposed,
-    (tenant, ordinal): (&Tenant, &u64),
-) -> Position {
-    let grant = &next.grant;
-    Position {
-        gpu: at.gpu,
-        incarnation,
-        position: at.position,
-        global: grant.global,
-        epoch: grant.epoch,
-        input: grant.input,
-        tenant: tenant.clone(),
-        ordinal: *ordinal,
-        session: grant.session,
-        kind: grant.kind,
-        priority: grant.priority,
-        first: grant.first,
-        last: grant.last,
-        launches: next.launches,
-        cost: match grant.kind {
-            GrantKind::Standing => 0,
-            _ => grant.cost,
-        },
-        end: next.end,
-        adopted: next.adopted,
-        chain,
     }
 }
 

@@ -1,4 +1,4 @@
-use bus_schemas::{Allowance, SealedGrant, SealedName, Window};
+use bus_schemas::{Allowance, ChainEntry, GrantKind, OpNumber, SealedGrant, SealedName, Window};
 
 use super::*;
 

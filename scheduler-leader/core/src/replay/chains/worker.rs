@@ -1,0 +1,122 @@
+//! One worker's chain, as far as it is recomputed.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{Chain, ChainEntry, GpuPosition, GrantKind, Incarnation, SessionId, Tenant};
+
+use super::super::Position;
+use super::proposed::Proposed;
+
+/// A worker: where its chain is, and what it was granted beyond.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    pub(super) tail: Reached,
+    pub(super) lost: bool,
+    pub(super) left: bool,
+    /// Where it was sealed in this reign.
+    pub(super) sealed: Option<Reached>,
+    /// Reigns since it was sealed.
+    pub(super) unsealed: u32,
+    /// Positions accepted, those before an anchor apart.
+    pub(super) accepted: u64,
+    pub(super) recorded: GpuPosition,
+    pub(super) proposed: BTreeMap<GpuPosition, Proposed>,
+    pub(super) positions: Vec<Position>,
+}
+
+/// Where a chain ends: as `GpuTail`, with a default.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Reached {
+    pub(super) gpu: u32,
+    pub(super) position: GpuPosition,
+    pub(super) chain: Chain,
+}
+
+impl Worker {
+    /// Goes on to a position, as far as what was granted there is known, and says how many positions
+    /// were adopted on the way.
+    pub(super) fn advance(
+        &mut self,
+        incarnation: Incarnation,
+        to: GpuPosition,
+        names: &BTreeMap<SessionId, (Tenant, u64)>,
+    ) -> u64 {
+        let mut adopted = 0;
+        while self.tail.position < to
+            && let Some(next) = self.proposed.get(&(self.tail.position + 1))
+            && let Some(name) = names.get(&next.grant.session)
+            && !next.open
+            && let Some(next) = self.proposed.remove(&(self.tail.position + 1))
+        {
+            adopted += u64::from(next.adopted);
+            self.accept(incarnation, &next, name);
+        }
+        adopted
+    }
+
+    /// The chain behind a position that it has come to.
+    pub(super) fn chain_at(&self, position: GpuPosition) -> Option<Chain> {
+        if position == self.tail.position {
+            return Some(self.tail.chain);
+        }
+        let rows = &self.positions;
+        let at = rows.binary_search_by_key(&position, |row| row.position);
+        rows[at.ok()?].chain
+    }
+
+    fn accept(
+        &mut self,
+        incarnation: Incarnation,
+        next: &Proposed,
+        (tenant, ordinal): &(Tenant, u64),
+    ) {
+        let grant = &next.grant;
+        self.tail.position += 1;
+        self.accepted += 1;
+        self.tail.chain = self.tail.chain.then(&ChainEntry {
+            position: self.tail.position,
+            tenant,
+            ordinal: *ordinal,
+            kind: grant.kind,
+            first: grant.first,
+            last: grant.last,
+        });
+        let chain = Some(self.tail.chain);
+        let row = row(incarnation, self.tail, chain, next, (tenant, ordinal));
+        self.positions.push(row);
+    }
+}
+
+/// The row of a position.
+pub(super) fn row(
+    incarnation: Incarnation,
+    at: Reached,
+    chain: Option<Chain>,
+    next: &Proposed,
+    (tenant, ordinal): (&Tenant, &u64),
+) -> Position {
+    let grant = &next.grant;
+    Position {
+        gpu: at.gpu,
+        incarnation,
+        position: at.position,
+        global: grant.global,
+        epoch: grant.epoch,
+        input: grant.input,
+        tenant: tenant.clone(),
+        ordinal: *ordinal,
+        session: grant.session,
+        kind: grant.kind,
+        priority: grant.priority,
+        first: grant.first,
+        last: grant.last,
+        launches: next.launches,
+        cost: match grant.kind {
+            GrantKind::Standing => 0,
+            _ => grant.cost,
+        },
+        end: next.end,
+        adopted: next.adopted,
+        chain,
+    }
+}
