@@ -1,5 +1,6 @@
 //! Each incarnation's chain, as it is recomputed.
 
+mod missing;
 mod proposed;
 mod worker;
 
@@ -236,6 +237,7 @@ impl Chains {
                     if proposed.open {
                         proposed.close(sealed.grant.first, sealed.grant.last, launches);
                     }
+                    proposed.sealed = true;
                 }
                 Some(_) => {
                     let why = "the worker accepted another grant than was recomputed";
@@ -251,6 +253,7 @@ impl Chains {
                     let grant = sealed.grant;
                     let mut proposed = Proposed::new(grant, launches.of(&grant));
                     proposed.adopted = true;
+                    proposed.sealed = true;
                     proposed.open = false;
                     worker.proposed.insert(sealed.position, proposed);
                 }
@@ -282,28 +285,12 @@ impl Chains {
     ) -> Result<(), ReplayError> {
         let worker = self.workers.entry(incarnation).or_default();
         self.adopted += worker.advance(incarnation, to.position, &self.names);
-        let missing = to.position.saturating_sub(worker.tail.position);
-        if missing > 0 && may_skip {
-            let from = worker.tail.position + 1;
-            let named = self.gaps.iter().any(|gap| {
-                gap.incarnation == incarnation && gap.first <= from && to.position <= gap.last
-            });
-            match named {
-                true => self.gap_positions += missing,
-                false => self.holes.push(Hole {
-                    gpu: to.gpu,
-                    incarnation,
-                    first: from,
-                    last: to.position,
-                }),
-            }
-            worker
-                .proposed
-                .retain(|position, _| *position > to.position);
-            (worker.tail.position, worker.tail.chain) = (to.position, to.chain);
+        if worker.tail.position < to.position && may_skip {
+            self.skip(incarnation, to);
         } else if may_skip {
             worker.recorded = to.position;
         }
+        let worker = self.workers.entry(incarnation).or_default();
         let disagrees = |why: &str| ReplayError::Disagrees {
             gpu: to.gpu,
             incarnation,
@@ -317,6 +304,48 @@ impl Chains {
             return Err(disagrees("the recomputed chain is not the worker's"));
         }
         Ok(())
+    }
+
+    /// Goes on to where a worker says that its chain ends, over positions that neither the record nor
+    /// the tail tells. What the tail tells behind them is part of the order.
+    fn skip(&mut self, incarnation: Incarnation, to: &GpuTail) {
+        let worker = self.workers.entry(incarnation).or_default();
+        let from = worker.tail.position.saturating_add(1);
+        let told = worker.proposed.range(from..=to.position);
+        let told =
+            told.filter(|(_, it)| it.is_told() && self.names.contains_key(&it.grant.session));
+        let told: Vec<GpuPosition> = told.map(|(position, _)| *position).collect();
+        for position in told {
+            self.miss(incarnation, to.gpu, position - 1);
+            if let Some(worker) = self.workers.get_mut(&incarnation) {
+                self.adopted += worker.take_told(incarnation, position, &self.names);
+            }
+        }
+        self.miss(incarnation, to.gpu, to.position);
+        if let Some(worker) = self.workers.get_mut(&incarnation) {
+            worker.arrive(to);
+        }
+    }
+
+    /// Nobody tells the positions through this one: gaps name them, or they are holes.
+    fn miss(&mut self, incarnation: Incarnation, gpu: u32, through: GpuPosition) {
+        let worker = self.workers.entry(incarnation).or_default();
+        let missing = (worker.tail.position.saturating_add(1), through);
+        worker.tail.position = worker.tail.position.max(through);
+        let gaps = self
+            .gaps
+            .iter()
+            .filter(|gap| gap.incarnation == incarnation);
+        let holes = missing::unnamed(missing, gaps.map(|gap| (gap.first, gap.last)));
+        let unnamed: u64 = holes.iter().map(|it| missing::length(*it)).sum();
+        self.gap_positions += missing::length(missing) - unnamed;
+        self.holes
+            .extend(holes.into_iter().map(|(first, last)| Hole {
+                gpu,
+                incarnation,
+                first,
+                last,
+            }));
     }
 
     /// A worker was declared lost, or left: then it accepted no more than it said.

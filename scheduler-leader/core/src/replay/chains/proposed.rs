@@ -12,6 +12,8 @@ pub(in crate::replay) struct Proposed {
     pub(in crate::replay) adopted: bool,
     /// Kernels among its ops, where they are known.
     pub(in crate::replay) launches: Option<u64>,
+    /// The seal's tail has it.
+    pub(super) sealed: bool,
     /// A standing grant of which it is not known where it was closed.
     pub(super) open: bool,
     /// Device nanoseconds that the parts of a standing grant took.
@@ -25,6 +27,7 @@ impl Proposed {
         Self {
             grant,
             adopted: false,
+            sealed: false,
             launches,
             open: grant.kind == GrantKind::Standing,
             parts: 0,
@@ -37,6 +40,12 @@ impl Proposed {
         (self.grant.first, self.grant.last) = (first, last);
         self.launches = launches.of(&self.grant);
         self.open = false;
+    }
+
+    /// Whether its worker itself says that it accepted this: what was only recomputed may be of a
+    /// leader before one of which nothing is recorded.
+    pub(super) fn is_told(&self) -> bool {
+        self.sealed && !self.open
     }
 
     /// Whether a worker accepted just this: of a standing grant, wherever it was closed.

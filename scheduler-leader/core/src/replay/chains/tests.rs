@@ -186,11 +186,79 @@ fn what_no_tail_names_is_a_hole() {
     assert_eq!(chains.holes, [hole]);
     assert_eq!(hole.positions(), 3);
     assert!(recorded(&chains) < 6, "nothing was compared there");
-    // So is what a tail leaves out.
+    // So is what a tail leaves out, and no more than that.
     let (mut chains, mut answer) = sealed(4, true);
     answer.tail.remove(1);
     chains.seal(WORKER, &answer, &Launches::default()).unwrap();
-    assert_eq!(chains.holes[0].positions(), 2);
+    assert_eq!(holes(&chains), [(5, 5)]);
+    assert_eq!((chains.adopted, chains.skipped()), (2, 1));
+    assert!(recorded(&chains) < 6);
+    let rows = chains.into_positions();
+    let behind: Vec<_> = rows.iter().filter(|row| row.position > 4).collect();
+    assert_eq!(behind.len(), 1);
+    assert_eq!(
+        (behind[0].position, behind[0].chain),
+        (6, Some(answer.chain))
+    );
+}
+
+fn holes(chains: &Chains) -> Vec<(GpuPosition, GpuPosition)> {
+    let holes = chains.holes.iter();
+    holes.map(|hole| (hole.first, hole.last)).collect()
+}
+
+fn gap(incarnation: Incarnation, first: GpuPosition, last: GpuPosition) -> Gap {
+    Gap {
+        incarnation,
+        first,
+        last,
+        reason: "a test".into(),
+    }
+}
+
+#[test]
+fn what_is_missing_is_named_position_by_position() {
+    let other = Incarnation(8);
+    // Positions 4 to 6 are missing, but for those that the tail is left with.
+    let cases = [
+        (
+            vec![gap(WORKER, 4, 4), gap(WORKER, 5, 9)],
+            vec![],
+            (3, vec![]),
+        ),
+        (vec![gap(WORKER, 1, 5)], vec![6], (2, vec![])),
+        (vec![gap(WORKER, 4, 4)], vec![6], (1, vec![(5, 5)])),
+        (vec![gap(WORKER, 5, 5)], vec![], (1, vec![(4, 4), (6, 6)])),
+        (vec![gap(other, 4, 6)], vec![4], (0, vec![(5, 6)])),
+        (
+            vec![gap(WORKER, 4, 6), gap(WORKER, 4, 6)],
+            vec![5],
+            (2, vec![]),
+        ),
+    ];
+    for (gaps, told, (named, left)) in cases {
+        let (mut chains, mut answer) = sealed(4, true);
+        answer.tail.retain(|it| told.contains(&it.position));
+        chains.gaps = gaps;
+        chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+        assert_eq!(chains.gap_positions, named, "{told:?}");
+        assert_eq!(holes(&chains), left, "{told:?}");
+        assert_eq!(chains.adopted, told.len() as u64);
+        let tail = chains.tails()[0].tail;
+        assert_eq!((tail.position, tail.chain), (6, answer.chain));
+        let rows = chains.into_positions();
+        assert_eq!(rows.len(), 3 + told.len());
+    }
+}
+
+#[test]
+fn what_was_only_recomputed_behind_a_hole_may_be_another_leaders() {
+    let (mut chains, mut answer) = sealed(4, true);
+    answer.tail.clear();
+    let stale = Proposed::new(grant(GrantKind::Run, 10, 12), None);
+    chains.grant(WORKER, 6, stale, None);
+    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    assert_eq!(holes(&chains), [(4, 6)]);
 }
 
 #[test]

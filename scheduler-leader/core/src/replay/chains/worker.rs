@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Chain, ChainEntry, GpuPosition, GrantKind, Incarnation, SessionId, Tenant};
+use bus_schemas::{
+    Chain, ChainEntry, GpuPosition, GpuTail, GrantKind, Incarnation, SessionId, Tenant,
+};
 
 use super::super::Position;
 use super::proposed::Proposed;
@@ -52,6 +54,37 @@ impl Worker {
             self.accept(incarnation, &next, name);
         }
         adopted
+    }
+
+    /// Accepts what a tail tells behind positions that nobody does, and says whether it was adopted
+    /// (1 or 0): there is no chain to compute there.
+    pub(super) fn take_told(
+        &mut self,
+        incarnation: Incarnation,
+        position: GpuPosition,
+        names: &BTreeMap<SessionId, (Tenant, u64)>,
+    ) -> u64 {
+        let Some(next) = self.proposed.remove(&position) else {
+            return 0;
+        };
+        let Some(name) = names.get(&next.grant.session) else {
+            return 0;
+        };
+        self.tail.position = position;
+        self.accepted += 1;
+        let row = row(incarnation, self.tail, None, &next, (&name.0, &name.1));
+        self.positions.push(row);
+        u64::from(next.adopted)
+    }
+
+    /// Is where its worker says that its chain ends, whatever lies between.
+    pub(super) fn arrive(&mut self, to: &GpuTail) {
+        self.proposed.retain(|position, _| *position > to.position);
+        (self.tail.position, self.tail.chain) = (to.position, to.chain);
+        let last = self.positions.last_mut();
+        if let Some(last) = last.filter(|row| row.position == to.position) {
+            last.chain = Some(to.chain);
+        }
     }
 
     /// The chain behind a position that it has come to.
