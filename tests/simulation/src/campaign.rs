@@ -70,6 +70,8 @@ pub struct Totals {
     pub stopped: u64,
     /// Sessions whose client gave up waiting.
     pub gave_up: u64,
+    /// Times that a leader was followed by itself.
+    pub renewed: u64,
     /// Runs in which two leaders led at the same time.
     pub rivals: u64,
     /// Epochs that a store gave out twice, to two nodes.
@@ -115,6 +117,7 @@ impl Totals {
         self.gaps += report.gaps;
         self.stopped += report.stopped;
         self.gave_up += report.gave_up;
+        self.renewed += report.renewed;
         self.rivals += u64::from(report.rivals > 0);
         self.epochs_twice += report.epochs_twice;
         self.compared += report.compared;

@@ -15,6 +15,7 @@ mod check;
 mod cluster;
 pub mod coverage;
 mod device;
+mod epochs;
 mod every;
 mod fact;
 mod faults;

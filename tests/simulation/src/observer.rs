@@ -170,6 +170,15 @@ impl Observer {
         Ok(())
     }
 
+    /// How often a leader was followed by itself.
+    #[must_use]
+    pub(crate) fn renewed(&self) -> u64 {
+        let next = self.reigns.iter().skip(1);
+        let pairs = self.reigns.iter().zip(next);
+        let itself = pairs.filter(|(before, next)| before.1 == next.1 && before.0 < next.0);
+        itself.count() as u64
+    }
+
     /// A leader publishes an order.
     fn ordered(
         &mut self,

@@ -7,6 +7,7 @@ use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::brief;
+use crate::epochs;
 use crate::faults::{
     Cast, Fault, Strike, Target, Troubles, drain, drains, halve, hardships, schedule, stores,
 };
@@ -210,6 +211,9 @@ impl Scene {
             let halves = halve(seed, cast, &scene.clients, quiet);
             scene.faults.extend(halves);
             scene.faults.sort_by_key(|strike| strike.at);
+        }
+        if troubles.crashes && !troubles.stores {
+            epochs::arrange(seed, &mut scene);
         }
         if troubles.stores {
             hardships(&mut hard, quiet, &mut scene.faults);

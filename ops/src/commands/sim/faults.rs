@@ -216,6 +216,7 @@ fn numbers(totals: &Totals) -> Value {
         "gaps_named": totals.gaps,
         "slices_of_closed_sessions_stopped": totals.stopped,
         "sessions_given_up": totals.gave_up,
+        "leaders_followed_by_themselves": totals.renewed,
         "runs_with_two_leaders_at_once": totals.rivals,
         "epochs_given_twice": totals.epochs_twice,
         "shares_compared": totals.compared,

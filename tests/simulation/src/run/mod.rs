@@ -91,6 +91,8 @@ pub struct Report {
     pub gave_up: u64,
     /// Epochs in which two nodes led.
     pub epochs_twice: u64,
+    /// Times that a leader was followed by itself.
+    pub renewed: u64,
     /// Beats of a leader while another led.
     pub rivals: u64,
     /// Comparisons of two tenants' shares.
@@ -307,6 +309,7 @@ impl Play {
                 let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();
                 (observer.reigns.len() - epochs.len()) as u64
             },
+            renewed: observer.renewed(),
             rivals: observer.rivals,
             compared: observer.windows.compared,
             touched: observer.memory.touched,
