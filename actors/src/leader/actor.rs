@@ -53,6 +53,9 @@ enum Waiting {
     End(Failure),
 }
 
+/// Queues of a reign that is over that end in a [`PAUSE`].
+const RETIRING: usize = 8;
+
 /// One candidate.
 pub(super) struct Leader {
     core: Core,
@@ -63,6 +66,8 @@ pub(super) struct Leader {
     record: Appender,
     metering: Metering,
     waiting: HashMap<SessionId, (Addr<KernelQueue>, Waiting)>,
+    /// Queues of a reign that is over: nobody sends them anything, and they end a few at a time.
+    retired: Vec<Addr<KernelQueue>>,
     gone: Option<oneshot::Sender<()>>,
     client: Client,
     timer: Timer,
@@ -98,6 +103,7 @@ impl Leader {
             record: parts.record,
             metering: Metering::default(),
             waiting: HashMap::new(),
+            retired: Vec::new(),
             gone: Some(parts.gone),
             client: parts.client,
             timer: Timer::default(),
@@ -200,7 +206,10 @@ impl Leader {
                     self.record.give_up();
                 }
                 self.router.leading.set(false);
-                self.router.queues.borrow_mut().clear();
+                let queues = std::mem::take(&mut *self.router.queues.borrow_mut());
+                self.retired
+                    .extend(queues.into_values().map(|(_, queue)| queue));
+                self.retire(ctx);
                 self.waiting.clear();
                 self.metering.reign(&self.shared.telemetry, &self.core);
             }
@@ -210,6 +219,16 @@ impl Leader {
                     let _ = gone.send(());
                 }
             }
+        }
+    }
+
+    /// Lets queues end that are of no use any more. A thousand at once would keep the next reign from
+    /// its first grants for milliseconds.
+    fn retire(&mut self, ctx: &mut Context<Self>) {
+        let kept = self.retired.len().saturating_sub(RETIRING);
+        self.retired.truncate(kept);
+        if kept > 0 {
+            ctx.run_later(PAUSE, Self::retire);
         }
     }
 

@@ -97,9 +97,13 @@ impl Strikes {
         Ok(())
     }
 
-    /// All servers are there, and where they are several their copies of all that is kept are equal.
+    /// All servers are there, and where they are several their copies of all that is kept are equal,
+    /// and somebody leads: else it is not over what the one before did that was taken away.
     pub(super) async fn in_step(&self) -> Result<()> {
         self.all_serve()?;
+        if self.cluster.broker.servers().len() > 1 && self.without_successor() > 0 {
+            bail!("nobody has granted anything since a leader was killed");
+        }
         let copies = asked(self.administrator.copies()).await?;
         if let Some(behind) = copies.iter().find(|copies| !copies.are_in_step()) {
             bail!("not in step: {behind:?}");
