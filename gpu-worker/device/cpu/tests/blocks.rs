@@ -107,12 +107,12 @@ fn fault(completion: &Completion) -> Option<(OpNumber, Code)> {
 
 #[test]
 fn equals_take_turns_where_blocks_start_and_while_memory_is_cleared() {
-    // Few instructions, and 16 MiB to clear for each of a thousand blocks: some seconds.
+    // Few instructions, and 16 MiB to clear for each of a million blocks: longer than anybody looks.
     for threads in [1, 2] {
         let mut device = device(threads);
         let mut bomb = Tenant::open(&mut device, 1, &ptx(16 << 10));
         let mut other = Tenant::open(&mut device, 2, &ptx(64));
-        device.submit(bomb.dirty(1_024, 1_024));
+        device.submit(bomb.dirty(1 << 20, 1_024));
         for turn in 0..64 {
             device.submit(other.dirty(1, 32));
             let done = loop {
@@ -123,6 +123,14 @@ fn equals_take_turns_where_blocks_start_and_while_memory_is_cleared() {
             assert_eq!(done.session, other.client.session(), "turn {turn}");
             assert_eq!(done.fault, None);
         }
+        let why = Failure::new(Code::SessionGone, "closed");
+        device.stop(bomb.client.session(), why);
+        let ended = loop {
+            if let Some(done) = poll(&mut device).pop() {
+                break done.session;
+            }
+        };
+        assert_eq!(ended, bomb.client.session());
     }
 }
 
