@@ -174,12 +174,18 @@ impl Server {
         Ok(())
     }
 
-    /// Makes the server stand still (SIGSTOP): its connections stay, and nothing moves on them.
+    /// Makes the server stand still (SIGSTOP): its connections stay, and nothing moves on them. Waits
+    /// until all its threads do, for a second at most: one that runs still answers.
     ///
     /// # Errors
     /// Where it cannot be signalled.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::Stop).map(drop)
+        self.signal(Signal::Stop)?;
+        let until = Instant::now() + Duration::from_secs(1);
+        while !stands_still(self.pid()) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Lets a paused server go on.
@@ -413,4 +419,15 @@ fn read_port(dir: &Path, pid: u32) -> Option<u16> {
         .find(|entry| entry.file_name().to_string_lossy().ends_with(&suffix))?;
     let ports: Ports = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
     ports.nats.first()?.rsplit_once(':')?.1.parse().ok()
+}
+/// Whether every thread of a process is stopped.
+fn stands_still(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    let mut states = threads.flatten().map(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status"));
+        status.unwrap_or_default()
+    });
+    states.all(|status| status.is_empty() || status.contains("State:\tT"))
 }
