@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork::is_forked;
+use crate::process;
 use crate::status::{Result, Status, note};
 
 /// What the child of a fork may call: they answer from what never changes and take no lock.
@@ -15,7 +16,8 @@ const UNCHANGING: [&str; 5] = [
     "cuGetProcAddress_v2",
 ];
 
-/// Runs what an export does; a panic is an unknown error, told once.
+/// Runs what an export does; a panic is an unknown error, told once. A call that fails while the
+/// process exits says only that: its session is closed beneath it.
 pub(crate) fn guard(name: &'static str, body: impl FnOnce() -> Result) -> i32 {
     if is_forked() && !UNCHANGING.contains(&name) {
         // Threads that the child has not may hold any lock.
@@ -23,6 +25,7 @@ pub(crate) fn guard(name: &'static str, body: impl FnOnce() -> Result) -> i32 {
     }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => 0,
+        Ok(Err(_)) if process::is_leaving() => Status::DEINITIALIZED.0,
         Ok(Err(status)) => status.0,
         Err(_) => panicked(name),
     }

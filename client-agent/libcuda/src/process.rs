@@ -55,12 +55,18 @@ fn init_once() -> Result {
 /// The process, if it is initialised.
 #[inline]
 pub(crate) fn process() -> Result<&'static Process> {
-    if LEAVING.load(Ordering::Relaxed) {
+    if is_leaving() {
         return Err(Status::DEINITIALIZED);
     }
     let process = PROCESS.load(Ordering::Acquire);
     // SAFETY: what is stored there is a box that is never freed.
     unsafe { process.as_ref() }.ok_or(Status::NOT_INITIALIZED)
+}
+
+/// Whether the process exits, and its sessions with it.
+#[inline]
+pub(crate) fn is_leaving() -> bool {
+    LEAVING.load(Ordering::Relaxed)
 }
 
 /// The device that an address lies on.
