@@ -6,7 +6,7 @@ use actors::storage::Stored;
 use anyhow::{Context, Result, bail};
 use broker::Server;
 
-use super::strikes::{Strikes, Undo, asked};
+use super::strikes::{Strikes, Undo, asked, broker_name};
 
 impl Strikes {
     /// Stops a server in good order and starts it again.
@@ -111,8 +111,4 @@ impl Strikes {
         self.pulse.whole();
         Ok(())
     }
-}
-
-pub(super) fn broker_name(index: usize) -> String {
-    format!("broker-{index}")
 }

@@ -15,7 +15,6 @@ use super::plan::{Bucket, Strike, Target};
 use super::programs::{self, Program};
 use super::proxy::{Link, Proxy};
 use super::pulse::Pulse;
-use super::servers::broker_name;
 use crate::admin::Administrator;
 use crate::demo::Observer;
 use crate::evidence::{Fault, Kill};
@@ -437,6 +436,10 @@ impl Strikes {
     pub(super) fn without_successor(&self) -> usize {
         self.takeovers.len()
     }
+}
+
+pub(super) fn broker_name(index: usize) -> String {
+    format!("broker-{index}")
 }
 
 pub(super) async fn asked<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
