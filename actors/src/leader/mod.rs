@@ -17,7 +17,6 @@ mod state;
 mod stores;
 mod tenant;
 mod told;
-mod unstored;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};

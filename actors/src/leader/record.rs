@@ -1,7 +1,7 @@
 //! Blocks on their way into the record stream: appended again until acknowledged.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use bus_schemas::subject::Subjects;
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, MessageError, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
+use scheduler_leader_core::{Reign, Unstored, UnstoredBlock};
 use tokio::sync::{Notify, Semaphore};
 
 use super::cutter::ANCHORS;
 use super::stores::Unwritten;
 use super::told::Told;
-use super::unstored::{Reign, Unstored};
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
@@ -76,16 +76,8 @@ pub(super) struct Appender {
     /// The connection is up again: nobody answers what was sent over the one before.
     connected: Rc<Notify>,
     unstored: Rc<RefCell<Unstored>>,
-    /// Reigns whose blocks are being appended here.
-    mine: Rc<RefCell<BTreeSet<Reign>>>,
-}
-
-/// A block on its way.
-#[derive(Clone)]
-struct Block {
-    reign: Reign,
-    number: u64,
-    bytes: Bytes,
+    /// All that is not stored is being said again.
+    repeating: Rc<Cell<bool>>,
 }
 
 impl Appender {
@@ -103,7 +95,7 @@ impl Appender {
             unwritten: Rc::default(),
             connected: Rc::default(),
             unstored: Rc::default(),
-            mine: Rc::default(),
+            repeating: Rc::default(),
         }
     }
 
@@ -129,26 +121,25 @@ impl Appender {
         });
     }
 
-    /// Tells the other candidates of a block, or with number 0 only how far a reign's are stored.
-    fn tell(&self, (epoch, leader): Reign, number: u64, bytes: &[u8]) {
-        let stored = self.unstored.borrow().through((epoch, leader));
-        let copy = bus_schemas::Unstored {
+    /// A message of a block that is not stored, or with number 0 only of how far a reign's are.
+    fn copy(&self, (epoch, leader): Reign, number: u64, bytes: &[u8]) -> Vec<u8> {
+        let stored = self.unstored.borrow().stored_through((epoch, leader));
+        encode(&bus_schemas::Unstored {
             v: WIRE_VERSION,
             epoch,
             leader,
             stored,
             number,
             bytes,
-        };
-        self.publish(self.subjects.unstored(), encode(&copy));
+        })
     }
 
     /// Tells the other candidates what is stored since this was last done: they need not keep it.
     pub(super) fn tell_stored(&self) {
         if self.writes() {
             let news = self.unstored.borrow_mut().news();
-            news.into_iter()
-                .for_each(|(reign, _)| self.tell(reign, 0, &[]));
+            let copies = news.into_iter().map(|reign| self.copy(reign, 0, &[]));
+            copies.for_each(|copy| self.publish(self.subjects.unstored(), copy));
         }
     }
 
@@ -158,25 +149,34 @@ impl Appender {
     /// If that cannot be read.
     pub(super) fn heard(&self, message: &Bytes) -> Result<(), MessageError> {
         let copy: bus_schemas::Unstored<'_> = decode(message)?;
-        let reign = (copy.epoch, copy.leader);
-        if !self.mine.borrow().contains(&reign) {
-            let mut unstored = self.unstored.borrow_mut();
-            unstored.heard_stored(reign, copy.stored);
-            if copy.number > 0 {
-                unstored.heard(reign, copy.number, message.slice_ref(copy.bytes));
-            }
-        }
+        let (reign, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
+        let mut unstored = self.unstored.borrow_mut();
+        unstored.hear(reign, copy.stored, copy.number, bytes);
         Ok(())
     }
 
-    /// A candidate may have missed what was said.
+    /// A candidate may have missed what was said: all of it is said again, to all who ask meanwhile
+    /// at once, and block by block, for it may be much.
     pub(super) fn asked(&self) {
-        if self.writes() {
-            let all = self.unstored.borrow().all();
-            for (reign, number, bytes) in all {
-                self.tell(reign, number, &bytes);
-            }
+        if !self.writes() || self.repeating.replace(true) {
+            return;
         }
+        let this = self.clone();
+        actix::spawn(async move {
+            let client = this.storage.jetstream().client();
+            let all = this.unstored.borrow().all();
+            for block in all {
+                let copy = this.copy(block.reign, block.number, &block.bytes);
+                if client
+                    .publish(this.subjects.unstored(), copy.into())
+                    .await
+                    .is_err()
+                {
+                    break;
+                }
+            }
+            this.repeating.set(false);
+        });
     }
 
     /// Since when nothing can be appended, and why, if that is so.
@@ -201,25 +201,12 @@ impl Appender {
         }
     }
 
-    /// A reign begins. What is left of those before is appended first: what was heard of their
-    /// leaders' blocks, and our own, unless they are on their way.
+    /// A reign begins. What is left of those before is appended first.
     pub(super) fn begin(&self, epoch: Epoch) {
         self.from.set(self.from.get().min(epoch));
-        let left = self.unstored.borrow().before(epoch);
-        let mut mine = self.mine.borrow_mut();
-        mine.retain(|reign| left.iter().any(|(of, ..)| of == reign));
-        let on_their_way = mine.clone();
-        drop(mine);
-        let left = left
-            .into_iter()
-            .filter(|(reign, ..)| !on_their_way.contains(reign));
-        for (reign, number, bytes) in left {
-            self.from.set(self.from.get().min(reign.0));
-            let block = Block {
-                reign,
-                number,
-                bytes,
-            };
+        let left = self.unstored.borrow_mut().take_over(epoch);
+        for block in left {
+            self.from.set(self.from.get().min(block.reign.0));
             self.start(block, None);
         }
     }
@@ -228,7 +215,7 @@ impl Appender {
     pub(super) fn give_up(&self) {
         *self.unwritten.borrow_mut() = None;
         self.from.set(NONE);
-        self.mine.borrow_mut().clear();
+        self.unstored.borrow_mut().give_up();
     }
 
     /// Appends a block of this leader's until it is acknowledged or given up.
@@ -239,21 +226,19 @@ impl Appender {
         bytes: Vec<u8>,
         leader: Recipient<Told>,
     ) {
-        let block = Block {
+        let block = UnstoredBlock {
             reign: (epoch, self.leader),
             number,
             bytes: bytes.into(),
         };
+        self.unstored.borrow_mut().append(&block);
         self.start(block, Some(leader));
     }
 
-    fn start(&self, block: Block, leader: Option<Recipient<Told>>) {
+    fn start(&self, block: UnstoredBlock, leader: Option<Recipient<Told>>) {
         let (this, (epoch, _)) = (self.clone(), block.reign);
-        self.mine.borrow_mut().insert(block.reign);
-        let mut unstored = self.unstored.borrow_mut();
-        unstored.appending(block.reign, block.number, &block.bytes);
-        drop(unstored);
-        self.tell(block.reign, block.number, &block.bytes);
+        let copy = self.copy(block.reign, block.number, &block.bytes);
+        self.publish(self.subjects.unstored(), copy);
         this.under_way.begins(epoch);
         actix::spawn(async move {
             // Who reads the record as it grows reads one epoch behind the other.
@@ -265,7 +250,7 @@ impl Appender {
         });
     }
 
-    async fn append_until(&self, block: &Block, leader: Option<Recipient<Told>>) {
+    async fn append_until(&self, block: &UnstoredBlock, leader: Option<Recipient<Told>>) {
         let ((epoch, _), number) = (block.reign, block.number);
         while epoch >= self.from.get() {
             let connected = self.connected.notified();
@@ -307,7 +292,7 @@ impl Appender {
         *unwritten = Some((since, why.to_owned()));
     }
 
-    async fn try_append(&self, block: &Block) -> Result<(), String> {
+    async fn try_append(&self, block: &UnstoredBlock) -> Result<(), String> {
         let ((epoch, leader), number) = (block.reign, block.number);
         let id = format!("{epoch}.{leader}.{number}");
         let subject = self.subjects.record(epoch).into();

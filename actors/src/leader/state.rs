@@ -118,7 +118,8 @@ async fn follow(
     if known.made.is_some_and(|before| before != now) {
         put_back(&store, known).await?;
     }
-    // Who never knew it may repeat it. Who did has heard since of those that led.
+    // Who never knew it may repeat it. Who did hears of those that lead, and finds the last of them
+    // in the bucket.
     let last_epoch = match (
         Appender::last_epoch(storage, subjects).await,
         known.last_epoch,

@@ -6,6 +6,7 @@
 //! * [`KernelQueue`]: one session's intents in op order and its credit.
 //! * [`LeaderNode`]: a `Leader` with its queues behind one `message`/`handle`, as simulation and
 //!   tests drive it; the actix shell runs the same two cores as actors.
+//! * [`Unstored`]: the record's blocks that the broker has not stored, with every candidate.
 //! * [`replay`]: recomputes the order from recorded blocks.
 
 pub mod bench;
@@ -19,6 +20,7 @@ mod policy;
 mod queue;
 pub mod replay;
 mod time;
+mod unstored;
 
 pub use effect::{Effect, EndCause, Share};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
@@ -33,3 +35,4 @@ pub use order::{
 pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
 pub use time::Nanos;
+pub use unstored::{Reign, Unstored, UnstoredBlock};

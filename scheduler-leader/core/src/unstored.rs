@@ -2,7 +2,8 @@
 //! other leaders said of theirs. While the broker stores nothing they are with every candidate, so
 //! that a leader that dies does not take them along: its successor appends them before its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use bus_schemas::{Epoch, LeaderId};
 use bytes::Bytes;
@@ -13,13 +14,25 @@ const OTHERS_BYTES: usize = 64 << 20;
 const REIGNS: usize = 64;
 
 /// Whose blocks: of an epoch there may be two leaders, where a broker lost its tail.
-pub(super) type Reign = (Epoch, LeaderId);
+pub type Reign = (Epoch, LeaderId);
 
-/// One block.
+/// A block that is not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnstoredBlock {
+    /// Whose it is.
+    pub reign: Reign,
+    /// Its number in the epoch, from 1.
+    pub number: u64,
+    /// The block, as it is in the stream.
+    pub bytes: Bytes,
+}
+
 #[derive(Debug)]
 struct Kept {
     bytes: Bytes,
-    /// Another leader's, who alone has use for it so far: those are limited.
+    /// It is being appended here.
+    here: bool,
+    /// Another leader said it: those are limited.
     heard: bool,
 }
 
@@ -27,34 +40,132 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Blocks {
     /// By number.
-    blocks: BTreeMap<u64, Kept>,
-    /// Those are stored without a gap.
+    kept: BTreeMap<u64, Kept>,
+    /// Those through here are stored.
     stored: u64,
-    /// As was last said of it.
+    /// Stored behind one that is not, or of which nothing is known.
+    ahead: BTreeSet<u64>,
+    /// How far they are stored, as was last said.
     told: u64,
-    /// The highest number there was.
-    last: u64,
+}
+
+impl Blocks {
+    fn has_stored(&self) -> bool {
+        self.stored > 0 || !self.ahead.is_empty()
+    }
 }
 
 /// All that is not stored.
 #[derive(Debug, Default)]
-pub(super) struct Unstored {
+pub struct Unstored {
     reigns: BTreeMap<Reign, Blocks>,
     /// Bytes of those that were heard.
     others: usize,
 }
 
 impl Unstored {
-    /// A block of our own, or one that we append for another.
-    pub(super) fn appending(&mut self, reign: Reign, number: u64, bytes: &Bytes) {
-        let blocks = self.reigns.entry(reign).or_default();
-        blocks.last = blocks.last.max(number);
+    /// A block of our own is appended from now on.
+    pub fn append(&mut self, block: &UnstoredBlock) {
         let kept = Kept {
-            bytes: bytes.clone(),
+            bytes: block.bytes.clone(),
+            here: true,
             heard: false,
         };
-        let before = blocks.blocks.insert(number, kept);
+        let blocks = self.reigns.entry(block.reign).or_default();
+        let before = blocks.kept.insert(block.number, kept);
         self.gone(before);
+    }
+
+    /// This candidate leads in `epoch`: what it is to append before its own blocks, in order. Its own
+    /// of earlier epochs that are on their way are not among them.
+    pub fn take_over(&mut self, epoch: Epoch) -> Vec<UnstoredBlock> {
+        let mut left = Vec::new();
+        for (reign, blocks) in self.reigns.range_mut(..(epoch, LeaderId(0))) {
+            for (number, kept) in blocks.kept.iter_mut().filter(|(_, kept)| !kept.here) {
+                kept.here = true;
+                left.push(UnstoredBlock {
+                    reign: *reign,
+                    number: *number,
+                    bytes: kept.bytes.clone(),
+                });
+            }
+        }
+        left
+    }
+
+    /// This candidate leads no more: nothing is appended here, and all is left to who leads next.
+    pub fn give_up(&mut self) {
+        let blocks = self.reigns.values_mut();
+        let kept = blocks.flat_map(|blocks| blocks.kept.values_mut());
+        kept.for_each(|kept| kept.here = false);
+    }
+
+    /// Another leader said that a reign's blocks through `stored` are stored, and, with a number above
+    /// 0, that this one is not.
+    pub fn hear(&mut self, reign: Reign, stored: u64, number: u64, bytes: Bytes) {
+        let later = (
+            Bound::Excluded((reign.0, LeaderId(u64::MAX))),
+            Bound::Unbounded,
+        );
+        let is_over = self.reigns.range(later).any(|(_, it)| it.has_stored());
+        let is_known = self.reigns.contains_key(&reign);
+        if is_over || (!is_known && self.reigns.len() >= REIGNS) {
+            return;
+        }
+        if stored > 0 {
+            self.through(reign, stored);
+            self.forget_before(reign.0);
+        }
+        let blocks = self.reigns.entry(reign).or_default();
+        let is_new = number > blocks.stored
+            && !blocks.ahead.contains(&number)
+            && !blocks.kept.contains_key(&number);
+        if is_new && self.others + bytes.len() <= OTHERS_BYTES {
+            self.others += bytes.len();
+            let kept = Kept {
+                bytes,
+                here: false,
+                heard: true,
+            };
+            blocks.kept.insert(number, kept);
+        }
+    }
+
+    /// The stream acknowledged a block.
+    pub fn stored(&mut self, reign: Reign, number: u64) {
+        let Some(blocks) = self.reigns.get_mut(&reign) else {
+            return;
+        };
+        let stored = blocks.kept.remove(&number);
+        blocks.ahead.insert(number);
+        self.gone(stored);
+        self.through(reign, 0);
+        self.forget_before(reign.0);
+    }
+
+    /// A reign's blocks are stored through here, and as far as what was stored out of turn goes on.
+    fn through(&mut self, reign: Reign, through: u64) {
+        let blocks = self.reigns.entry(reign).or_default();
+        blocks.stored = blocks.stored.max(through);
+        while let Some(next) = blocks.stored.checked_add(1)
+            && blocks.ahead.remove(&next)
+        {
+            blocks.stored = next;
+        }
+        let stored = blocks.stored;
+        blocks.ahead.retain(|number| *number > stored);
+        let behind = blocks.kept.extract_if(..=stored, |_, _| true);
+        let behind: Vec<_> = behind.map(|(_, kept)| kept).collect();
+        self.gone(behind);
+    }
+
+    /// Of an earlier epoch nothing is appended any more once a later one has a block: who reads the
+    /// record as it grows reads one behind the other.
+    fn forget_before(&mut self, epoch: Epoch) {
+        let kept = self.reigns.split_off(&(epoch, LeaderId(0)));
+        let gone = std::mem::replace(&mut self.reigns, kept);
+        let blocks = gone.into_values().map(|blocks| blocks.kept);
+        self.gone(blocks.flat_map(BTreeMap::into_values));
     }
 
     /// Blocks are not kept any more.
@@ -63,92 +174,33 @@ impl Unstored {
         self.others -= heard.map(|kept| kept.bytes.len()).sum::<usize>();
     }
 
-    /// Another leader said of a block of its that it is not stored.
-    pub(super) fn heard(&mut self, reign: Reign, number: u64, bytes: Bytes) {
-        let is_known = self.reigns.contains_key(&reign);
-        let is_over = self.reigns.range((reign.0 + 1, LeaderId(0))..);
-        let is_over = is_over.into_iter().any(|(_, later)| later.stored > 0);
-        if is_over || (!is_known && self.reigns.len() >= REIGNS) {
-            return;
-        }
-        let blocks = self.reigns.entry(reign).or_default();
-        let is_new = number > blocks.stored && !blocks.blocks.contains_key(&number);
-        if is_new && self.others + bytes.len() <= OTHERS_BYTES {
-            self.others += bytes.len();
-            blocks.last = blocks.last.max(number);
-            blocks.blocks.insert(number, Kept { bytes, heard: true });
-        }
-    }
-
-    /// A leader said that its blocks through this one are stored.
-    pub(super) fn heard_stored(&mut self, reign: Reign, through: u64) {
-        if through == 0 || (self.reigns.len() >= REIGNS && !self.reigns.contains_key(&reign)) {
-            return;
-        }
-        let blocks = self.reigns.entry(reign).or_default();
-        let kept = blocks.blocks.split_off(&through.saturating_add(1));
-        let gone = std::mem::replace(&mut blocks.blocks, kept);
-        blocks.stored = blocks.stored.max(through);
-        blocks.last = blocks.last.max(through);
-        self.gone(gone.into_values());
-        self.forget_before(reign.0);
-    }
-
-    /// A block is stored.
-    pub(super) fn stored(&mut self, reign: Reign, number: u64) {
-        let Some(blocks) = self.reigns.get_mut(&reign) else {
-            return;
-        };
-        let stored = blocks.blocks.remove(&number);
-        let first = blocks.blocks.first_key_value();
-        blocks.stored = first.map_or(blocks.last, |(first, _)| first - 1);
-        let some = blocks.stored > 0;
-        self.gone(stored);
-        if some {
-            self.forget_before(reign.0);
-        }
-    }
-
-    /// Of an earlier epoch nothing is appended any more once a later one has a block: who reads the
-    /// record as it grows reads one behind the other.
-    fn forget_before(&mut self, epoch: Epoch) {
-        let kept = self.reigns.split_off(&(epoch, LeaderId(0)));
-        let gone = std::mem::replace(&mut self.reigns, kept);
-        let blocks = gone.into_values().map(|blocks| blocks.blocks);
-        self.gone(blocks.flat_map(BTreeMap::into_values));
-    }
-
-    /// What is not stored of the epochs before this one, in order.
-    pub(super) fn before(&self, epoch: Epoch) -> Vec<(Reign, u64, Bytes)> {
-        self.range(..(epoch, LeaderId(0)))
-    }
-
     /// All that is not stored, in order.
-    pub(super) fn all(&self) -> Vec<(Reign, u64, Bytes)> {
-        self.range(..)
-    }
-
-    fn range(&self, reigns: impl std::ops::RangeBounds<Reign>) -> Vec<(Reign, u64, Bytes)> {
-        let reigns = self.reigns.range(reigns);
-        let all = reigns.flat_map(|(reign, blocks)| {
-            let blocks = blocks.blocks.iter();
-            blocks.map(|(number, kept)| (*reign, *number, kept.bytes.clone()))
+    #[must_use]
+    pub fn all(&self) -> Vec<UnstoredBlock> {
+        let all = self.reigns.iter().flat_map(|(reign, blocks)| {
+            let kept = blocks.kept.iter();
+            kept.map(|(number, kept)| UnstoredBlock {
+                reign: *reign,
+                number: *number,
+                bytes: kept.bytes.clone(),
+            })
         });
         all.collect()
     }
 
     /// How far a reign's blocks are stored without a gap.
-    pub(super) fn through(&self, reign: Reign) -> u64 {
+    #[must_use]
+    pub fn stored_through(&self, reign: Reign) -> u64 {
         self.reigns.get(&reign).map_or(0, |blocks| blocks.stored)
     }
 
-    /// Of which reigns more is stored than was said so far, and how far.
-    pub(super) fn news(&mut self) -> Vec<(Reign, u64)> {
+    /// The reigns of which more is stored than was said so far.
+    pub fn news(&mut self) -> Vec<Reign> {
         let news = self.reigns.iter_mut();
         let news = news.filter(|(_, blocks)| blocks.stored > blocks.told);
         let news = news.map(|(reign, blocks)| {
             blocks.told = blocks.stored;
-            (*reign, blocks.stored)
+            *reign
         });
         news.collect()
     }
@@ -156,62 +208,107 @@ impl Unstored {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn block(number: u64) -> Bytes {
         Bytes::from(vec![number as u8; 1 << 10])
     }
 
-    fn numbers(unstored: &Unstored, before: Epoch) -> Vec<(Epoch, u64)> {
-        let blocks = unstored.before(before);
-        blocks
-            .iter()
-            .map(|(reign, number, _)| (reign.0, *number))
-            .collect()
+    fn unstored(reign: Reign, number: u64) -> UnstoredBlock {
+        UnstoredBlock {
+            reign,
+            number,
+            bytes: block(number),
+        }
+    }
+
+    fn numbers(blocks: &[UnstoredBlock]) -> Vec<(Epoch, u64)> {
+        let numbers = blocks.iter().map(|block| (block.reign.0, block.number));
+        numbers.collect()
     }
 
     #[test]
-    fn what_is_not_stored_is_kept_for_the_next_leader() {
-        let mut unstored = Unstored::default();
-        let reign = (3, LeaderId(7));
-        (1..=4).for_each(|number| unstored.heard(reign, number, block(number)));
-        unstored.heard_stored(reign, 2);
-        unstored.heard(reign, 2, block(2));
-        assert_eq!(numbers(&unstored, 4), [(3, 3), (3, 4)]);
-        assert_eq!(numbers(&unstored, 3), []);
-        assert_eq!(unstored.others, 2 << 10);
-        // The next leader appends them, and then its own.
-        for (reign, number, bytes) in unstored.before(4) {
-            unstored.appending(reign, number, &bytes);
-        }
-        unstored.appending((4, LeaderId(8)), 1, &block(1));
-        assert_eq!(unstored.others, 0);
-        unstored.stored(reign, 4);
-        assert_eq!(unstored.through(reign), 2);
-        unstored.stored(reign, 3);
-        assert_eq!(unstored.news(), [(reign, 4)]);
-        assert_eq!(unstored.news(), []);
-        unstored.stored((4, LeaderId(8)), 1);
-        assert_eq!(unstored.news(), [((4, LeaderId(8)), 1)]);
-        assert_eq!(unstored.reigns.len(), 1);
+    fn what_is_not_stored_is_left_to_the_next_leader() {
+        let mut kept = Unstored::default();
+        let (reign, own) = ((3, LeaderId(7)), (4, LeaderId(8)));
+        (1..=4).for_each(|number| kept.hear(reign, 0, number, block(number)));
+        kept.hear(reign, 2, 0, Bytes::new());
+        kept.hear(reign, 0, 2, block(2));
+        assert_eq!(kept.take_over(3), []);
+        assert_eq!(numbers(&kept.take_over(4)), [(3, 3), (3, 4)]);
+        // Once.
+        assert_eq!(kept.take_over(4), []);
+        kept.append(&unstored(own, 1));
+        kept.stored(reign, 4);
+        assert_eq!(kept.stored_through(reign), 2);
+        kept.stored(reign, 3);
+        assert_eq!(kept.news(), [reign]);
+        assert_eq!(kept.stored_through(reign), 4);
+        assert_eq!(kept.news(), []);
+        // It hears itself as well.
+        kept.hear(own, 0, 1, block(1));
+        assert_eq!(kept.take_over(5), [], "it is on its way");
+        kept.give_up();
+        assert_eq!(numbers(&kept.take_over(5)), [(4, 1)]);
+        kept.stored(own, 1);
+        assert_eq!(kept.news(), [own]);
         // What comes late is of no use any more.
-        unstored.heard(reign, 5, block(5));
-        assert_eq!(unstored.all(), []);
+        kept.hear(reign, 0, 5, block(5));
+        assert_eq!((kept.all(), kept.others, kept.reigns.len()), (vec![], 0, 1));
+    }
+
+    #[test]
+    fn a_block_of_which_nothing_is_known_is_not_said_to_be_stored() {
+        let mut kept = Unstored::default();
+        let reign = (3, LeaderId(7));
+        // It began to hear late: another candidate may have the fourth.
+        kept.hear(reign, 3, 5, block(5));
+        kept.take_over(4);
+        kept.stored(reign, 5);
+        assert_eq!(kept.stored_through(reign), 3);
+        kept.hear(reign, 4, 0, Bytes::new());
+        assert_eq!(kept.stored_through(reign), 5);
     }
 
     #[test]
     fn nobody_fills_it() {
-        let mut unstored = Unstored::default();
+        let mut kept = Unstored::default();
         let large = Bytes::from(vec![0; 1 << 20]);
-        (1..=200).for_each(|number| unstored.heard((1, LeaderId(1)), number, large.clone()));
-        assert_eq!(unstored.all().len(), OTHERS_BYTES >> 20);
-        for epoch in 2..1_000 {
-            unstored.heard((epoch, LeaderId(1)), 1, block(1));
+        (1..=200).for_each(|number| kept.hear((1, LeaderId(1)), 0, number, large.clone()));
+        assert_eq!(kept.all().len(), OTHERS_BYTES >> 20);
+        (2..1_000).for_each(|epoch| kept.hear((epoch, LeaderId(1)), 0, 1, block(1)));
+        assert!(kept.reigns.len() <= REIGNS);
+    }
+
+    proptest! {
+        /// Whatever the bus says: what is kept is what was counted, within its limit, and nothing
+        /// that is stored is appended.
+        #[test]
+        fn anything_may_be_heard(
+            heard in proptest::collection::vec(
+                (0..4_u8, prop_oneof![0..4_u64, Just(u64::MAX)],
+                 prop_oneof![0..6_u64, Just(u64::MAX)], prop_oneof![0..6_u64, Just(u64::MAX)]),
+                0..60,
+            ),
+        ) {
+            let mut kept = Unstored::default();
+            for (what, epoch, stored, number) in heard {
+                let reign = (epoch, LeaderId(stored % 2));
+                match what {
+                    0 | 1 => kept.hear(reign, stored, number, block(number)),
+                    2 => kept.stored(reign, number),
+                    _ => {
+                        let left = kept.take_over(epoch);
+                        prop_assert!(left.iter().all(|it| it.number > kept.stored_through(it.reign)));
+                        kept.give_up();
+                    }
+                }
+                let all = kept.all();
+                prop_assert_eq!(all.len() << 10, kept.others);
+                prop_assert!(all.iter().all(|it| it.number > kept.stored_through(it.reign)));
+            }
         }
-        assert!(unstored.reigns.len() <= REIGNS);
-        unstored.heard_stored((1_000, LeaderId(1)), 1);
-        assert_eq!(unstored.reigns.len(), REIGNS);
-        unstored.heard_stored((1, LeaderId(1)), 200);
-        assert_eq!(unstored.others, 0);
     }
 }

@@ -1,5 +1,6 @@
 //! One reign: the order, the links to the workers, the record, and what is due when.
 
+mod resuming;
 mod workers;
 
 use std::collections::BTreeMap;
@@ -24,7 +25,6 @@ use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
 use crate::order::{Move, Order, WorkerView};
 use crate::policy::{ORDER_VERSION, TICK_NS};
-use crate::queue::QueueOpening;
 use crate::time::Nanos;
 
 /// Lost incarnations remembered in the placement.
@@ -427,22 +427,6 @@ impl Reign {
             });
         }
         self.moved = moved;
-    }
-
-    /// A session that is not told yet has to be, now.
-    fn tell_resumed(&mut self, session: SessionId, cx: &mut Context<'_>) {
-        if let Some(opening) = self.resumed.take(session) {
-            self.resume(opening, cx);
-        }
-    }
-
-    /// Opens the queue of a session that goes on, and hands it the intents that came early.
-    pub(super) fn resume(&mut self, opening: QueueOpening, cx: &mut Context<'_>) {
-        let (session, early) = (opening.session, self.resumed.early(&opening));
-        cx.actions.push(Action::QueueOpen(opening));
-        let intents = early.into_iter();
-        let intents = intents.map(|bytes| Action::QueueIntent { session, bytes });
-        cx.actions.extend(intents);
     }
 
     /// The stream acknowledged a block.
