@@ -9,6 +9,7 @@
     reason = "mmap, and copies behind the allocation table's checks"
 )]
 
+mod blocks;
 mod pages;
 
 use crate::engine::runtime::Heap;
@@ -17,8 +18,8 @@ use std::ptr::{self, NonNull};
 
 /// Bytes of one commit; allocations of less share pages.
 pub(crate) const PAGE: u64 = 4096;
-/// The least alignment the session's own allocations get.
-const ALIGN: u64 = 256;
+/// The least alignment that module variables get.
+pub(crate) const ALIGN: u64 = 256;
 
 /// A run of live bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Memory {
     used: u64,
     host: NonNull<u8>,
     live: Vec<Live>,
+    /// Where module variables lie, by address.
+    blocks: Vec<blocks::Block>,
     heap: Option<Heap>,
 }
 
@@ -81,6 +84,7 @@ impl Memory {
             used: 0,
             host,
             live: Vec::new(),
+            blocks: Vec::new(),
             heap: None,
         })
     }
@@ -111,7 +115,17 @@ impl Memory {
     /// If there is no room for it.
     pub(crate) fn provide_heap(&mut self) -> Result<(), MemoryError> {
         if self.heap.is_none() {
-            let start = self.alloc_internal(Heap::BYTES, ALIGN, true)?;
+            let start = self.reserve(Heap::BYTES, PAGE)?;
+            let end = start + Heap::BYTES;
+            let live = Live {
+                start,
+                end,
+                writable: true,
+            };
+            if let Err(error) = self.occupy(&[live]) {
+                self.vacate(start)?;
+                return Err(error);
+            }
             self.heap = Some(Heap::new(start));
         }
         Ok(())
@@ -152,44 +166,13 @@ impl Memory {
     /// # Errors
     /// If the range is not free, or the capacity does not suffice.
     pub fn alloc(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
-        self.insert(addr, len, true, self.base, self.internal_base())
+        self.insert(addr, len)
     }
 
-    /// Finds room for `len` bytes among the module variables.
-    ///
-    /// # Errors
-    /// If there is none.
-    pub(crate) fn alloc_internal(
-        &mut self,
-        len: u64,
-        align: u64,
-        writable: bool,
-    ) -> Result<u64, MemoryError> {
-        let (low, high) = (self.internal_base(), self.base + self.size);
-        let align = align.max(ALIGN);
-        let mut at = low;
-        let first = self.live.partition_point(|live| live.start < low);
-        for live in &self.live[first..] {
-            if live.start.saturating_sub(at) >= len {
-                break;
-            }
-            at = live.end.next_multiple_of(align);
-        }
-        self.insert(at, len, writable, low, high)?;
-        Ok(at)
-    }
-
-    fn insert(
-        &mut self,
-        addr: u64,
-        len: u64,
-        writable: bool,
-        low: u64,
-        high: u64,
-    ) -> Result<(), MemoryError> {
+    fn insert(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
         let occupied = MemoryError::Occupied { addr, len };
         let end = addr.checked_add(len).ok_or(occupied)?;
-        if len == 0 || addr < low || end > high {
+        if len == 0 || addr < self.base || end > self.internal_base() {
             return Err(occupied);
         }
         let place = self.live.partition_point(|live| live.start < addr);
@@ -199,15 +182,24 @@ impl Memory {
         if before || self.live.get(place).is_some_and(|live| live.start < end) {
             return Err(occupied);
         }
-        if self
-            .used
-            .checked_add(len)
-            .is_none_or(|used| used > self.capacity)
-        {
+        let used = self.used.checked_add(len);
+        if used.is_none_or(|used| used > self.capacity) {
             return Err(MemoryError::OutOfMemory(len));
         }
-        let first = addr - self.base;
-        let from = first / PAGE * PAGE;
+        self.commit(addr, end)?;
+        self.used += len;
+        let live = Live {
+            start: addr,
+            end,
+            writable: true,
+        };
+        self.live.insert(place, live);
+        Ok(())
+    }
+
+    /// Lets the pages of a range within the window be read and written.
+    fn commit(&mut self, start: u64, end: u64) -> Result<(), MemoryError> {
+        let from = (start - self.base) / PAGE * PAGE;
         let to = (end - self.base).next_multiple_of(PAGE);
         // SAFETY: [from, to) lies within the reservation, which this value owns.
         let status = unsafe {
@@ -217,19 +209,10 @@ impl Memory {
                 libc::PROT_READ | libc::PROT_WRITE,
             )
         };
-        if status != 0 {
-            return Err(MemoryError::OutOfMemory(len));
+        match status {
+            0 => Ok(()),
+            _ => Err(MemoryError::OutOfMemory(end - start)),
         }
-        self.used += len;
-        self.live.insert(
-            place,
-            Live {
-                start: addr,
-                end,
-                writable,
-            },
-        );
-        Ok(())
     }
 
     /// Frees the allocation that starts at `addr`; its pages go back to the host.

@@ -38,7 +38,7 @@ mod video_kind;
 mod wide;
 
 pub(crate) use body::APART;
-pub(crate) use module::{Decoded, Entry};
+pub(crate) use module::{Decoded, Entry, Global, Relocation};
 pub(crate) use scope::masked;
 
 use crate::error::BuildError;

@@ -18,6 +18,14 @@ pub(crate) struct Global {
     pub(crate) relocations: Vec<Relocation>,
 }
 
+impl Global {
+    /// Its initial bytes, no more than it has.
+    pub(crate) fn value(&self) -> &[u8] {
+        let bytes = usize::try_from(self.size).unwrap_or(usize::MAX);
+        &self.bytes[..self.bytes.len().min(bytes)]
+    }
+}
+
 /// An address inside an initial value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Relocation {

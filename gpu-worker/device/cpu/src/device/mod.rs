@@ -9,6 +9,7 @@ mod cache;
 mod failure;
 mod launched;
 mod launches;
+mod modules;
 mod moves;
 mod properties;
 mod session;

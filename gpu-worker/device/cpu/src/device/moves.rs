@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// the first time included. A unit that may be shared, so that each piece of a copy is one.
 const PIECE: u64 = UNIT;
 /// Bytes given back to the host between two looks.
-const FREED: u64 = 8 << 20;
+pub(super) const FREED: u64 = 8 << 20;
 
 /// What a copy from the host brings.
 #[derive(Clone, Copy)]
@@ -36,7 +36,7 @@ impl<'s> Source<'s> {
 }
 
 /// Moves what is left of `total` bytes: `each` gets the offset and length of a piece.
-fn in_pieces(
+pub(super) fn in_pieces(
     run: &Run<'_>,
     moved: &mut u64,
     (total, piece): (u64, u64),

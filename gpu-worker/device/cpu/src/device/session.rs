@@ -4,13 +4,14 @@ use super::failure::memory_failure;
 use super::launched::{Launched, Streak};
 use super::sharing::{Guest, Sessions, Sharing};
 use super::{Cache, Prepared};
+use crate::engine::instance::Placement;
 use crate::engine::runtime::Printed;
 use crate::engine::{Engine, Instance};
 use crate::error::MemoryError;
 use crate::memory::Memory;
 use bus_schemas::{
-    Code, EventTime, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, OpRef, Parcel,
-    ResultKind, Row, SessionId, Spares, Symbol, Window, limits,
+    EventTime, Failure, KernelKey, Launch, Op, OpNumber, OpRef, Parcel, ResultKind, SessionId,
+    Spares, Window,
 };
 use device::{Completion, Interrupt, OpResult, Realm, Slice};
 use std::cell::RefCell;
@@ -92,6 +93,8 @@ pub(super) struct Session {
     realm: Option<Realm>,
     pub(super) memory: Memory,
     pub(super) slots: BTreeMap<u32, (Instance, Prepared)>,
+    /// The module whose load is in progress.
+    pub(super) loading: Option<(Placement, Prepared)>,
     slices: VecDeque<Slice>,
     current: Option<Progressing>,
     pub(super) launched: Option<Launched>,
@@ -127,6 +130,7 @@ impl Session {
             realm,
             memory,
             slots: BTreeMap::new(),
+            loading: None,
             slices: VecDeque::new(),
             current: None,
             launched: None,
@@ -301,14 +305,11 @@ impl Session {
             } => moved = self.set(run, progress, (address, value), (count, width))?,
             Op::LoadModule { slot, hash } => {
                 progress.forget(run);
-                self.load(run, slot, hash)?;
+                moved = self.load(run, progress, slot, hash)?;
             }
             Op::UnloadModule { slot } => {
                 progress.forget(run);
-                self.last = None;
-                if let Some((instance, _)) = self.slots.remove(&slot) {
-                    instance.release(&mut self.memory);
-                }
+                moved = self.unload(run, progress, slot)?;
             }
             Op::Launch(launch) => return self.launch(run, progress, &launch, op.payload),
             Op::Symbols { slot } => progress.out = self.symbols(slot)?[..].into(),
@@ -347,25 +348,6 @@ impl Session {
         Ok(Step::Done)
     }
 
-    /// Where the variables of a slot's module lie.
-    fn symbols(&self, slot: u32) -> Result<Vec<u8>, Failure> {
-        let Some((instance, _)) = self.slots.get(&slot) else {
-            let detail = format!("no module in slot {slot}");
-            return Err(Failure::new(Code::UnknownFunction, detail));
-        };
-        let mut rows = Vec::new();
-        let variables = instance.variables().take(limits::SYMBOLS);
-        for (address, bytes, writable) in variables {
-            let symbol = Symbol {
-                address,
-                bytes,
-                writable,
-            };
-            symbol.write(&mut rows);
-        }
-        Ok(rows)
-    }
-
     fn alloc(&mut self, run: &Run<'_>, address: u64, bytes: u64) -> Result<(), Failure> {
         if !self.window.contains(address, bytes) || !address.is_multiple_of(256) {
             return Err(memory_failure(MemoryError::Occupied {
@@ -377,25 +359,5 @@ impl Session {
             return Err(memory_failure(MemoryError::OutOfMemory(bytes)));
         }
         self.memory.alloc(address, bytes).map_err(memory_failure)
-    }
-
-    fn load(&mut self, run: &Run<'_>, slot: u32, hash: ModuleHash) -> Result<(), Failure> {
-        let Some(prepared) = run.modules.get(hash) else {
-            let detail = format!("module {hash} was not staged on this worker");
-            return Err(Failure::new(Code::BadModule, detail));
-        };
-        if let Some((old, _)) = self.slots.remove(&slot) {
-            old.release(&mut self.memory);
-        }
-        let instance =
-            Instance::new(&prepared.program, &mut self.memory).map_err(memory_failure)?;
-        if self.allocated() > run.room {
-            let bytes = self.allocated() - run.room;
-            instance.release(&mut self.memory);
-            return Err(memory_failure(MemoryError::OutOfMemory(bytes)));
-        }
-        self.last = None;
-        self.slots.insert(slot, (instance, prepared));
-        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! One launch: what stays the same for all its blocks.
 
-use super::program::{Instance, Program};
+use super::instance::Instance;
+use super::program::Program;
 use crate::decode::form::{Constant, Frame, Special};
 use crate::error::LaunchError;
 use crate::lane::{Doubles, LANES, Words};
@@ -125,16 +126,15 @@ impl Launch {
             program: Arc::clone(&program),
         };
         let (mut words, mut doubles) = old;
-        let globals = &instance.globals;
         // Rows that this entry does not use keep what they held: it cannot name them.
         words.resize(words.len().max(reach / 128), Words([0; LANES]));
         doubles.resize(doubles.len().max(reach.div_ceil(256)), Doubles([0; LANES]));
         for (at, it) in found.words.iter() {
-            let row = constant(&launch, params, globals, *it);
+            let row = constant(&launch, params, instance.base, *it);
             words[*at as usize].0 = row.map(|bits| bits as u32);
         }
         for (at, it) in found.doubles.iter() {
-            doubles[*at as usize].0 = constant(&launch, params, globals, *it);
+            doubles[*at as usize].0 = constant(&launch, params, instance.base, *it);
         }
         launch.words = words;
         launch.doubles = doubles;
@@ -212,12 +212,15 @@ fn param(params: &[u8], offset: u32, ty: Scalar) -> u64 {
     }
 }
 
-/// What a constant of a launch is, for all lanes.
-fn constant(launch: &Launch, params: &[u8], globals: &[u64], it: Constant) -> [u64; LANES] {
+/// What a constant of a launch is, for all lanes; module variables lie in a block that begins at `base`.
+fn constant(launch: &Launch, params: &[u8], base: u64, it: Constant) -> [u64; LANES] {
     let one = match it {
         Constant::Bits(bits) => bits,
         Constant::Param { offset, ty } => param(params, offset, ty),
-        Constant::Global { symbol, offset } => globals[symbol as usize].wrapping_add(offset as u64),
+        Constant::Global { symbol, offset } => {
+            let at = base + launch.program.layout.offset(symbol as usize);
+            at.wrapping_add(offset as u64)
+        }
         Constant::DynamicShared { offset } => {
             u64::from(launch.static_shared.next_multiple_of(16)).wrapping_add(offset as u64)
         }

@@ -10,7 +10,9 @@ mod config;
 pub(crate) mod context;
 mod control;
 mod gather;
+pub(crate) mod instance;
 pub(crate) mod launch;
+mod layout;
 mod printed;
 mod program;
 mod running;
@@ -19,8 +21,9 @@ mod warp;
 mod worker;
 
 pub use config::{BlockOrder, EngineConfig};
+pub use instance::Instance;
 pub use launch::Grid;
-pub use program::{Instance, Program};
+pub use program::Program;
 pub use running::{Progress, Running, Stats};
 
 use crate::error::LaunchError;

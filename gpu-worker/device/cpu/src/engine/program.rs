@@ -1,11 +1,11 @@
-//! Programs, and their instances in sessions.
+//! Programs: modules as sessions share them.
 
 use super::code::{self, Step};
+use super::layout::Layout;
 use crate::decode::{self, Decoded};
-use crate::error::{BuildError, MemoryError};
+use crate::error::BuildError;
 use crate::lane::LANES;
 use crate::lanes::Isa;
-use crate::memory::Memory;
 use crate::watched::Watched;
 use device::{Unwatched, Watch};
 use ptx::Module;
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub struct Program {
     pub(crate) decoded: Decoded,
     pub(crate) steps: Vec<Step>,
+    /// Where its variables lie in a session's block of them.
+    pub(crate) layout: Layout,
     /// What the steps' native code lies in.
     #[cfg(all(target_arch = "x86_64", unix))]
     _generated: crate::native::Generated,
@@ -123,6 +125,7 @@ impl Program {
             })
             .collect();
         Ok(Arc::new(Self {
+            layout: Layout::of(&decoded.globals),
             decoded,
             steps,
             #[cfg(all(target_arch = "x86_64", unix))]
@@ -141,7 +144,8 @@ impl Program {
         let generated = self._generated.bytes() + decoded;
         #[cfg(not(all(target_arch = "x86_64", unix)))]
         let generated = 0;
-        (code + decoded + generated + globals.sum::<usize>()) as u64
+        let globals = globals.sum::<usize>() + self.layout.bytes_of_itself();
+        (code + decoded + generated + globals) as u64
     }
 
     /// Bytes that a block of an entry takes while it is in progress: for each warp, and beside them,
@@ -171,85 +175,5 @@ impl Program {
             .entries
             .iter()
             .map(|entry| (entry.name.as_str(), entry.param_bytes))
-    }
-}
-
-/// A program in one session: its module variables have addresses there.
-#[derive(Debug, Clone)]
-pub struct Instance {
-    pub(crate) program: Arc<Program>,
-    /// Address of each module variable.
-    pub(crate) globals: Vec<u64>,
-}
-
-impl Instance {
-    /// Places a program's variables in a session's memory and writes their initial values.
-    ///
-    /// # Errors
-    /// If the session's memory does not suffice; nothing stays allocated then.
-    pub fn new(program: &Arc<Program>, memory: &mut Memory) -> Result<Self, MemoryError> {
-        let mut instance = Self {
-            program: Arc::clone(program),
-            globals: Vec::new(),
-        };
-        if program.decoded.heap {
-            memory.provide_heap()?;
-        }
-        for global in &program.decoded.globals {
-            match memory.alloc_internal(global.size.max(1), global.align, global.writable) {
-                Ok(address) => instance.globals.push(address),
-                Err(error) => {
-                    instance.release(memory);
-                    return Err(error);
-                }
-            }
-        }
-        for (global, address) in program.decoded.globals.iter().zip(&instance.globals) {
-            let mut bytes = global.bytes.clone();
-            bytes.truncate(global.size as usize);
-            for it in &global.relocations {
-                let target = instance.globals[it.symbol as usize].wrapping_add(it.addend as u64);
-                let value = decode::masked(target, it.mask).to_le_bytes();
-                let at = it.at as usize;
-                let size = usize::from(it.bytes).min(8);
-                if let Some(place) = bytes.get_mut(at..at + size) {
-                    place.copy_from_slice(&value[..size]);
-                }
-            }
-            memory.write(*address, &bytes)?;
-        }
-        Ok(instance)
-    }
-
-    /// Frees the variables.
-    pub fn release(self, memory: &mut Memory) {
-        for address in self.globals {
-            // An address of our own is always allocated; a second release cannot happen. What the
-            // host does not take back stays the session's until it is closed.
-            let _ = memory.free(address);
-        }
-    }
-
-    /// Address and size of a module variable.
-    pub fn global(&self, name: &str) -> Option<(u64, u64)> {
-        let at = self
-            .program
-            .decoded
-            .globals
-            .iter()
-            .position(|global| global.name == name)?;
-        Some((self.globals[at], self.program.decoded.globals[at].size))
-    }
-
-    /// Address, size and whether kernels may write to it, of each module variable in source order.
-    pub fn variables(&self) -> impl Iterator<Item = (u64, u64, bool)> {
-        let declared = self.program.decoded.globals.iter();
-        let placed = self.globals.iter().zip(declared);
-        placed.map(|(address, global)| (*address, global.size, global.writable))
-    }
-
-    /// The program.
-    pub fn program(&self) -> &Arc<Program> {
-        &self.program
     }
 }

@@ -2,9 +2,9 @@
 
 use super::clock::thread_time;
 use super::config::EngineConfig;
+use super::instance::Instance;
 use super::launch::{Grid, Launch};
 use super::printed::Printed;
-use super::program::Instance;
 use super::worker::{Limits, Places, Turn, Worker};
 use crate::error::{Fault, LaunchError};
 use crate::lane::{Doubles, Words};
@@ -41,8 +41,9 @@ pub enum Progress {
 /// A launch in progress.
 pub struct Running {
     launch: Launch,
-    /// With the parameters, what the launch's constants were made of.
-    globals: Vec<u64>,
+    /// Where the instance's variables begin: with the parameters, what the launch's constants were made
+    /// of.
+    base: u64,
     config: EngineConfig,
     workers: Vec<Worker>,
     threads: usize,
@@ -77,7 +78,7 @@ impl Running {
         let launch = Launch::new(instance, entry, grid, params, Default::default())?;
         let mut running = Self {
             launch,
-            globals: instance.globals.clone(),
+            base: instance.base,
             config,
             workers: Vec::new(),
             threads: 1,
@@ -104,7 +105,7 @@ impl Running {
             let words: Vec<Words> = std::mem::take(&mut self.launch.words);
             let doubles: Vec<Doubles> = std::mem::take(&mut self.launch.doubles);
             self.launch = Launch::new(instance, entry, grid, params, (words, doubles))?;
-            self.globals.clone_from(&instance.globals);
+            self.base = instance.base;
         }
         self.begin(room)
     }
@@ -137,7 +138,7 @@ impl Running {
             && launch.entry == entry
             && shape == grid
             && is_same(&launch.params, params)
-            && is_same(&self.globals, &instance.globals)
+            && self.base == instance.base
     }
 
     fn begin(&mut self, room: u64) -> Result<(), LaunchError> {

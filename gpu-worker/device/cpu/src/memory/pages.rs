@@ -100,15 +100,21 @@ impl Memory {
     pub(crate) fn discard(&mut self, addr: u64, len: u64) -> Result<(), MemoryError> {
         self.host(addr, len)?;
         let from = (addr - self.base).next_multiple_of(PAGE);
-        let to = (addr + len - self.base) / PAGE * PAGE;
+        self.drop_pages(from, addr + len - self.base);
+        Ok(())
+    }
+
+    /// As [`Memory::discard`], of the whole pages between two offsets of the reservation.
+    pub(super) fn drop_pages(&mut self, from: u64, end: u64) {
+        let to = end.min(self.size) / PAGE * PAGE;
         if from < to {
-            // SAFETY: whole pages of one live allocation, whose contents are not wanted any more.
-            // What the host may refuse it may also ignore: `free` takes the pages in any case.
+            // SAFETY: whole pages of the reservation whose contents are not wanted any more, and
+            // `&mut self` says that nobody looks. What the host may refuse it may also ignore: whoever
+            // frees them takes the pages in any case.
             unsafe {
                 let at = self.host.as_ptr().add(from as usize).cast();
                 libc::madvise(at, (to - from) as usize, libc::MADV_DONTNEED);
             }
         }
-        Ok(())
     }
 }
