@@ -143,7 +143,7 @@ impl GpuWorker {
         let state = module.and_then(|hash| self.modules.state(tenant, hash));
         let denied = module.filter(|_| state.is_some()).and_then(|hash| {
             let most = self.core.modules_most(session);
-            self.modules.denied(tenant, hash, most)
+            self.modules.denied(tenant, hash, &[], most)
         });
         let image = match &denied {
             Some(failure) => ImageState::Refused(failure),

@@ -24,28 +24,32 @@ impl GpuWorker {
         let most = self.core.modules_most(session);
         let tenant = self.held.get(&session).map(|held| &held.tenant);
         if let (Some(hash), Some(tenant)) = (module, tenant)
-            && self.modules.denied(tenant, hash, most).is_none()
+            && self.modules.denied(tenant, hash, &[], most).is_none()
         {
             self.hold_image(session, module);
         }
     }
 
-    /// What a session loads it has, and what it has unloaded it has no more once nothing of it is on the
-    /// device: its client offers it again before it loads it again. That offer may be here before the module is
-    /// unloaded: it counts by itself.
-    pub(super) fn settle_images(&mut self, session: SessionId) {
+    /// What a session loads it has from when the device is told to: its client may load what its tenant gave
+    /// before without a word.
+    pub(super) fn hold_loaded(&mut self, session: SessionId) {
         let Some(held) = self.held.get_mut(&session) else {
             return;
         };
         let loaded = std::mem::take(&mut held.loaded);
-        let idle = held.started.is_empty() && !held.left.is_empty();
-        // A client may load what its tenant gave before without a word.
         let unsaid = |hash: &ModuleHash| !held.images.contains_key(hash);
         let unsaid: BTreeSet<_> = loaded.into_iter().filter(unsaid).collect();
         for hash in unsaid {
             self.hold_image(session, Some(hash));
         }
-        if idle {
+    }
+
+    /// What a session has unloaded it has no more once nothing of it is on the device: its client offers it
+    /// again before it loads it again. That offer may be here before the module is unloaded: it counts by
+    /// itself.
+    pub(super) fn settle_images(&mut self, session: SessionId) {
+        let held = self.held.get(&session);
+        if held.is_some_and(|held| held.started.is_empty() && !held.left.is_empty()) {
             self.leave_images(session);
         }
     }

@@ -163,13 +163,23 @@ impl Modules {
         }
     }
 
-    /// Whether a session of the tenant can be told of an image that its tenant gave before: why not.
-    pub(super) fn denied(&self, tenant: &Tenant, hash: ModuleHash, most: u64) -> Option<Failure> {
-        let it = self.uses.get(&hash)?;
-        if it.holders.contains_key(tenant) {
-            return None;
-        }
+    /// Whether a session of the tenant can have an image that its tenant gave before, beside others that
+    /// it is about to be charged: why not.
+    pub(super) fn denied(
+        &self,
+        tenant: &Tenant,
+        hash: ModuleHash,
+        others: &[ModuleHash],
+        most: u64,
+    ) -> Option<Failure> {
+        let fresh = |hash: &ModuleHash| {
+            let it = self.uses.get(hash)?;
+            (!it.holders.contains_key(tenant)).then_some(it)
+        };
+        let it = fresh(&hash)?;
         let used = self.shares.get(tenant).map_or(0, |share| share.bytes);
+        let more = others.iter().filter_map(fresh).map(|it| it.bytes);
+        let used = more.fold(used, u64::saturating_add);
         let over = used.saturating_add(it.bytes) > most;
         over.then(|| too_much(tenant, used, it.bytes, most))
     }

@@ -2,7 +2,7 @@
 //! are ready: what memory they need, and what they cost (which their client had to declare, or will
 //! have to).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, Tenant};
@@ -33,16 +33,20 @@ pub(super) struct Scanned {
     sum: u64,
 }
 
-/// Looks through a slice that is the session's next one.
+/// Looks through a slice that is the session's next one. The images that its tenant's sessions have
+/// may take `most` bytes.
 pub(super) fn scan(
     slice: &Slice,
     declared: Option<u64>,
     held: &Held,
-    modules: &Modules,
+    (modules, most): (&Modules, u64),
 ) -> Result<Scanned, NotReady> {
     let mut scan = Scan {
         tenant: &held.tenant,
+        images: &held.images,
         modules,
+        most,
+        unsaid: Vec::new(),
         slots: &held.slots,
         changed: Vec::new(),
         last: None,
@@ -129,7 +133,13 @@ enum Stop {
 
 struct Scan<'a> {
     tenant: &'a Tenant,
+    /// Images that the session was told of.
+    images: &'a BTreeMap<ModuleHash, u32>,
     modules: &'a Modules,
+    /// What the images of its tenant may take.
+    most: u64,
+    /// Images that it loads and was told nothing of.
+    unsaid: Vec<ModuleHash>,
     slots: &'a HashMap<u32, Arc<Module>>,
     /// Slots as this slice changes them.
     changed: Vec<(u32, Option<Arc<Module>>)>,
@@ -183,6 +193,7 @@ impl Scan<'_> {
             },
             Op::LoadModule { slot, hash } => {
                 let module = self.module(hash, transfers)?;
+                self.may_have(hash)?;
                 self.changed.push((slot, Some(module)));
                 self.last = None;
             }
@@ -235,6 +246,18 @@ impl Scan<'_> {
                 Err(Stop::Fails(Failure::new(Code::BadModule, why)))
             }
         }
+    }
+
+    /// A client may load what its tenant gave before without a word: then it is charged here.
+    fn may_have(&mut self, hash: ModuleHash) -> Result<(), Stop> {
+        if self.images.contains_key(&hash) || self.unsaid.contains(&hash) {
+            return Ok(());
+        }
+        let denied = self
+            .modules
+            .denied(self.tenant, hash, &self.unsaid, self.most);
+        self.unsaid.push(hash);
+        denied.map_or(Ok(()), |failure| Err(Stop::Fails(failure)))
     }
 
     fn launch(&mut self, number: OpNumber, op: &Op, launch: Launch) -> Result<(), Stop> {

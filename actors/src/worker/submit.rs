@@ -315,6 +315,7 @@ impl GpuWorker {
             } else if !self.held.contains_key(&session) {
                 self.submissions.remove(index);
             } else if self.make_ready(index, &mut asking) {
+                self.hold_loaded(session);
                 self.submit(index);
             } else {
                 held_back.push(session);
@@ -330,12 +331,14 @@ impl GpuWorker {
             return false;
         };
         let slice = &mut submission.slice;
+        let most = self.core.modules_most(slice.session);
         let Some(held) = self.held.get_mut(&slice.session) else {
             return false;
         };
         let mut readiness = std::mem::replace(&mut submission.readiness, Readiness::Lacks);
         if let Readiness::Lacks = readiness {
-            let Ok(mut scanned) = scan(slice, submission.declared, held, &self.modules) else {
+            let Ok(mut scanned) = scan(slice, submission.declared, held, (&self.modules, most))
+            else {
                 return false;
             };
             let needs = scanned.take_needs();

@@ -154,7 +154,9 @@ fn what_grows_beyond_the_limit_when_it_is_prepared_is_refused_and_forgotten() {
     );
     assert!(!modules.is_given(&a, ModuleHash::of(&[2])));
     assert!(
-        modules.denied(&a, ModuleHash::of(&[1]), most).is_none(),
+        modules
+            .denied(&a, ModuleHash::of(&[1]), &[], most)
+            .is_none(),
         "it has that"
     );
     assert_eq!(
@@ -164,10 +166,18 @@ fn what_grows_beyond_the_limit_when_it_is_prepared_is_refused_and_forgotten() {
     );
     // What is unused and known is denied as what is new is.
     modules.release(&b, &[ModuleHash::of(&[2])]);
-    let denied = modules.denied(&a, ModuleHash::of(&[2]), most).unwrap();
+    let denied = modules.denied(&a, ModuleHash::of(&[2]), &[], most).unwrap();
     assert!(denied.detail.contains("8 MiB of the 10 MiB"), "{denied}");
     modules.release(&a, &[ModuleHash::of(&[1])]);
-    assert!(modules.denied(&a, ModuleHash::of(&[2]), most).is_none());
+    assert!(
+        modules
+            .denied(&a, ModuleHash::of(&[2]), &[], most)
+            .is_none()
+    );
+    // Nor may one slice load, without a word, more than there is room for.
+    let others = [ModuleHash::of(&[1])];
+    let denied = modules.denied(&a, ModuleHash::of(&[2]), &others, most);
+    assert!(denied.unwrap().detail.contains("8 MiB of the 10 MiB"));
     assert!(modules.shares.is_empty() && modules.uses.values().all(|it| it.holders.is_empty()));
 }
 
