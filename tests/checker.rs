@@ -113,6 +113,7 @@ fn good() -> Evidence {
                 kind: kind.name().into(),
                 first,
                 last: granted,
+                adopted: false,
             });
         }
         end.2 = position;

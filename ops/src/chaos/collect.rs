@@ -78,19 +78,25 @@ pub(super) async fn collect(
     Ok((replayed, evidence))
 }
 
-/// Copies the logs of all roles beside the evidence, to look into what went wrong.
+/// Copies the logs of all roles and of the broker's servers beside the evidence, to look into what
+/// went wrong.
 pub(super) fn keep_logs(state_dir: &Path, evidence: &Path) {
     let into = evidence.join("logs");
-    let entries = std::fs::read_dir(state_dir).into_iter().flatten().flatten();
     // What cannot be kept is missing; the run has failed anyway, and says so.
     let _ = std::fs::create_dir_all(&into);
-    for path in entries.map(|entry| entry.path()) {
-        let kept = ["log", "jsonl"].iter().any(|kind| {
-            let extension = path.extension();
-            extension.is_some_and(|extension| extension == *kind)
-        });
-        if let Some(name) = path.file_name().filter(|_| kept) {
-            let _ = std::fs::copy(&path, into.join(name));
+    keep(state_dir, &into, "", 3);
+}
+
+/// Copies what is in a folder and in those in it, so deep; a server's log is named for its folder.
+fn keep(dir: &Path, into: &Path, prefix: &str, deep: usize) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = format!("{prefix}{}", name.display());
+        let is = |kind| path.extension().is_some_and(|extension| extension == kind);
+        if is("log") || is("jsonl") {
+            let _ = std::fs::copy(&path, into.join(&name));
+        } else if path.is_dir() && deep > 0 {
+            keep(&path, into, &format!("{name}-"), deep - 1);
         }
     }
 }

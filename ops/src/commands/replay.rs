@@ -215,5 +215,6 @@ fn ordered(position: &Position) -> Ordered {
         kind: position.kind.name().into(),
         first: position.first,
         last: position.last,
+        adopted: position.adopted,
     }
 }

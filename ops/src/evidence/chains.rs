@@ -212,6 +212,7 @@ mod tests {
             kind: "run".into(),
             first: position,
             last: position,
+            adopted: false,
         }
     }
 

@@ -107,6 +107,9 @@ pub struct Ordered {
     pub first: u64,
     /// Last op.
     pub last: u64,
+    /// Not recomputed: its inputs died with a leader, and the worker handed it over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub adopted: bool,
 }
 
 /// A line of `kills.jsonl`: a leader that was killed.

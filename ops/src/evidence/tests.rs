@@ -65,6 +65,7 @@ fn good() -> Evidence {
             kind: kind.clone(),
             first,
             last,
+            adopted: false,
         });
         evidence.started.push(Started {
             gpu: 0,
