@@ -23,6 +23,8 @@ use crate::storage::{Storage, Stored};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Between two questions for what was not heard.
+const ASK_APART: Duration = Duration::from_millis(200);
 /// Blocks on their way at a time.
 const FLIGHT: usize = 64;
 
@@ -78,6 +80,8 @@ pub(super) struct Appender {
     unstored: Rc<RefCell<Unstored>>,
     /// All that is not stored is being said again.
     repeating: Rc<Cell<bool>>,
+    /// When another leader was last asked to say all of it again.
+    asked_at: Rc<Cell<Option<Instant>>>,
 }
 
 impl Appender {
@@ -96,16 +100,23 @@ impl Appender {
             connected: Rc::default(),
             unstored: Rc::default(),
             repeating: Rc::default(),
+            asked_at: Rc::default(),
         }
     }
 
-    /// The connection is up again: what is not acknowledged is sent again at once, and what another
-    /// leader said meanwhile is asked for.
+    /// The connection is up again: what is not acknowledged is sent again at once, to the stream and to
+    /// the other candidates, and what another leader said meanwhile is asked for.
     pub(super) fn connected(&self) {
         self.connected.notify_waiters();
-        if !self.writes() {
-            self.publish(self.subjects.unstored_ask(), Vec::new());
+        match self.writes() {
+            true => self.asked(),
+            false => self.ask(),
         }
+    }
+
+    fn ask(&self) {
+        self.asked_at.set(Some(Instant::now()));
+        self.publish(self.subjects.unstored_ask(), Vec::new());
     }
 
     /// Whether anything is appended here.
@@ -143,7 +154,8 @@ impl Appender {
         }
     }
 
-    /// Another leader says what of its record is not stored.
+    /// Another leader says what of its record is not stored. It is asked for what was not heard of it,
+    /// not too often.
     ///
     /// # Errors
     /// If that cannot be read.
@@ -152,6 +164,10 @@ impl Appender {
         let (reign, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
         let mut unstored = self.unstored.borrow_mut();
         unstored.hear(reign, copy.stored, copy.number, bytes);
+        let asked = self.asked_at.get();
+        if unstored.lacks(reign) && asked.is_none_or(|at| at.elapsed() >= ASK_APART) {
+            self.ask();
+        }
         Ok(())
     }
 

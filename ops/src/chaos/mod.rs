@@ -243,6 +243,10 @@ async fn run(
 /// How often it is tried to take a broker away that may not go yet.
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// At least so long behind any other comes a strike that is late: what had to wait does not come all
+/// at once.
+const APART: Duration = Duration::from_millis(500);
+
 /// Strikes one after the other; gives how many could not be carried out to the end. Those that
 /// have to wait until several brokers are equal again do so, and the others do not wait for them.
 async fn carry_out(strikes: &mut Strikes, planned: &[Planned], whole: Duration) -> Result<usize> {
@@ -250,12 +254,19 @@ async fn carry_out(strikes: &mut Strikes, planned: &[Planned], whole: Duration) 
     let mut left = planned.iter().peekable();
     let mut brokers = VecDeque::new();
     let (mut said, mut tried) = (Instant::now(), Instant::now());
+    // Many strikes have less time between them.
+    let apart = APART.min(whole / (2 * planned.len().max(1)) as u32);
+    let mut last = Instant::now();
     // What is late at the end still has its time: a busy machine takes longer.
     let until = whole + RECOVERY;
     while strikes.began.elapsed() < until {
         let elapsed = strikes.began.elapsed();
         strikes.tend().await?;
-        match left.next_if(|planned| planned.at <= elapsed) {
+        let due = |planned: &&Planned| {
+            let late = elapsed.checked_sub(planned.at);
+            late.is_some_and(|late| late < apart || last.elapsed() >= apart)
+        };
+        match left.next_if(due) {
             Some(planned) if several && planned.strike.wants_all_brokers() => {
                 brokers.push_back(planned.strike);
             }
@@ -264,15 +275,19 @@ async fn carry_out(strikes: &mut Strikes, planned: &[Planned], whole: Duration) 
                 if !done {
                     return Ok(1 + left.count() + brokers.len());
                 }
+                last = Instant::now();
             }
             None if left.peek().is_none() && brokers.is_empty() && elapsed >= whole => {
                 return Ok(0);
             }
             None => {}
         }
-        if tried.elapsed() >= AGAIN {
+        if tried.elapsed() >= AGAIN && last.elapsed() >= apart {
             let done = match brokers.front() {
-                Some(strike) => strikes.strike(*strike).await,
+                Some(strike) => strikes
+                    .strike(*strike)
+                    .await
+                    .inspect(|()| last = Instant::now()),
                 None if strikes.pulse.is_lost() => strikes.in_step().await,
                 None => Ok(()),
             };

@@ -50,6 +50,13 @@ struct Blocks {
 }
 
 impl Blocks {
+    /// Whether a block is known that comes behind one that is neither stored nor here.
+    fn lacks_one(&self) -> bool {
+        let last = self.kept.last_key_value().map_or(0, |(number, _)| *number);
+        let known = self.kept.len() + self.ahead.len();
+        last.saturating_sub(self.stored) > known as u64
+    }
+
     fn has_stored(&self) -> bool {
         self.stored > 0 || !self.ahead.is_empty()
     }
@@ -188,6 +195,14 @@ impl Unstored {
         all.collect()
     }
 
+    /// Whether what a reign's leader said was not heard in whole, and there is room for it: a block behind a
+    /// gap is of no use to a replay.
+    #[must_use]
+    pub fn lacks(&self, reign: Reign) -> bool {
+        let blocks = self.reigns.get(&reign);
+        self.others <= OTHERS_BYTES / 2 && blocks.is_some_and(Blocks::lacks_one)
+    }
+
     /// How far a reign's blocks are stored without a gap.
     #[must_use]
     pub fn stored_through(&self, reign: Reign) -> u64 {
@@ -270,6 +285,28 @@ mod tests {
         assert_eq!(kept.stored_through(reign), 3);
         kept.hear(reign, 4, 0, Bytes::new());
         assert_eq!(kept.stored_through(reign), 5);
+    }
+
+    #[test]
+    fn what_was_not_heard_is_noticed() {
+        let mut kept = Unstored::default();
+        let reign = (3, LeaderId(7));
+        kept.hear(reign, 10, 11, block(11));
+        assert!(!kept.lacks(reign) && !kept.lacks((4, LeaderId(7))));
+        kept.hear(reign, 10, 13, block(13));
+        assert!(kept.lacks(reign));
+        kept.hear(reign, 10, 14, block(14));
+        assert!(kept.lacks(reign), "still");
+        kept.hear(reign, 10, 12, block(12));
+        assert!(!kept.lacks(reign));
+        kept.hear(reign, 11, 16, block(16));
+        assert!(kept.lacks(reign));
+        kept.hear(reign, 15, 0, Bytes::new());
+        assert!(!kept.lacks(reign), "it is stored");
+        // Where there is no room for what is missing, nobody asks for it again and again.
+        let large = Bytes::from(vec![0; 1 << 20]);
+        (18..60).for_each(|number| kept.hear(reign, 15, number, large.clone()));
+        assert!(!kept.lacks(reign));
     }
 
     #[test]
