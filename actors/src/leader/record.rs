@@ -349,19 +349,62 @@ impl Appender {
 #[cfg(test)]
 mod tests {
     use broker::testing::TestBroker;
+    use futures_util::StreamExt as _;
 
     use super::*;
+
+    async fn connect(broker: &TestBroker, subjects: &Subjects) -> async_nats::Client {
+        let login = broker.credentials().cluster_user.clone().expect("a login");
+        async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
+            .custom_inbox_prefix(subjects.cluster_inbox())
+            .connect(broker.url())
+            .await
+            .expect("it connects")
+    }
+
+    #[test]
+    fn a_block_that_was_not_heard_is_asked_for() {
+        actix::System::new().block_on(missing_block());
+    }
+
+    async fn missing_block() {
+        let broker = TestBroker::start();
+        let subjects = Subjects::new(&"test".parse().expect("a name"));
+        let client = connect(&broker, &subjects).await;
+        let mut asks = client
+            .subscribe(subjects.unstored_ask())
+            .await
+            .expect("it hears");
+        client.flush().await.expect("flushed");
+        let jetstream = async_nats::jetstream::new(connect(&broker, &subjects).await);
+        let storage = Storage::new(jetstream, &subjects);
+        let [leading, standing_by] =
+            [1, 2].map(|id| Appender::new(&storage, &subjects, LeaderId(id)));
+        let said = |number| {
+            let copy = leading.copy((1, LeaderId(1)), number, b"block");
+            standing_by.heard(&copy.into()).expect("it is read");
+        };
+        said(1);
+        said(3);
+        said(4);
+        let mut asked = async || {
+            let patience = Duration::from_millis(500);
+            tokio::time::timeout(patience, asks.next()).await.is_ok()
+        };
+        assert!(asked().await, "the second is missing");
+        assert!(!asked().await, "it is asked for once");
+        said(5);
+        assert!(asked().await, "it was not said");
+        said(2);
+        said(6);
+        assert!(!asked().await, "nothing is missing");
+    }
 
     #[tokio::test]
     async fn an_epoch_that_cannot_be_read_is_not_zero() {
         let mut broker = TestBroker::start();
-        let login = broker.credentials().cluster_user.clone().expect("a login");
         let subjects = Subjects::new(&"test".parse().expect("a name"));
-        let client = async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
-            .custom_inbox_prefix(subjects.cluster_inbox())
-            .connect(broker.url())
-            .await
-            .expect("it connects");
+        let client = connect(&broker, &subjects).await;
         let mut jetstream = async_nats::jetstream::new(client);
         jetstream.set_timeout(Duration::from_millis(500));
         let storage = Storage::new(jetstream, &subjects);
