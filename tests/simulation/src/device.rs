@@ -18,6 +18,9 @@ pub(crate) const FAULTY: u32 = 13;
 /// The function of a module whose launch runs for long, if nobody stops it.
 pub(crate) const LONG: u32 = 12;
 
+/// How long that is.
+pub(crate) const LONG_TIME: Nanos = 30 * SECOND;
+
 /// A step of a 64-bit mixing function.
 #[must_use]
 pub(crate) fn mix(state: u64) -> u64 {
@@ -324,7 +327,7 @@ fn key_of(slots: &BTreeMap<u32, ModuleHash>, op: &Op) -> KernelKey {
 fn duration(op: &Op, key: KernelKey) -> Nanos {
     match *op {
         Op::Launch(launch) if launch.function == 0 => 3 * MICRO,
-        Op::Launch(launch) if launch.function == LONG => 30 * SECOND,
+        Op::Launch(launch) if launch.function == LONG => LONG_TIME,
         Op::Launch(_) => 5 * MICRO + mix(key.0) % (120 * MICRO),
         Op::CopyIn { bytes, .. } | Op::Copy { bytes, .. } | Op::CopyOut { bytes, .. } => {
             2 * MICRO + bytes / 8

@@ -275,14 +275,14 @@ impl Scene {
 
     /// Everything must be done by then. Expiry takes 60 s: of a client that died, and of a session
     /// that was opened while its answer, and the leader with it, were lost. Where a worker is one
-    /// tenant's at a time, others begin only then.
+    /// tenant's at a time, others begin only then. Who leaves a long kernel and has a cap pays for it.
     #[must_use]
     pub(crate) fn deadline(&self) -> Nanos {
         let deaths = self.clients.iter().any(|client| client.dies.is_some());
         let expiry = !self.faults.is_empty() || deaths;
         let turns = self.workers.iter().any(|worker| worker.exclusive);
         let seconds = if expiry { 110 } else { 45 } + if turns { 60 } else { 0 };
-        self.quiet + seconds * SECOND
+        self.quiet + seconds * SECOND + waits::owed(self)
     }
 
     /// The tenants, as the leaders are told of them.

@@ -55,7 +55,7 @@ impl Reign {
     /// Whether every worker heard of is sealed, and time enough has passed to hear of all.
     fn is_settled(&self, cx: &Context<'_>) -> bool {
         let sealed = self.links.are_sealed();
-        let since = self.began.max(cx.connected_at);
+        let since = self.heard_since.max(cx.connected_at);
         sealed
             && !cx.members.expects_any()
             && cx.now >= since.saturating_add(cx.config.worker_silence)

@@ -36,14 +36,10 @@ use bus_schemas::{
 use crate::input::Input;
 use crate::order::Order;
 use crate::time::Nanos;
-use attainment::Attainments;
 use context::Context;
 use election::{Election, Outcome};
 use members::Members;
 use reign::Reign;
-
-/// Sessions that announced ops so lately go on first where a leader takes over from itself.
-const LATELY: Nanos = 100_000_000;
 
 /// The protocol core of one leader candidate.
 #[derive(Debug)]
@@ -249,11 +245,7 @@ impl Leader {
                 if self.epoch().is_some_and(|ours| ours < lease.epoch) && !self.leaving {
                     self.reign_with(now, actions, |reign, cx| {
                         reign.finish_record(cx);
-                        let since = cx.now.saturating_sub(LATELY);
-                        let at_work: Vec<_> = reign.clients.at_work(since).collect();
-                        let none = Attainments::new(cx.now);
-                        let counted = std::mem::replace(&mut reign.attainments, none);
-                        before = Some((counted, at_work, reign.clients.signs()));
+                        before = Some(reign.hand_on(cx));
                         Some(ReignEnd::Renewed)
                     });
                 }
@@ -268,10 +260,8 @@ impl Leader {
                     let (id, mut cx) = (self.id, self.context(now, actions));
                     let mut reign = Reign::new(lease.epoch, id, &state, &mut cx);
                     self.led = lease.epoch;
-                    if let Some((counted, at_work, signs)) = before {
-                        reign.attainments.go_on(counted);
-                        at_work.iter().for_each(|it| reign.resumed.want(*it));
-                        reign.clients.go_on(signs);
+                    if let Some(before) = before {
+                        reign.go_on(before);
                     }
                     self.reign = Some(Box::new(reign));
                 }

@@ -57,7 +57,10 @@ pub(super) struct Reign {
     moved: Vec<Move>,
     effects: Vec<Effect>,
     inbox: String,
-    pub(super) began: Nanos,
+    began: Nanos,
+    /// Since when it hears workers as who leads: since its first epoch of those that followed one
+    /// another.
+    pub(super) heard_since: Nanos,
     beat_at: Nanos,
     /// When tenants hear the next heartbeat.
     tenants_at: Nanos,
@@ -131,6 +134,7 @@ impl Reign {
             moved: Vec::new(),
             effects: Vec::new(),
             began: cx.now,
+            heard_since: cx.now,
             beat_at: cx.now,
             tenants_at: cx.now,
             tick_at: None,

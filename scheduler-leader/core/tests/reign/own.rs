@@ -2,9 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::subject::ToClient;
-use bus_schemas::{Code, LeaderNotice, Order, SealedSession, SessionId, Window, decode, limits};
+use bus_schemas::subject::{ToClient, ToLeader};
+use bus_schemas::{
+    CloseReason, CloseRequest, Code, LeaderNotice, Order, SealedSession, SessionId, WIRE_VERSION,
+    Window, decode, encode, limits,
+};
 
+use crate::worker::Worker;
 use crate::world::{MS, World, opened, tenant};
 
 /// Open sessions that have nothing to do.
@@ -120,4 +124,44 @@ fn who_is_silent_expires_however_short_its_leaders_epochs_are() {
     world.pass(50_000);
     let ended = world.ended.as_ref().and_then(|notice| notice.ended.clone());
     assert_eq!(ended.map(|failure| failure.code), Some(Code::Expired));
+}
+
+/// The client asks for the end of its session, and for an answer.
+fn close(world: &mut World) {
+    let session = world.opened.as_ref().expect("a session").session;
+    let close = CloseRequest {
+        v: WIRE_VERSION,
+        session,
+        after: 0,
+        reason: CloseReason::Asked,
+    };
+    let reply = world
+        .subjects
+        .to_client(&tenant(), session, ToClient::Leader);
+    let subject = world.subjects.to_leader(&tenant(), ToLeader::Close);
+    world.bus.push_back((subject, Some(reply), encode(&close)));
+}
+
+#[test]
+fn who_asks_for_what_has_ended_is_told_however_short_its_leaders_epochs_are() {
+    let mut world = opened(1);
+    world.settings(|settings| settings.record_max_age_s = 8);
+    world.pass(5_000);
+    let epochs = world.reigns.len();
+    close(&mut world);
+    // The session ends, and its worker is not heard before the next epoch: that knows nothing of it.
+    while world.reigns.len() == epochs {
+        world.wake();
+        world.deliver();
+        world.workers.iter_mut().for_each(Worker::run);
+    }
+    let mut workers = world.workers.iter();
+    assert!(workers.all(|worker| worker.sessions.is_empty()) && world.ended.is_none());
+    for _ in 0..50 {
+        close(&mut world);
+        world.pass(200);
+    }
+    let ended = world.ended.as_ref().and_then(|notice| notice.ended.clone());
+    assert_eq!(ended.map(|failure| failure.code), Some(Code::SessionGone));
+    world.check();
 }

@@ -1,13 +1,52 @@
-//! Telling the clients of sessions that go on that another reign leads.
+//! What goes on from the reign before: what a leader that takes over from itself knew, and sessions,
+//! whose clients are to be told that another reign leads.
+
+use std::collections::BTreeMap;
 
 use bus_schemas::SessionId;
 
 use super::Reign;
+use crate::leader::attainment::Attainments;
+use crate::leader::clients::Sign;
 use crate::leader::context::Context;
 use crate::leader::event::Action;
 use crate::queue::QueueOpening;
+use crate::time::Nanos;
+
+/// Sessions that announced ops so lately go on first where a leader takes over from itself.
+const LATELY: Nanos = 100_000_000;
+
+/// What a leader that takes over from itself need not find out anew.
+#[derive(Debug)]
+pub(in crate::leader) struct Known {
+    attainments: Attainments,
+    at_work: Vec<SessionId>,
+    signs: BTreeMap<SessionId, Sign>,
+    heard_since: Nanos,
+}
 
 impl Reign {
+    /// It ends, and the next is of the same leader: what that goes on with.
+    pub(in crate::leader) fn hand_on(&mut self, cx: &Context<'_>) -> Known {
+        let since = cx.now.saturating_sub(LATELY);
+        let none = Attainments::new(cx.now);
+        Known {
+            at_work: self.clients.at_work(since).collect(),
+            attainments: std::mem::replace(&mut self.attainments, none),
+            signs: self.clients.signs(),
+            heard_since: self.heard_since,
+        }
+    }
+
+    /// The reign before was ours. What takes a while to be sure of (who is silent, which workers there
+    /// are) is counted on: epochs may be shorter than that.
+    pub(in crate::leader) fn go_on(&mut self, known: Known) {
+        self.attainments.go_on(known.attainments);
+        known.at_work.iter().for_each(|it| self.resumed.want(*it));
+        self.clients.go_on(known.signs);
+        self.heard_since = known.heard_since;
+    }
+
     /// A session that is not told yet has to be, now.
     pub(in crate::leader) fn tell_resumed(&mut self, session: SessionId, cx: &mut Context<'_>) {
         if let Some(opening) = self.resumed.take(session) {
