@@ -97,6 +97,36 @@ pub(crate) struct Program {
     pub steps: Vec<Step>,
 }
 
+impl Program {
+    /// Whether each step finds what it needs: launches a module, copies the first allocation, and
+    /// that as large as they are. A program without is no client's; it fails for that alone.
+    #[must_use]
+    pub(crate) fn is_sound(&self) -> bool {
+        let (mut loaded, mut first) = (false, 0);
+        self.steps.iter().all(|step| {
+            let needs = match *step {
+                Step::Load { slot: 0, .. } => {
+                    loaded = true;
+                    0
+                }
+                Step::Alloc(bytes) => {
+                    first = if first == 0 { bytes } else { first };
+                    0
+                }
+                Step::Launch { .. } if !loaded => return false,
+                Step::CopyIn { bytes, .. } => u64::from(bytes),
+                Step::Staged(bytes) => u64::from(bytes),
+                Step::Set { count, .. } => count,
+                Step::Copy { bytes, .. } => COPIED_FROM + bytes,
+                Step::Read(bytes) => bytes,
+                _ => 0,
+            };
+            let fatal = self.conduct == Conduct::Honest && step.is_fatal();
+            needs <= first && !fatal
+        })
+    }
+}
+
 fn one() -> u32 {
     1
 }
@@ -308,9 +338,38 @@ pub(crate) fn module(bytes: u32, salt: u64) -> (Bytes, ModuleHash) {
 
 /// Bytes of a session's first allocation, where its copies go.
 pub(crate) const FIRST: u64 = 640 << 10;
+/// Where in it copies on the device take their bytes from.
+pub(crate) const COPIED_FROM: u64 = 1024;
 /// How long a client waits before it repeats a request that got no answer.
 pub(crate) const REQUEST_AGAIN: Nanos = 400 * MILLI;
 /// How often a client says that its sessions live.
 pub(crate) const ALIVE_EVERY: Nanos = 10 * SECOND;
 /// How long a client lets its program rest when the outbox has no room.
 pub(crate) const FULL_WAIT: Nanos = 500 * MICRO;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::Scene;
+
+    #[test]
+    fn every_program_that_is_drawn_finds_what_it_needs_and_one_without_its_beginning_does_not() {
+        let mut seen = 0;
+        for seed in 1..=200 {
+            let mut scene = Scene::draw(seed, None);
+            for program in scene.clients.iter_mut().flat_map(|it| &mut it.programs) {
+                assert!(program.is_sound(), "seed {seed}: {program:?}");
+                let begins = matches!(
+                    program.steps[..],
+                    [Step::Load { .. }, Step::Launch { .. }, ..]
+                );
+                if begins {
+                    program.steps.remove(0);
+                    assert!(!program.is_sound(), "seed {seed}");
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 100, "{seen}");
+    }
+}

@@ -62,6 +62,10 @@ impl Search<'_> {
         if scene == self.best || self.plays >= self.most || scene.sense().is_err() {
             return false;
         }
+        // A program that lacks what its steps need may break the same, for no reason but that.
+        if is_sound(&self.best) && !is_sound(&scene) {
+            return false;
+        }
         self.plays += 1;
         let broken = play(&scene, &self.options).err();
         let same = broken.is_some_and(|failure| failure.invariant == self.invariant);
@@ -170,6 +174,11 @@ impl Search<'_> {
             }
         }
     }
+}
+
+fn is_sound(scene: &Scene) -> bool {
+    let mut programs = scene.clients.iter().flat_map(|client| &client.programs);
+    programs.all(Program::is_sound)
 }
 
 /// Which list of lists.

@@ -56,7 +56,6 @@ impl Sequencer {
             .pop_front_if(|accepted| accepted.ended)
             .is_some()
         {}
-        self.standings.remove(&position);
         let session = self.sessions.get(&grant.session);
         self.reports.push(DoneReport {
             position,

@@ -188,7 +188,7 @@ impl Sequencer {
                 }
                 Head::Start => {
                     self.pass(position, &grant);
-                    self.begin(position, &grant, actions);
+                    self.begin(now, position, &grant, actions);
                 }
                 Head::End(outcome) => {
                     self.pass(position, &grant);
@@ -221,8 +221,8 @@ impl Sequencer {
 
     fn judge(&mut self, now: Nanos, position: GpuPosition, grant: &Grant) -> Head {
         match grant.kind {
-            GrantKind::Standing if self.open == Some(position) => return Head::Start,
-            GrantKind::Standing | GrantKind::Revoke => return Head::End(Outcome::Ran),
+            GrantKind::Standing => return Head::Start,
+            GrantKind::Revoke => return Head::End(Outcome::Ran),
             GrantKind::Open | GrantKind::Close | GrantKind::Run => {}
         }
         let Some(session) = self.sessions.get_mut(&grant.session) else {
@@ -271,7 +271,18 @@ impl Sequencer {
         Head::End(Outcome::Void)
     }
 
-    fn begin(&mut self, position: GpuPosition, grant: &Grant, actions: &mut Vec<Action>) {
+    fn begin(
+        &mut self,
+        now: Nanos,
+        position: GpuPosition,
+        grant: &Grant,
+        actions: &mut Vec<Action>,
+    ) {
+        if grant.kind == GrantKind::Standing {
+            // Its ops start behind the head, as they come. Where it was closed before, none will.
+            self.end_standing(now, grant.session, actions);
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return;
         };
@@ -304,7 +315,6 @@ impl Sequencer {
                 }
             }
             GrantKind::Run => self.start(position, grant, Some(grant.declared), actions),
-            // Its ops start behind the head, as they come.
             GrantKind::Standing | GrantKind::Revoke => {}
         }
     }

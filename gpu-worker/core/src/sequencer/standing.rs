@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{DoneReport, GpuPosition, Grant, GrantKind, OpNumber, Outcome, Tenant, fold};
+use bus_schemas::{
+    DoneReport, GpuPosition, Grant, GrantKind, OpNumber, Outcome, SessionId, Tenant, fold,
+};
 
 use super::course::Course;
 use super::endings::Ending;
@@ -202,9 +204,7 @@ impl Sequencer {
         standing.skipped |= ending.outcome == Outcome::Gone;
         self.report(position, Outcome::Part, ending.measured);
         self.tell(now);
-        if self.open != Some(position) {
-            self.end_standing(now, position, actions);
-        }
+        self.end_standing(now, part.session, actions);
     }
 
     /// Closes the open standing grant, if there is one: its position is accepted.
@@ -219,6 +219,7 @@ impl Sequencer {
             last: standing.started,
             ..standing.grant
         };
+        let session = grant.session;
         let (tenant, ordinal) = standing.owner.clone();
         if let Some(accepted) = self.pending.back_mut() {
             accepted.grant.last = grant.last;
@@ -228,17 +229,25 @@ impl Sequencer {
         self.closings.push_back((position, self.reports.made()));
         self.tell(now);
         self.tell_now = true;
-        if position <= self.begun {
-            self.end_standing(now, position, actions);
-        }
+        self.end_standing(now, session, actions);
     }
 
-    /// Ends a closed standing grant once nothing of it is on the device.
-    fn end_standing(&mut self, now: Nanos, position: GpuPosition, actions: &mut Vec<Action>) {
-        let Some(standing) = self.standings.get(&position) else {
-            return;
-        };
-        if standing.parts.is_empty() {
+    /// Ends a session's closed standing grants that have begun, in order, as far as nothing of them
+    /// is on the device. One that went on from another has all that ran before it: were it to end
+    /// first, the leader would take for done what the other still has on the device, and would grant
+    /// what comes after that anew.
+    pub(super) fn end_standing(
+        &mut self,
+        now: Nanos,
+        session: SessionId,
+        actions: &mut Vec<Action>,
+    ) {
+        let of = |(_, standing): &(&GpuPosition, &Standing)| standing.grant.session == session;
+        while let Some((&position, standing)) = self.standings.iter().find(of) {
+            let closed = self.open != Some(position) && position <= self.begun;
+            if !closed || !standing.parts.is_empty() {
+                return;
+            }
             let ending = Ending {
                 measured: 0,
                 last: standing.failed.unwrap_or(standing.started),
@@ -248,6 +257,7 @@ impl Sequencer {
                 },
                 failed: standing.failed.is_some(),
             };
+            self.standings.remove(&position);
             self.settle(now, position, ending, actions);
         }
     }

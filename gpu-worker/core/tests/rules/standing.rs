@@ -214,3 +214,31 @@ fn one_without_a_first_op_goes_on_where_the_last_was_closed() {
     assert!(told.contains(&(3, Outcome::Closed, 2)), "{told:?}");
     assert_eq!(told.last(), Some(&(5, Outcome::Part, 3)), "all ran");
 }
+
+#[test]
+fn one_that_goes_on_ends_after_those_that_it_goes_on_from() {
+    let mut bench = Bench::new();
+    (1..=2).for_each(|session| bench.open(session));
+    bench.order(&[standing(1, 1)]);
+    let part = starts(&bench.batch(1, 1, 1))[0];
+    // All that comes behind is closed with nothing of its own: one that has begun, and one that has
+    // not, for the other's slice is not here.
+    let mut actions = bench.order(&[grant(GrantKind::Revoke, 1, 0, 0), standing(1, 0)]);
+    actions.extend(bench.order(&[run(2, 1, 1), standing(1, 0)]));
+    actions.extend(bench.order(&[grant(GrantKind::Revoke, 1, 0, 0)]));
+    assert_eq!(bench.core.accepted().0, 8);
+    let started = starts(&bench.batch(2, 1, 1));
+    assert_eq!(started[0].position, 6);
+    actions.extend(bench.complete(started[0], &[]));
+    let ended = [(4, Outcome::Ran), (6, Outcome::Ran)];
+    assert!(outcomes(&actions).iter().all(|it| ended.contains(it)));
+    // Ended sooner, the leader would take the first's ops for done, and what it grants of the
+    // session then would begin its sums anew under them.
+    let actions = bench.complete_declared(part, 7 << 40);
+    assert_eq!(
+        outcomes(&actions),
+        [(3, Outcome::Ran), (5, Outcome::Ran), (7, Outcome::Ran)]
+    );
+    let actions = bench.after(MS);
+    assert!(reports(&actions).is_empty(), "all is told: {actions:?}");
+}

@@ -11,13 +11,24 @@ use crate::input::Input;
 const DRAINED: usize = 4_096;
 
 impl Reign {
-    /// What administrators had the leader before us do, and we have read only now.
-    pub(super) fn adopt_placement(
+    /// The store's placement was read again: what administrators had the leader before us do, and we
+    /// read only now, is taken over.
+    pub(super) fn placement_read(
         &mut self,
         before: &Placement,
         now: &Placement,
         cx: &mut Context<'_>,
     ) {
+        if !now.follows(before) {
+            // Where the store has forgotten what was read of it before, nobody has undone that: it
+            // is what this leader still goes by, and what the next one is to find.
+            self.placement_changed |= before.follows(now);
+            return;
+        }
+        if now.epoch >= self.voice.epoch {
+            // It is our own.
+            return;
+        }
         if before.held != now.held {
             self.hold(now.held, cx);
         }

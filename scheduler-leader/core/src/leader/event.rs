@@ -26,6 +26,10 @@ pub struct Lease {
 pub struct Placement {
     /// The epoch that wrote it: a writer of a lower one gives way.
     pub epoch: Epoch,
+    /// It was written so many times, by this epoch and those whose placement that went on from. What
+    /// is read later is not always newer: a store may have forgotten what it had.
+    #[serde(default)]
+    pub version: u64,
     /// The highest ordinal of each tenant.
     pub ordinals: Vec<(Tenant, u64)>,
     /// Incarnations declared lost, the latest last.
@@ -39,6 +43,13 @@ pub struct Placement {
     /// lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Incarnation>,
+}
+
+impl Placement {
+    /// Whether it was written after another.
+    pub(super) fn follows(&self, other: &Self) -> bool {
+        (self.epoch, self.version) > (other.epoch, other.version)
+    }
 }
 
 /// The state bucket as a candidate has read it.

@@ -398,6 +398,7 @@ impl Reign {
         self.loads.sample(cx.now, || self.order.flows());
         if std::mem::take(&mut self.placement_changed) {
             self.placement.ordinals = self.order.ordinals();
+            self.placement.version = self.placement.version.saturating_add(1);
             cx.actions
                 .push(Action::WritePlacement(self.placement.clone()));
         }

@@ -19,18 +19,13 @@ impl Leader {
         if self.reign.is_none() {
             return;
         }
-        // The leader itself owns profile and placement; the rest may have changed.
+        // The leader itself owns profile and placement; the rest may have changed. But what the
+        // leader before us wrote last is new, too: we may have led before we read that.
         let before = before.unwrap_or_default();
-        // But for what the leader before us wrote last: we may have led before we read that.
-        if self
-            .epoch()
-            .is_some_and(|ours| state.placement.epoch < ours)
-        {
-            self.reign_with(now, actions, |reign, cx| {
-                reign.adopt_placement(&before.placement, &state.placement, cx);
-                None
-            });
-        }
+        self.reign_with(now, actions, |reign, cx| {
+            reign.placement_read(&before.placement, &state.placement, cx);
+            None
+        });
         if let Some(profile) = &state.pinned
             && before.pinned != state.pinned
         {

@@ -4,8 +4,8 @@ use bus_schemas::subject::{Admin, ConnectionName, ToLeader};
 use bus_schemas::{
     CloseReason, CloseRequest, Code, Drain, Incarnation, Status, WIRE_VERSION, decode, encode,
 };
-use scheduler_leader_core::Event;
 use scheduler_leader_core::replay::Fate;
+use scheduler_leader_core::{Event, Placement, StateSnapshot};
 
 use crate::world::{World, opened, tenant};
 
@@ -133,6 +133,39 @@ fn who_leads_before_it_has_read_of_a_drain_takes_it_then() {
     world.ask_devices(200, 1);
     world.pass(20);
     assert!(!world.workers_had().contains(&drained));
+    world.replay().unwrap();
+}
+
+#[test]
+fn what_the_store_has_forgotten_nobody_has_undone() {
+    let mut world = opened(2);
+    let drained = world.opened.as_ref().unwrap().incarnation;
+    // What the leader before wrote is stored, then what its successor has.
+    let earlier = world.stored.placement.clone();
+    world.kill_leader(0);
+    world.pass(200);
+    let at = world.leading().expect("a successor");
+    world.drain(drained, true);
+    world.pass(200);
+    let written = world.stored.clone();
+    assert_eq!(written.placement.drained, [drained]);
+    world.tell(at, Event::State(&written));
+    // The store loses what it had acknowledged: all but what was there before, and that, too.
+    for (nonce, forgotten) in [(100, earlier), (200, Placement::default())] {
+        let state = StateSnapshot {
+            placement: forgotten.clone(),
+            ..written.clone()
+        };
+        world.stored.placement = forgotten;
+        world.tell(at, Event::State(&state));
+        world.ask_devices(nonce, 2);
+        world.pass(200);
+        assert!(world.answers.is_empty(), "one of the two is drained");
+        // The next leader finds it.
+        let again = world.stored.clone();
+        assert_eq!(again.placement.drained, [drained]);
+        world.tell(at, Event::State(&again));
+    }
     world.replay().unwrap();
 }
 

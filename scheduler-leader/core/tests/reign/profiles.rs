@@ -166,6 +166,7 @@ fn who_leads_before_it_read_the_last_word_on_holding_takes_it_then() {
     assert!(is_held(&world), "as its successor had read");
     // Released just before the leader died; the successor reads of it only now.
     held.placement.held = false;
+    held.placement.version += 1;
     tell_all(&mut world, &held);
     assert!(!is_held(&world));
 }

@@ -4,6 +4,7 @@ use client_agent_core::{Addresses, Outbox, OutboxSettings};
 
 use super::*;
 use crate::memory::{Cells, Memory, clear, write};
+use crate::program::COPIED_FROM;
 use crate::scene::SLOTS;
 
 pub(super) struct Running {
@@ -164,7 +165,7 @@ impl Running {
             Step::Copy { bytes, stream } => {
                 let op = Op::Copy {
                     to: address,
-                    from: address + 1024,
+                    from: address + COPIED_FROM,
                     bytes,
                 };
                 (op, stream, vec![])
