@@ -23,8 +23,10 @@ use crate::storage::{Storage, Stored};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two questions for what was not heard.
-const ASK_APART: Duration = Duration::from_millis(200);
+/// Between two questions for what was not heard, and before the same is asked for again: the answer is
+/// all that is not stored, and may be much.
+const ASK_APART: Duration = Duration::from_millis(500);
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// Blocks on their way at a time.
 const FLIGHT: usize = 64;
 
@@ -80,8 +82,8 @@ pub(super) struct Appender {
     unstored: Rc<RefCell<Unstored>>,
     /// All that is not stored is being said again.
     repeating: Rc<Cell<bool>>,
-    /// When another leader was last asked to say all of it again.
-    asked_at: Rc<Cell<Option<Instant>>>,
+    /// When another leader was last asked to say all of it again, and how many blocks were missing then.
+    asked_for: Rc<Cell<Option<(Instant, u64)>>>,
 }
 
 impl Appender {
@@ -100,7 +102,7 @@ impl Appender {
             connected: Rc::default(),
             unstored: Rc::default(),
             repeating: Rc::default(),
-            asked_at: Rc::default(),
+            asked_for: Rc::default(),
         }
     }
 
@@ -110,12 +112,12 @@ impl Appender {
         self.connected.notify_waiters();
         match self.writes() {
             true => self.asked(),
-            false => self.ask(),
+            false => self.ask(0),
         }
     }
 
-    fn ask(&self) {
-        self.asked_at.set(Some(Instant::now()));
+    fn ask(&self, missing: u64) {
+        self.asked_for.set(Some((Instant::now(), missing)));
         self.publish(self.subjects.unstored_ask(), Vec::new());
     }
 
@@ -164,9 +166,18 @@ impl Appender {
         let (reign, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
         let mut unstored = self.unstored.borrow_mut();
         unstored.hear(reign, copy.stored, copy.number, bytes);
-        let asked = self.asked_at.get();
-        if unstored.lacks(reign) && asked.is_none_or(|at| at.elapsed() >= ASK_APART) {
-            self.ask();
+        let missing = unstored.missing(reign);
+        let is_due = self.asked_for.get().is_none_or(|(at, before)| {
+            // What the answer did not bring is perhaps stored by now.
+            let apart = if missing > before {
+                ASK_APART
+            } else {
+                ASK_AGAIN
+            };
+            at.elapsed() >= apart
+        });
+        if missing > 0 && is_due {
+            self.ask(missing);
         }
         Ok(())
     }
@@ -394,9 +405,12 @@ mod tests {
         assert!(asked().await, "the second is missing");
         assert!(!asked().await, "it is asked for once");
         said(5);
-        assert!(asked().await, "it was not said");
+        assert!(!asked().await, "nothing more is missing");
+        said(7);
+        assert!(asked().await, "the sixth is missing as well");
         said(2);
         said(6);
+        said(8);
         assert!(!asked().await, "nothing is missing");
     }
 

@@ -50,11 +50,12 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// Whether a block is known that comes behind one that is neither stored nor here.
-    fn lacks_one(&self) -> bool {
+    /// How many blocks before the last one that is here are neither stored nor here.
+    fn missing(&self) -> u64 {
         let last = self.kept.last_key_value().map_or(0, |(number, _)| *number);
         let known = self.kept.len() + self.ahead.len();
-        last.saturating_sub(self.stored) > known as u64
+        last.saturating_sub(self.stored)
+            .saturating_sub(known as u64)
     }
 
     fn has_stored(&self) -> bool {
@@ -195,12 +196,14 @@ impl Unstored {
         all.collect()
     }
 
-    /// Whether what a reign's leader said was not heard in whole, and there is room for it: a block behind a
-    /// gap is of no use to a replay.
+    /// How many blocks that a reign's leader said were not heard, as far as there is room for them: a block
+    /// behind a gap is of no use to a replay.
     #[must_use]
-    pub fn lacks(&self, reign: Reign) -> bool {
-        let blocks = self.reigns.get(&reign);
-        self.others <= OTHERS_BYTES / 2 && blocks.is_some_and(Blocks::lacks_one)
+    pub fn missing(&self, reign: Reign) -> u64 {
+        match self.others <= OTHERS_BYTES / 2 {
+            true => self.reigns.get(&reign).map_or(0, Blocks::missing),
+            false => 0,
+        }
     }
 
     /// How far a reign's blocks are stored without a gap.
@@ -292,21 +295,24 @@ mod tests {
         let mut kept = Unstored::default();
         let reign = (3, LeaderId(7));
         kept.hear(reign, 10, 11, block(11));
-        assert!(!kept.lacks(reign) && !kept.lacks((4, LeaderId(7))));
+        assert_eq!(
+            (kept.missing(reign), kept.missing((4, LeaderId(7)))),
+            (0, 0)
+        );
         kept.hear(reign, 10, 13, block(13));
-        assert!(kept.lacks(reign));
+        assert_eq!(kept.missing(reign), 1);
         kept.hear(reign, 10, 14, block(14));
-        assert!(kept.lacks(reign), "still");
+        assert_eq!(kept.missing(reign), 1, "still");
         kept.hear(reign, 10, 12, block(12));
-        assert!(!kept.lacks(reign));
+        assert_eq!(kept.missing(reign), 0);
         kept.hear(reign, 11, 16, block(16));
-        assert!(kept.lacks(reign));
+        assert_eq!(kept.missing(reign), 1);
         kept.hear(reign, 15, 0, Bytes::new());
-        assert!(!kept.lacks(reign), "it is stored");
+        assert_eq!(kept.missing(reign), 0, "it is stored");
         // Where there is no room for what is missing, nobody asks for it again and again.
         let large = Bytes::from(vec![0; 1 << 20]);
         (18..60).for_each(|number| kept.hear(reign, 15, number, large.clone()));
-        assert!(!kept.lacks(reign));
+        assert_eq!(kept.missing(reign), 0);
     }
 
     #[test]
