@@ -54,8 +54,6 @@ pub(crate) struct Observer {
     /// Who leads, by its heartbeat.
     pub leading: Option<(Epoch, NodeId)>,
     beat_at: Nanos,
-    /// When its reign was first heard of.
-    pub leading_since: Nanos,
     /// Reigns seen.
     pub reigns: BTreeSet<(Epoch, NodeId)>,
     /// When each node beat as a leader.
@@ -94,7 +92,6 @@ impl Observer {
             finished: BTreeSet::new(),
             leading: None,
             beat_at: 0,
-            leading_since: 0,
             reigns: BTreeSet::new(),
             beats: BTreeMap::new(),
             rivals: 0,
@@ -166,9 +163,7 @@ impl Observer {
             // After a silence, a cluster that forgot everything may begin again from below.
             let silent = now.saturating_sub(self.beat_at) > 2 * SECOND;
             if silent || self.leading.is_none_or(|(epoch, _)| epoch <= beat.epoch) {
-                if self.leading.replace((beat.epoch, from)) != Some((beat.epoch, from)) {
-                    self.leading_since = now;
-                }
+                self.leading = Some((beat.epoch, from));
                 self.beat_at = now;
             }
         }

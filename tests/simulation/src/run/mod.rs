@@ -137,8 +137,6 @@ pub struct Failure {
 
 /// Lines of the trace in a failure.
 const TAIL: usize = 200;
-/// So long a reign that has just begun may have in no block yet what it took from its workers.
-const BEGINNING: Nanos = 200 * MILLI;
 
 /// Plays the scene of a seed.
 ///
@@ -385,9 +383,6 @@ impl Play {
         let leaked = observer.sessions.leaked(&|node| self.alive(node));
         if let Some(session) = leaked.first() {
             return late(format!("session {session} is over and still holds memory"));
-        }
-        if self.cluster.now < observer.leading_since + BEGINNING {
-            return late("a reign has just begun".into());
         }
         let epoch = observer.leading.map_or(0, |(epoch, _)| epoch);
         if let Some(stray) = observer.positions.stray(epoch) {
