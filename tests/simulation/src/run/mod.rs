@@ -138,6 +138,9 @@ pub struct Failure {
 /// Lines of the trace in a failure.
 const TAIL: usize = 200;
 
+/// What a worker accepted is recorded after so long, where nothing is wrong any more.
+const RECORDED: Nanos = 100 * MILLI;
+
 /// Plays the scene of a seed.
 ///
 /// # Errors
@@ -326,7 +329,7 @@ impl Play {
 
     fn unfold(&mut self) -> Result<Replay, Violation> {
         let mut look = self.scene.quiet;
-        let mut settled = false;
+        let mut settled = None;
         loop {
             if let Some(event) = self.cluster.step() {
                 self.event(event);
@@ -340,15 +343,19 @@ impl Play {
             }
             // Once all is quiet, a while is given for what is still under way.
             if self.at_rest().is_ok() {
-                if settled {
-                    break;
-                }
-                settled = true;
-                // A store that was away is asked again only after a second or two.
-                let away = !self.troubles.none();
-                look = self.cluster.now + if away { 2500 } else { 400 } * MILLI;
+                let accepted: Vec<_> = self.cluster.observer.positions.tails().collect();
+                look = self.cluster.now
+                    + match &settled {
+                        Some(before) if *before == accepted => break,
+                        // A new epoch closed a standing grant: that is about to be recorded.
+                        Some(_) => RECORDED,
+                        // A store that was away is asked again only after a second or two.
+                        None if !self.troubles.none() => 2500 * MILLI,
+                        None => 400 * MILLI,
+                    };
+                settled = Some(accepted);
             } else {
-                settled = false;
+                settled = None;
                 look = self.cluster.now + 20 * MILLI;
                 if self.cluster.now > self.scene.deadline() {
                     return self.at_rest().map(|()| Replay::default());
