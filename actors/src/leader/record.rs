@@ -23,10 +23,6 @@ use crate::storage::{Storage, Stored};
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Between two questions for what was not heard, and before the same is asked for again: the answer is
-/// all that is not stored, and may be much.
-const ASK_APART: Duration = Duration::from_millis(500);
-const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// Blocks on their way at a time.
 const FLIGHT: usize = 64;
 
@@ -82,8 +78,8 @@ pub(super) struct Appender {
     unstored: Rc<RefCell<Unstored>>,
     /// All that is not stored is being said again.
     repeating: Rc<Cell<bool>>,
-    /// When another leader was last asked to say all of it again, and how many blocks were missing then.
-    asked_for: Rc<Cell<Option<(Instant, u64)>>>,
+    /// What the core's clock begins with.
+    began: Instant,
 }
 
 impl Appender {
@@ -102,7 +98,7 @@ impl Appender {
             connected: Rc::default(),
             unstored: Rc::default(),
             repeating: Rc::default(),
-            asked_for: Rc::default(),
+            began: Instant::now(),
         }
     }
 
@@ -112,12 +108,11 @@ impl Appender {
         self.connected.notify_waiters();
         match self.writes() {
             true => self.asked(),
-            false => self.ask(0),
+            false => self.ask(),
         }
     }
 
-    fn ask(&self, missing: u64) {
-        self.asked_for.set(Some((Instant::now(), missing)));
+    fn ask(&self) {
         self.publish(self.subjects.unstored_ask(), Vec::new());
     }
 
@@ -166,18 +161,9 @@ impl Appender {
         let (reign, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
         let mut unstored = self.unstored.borrow_mut();
         unstored.hear(reign, copy.stored, copy.number, bytes);
-        let missing = unstored.missing(reign);
-        let is_due = self.asked_for.get().is_none_or(|(at, before)| {
-            // What the answer did not bring is perhaps stored by now.
-            let apart = if missing > before {
-                ASK_APART
-            } else {
-                ASK_AGAIN
-            };
-            at.elapsed() >= apart
-        });
-        if missing > 0 && is_due {
-            self.ask(missing);
+        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        if unstored.is_to_ask(now, reign) {
+            self.ask();
         }
         Ok(())
     }

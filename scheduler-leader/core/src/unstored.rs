@@ -8,10 +8,16 @@ use std::ops::Bound;
 use bus_schemas::{Epoch, LeaderId};
 use bytes::Bytes;
 
+use crate::time::Nanos;
+
 /// Bytes of others' blocks that are kept at most; what comes behind is not.
 const OTHERS_BYTES: usize = 64 << 20;
 /// Reigns that are known of at most.
 const REIGNS: usize = 64;
+/// Between two questions for what was not heard, and before the same is asked for again: the answer is
+/// all that is not stored, and may be much. What it does not bring is perhaps stored by now.
+const ASK_APART: Nanos = 500_000_000;
+const ASK_AGAIN: Nanos = 5_000_000_000;
 
 /// Whose blocks: of an epoch there may be two leaders, where a broker lost its tail.
 pub type Reign = (Epoch, LeaderId);
@@ -47,6 +53,8 @@ struct Blocks {
     ahead: BTreeSet<u64>,
     /// How far they are stored, as was last said.
     told: u64,
+    /// How many were missing when they were last asked for; 0 once none was.
+    asked_for: u64,
 }
 
 impl Blocks {
@@ -69,6 +77,8 @@ pub struct Unstored {
     reigns: BTreeMap<Reign, Blocks>,
     /// Bytes of those that were heard.
     others: usize,
+    /// When anything was last asked for.
+    asked_at: Option<Nanos>,
 }
 
 impl Unstored {
@@ -196,14 +206,30 @@ impl Unstored {
         all.collect()
     }
 
-    /// How many blocks that a reign's leader said were not heard, as far as there is room for them: a block
-    /// behind a gap is of no use to a replay.
-    #[must_use]
-    pub fn missing(&self, reign: Reign) -> u64 {
-        match self.others <= OTHERS_BYTES / 2 {
-            true => self.reigns.get(&reign).map_or(0, Blocks::missing),
-            false => 0,
+    /// Whether to ask now for blocks that a reign's leader said and that were not heard: a block behind a
+    /// gap is of no use to a replay. Not too often, and not where there is no room for them.
+    pub fn is_to_ask(&mut self, now: Nanos, reign: Reign) -> bool {
+        let Some(blocks) = self.reigns.get_mut(&reign) else {
+            return false;
+        };
+        let missing = blocks.missing();
+        if missing == 0 {
+            blocks.asked_for = 0;
         }
+        if missing == 0 || self.others > OTHERS_BYTES / 2 {
+            return false;
+        }
+        let apart = match missing > blocks.asked_for {
+            true => ASK_APART,
+            false => ASK_AGAIN,
+        };
+        let asked_at = self.asked_at;
+        let is_due = asked_at.is_none_or(|at| now.saturating_sub(at) >= apart);
+        if is_due {
+            self.asked_at = Some(now);
+            blocks.asked_for = missing;
+        }
+        is_due
     }
 
     /// How far a reign's blocks are stored without a gap.
@@ -291,28 +317,29 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_is_noticed() {
-        let mut kept = Unstored::default();
+    fn what_was_not_heard_is_asked_for_and_not_too_often() {
+        let (mut kept, mut now) = (Unstored::default(), 0);
         let reign = (3, LeaderId(7));
-        kept.hear(reign, 10, 11, block(11));
-        assert_eq!(
-            (kept.missing(reign), kept.missing((4, LeaderId(7)))),
-            (0, 0)
-        );
-        kept.hear(reign, 10, 13, block(13));
-        assert_eq!(kept.missing(reign), 1);
-        kept.hear(reign, 10, 14, block(14));
-        assert_eq!(kept.missing(reign), 1, "still");
-        kept.hear(reign, 10, 12, block(12));
-        assert_eq!(kept.missing(reign), 0);
-        kept.hear(reign, 11, 16, block(16));
-        assert_eq!(kept.missing(reign), 1);
-        kept.hear(reign, 15, 0, Bytes::new());
-        assert_eq!(kept.missing(reign), 0, "it is stored");
+        let mut asks = |later, stored, number| {
+            now += later;
+            kept.hear(reign, stored, number, block(number));
+            kept.is_to_ask(now, reign)
+        };
+        assert!(!asks(0, 10, 11));
+        assert!(asks(0, 10, 13), "the 12th is missing");
+        assert!(!asks(ASK_APART, 10, 14), "the same is asked for once");
+        assert!(asks(ASK_APART, 10, 16), "the 15th as well");
+        assert!(!asks(ASK_APART, 10, 12), "one of two has come");
+        assert!(asks(ASK_AGAIN, 10, 17), "the other one has not");
+        assert!(!asks(ASK_APART, 15, 0), "it is stored");
+        assert!(asks(ASK_APART, 15, 19), "one is missing anew");
+        assert!(!asks(1, 15, 21), "too soon");
+        assert!(asks(ASK_APART, 15, 22));
         // Where there is no room for what is missing, nobody asks for it again and again.
         let large = Bytes::from(vec![0; 1 << 20]);
-        (18..60).for_each(|number| kept.hear(reign, 15, number, large.clone()));
-        assert_eq!(kept.missing(reign), 0);
+        (30..70).for_each(|number| kept.hear(reign, 15, number, large.clone()));
+        assert!(!kept.is_to_ask(Nanos::MAX, reign));
+        assert!(!kept.is_to_ask(Nanos::MAX, (4, LeaderId(7))));
     }
 
     #[test]
