@@ -63,6 +63,9 @@ pub struct DeviceProperties {
     pub block_registers: u32,
     /// Registers of a multiprocessor.
     pub sm_registers: u32,
+    /// Blocks of one launch that really run beside one another at most; 0: as many as the figures above
+    /// say.
+    pub resident_blocks: u32,
 }
 
 impl DeviceProperties {

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use actors::worker::MakeDevice;
 use bus_schemas::Failure;
 use device::Device;
-use device_cpu::{CpuConfig, CpuDevice, Isa};
+use device_cpu::{CpuConfig, CpuDevice, Isa, Model};
 use device_cuda::CudaDevice;
 
 use crate::WorkerSettings;
@@ -63,7 +63,8 @@ impl FromStr for EngineChoice {
 pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
     let (choice, ordinal) = (settings.device, settings.ordinal);
     let (capacity, reserve) = (settings.capacity, settings.reserve);
-    let (threads, watchdog, engine) = (settings.threads, settings.watchdog, settings.engine);
+    let (threads, watchdog) = (settings.threads, settings.watchdog);
+    let (engine, model) = (settings.engine, settings.model);
     Box::new(move || {
         let gpu = || CudaDevice::open(ordinal, capacity, reserve.unwrap_or(GPU_RESERVE));
         let gpu = match choice {
@@ -83,7 +84,7 @@ pub(crate) fn maker(settings: &WorkerSettings) -> MakeDevice {
         };
         match gpu {
             Some(gpu) => Ok(Box::new(gpu) as Box<dyn Device>),
-            None => Ok(cpu(threads, capacity, reserve, watchdog, engine)),
+            None => Ok(cpu(threads, capacity, reserve, watchdog, (engine, model))),
         }
     })
 }
@@ -99,7 +100,7 @@ fn cpu(
     capacity: Option<u64>,
     reserve: Option<u64>,
     watchdog: std::time::Duration,
-    engine: EngineChoice,
+    (engine, model): (EngineChoice, Model),
 ) -> Box<dyn Device> {
     let usual = CpuConfig::default();
     let capacity = capacity.unwrap_or(usual.capacity);
@@ -111,5 +112,6 @@ fn cpu(
             EngineChoice::Native => usual.isa,
             EngineChoice::Interpreter => Isa::Avx2,
         },
+        model,
     }))
 }

@@ -18,6 +18,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 pub use actors::worker::{CompileLimits, Share};
 pub use choice::{DeviceChoice, EngineChoice};
+use device_cpu::Model;
 
 /// How a worker is set.
 #[derive(Debug, Clone)]
@@ -54,6 +55,8 @@ pub struct WorkerSettings {
     pub watchdog: Duration,
     /// What runs kernels on the CPU device.
     pub engine: EngineChoice,
+    /// What a CPU device says of itself.
+    pub model: Model,
     /// What preparing one module for the CPU device may take.
     pub compile: CompileLimits,
     /// How long to wait for the first connection; none waits for ever.
@@ -85,6 +88,7 @@ impl WorkerSettings {
             threads: 1,
             watchdog: Duration::from_secs(30),
             engine: EngineChoice::Native,
+            model: Model::default(),
             compile: CompileLimits::default(),
             patience: None,
             evidence: None,

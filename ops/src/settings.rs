@@ -59,11 +59,13 @@ known! {
     "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
+    "worker.model" = "usual", "what the CPU device says of itself, by which programs choose their kernels: usual (compute capability 8.0, 108 multiprocessors), machine (one multiprocessor a thread), t4, a100, a10, rtx3090, l4 or rtx4090";
     "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";
     "worker.compile_seconds" = "60", "processor time that preparing one module for the CPU device may take: what is not compiled by then is interpreted, and a module that cannot even be read ends with E-MODULE-LIMIT";
     "worker.compile_bytes" = "1GiB", "memory that preparing one module for the CPU device may take; beyond as `worker.compile_seconds`";
     "client.deadline" = "30s", "a program waits so long for a broker, a leader or a worker that does not answer; then its session fails";
     "client.opening" = "2400ms", "connecting to the broker, and then opening a session, may take so long each";
+    "client.runtime_tables" = "off", "whether programs with NVIDIA's CUDA runtime in them are answered what it asks of its driver: on or off; docs/cuda-runtime.md says what that is";
     "command.deadline" = "5s", "a command waits so long for a broker, a leader or a stored message that does not come";
     "run.library" = "", "the drop-in library that `run` gives programs (default: beside this program)";
     "up.brokers" = "1", "brokers that `up` starts: 1, or 3 or 5 that replicate what they store";
@@ -89,10 +91,14 @@ impl Kind {
         match (known.key, known.default) {
             ("worker.capacity" | "worker.reserve", _) => Self::Size,
             ("worker.device", _) => Self::OneOf(&["auto", "cpu", "cuda"]),
+            ("worker.model", _) => Self::OneOf(&[
+                "usual", "machine", "t4", "a100", "a10", "rtx3090", "l4", "rtx4090",
+            ]),
             ("worker.engine", _) => Self::OneOf(&["native", "interpreter"]),
             ("worker.share", _) => Self::OneOf(&["all", "tenant", "off"]),
             ("broker.sync", _) => Self::OneOf(&["relaxed", "always"]),
             ("log.format", _) => Self::OneOf(&["text", "json"]),
+            ("client.runtime_tables", _) => Self::OneOf(&["off", "on"]),
             (_, "true" | "false") => Self::OneOf(&["true", "false"]),
             (_, "") => Self::Text,
             (_, usual) if usual.parse::<u64>().is_ok() => Self::Number,

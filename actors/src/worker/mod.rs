@@ -183,7 +183,7 @@ pub async fn serve(
     }
     tracing::info!(
         %incarnation, gpu = options.gpu, device = %properties.name, kind = properties.kind,
-        sms = properties.sms, capacity, "worker serves"
+        units = idle.info.units, capacity, "worker serves"
     );
     let identity = Identity {
         incarnation,
@@ -255,7 +255,7 @@ fn start(
 ) -> std::io::Result<actix::Addr<GpuWorker>> {
     let context = Context::<GpuWorker>::new();
     let address = context.address();
-    let (sms, exclusive) = (idle.info.properties.sms, !idle.info.overlaps);
+    let (sms, exclusive) = (idle.info.units, !idle.info.overlaps);
     let meter = Meter::new(0, identity.incarnation, identity.gpu, sms, exclusive);
     let (blocks, resident) = (idle.info.blocks, Arc::default());
     let pager = VramPager {

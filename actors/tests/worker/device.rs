@@ -48,6 +48,7 @@ impl TestDevice {
     pub(crate) fn new(capacity: u64) -> Self {
         Self {
             info: DeviceInfo {
+                units: 2,
                 properties: DeviceProperties {
                     kind: "test".into(),
                     name: "test device".into(),

@@ -52,6 +52,7 @@ fn properties() -> DeviceProperties {
         sm_shared: 164 << 10,
         block_registers: 65_536,
         sm_registers: 65_536,
+        resident_blocks: 64,
     }
 }
 

@@ -30,6 +30,8 @@ pub struct DeviceInfo {
     /// What clients are told of it. Without a UUID of its own (all zeros) it gets one from its
     /// worker.
     pub properties: DeviceProperties,
+    /// What it really runs at once, as credits count it: a GPU's multiprocessors, a CPU's threads.
+    pub units: u32,
     /// Memory that sessions can be given together, bytes.
     pub capacity: u64,
     /// Whether it runs the most urgent session first and parks what that overtakes, in a kernel or

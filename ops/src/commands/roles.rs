@@ -175,6 +175,8 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
         .unwrap_or_else(|| settings.text("worker.engine"))
         .parse()
         .map_err(|error| Usage(format!("worker.engine: {error}")))?;
+    let model = settings.text("worker.model").parse();
+    worker.model = model.map_err(|error| Usage(format!("worker.model: {error}")))?;
     worker.patience = Some(settings.duration("role.deadline")?);
     worker.evidence = args.evidence.clone();
     worker.telemetry = telemetry(Role::Worker, settings)?;

@@ -17,7 +17,7 @@ mod ops;
 mod shared;
 mod watched;
 
-pub use device::{CpuConfig, CpuDevice};
+pub use device::{CpuConfig, CpuDevice, Model};
 pub use engine::{
     BlockOrder, Engine, EngineConfig, Grid, Instance, Program, Progress, Running, Stats,
 };

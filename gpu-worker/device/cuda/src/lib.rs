@@ -78,8 +78,10 @@ impl CudaDevice {
         let ordinal = i32::try_from(ordinal).unwrap_or(i32::MAX);
         let context = Context::new(ordinal)?;
         let free = context.free_memory()?.saturating_sub(reserve);
+        let properties = properties::of(&context)?;
         let info = DeviceInfo {
-            properties: properties::of(&context)?,
+            units: properties.sms,
+            properties,
             capacity: capacity.map_or(free, |bytes| bytes.min(free)),
             preemptive: true,
             overlaps: true,

@@ -9,6 +9,7 @@ mod cache;
 mod failure;
 mod launched;
 mod launches;
+mod model;
 mod modules;
 mod moves;
 mod properties;
@@ -22,6 +23,7 @@ use cache::{Cache, Prepared};
 use device::{
     Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Realm, Slice, Unwatched,
 };
+pub use model::Model;
 use session::{Advance, Session};
 use sharing::{Sessions, Sharing};
 use std::cell::RefCell;
@@ -41,6 +43,8 @@ pub struct CpuConfig {
     pub watchdog: Duration,
     /// What modules are built for: the interpreter's lane loops alone, or native code as well.
     pub isa: Isa,
+    /// What it says of itself.
+    pub model: Model,
 }
 
 impl Default for CpuConfig {
@@ -51,6 +55,7 @@ impl Default for CpuConfig {
             capacity: 4 << 30,
             watchdog: Duration::from_secs(10),
             isa: Isa::detect(),
+            model: Model::default(),
         }
     }
 }
@@ -87,8 +92,12 @@ impl CpuDevice {
             threads,
             ..EngineConfig::default()
         };
+        let mut properties = properties::of(threads, config.capacity);
+        config.model.apply(&mut properties);
+        properties.resident_blocks = u32::try_from(threads * engine.resident).unwrap_or(u32::MAX);
         let info = DeviceInfo {
-            properties: properties::of(threads, config.capacity),
+            properties,
+            units: u32::try_from(threads).unwrap_or(u32::MAX),
             capacity: config.capacity,
             preemptive: true,
             overlaps: false,

@@ -42,6 +42,7 @@ pub(super) fn of(threads: usize, memory: u64) -> DeviceProperties {
         sm_shared: SHARED_LIMIT as u32,
         block_registers: REGISTERS,
         sm_registers: REGISTERS,
+        resident_blocks: 0,
     }
 }
 
