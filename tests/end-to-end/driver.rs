@@ -26,7 +26,7 @@ const PARTS: [(&str, &[&str]); 4] = [
             "leaves",
         ],
     ),
-    ("images", &["fatbins", "links", "grids"]),
+    ("images", &["fatbins", "large", "links", "grids"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     (
         "nothing",

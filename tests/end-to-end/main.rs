@@ -31,6 +31,7 @@ mod sharing;
 mod silence;
 mod stage;
 mod storage;
+mod tables;
 mod targets;
 mod usage;
 mod waits;

@@ -59,6 +59,11 @@ impl Properties {
         int(self.device.sms)
     }
 
+    /// Blocks of one launch that run beside one another at most, whatever the other figures say.
+    pub(crate) fn resident_blocks(&self) -> Option<u32> {
+        Some(self.device.resident_blocks).filter(|blocks| *blocks > 0)
+    }
+
     /// Shared bytes of a block that opts in to more.
     pub(crate) fn shared_optin(&self) -> i32 {
         int(self.device.block_shared_optin)

@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::handle::Handles;
 use crate::stack::stack;
 use crate::status::{Result, Status};
+use crate::tables;
 
 /// A context.
 #[derive(Debug)]
@@ -69,6 +70,7 @@ impl Contexts {
         if self.get(handle)?.primary {
             return Err(Status::INVALID_CONTEXT);
         }
+        tables::end_context(handle);
         self.table.remove(handle);
         stack(|stack| {
             if stack.last() == Some(handle) {

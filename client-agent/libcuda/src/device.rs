@@ -27,8 +27,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The device of a session.
-    pub(crate) fn new(ordinal: usize, session: Session) -> Result<Self> {
+    /// The device of a session; it has no number yet.
+    pub(crate) fn new(session: Session) -> Result<Self> {
         let properties = Properties::of(session.opened()).ok_or_else(|| {
             let why =
                 "the cluster is older than this library: it does not say what its devices are";
@@ -36,7 +36,7 @@ impl Device {
             Status::SYSTEM_DRIVER_MISMATCH
         })?;
         Ok(Self {
-            ordinal,
+            ordinal: 0,
             properties,
             mirrors: Mirrors::default(),
             managed: Managed::default(),

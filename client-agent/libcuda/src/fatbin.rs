@@ -6,6 +6,8 @@
 //! compressed in it at 16, the architecture at 28, flags at 40 (64 bit), the size before the
 //! compression at 56 (64 bit). All is little-endian.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::io::Read;
 
 /// How a container begins.
@@ -44,9 +46,18 @@ pub(crate) struct Target {
     pub(crate) newer: bool,
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(why) => f.write_str(why),
+            Self::NoPtx(what) => f.write_str(what),
+        }
+    }
+}
+
 /// One program of a container.
-#[derive(Debug, Clone, Copy)]
-struct Entry<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct Entry<'a> {
     kind: u16,
     architecture: u32,
     flags: u64,
@@ -54,7 +65,7 @@ struct Entry<'a> {
     compressed: u32,
     /// Bytes before the compression.
     size: u64,
-    payload: &'a [u8],
+    payload: Cow<'a, [u8]>,
 }
 
 fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
@@ -99,7 +110,7 @@ fn entry(bytes: &[u8]) -> Option<(Entry<'_>, &[u8])> {
         flags: u64_at(head, 40)?,
         compressed: u32_at(head, 16)?,
         size: u64_at(head, 56).unwrap_or(0),
-        payload,
+        payload: Cow::Borrowed(payload),
     };
     Some((entry, rest))
 }
@@ -122,8 +133,16 @@ fn entries(container: &[u8]) -> Result<Vec<Entry<'_>>, Refusal> {
 }
 
 impl Entry<'_> {
+    /// Itself, with bytes of its own.
+    pub(crate) fn owned(self) -> Entry<'static> {
+        Entry {
+            payload: Cow::Owned(self.payload.into_owned()),
+            ..self
+        }
+    }
+
     /// The text of an entry that is PTX.
-    fn text(&self) -> Result<Vec<u8>, Refusal> {
+    pub(crate) fn text(&self) -> Result<Vec<u8>, Refusal> {
         let count = match self.compressed {
             0 => self.payload.len(),
             count => self.payload.len().min(count as usize),
@@ -156,8 +175,8 @@ impl Entry<'_> {
 }
 
 /// The PTX of a container that suits a device best: the newest that is not newer than it; where
-/// newer ones will do, else the oldest.
-pub(crate) fn ptx(container: &[u8], target: Target) -> Result<Vec<u8>, Refusal> {
+/// newer ones will do, else the oldest. It is not unpacked yet.
+pub(crate) fn choose(container: &[u8], target: Target) -> Result<Entry<'_>, Refusal> {
     let entries = entries(container)?;
     let texts = || entries.iter().filter(|entry| entry.kind == PTX);
     let newest = texts()
@@ -165,9 +184,14 @@ pub(crate) fn ptx(container: &[u8], target: Target) -> Result<Vec<u8>, Refusal> 
         .max_by_key(|entry| entry.architecture);
     let oldest = || texts().min_by_key(|entry| entry.architecture);
     match newest.or_else(|| target.newer.then(oldest).flatten()) {
-        Some(best) => best.text(),
+        Some(best) => Ok(best.clone()),
         None => Err(Refusal::NoPtx(contents(&entries))),
     }
+}
+
+/// The text of [`choose`].
+pub(crate) fn ptx(container: &[u8], target: Target) -> Result<Vec<u8>, Refusal> {
+    choose(container, target)?.text()
 }
 
 /// The PTX of every container found in an object file or a library of such.

@@ -10,6 +10,7 @@ use bus_schemas::Dim;
 
 use crate::device::Device;
 use crate::module::{KERNELS, Kernel};
+use crate::settings::is_blocking;
 use crate::status::{Result, Status};
 use crate::work::submit;
 
@@ -78,6 +79,7 @@ pub(crate) fn start(
     params: &[u8],
 ) -> Result {
     let function = kernel.on(device)?;
+    crate::stats::launched();
     if i64::from(shape.shared) > i64::from(kernel.dynamic.load(Ordering::Relaxed)) {
         return Err(Status::INVALID_VALUE);
     }
@@ -90,7 +92,11 @@ pub(crate) fn start(
             shape.shared,
             params,
         )
-    })
+    })?;
+    match is_blocking() {
+        true => crate::work::sync(device),
+        false => Ok(()),
+    }
 }
 
 /// Puts a kernel's parameters into one block.

@@ -11,6 +11,7 @@
 //! | [`api`] | the exported functions: thin, each one names its arguments and calls the rest |
 //! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
 //! | [`process`] | what begins with `cuInit`: settings, connection, devices |
+//! | [`visible`] | which devices the program sees, by CUDA's variables |
 //! | [`connection`] | the sessions' way to the cluster: opened, kept alive, ended |
 //! | [`fork`] | what the child of a fork is told |
 //! | [`device`] | one virtual device: its session, its memory, what is known of it |
@@ -18,6 +19,8 @@
 //! | [`module`] | images, libraries, functions |
 //! | [`copy`], [`volume`] | copies and sets |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
+//! | [`tables`] | what the CUDA runtime asks its driver for |
+//! | [`stats`] | what the program cost and what it missed |
 //! | [`status`] | the driver's result codes |
 
 mod api;
@@ -44,11 +47,14 @@ mod process;
 mod settings;
 mod signal;
 mod stack;
+mod stats;
 mod status;
 mod stream;
 mod symbol;
+mod tables;
 mod timekeeper;
 mod user_object;
+mod visible;
 mod volume;
 mod work;
 
@@ -56,3 +62,30 @@ mod work;
 #[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
 pub static warploom_drop_in: u8 = 1;
+
+/// For those who run tests: 1 where a device of this process answers no more, else 0.
+#[expect(unsafe_code, reason = "an exported name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn warploom_lost() -> std::ffi::c_int {
+    std::ffi::c_int::from(process::is_any_lost())
+}
+
+/// For those who run tests: how many kernels were asked for that there is no PTX of; what was said of
+/// the last one goes to `text`, of so many bytes, ended by a zero byte.
+///
+/// # Safety
+/// There is room for so many bytes.
+#[expect(unsafe_code, reason = "an exported name, a buffer of the caller's")]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warploom_refusals(text: *mut u8, room: usize) -> u64 {
+    let (count, said) = module::last_refusal();
+    let length = said.len().min(room.saturating_sub(1));
+    if !text.is_null() && room > 0 {
+        // SAFETY: the caller vouches for the room.
+        unsafe {
+            std::ptr::copy_nonoverlapping(said.as_ptr(), text, length);
+            text.add(length).write(0);
+        }
+    }
+    count
+}

@@ -2,7 +2,6 @@
 
 #![expect(unsafe_code, reason = "an exit handler of the C library")]
 
-use std::io::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +14,9 @@ use crate::device::Device;
 use crate::fork::{self, is_forked};
 use crate::settings::Settings;
 use crate::signal::without_signals;
+use crate::stats;
 use crate::status::{Result, Status, note};
+use crate::visible;
 
 /// Everything of this process.
 pub(crate) struct Process {
@@ -28,8 +29,6 @@ static PROCESS: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
 static BEGINNING: Mutex<()> = Mutex::new(());
 /// The process exits.
 static LEAVING: AtomicBool = AtomicBool::new(false);
-/// What was called and is not supported.
-static MISSED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
 /// Initialises the process, once.
 ///
@@ -69,6 +68,12 @@ pub(crate) fn is_leaving() -> bool {
     LEAVING.load(Ordering::Relaxed)
 }
 
+/// Whether a device answers no more: its session is over, while the process goes on.
+pub(crate) fn is_any_lost() -> bool {
+    let lost = |device: &Device| device.with(|session| session.failure().is_some());
+    !is_forked() && process().is_ok_and(|process| process.devices.iter().any(lost))
+}
+
 /// The device that an address lies on.
 pub(crate) fn holder(address: u64) -> Result<Option<&'static Device>> {
     let devices = &process()?.devices;
@@ -86,9 +91,7 @@ extern "C" fn leave() {
         return;
     }
     LEAVING.store(true, Ordering::Relaxed);
-    if std::env::var_os("WARPLOOM_STATS").is_some() {
-        tell(process);
-    }
+    stats::tell(&process.devices);
     let farewell =
         || without_signals(|| thread::Builder::new().spawn(|| process.connection.leave()));
     let Ok(Ok(thread)) = std::panic::catch_unwind(AssertUnwindSafe(farewell)) else {
@@ -101,36 +104,26 @@ extern "C" fn leave() {
     }
 }
 
-/// What the program cost and what it missed, for who asked.
-fn tell(process: &Process) {
-    let waits: u64 = process.devices.iter().map(Device::round_trips).sum();
-    let missed = MISSED.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = match missed[..] {
-        [] => "none".to_owned(),
-        _ => missed.join(", "),
-    };
-    // Nobody listens any more.
-    let _ = writeln!(
-        std::io::stderr(),
-        "warploom: waited {waits} times for an answer; called in vain: {names}"
-    );
-}
-
-/// An export that does nothing yet was called.
-pub(crate) fn missed(name: &'static str) {
-    let mut names = MISSED.lock().unwrap_or_else(PoisonError::into_inner);
-    names.push(name);
-}
-
 fn begin() -> Result<Process> {
     let settings = Settings::read(|name| std::env::var_os(name)).map_err(|why| {
         note(Status::SYSTEM_NOT_READY, why);
         Status::SYSTEM_NOT_READY
     })?;
     let connection = without_signals(|| Connection::start(&settings))?;
-    let sessions = connection.open(&settings)?.into_iter().enumerate();
-    let devices = sessions.map(|(ordinal, session)| Device::new(ordinal, session));
-    let devices = devices.collect::<Result<Vec<_>>>()?;
+    let sessions = connection.open(&settings)?.into_iter();
+    let devices = sessions.map(Device::new);
+    let mut devices = visible::of(devices.collect::<Result<Vec<_>>>()?);
+    if devices.is_empty() {
+        note(
+            Status::NO_DEVICE,
+            "CUDA_VISIBLE_DEVICES hides every device".into(),
+        );
+        connection.leave();
+        return Err(Status::NO_DEVICE);
+    }
+    for (ordinal, device) in devices.iter_mut().enumerate() {
+        device.ordinal = ordinal;
+    }
     Ok(Process {
         contexts: Contexts::new(&devices),
         devices,

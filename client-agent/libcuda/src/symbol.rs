@@ -55,7 +55,7 @@ fn refuse(name: &'static str, called: &AtomicBool) -> i32 {
         return Status::NOT_INITIALIZED.0;
     }
     if !called.swap(true, Ordering::Relaxed) {
-        crate::process::missed(name);
+        crate::stats::missed(name);
         note(
             Status::NOT_SUPPORTED,
             format!("{name} is not supported by Warploom yet"),

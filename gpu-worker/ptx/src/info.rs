@@ -272,6 +272,14 @@ impl ModuleInfo {
         });
     }
 
+    /// The architecture that the module was made for: 80 for `sm_80`; 0 where it does not say.
+    pub fn architecture(&self) -> u32 {
+        self.target
+            .iter()
+            .find_map(|target| architecture(target))
+            .unwrap_or(0)
+    }
+
     /// What the module was made for, where that is more than a device of this compute capability:
     /// `sm_90` for one of 8.0.
     pub fn target_above(&self, (major, minor): (u32, u32)) -> Option<&str> {

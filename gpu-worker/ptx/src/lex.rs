@@ -47,6 +47,11 @@ fn is_scaled(text: &str) -> bool {
     mantissa.len() < text.len() && mantissa.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// The number in `#line 7`.
+fn numbered(note: &str) -> Option<u32> {
+    note.strip_prefix("#line ")?.trim().parse().ok()
+}
+
 impl<'a> Lexer<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
         Self {
@@ -138,9 +143,13 @@ impl<'a> Lexer<'a> {
             match self.byte(0) {
                 b'\n' => self.newline(),
                 b' ' | b'\t' | b'\r' | 0x0b | 0x0c => {}
-                // `# 1 "file.cu"`: a note of a preprocessor.
+                // `# 1 "file.cu"`: a note of a preprocessor; `#line 7`: the next line's number.
                 b'#' => {
+                    let start = self.at;
                     self.skip_line();
+                    if let Some(line) = numbered(&self.text[start..self.at]) {
+                        self.line = line.saturating_sub(1);
+                    }
                     continue;
                 }
                 b'/' if self.byte(1) == b'/' => {

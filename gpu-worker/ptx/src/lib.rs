@@ -13,6 +13,7 @@ mod error;
 mod info;
 mod lex;
 mod link;
+mod outline;
 mod parse;
 mod types;
 
@@ -23,4 +24,5 @@ pub use ast::{
 pub use error::{Position, PtxError};
 pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
 pub use link::{LinkError, LinkImage, link};
+pub use outline::Outline;
 pub use types::{Scalar, Space};

@@ -11,6 +11,7 @@ Examples:
   warploom run -- python train.py
   warploom run --tenant research --priority 2 -- python train.py
   warploom run --devices 2 --stats -- ./simulation
+  warploom run --cuda-runtime -- ./compiled_by_nvcc
 
 The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it needs
 no GPU and no change. Without a cluster (`warploom up`, or broker.url) one is started for the
@@ -26,6 +27,10 @@ pub struct RunArgs {
     /// Virtual devices that the program sees, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
+    /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
+    /// on` does: what that is, and what its licence says, is in docs/cuda-runtime.md
+    #[arg(long)]
+    pub cuda_runtime: bool,
     /// Prints at its end how often the program waited for an answer, and what it called in vain
     #[arg(long)]
     pub stats: bool,
@@ -47,6 +52,10 @@ pub struct EnvArgs {
     /// Virtual devices that they see, each on another worker
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
+    /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
+    /// on` does: what that is, and what its licence says, is in docs/cuda-runtime.md
+    #[arg(long)]
+    pub cuda_runtime: bool,
 }
 
 /// `warploom submit`.

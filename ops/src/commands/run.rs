@@ -47,7 +47,8 @@ pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<E
     let sessions = scratch.path().join("sessions");
     fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
     let program = args.command.first().map(Path::new);
-    let variables = variables(settings, &own, &tenant, args.devices, program)?;
+    let mut variables = variables(settings, &own, &tenant, args.devices, program)?;
+    variables.push(runtime_tables(settings, args.cuda_runtime));
     if verbose {
         explain(&variables, cluster.as_ref());
     }
@@ -212,6 +213,20 @@ fn variables(
     Ok(variables)
 }
 
+/// Whether the runtime's tables are answered, as the flag or the setting says.
+fn runtime_tables(settings: &Settings, flag: bool) -> Variable {
+    let value = if flag {
+        "on"
+    } else {
+        settings.text("client.runtime_tables")
+    };
+    Variable {
+        name: "WARPLOOM_CLIENT_RUNTIME_TABLES",
+        value: value.into(),
+        why: "whether NVIDIA's CUDA runtime is answered what it asks of its driver",
+    }
+}
+
 fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
     if let Some(cluster) = cluster {
         output::note(format_args!(
@@ -276,7 +291,8 @@ pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
     broker::private_dir(&state_dir(settings))?;
     fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
     own_login(&credentials, &args.tenant)?.save(&own)?;
-    let variables = variables(settings, &own, &args.tenant, args.devices, None)?;
+    let mut variables = variables(settings, &own, &args.tenant, args.devices, None)?;
+    variables.push(runtime_tables(settings, args.cuda_runtime));
     if json {
         let map: serde_json::Map<_, _> = variables
             .iter()

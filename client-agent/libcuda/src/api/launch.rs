@@ -69,7 +69,11 @@ fn fits_together(kernel: usize, shape: Shape) -> Result {
     });
     let threads = threads.ok_or(Status::INVALID_VALUE)?;
     let each = occupancy(kernel, threads, shape.shared as usize)?;
-    let most = i64::from(each) * i64::from(current_device()?.properties.multiprocessors());
+    let properties = &current_device()?.properties;
+    let said = i64::from(each) * i64::from(properties.multiprocessors());
+    let most = properties
+        .resident_blocks()
+        .map_or(said, |real| said.min(real.into()));
     let blocks = shape.grid.iter().fold(1_u64, |product, side| {
         product.saturating_mul(u64::from(*side))
     });

@@ -1,6 +1,5 @@
 //! Modules, libraries, functions and kernels.
 
-use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -12,34 +11,110 @@ use crate::current::current_device;
 use crate::device::Device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
-use crate::module::{Image, KERNELS, LIBRARIES, Library, Place, image, load, unload};
+use crate::module::{
+    Image, KERNELS, LIBRARIES, Library, Missing, Place, Refused, Source, Wrong, image, origin,
+    unload,
+};
 use crate::process::process;
+use crate::settings::is_eager;
 use crate::status::{Result, Status, note};
 
-/// Loads an image; writes the log where it is none.
+/// Where the PTX of an image is.
 ///
 /// # Safety
-/// The pointer is to an image, the options are as CUDA says.
-unsafe fn load_image(from: Place, options: Options) -> Result<Arc<Library>> {
-    // SAFETY: the caller vouches for it.
-    let found = match unsafe { image(from)? } {
-        Image::Ptx(text) => Ok(Cow::Borrowed(text)),
-        Image::Fatbin(container) => fatbin::ptx(container, target()?).map(Cow::Owned),
-        Image::Binary => Err(Refusal::NoPtx("the image is machine code of a GPU".into())),
+/// The place is that of an image; where it is `kept` that stays as it is.
+unsafe fn source(from: Place, kept: bool) -> std::result::Result<Source, Wrong> {
+    let bare = |status: Status| (status, "it is no image".to_owned());
+    // SAFETY: the caller vouches for the image; what is not kept is copied here.
+    let found: Image<'static> = unsafe { image(from) }.map_err(bare)?;
+    let missing = |has: String| {
+        Source::MachineCode(Missing {
+            has,
+            origin: origin(from.first),
+        })
     };
-    let found = found.map_err(|refusal| match refusal {
-        Refusal::Malformed(why) => (Status::INVALID_IMAGE, why.to_owned()),
-        Refusal::NoPtx(what) => (Status::NO_BINARY_FOR_GPU, format!("{what}; send PTX")),
-    });
-    // SAFETY: the caller vouches for the options.
-    let registers = unsafe { options.registers() };
-    let loaded = found.and_then(|text| load(&text, registers));
-    loaded.map_err(|(status, detail)| {
-        // SAFETY: as above.
+    let pack = |entry: fatbin::Entry<'static>| if kept { entry } else { entry.owned() };
+    let target = || target().map_err(bare);
+    let chosen = |container: &'static [u8], target| match fatbin::choose(container, target) {
+        Ok(entry) => Ok(Ok(pack(entry))),
+        Err(Refusal::NoPtx(what)) => Ok(Err(what)),
+        Err(Refusal::Malformed(why)) => Err((Status::INVALID_IMAGE, why.to_owned())),
+    };
+    Ok(match found {
+        Image::Ptx(text) => Source::Text(text.into()),
+        Image::Binary => missing("it is machine code of a GPU".into()),
+        Image::Fatbin(container) => match chosen(container, target()?)? {
+            Ok(entry) => Source::Packed(entry),
+            Err(has) => missing(has),
+        },
+        Image::Parts(whole, parts) => {
+            let target = target()?;
+            if let Ok(entry) = chosen(whole, target)? {
+                return Ok(Source::Packed(entry));
+            }
+            let mut entries = Vec::with_capacity(parts.len());
+            for part in parts {
+                match chosen(part, target)? {
+                    Ok(entry) => entries.push(entry),
+                    Err(has) => return Ok(missing(has)),
+                }
+            }
+            Source::Parts(entries)
+        }
+    })
+}
+
+/// Loads an image; writes the log where it is none. PTX that is given as text is parsed, and loaded on
+/// the device, at once: what is wrong with it is told by the call that brings it.
+///
+/// # Safety
+/// As [`source`], and the options are as CUDA says.
+unsafe fn load(
+    from: Place,
+    kept: bool,
+    options: Options,
+    device: Option<&Device>,
+) -> Result<Arc<Library>> {
+    // SAFETY: the caller vouches for it.
+    let source = unsafe { source(from, kept) }.map_err(|(status, detail)| {
+        // SAFETY: the caller vouches for the options.
         unsafe { options.log_error(&detail) };
         note(status, detail);
         status
-    })
+    })?;
+    let eager = match &source {
+        Source::Text(_) => true,
+        Source::Packed(_) | Source::Parts(_) => is_eager(),
+        Source::MachineCode(_) => false,
+    };
+    // SAFETY: as above.
+    let library = Library::new(source, unsafe { options.registers() });
+    let checked = if eager { library.check(device) } else { Ok(()) };
+    let Err(refused) = checked else {
+        let compute = device.map(|device| device.properties.compute());
+        // SAFETY: as above.
+        unsafe {
+            match compute {
+                Some(compute) => options.log_notes(&library.notes(compute)),
+                None => options.log_nothing(),
+            }
+        }
+        return Ok(library);
+    };
+    LIBRARIES.remove(library.handle);
+    let (status, detail) = match refused {
+        Refused::Image((status, detail)) => {
+            note(status, detail.clone());
+            (status, Some(detail))
+        }
+        Refused::Device(ClientError::Refused(failure)) => ((&failure).into(), Some(failure.detail)),
+        Refused::Device(error) => (error.into(), None),
+    };
+    if let Some(detail) = detail {
+        // SAFETY: as above.
+        unsafe { options.log_error(&detail) };
+    }
+    Err(status)
 }
 
 /// What images are to be for: the current device, or the first one.
@@ -50,53 +125,26 @@ pub(super) fn target() -> Result<Target> {
     }
 }
 
-/// Loads an image on a device, and writes the log where that cannot run it.
+/// Loads an image that belongs to no context.
 ///
 /// # Safety
-/// As [`load_image`].
-unsafe fn load_on(device: &Device, from: Place, options: Options) -> Result<Arc<Library>> {
-    // SAFETY: the caller vouches for both.
-    let library = unsafe { load_image(from, options)? };
-    let Err(error) = library.place(device) else {
-        let notes = library.notes(device.properties.compute());
-        // SAFETY: as above.
-        unsafe { options.log_notes(&notes) };
-        return Ok(library);
-    };
-    LIBRARIES.remove(library.handle);
-    if let ClientError::Refused(failure) = &error {
-        // SAFETY: as above.
-        unsafe { options.log_error(&failure.detail) };
-    }
-    Err(error.into())
+/// As [`load`].
+unsafe fn load_library(from: Place, options: Options, library: Options) -> Result<Arc<Library>> {
+    // SAFETY: the caller vouches for all.
+    unsafe { load(from, library.is_kept(), options, current_device().ok()) }
 }
 
-/// Loads an image that belongs to no context: on the current device, if there is one, at once, so
-/// that what is wrong with it is told by the call that brings it.
+/// Loads an image on the current device: a module belongs to a context.
 ///
 /// # Safety
-/// As [`load_image`].
-unsafe fn load_library(from: Place, options: Options) -> Result<Arc<Library>> {
-    // SAFETY: the caller vouches for both.
-    unsafe {
-        match current_device() {
-            Ok(device) => load_on(device, from, options),
-            Err(_) => load_image(from, options).inspect(|_| options.log_nothing()),
-        }
-    }
-}
-
-/// Loads an image on the current device, at once: a module belongs to a context.
-///
-/// # Safety
-/// As [`load_image`].
+/// As [`load`].
 unsafe fn load_module(module: *mut usize, from: Place, options: Options) -> Result {
     let device = current_device()?;
     if module.is_null() {
         return Err(Status::INVALID_VALUE);
     }
     // SAFETY: the caller vouches for them.
-    unsafe { put(module, load_on(device, from, options)?.handle) }
+    unsafe { put(module, load(from, false, options, Some(device))?.handle) }
 }
 
 fn library(handle: usize) -> Result<Arc<Library>> {
@@ -110,7 +158,7 @@ fn library(handle: usize) -> Result<Arc<Library>> {
 unsafe fn named(kernel: *mut usize, handle: usize, name: *const c_char) -> Result {
     let devices = process()?.devices.len();
     // SAFETY: the caller vouches for them.
-    unsafe { put(kernel, library(handle)?.kernel_named(text(name)?, devices)?) }
+    unsafe { put(kernel, library(handle)?.kernel(text(name)?, devices)?) }
 }
 
 /// Where the variable of a name lies on the current device.
@@ -184,7 +232,7 @@ api! {
 
     fn cuModuleGetFunctionCount(count: *mut u32, module: usize) also cuLibraryGetKernelCount {
         // SAFETY: the caller's pointer.
-        unsafe { put(count, library(module)?.info.entries.len() as u32) }
+        unsafe { put(count, library(module)?.names()?.len() as u32) }
     }
 
     fn cuModuleEnumerateFunctions(functions: *mut usize, count: u32, module: usize)
@@ -192,13 +240,13 @@ api! {
     {
         let devices = process()?.devices.len();
         let library = library(module)?;
-        let entries = library.info.entries.len().min(count as usize);
-        if functions.is_null() && entries > 0 {
+        let names = library.names()?;
+        if functions.is_null() && !names.is_empty() && count > 0 {
             return Err(Status::INVALID_VALUE);
         }
-        for index in 0..entries {
+        for (index, name) in names.iter().enumerate().take(count as usize) {
             // SAFETY: the caller has room for so many.
-            unsafe { put(functions.add(index), library.kernel(index, devices)?)? };
+            unsafe { put(functions.add(index), library.kernel(name, devices)?)? };
         }
         Ok(())
     }
@@ -213,13 +261,18 @@ api! {
         library_values: *mut *mut c_void,
         library_count: u32,
     ) {
-        let _ = (library_keys, library_values, library_count);
         process()?;
         if handle.is_null() {
             return Err(Status::INVALID_VALUE);
         }
+        let options = Options { count, keys, values };
+        let library = Options {
+            count: library_count,
+            keys: library_keys,
+            values: library_values,
+        };
         // SAFETY: the caller's pointers.
-        unsafe { put(handle, load_library(Place::at(from), Options { count, keys, values })?.handle) }
+        unsafe { put(handle, load_library(Place::at(from), options, library)?.handle) }
     }
 
     fn cuLibraryLoadFromFile(
@@ -241,7 +294,7 @@ api! {
         // SAFETY: the image ends with a zero byte, the rest are the caller's pointers.
         unsafe {
             let options = Options { count, keys, values };
-            put(handle, load_library(Place::within(&bytes), options)?.handle)
+            put(handle, load_library(Place::within(&bytes), options, Options::NONE)?.handle)
         }
     }
 
@@ -255,7 +308,8 @@ api! {
     }
 
     fn cuLibraryGetModule(module: *mut usize, handle: usize) {
-        library(handle)?.on(current_device()?)?;
+        library(handle)?;
+        current_device()?;
         // SAFETY: the caller's pointer. A library's module is known by the same handle.
         unsafe { put(module, handle) }
     }
@@ -351,9 +405,10 @@ api! {
     }
 
     fn cuFuncIsLoaded(state: *mut c_int, function: usize) {
-        KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
+        let kernel = KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
+        let loaded = kernel.is_on(current_device()?);
         // SAFETY: the caller's pointer.
-        unsafe { put(state, 1) }
+        unsafe { put(state, c_int::from(loaded)) }
     }
 
     fn cuFuncLoad(function: usize) {

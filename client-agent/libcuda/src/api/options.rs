@@ -4,6 +4,8 @@ use std::ffi::{c_int, c_void};
 
 /// The `CUjit_option` that limits registers.
 const MAX_REGISTERS: c_int = 0;
+/// The `CUlibraryOption` that says that an image stays where it is.
+const PRESERVED: c_int = 1;
 /// `CUjit_option`s that name the buffers of logs.
 const INFO_LOG: [c_int; 2] = [3, 4];
 const ERROR_LOG: [c_int; 2] = [5, 6];
@@ -72,6 +74,18 @@ impl Options {
 }
 
 impl Options {
+    /// Whether the program keeps the image where it is: an option of libraries.
+    ///
+    /// # Safety
+    /// As [`Options::place`].
+    pub(super) unsafe fn is_kept(self) -> bool {
+        // SAFETY: the caller vouches for the lists.
+        unsafe {
+            self.place(PRESERVED)
+                .is_some_and(|value| !value.read().is_null())
+        }
+    }
+
     /// Writes an error to its log.
     ///
     /// # Safety

@@ -1,0 +1,142 @@
+//! Kernels of libraries.
+
+use std::ffi::CString;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use client_line::Function;
+
+use super::Library;
+use super::part::Part;
+use crate::device::Device;
+use crate::status::{Result, Status};
+
+/// Dynamic and static shared bytes that a kernel may use without asking for more.
+const SHARED: i32 = 48 << 10;
+
+/// Registers of a multiprocessor.
+const REGISTERS: u32 = 65_536;
+
+/// An entry of a library: a `CUfunction` or a `CUkernel`.
+pub(crate) struct Kernel {
+    pub(crate) library: Weak<Library>,
+    part: Arc<Part>,
+    /// Which entry of the part.
+    index: usize,
+    /// Its name, as C has it.
+    pub(crate) name: CString,
+    /// By device, once used there.
+    functions: Box<[OnceLock<Function>]>,
+    /// Most dynamic shared bytes, as the program set it.
+    pub(crate) dynamic: AtomicI32,
+    registers: u32,
+}
+
+impl Kernel {
+    /// An entry of a part of a library.
+    pub(super) fn new(
+        library: &Arc<Library>,
+        part: Arc<Part>,
+        index: usize,
+        name: CString,
+        registers: u32,
+        devices: usize,
+    ) -> Self {
+        Self {
+            library: Arc::downgrade(library),
+            part,
+            index,
+            name,
+            functions: (0..devices).map(|_| OnceLock::new()).collect(),
+            dynamic: AtomicI32::new(SHARED),
+            registers,
+        }
+    }
+
+    pub(crate) fn entry(&self) -> &ptx::EntryInfo {
+        &self.part.info.entries[self.index]
+    }
+
+    /// The kernel on a device.
+    #[inline]
+    pub(crate) fn on(&self, device: &Device) -> Result<&Function> {
+        let slot = self
+            .functions
+            .get(device.ordinal)
+            .ok_or(Status::INVALID_DEVICE)?;
+        match slot.get() {
+            Some(function) => Ok(function),
+            None => self.find(device, slot),
+        }
+    }
+
+    /// Whether it is on a device.
+    pub(crate) fn is_on(&self, device: &Device) -> bool {
+        let slot = self.functions.get(device.ordinal);
+        slot.is_some_and(|slot| slot.get().is_some())
+    }
+
+    #[cold]
+    fn find<'a>(&self, device: &Device, slot: &'a OnceLock<Function>) -> Result<&'a Function> {
+        // Of a library that was unloaded nothing is loaded again.
+        self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
+        let function = self.part.place(device)?.function(&self.entry().name)?;
+        crate::stats::used(&self.entry().name);
+        Ok(slot.get_or_init(|| function))
+    }
+
+    /// `CUfunction_attribute` by its number.
+    pub(crate) fn attribute(&self, number: i32, compute: (i32, i32)) -> Result<i32> {
+        let entry = self.entry();
+        let threads = |dim: [u32; 3]| dim.iter().map(|side| u64::from(*side)).product::<u64>();
+        let most = entry
+            .reqntid
+            .or(entry.maxntid)
+            .map_or(1024, threads)
+            .min(1024);
+        Ok(match number {
+            0 => most as i32,
+            1 => entry.static_shared as i32,
+            2 => {
+                let constant = self
+                    .part
+                    .info
+                    .globals
+                    .iter()
+                    .filter(|global| global.constant);
+                constant.map(|global| global.size).sum::<u64>() as i32
+            }
+            3 => entry.local_bytes as i32,
+            // A block of the most threads fits a multiprocessor.
+            4 => entry
+                .registers
+                .min(REGISTERS / most.max(1) as u32)
+                .clamp(1, self.registers) as i32,
+            7 | 10..=13 | 15 => 0,
+            // The virtual architecture, by which libraries choose among their kernels; not the version
+            // of the language.
+            5 => self.part.info.architecture() as i32,
+            6 => compute.0 * 10 + compute.1,
+            8 => self.dynamic.load(Ordering::Relaxed),
+            9 => -1,
+            14 => 0,
+            _ => return Err(Status::INVALID_VALUE),
+        })
+    }
+
+    /// Sets the attributes that can be set.
+    pub(crate) fn set_attribute(&self, number: i32, value: i32, optin: i32) -> Result {
+        match number {
+            8 if value < 0 || value > optin - self.entry().static_shared as i32 => {
+                Err(Status::INVALID_VALUE)
+            }
+            8 => {
+                self.dynamic.store(value, Ordering::Relaxed);
+                Ok(())
+            }
+            // Hints.
+            9..=15 => Ok(()),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Libraries: kernels and variables by name.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+
+use bus_schemas::ModuleHash;
+use ptx::Outline;
+
+use super::part::Part;
+use super::source::{Source, Wrong};
+use super::{KERNELS, Kernel, LIBRARIES, lock};
+use crate::device::Device;
+use crate::status::{Result, Status, note};
+
+/// Bytes of PTX from which on an image is taken apart, where it has more than one kernel. A smaller one
+/// is sent whole.
+const LARGE: usize = 64 << 10;
+
+/// Most registers of images that were linked so.
+static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex::default);
+
+/// A loaded image: a `CUmodule` or a `CUlibrary`.
+pub(crate) struct Library {
+    pub(crate) handle: usize,
+    source: Source,
+    /// Most registers of a thread, as the program set it.
+    registers: Option<u32>,
+    /// Its text, once wanted.
+    opened: OnceLock<std::result::Result<Opened, Wrong>>,
+    parts: Mutex<Parts>,
+    /// Handles of its kernels, by name.
+    kernels: Mutex<HashMap<Box<str>, usize>>,
+}
+
+/// A library's text.
+struct Opened {
+    text: Text,
+    registers: u32,
+}
+
+enum Text {
+    /// Parsed and sent as it is.
+    Whole(Arc<[u8]>),
+    /// Taken apart: kernel by kernel.
+    Apart(Outline, String),
+}
+
+/// What of a library was wanted so far.
+#[derive(Default)]
+struct Parts {
+    /// By kernel; a whole image is under 0.
+    of_kernel: HashMap<usize, Arc<Part>>,
+    /// By variable that no kernel names.
+    of_variable: HashMap<Box<str>, Arc<Part>>,
+}
+
+/// Notes how many registers a thread may have of an image that was linked with that option.
+pub(crate) fn limit_registers(image: &[u8], registers: u32) {
+    lock(&LIMITED).insert(ModuleHash::of(image), registers);
+}
+
+/// Unloads a library; its kernels are not known any more.
+pub(crate) fn unload(handle: usize, devices: &[Device]) -> Result {
+    let library = LIBRARIES.remove(handle).ok_or(Status::INVALID_HANDLE)?;
+    let kernels = std::mem::take(&mut *lock(&library.kernels));
+    for handle in kernels.into_values() {
+        KERNELS.remove(handle);
+    }
+    let parts = std::mem::take(&mut *lock(&library.parts));
+    for part in parts.of_kernel.values().chain(parts.of_variable.values()) {
+        // A part is under each of its kernels; it is unloaded once.
+        part.unload(devices)?;
+    }
+    Ok(())
+}
+
+impl Library {
+    /// A library of a source.
+    pub(crate) fn new(source: Source, registers: Option<u32>) -> Arc<Self> {
+        let make = |handle| Self {
+            handle,
+            source,
+            registers,
+            opened: OnceLock::new(),
+            parts: Mutex::default(),
+            kernels: Mutex::default(),
+        };
+        LIBRARIES.add_with(make).1
+    }
+
+    /// Its text; `wanted` is what was asked for.
+    fn open(&self, wanted: &str) -> std::result::Result<&Opened, Wrong> {
+        if let Source::MachineCode(missing) = &self.source {
+            return Err(missing.asked_for(wanted));
+        }
+        let opened = self.opened.get_or_init(|| {
+            let text = self.source.text()?;
+            let registers = self.registers.or_else(|| limited(&text));
+            Ok(Opened {
+                registers: registers.unwrap_or(u32::MAX),
+                text: Text::of(text),
+            })
+        });
+        opened.as_ref().map_err(|(status, detail)| {
+            note(*status, detail.clone());
+            (*status, detail.clone())
+        })
+    }
+
+    /// Parses it now and loads it on a device, if it is not large: what is wrong with it is told by
+    /// the call that brings it.
+    ///
+    /// # Errors
+    /// With line and column where it is not PTX; what the device says of what it cannot run.
+    pub(crate) fn check(&self, device: Option<&Device>) -> std::result::Result<(), Refused> {
+        let opened = self.open("the image").map_err(Refused::Image)?;
+        if let Text::Apart(..) = opened.text {
+            return Ok(());
+        }
+        let part = self.part(opened, 0).map_err(Refused::Image)?;
+        match device {
+            Some(device) => part.place(device).map(|_| ()).map_err(Refused::Device),
+            None => Ok(()),
+        }
+    }
+
+    /// What is worth knowing of the image on a device of this compute capability.
+    pub(crate) fn notes(&self, compute: (i32, i32)) -> String {
+        let (major, minor) = compute;
+        let part = lock(&self.parts).of_kernel.values().next().map(Arc::clone);
+        let target = part.as_ref();
+        let target = target.and_then(|it| it.info.target_above((major as u32, minor as u32)));
+        match target {
+            Some(target) => format!(
+                "the image is for {target}, the device is of compute capability {major}.{minor}: \
+                 it was loaded all the same"
+            ),
+            None => String::new(),
+        }
+    }
+
+    /// The part that a kernel is in.
+    fn part(&self, opened: &Opened, kernel: usize) -> std::result::Result<Arc<Part>, Wrong> {
+        let mut parts = lock(&self.parts);
+        if let Some(part) = parts.of_kernel.get(&kernel) {
+            return Ok(Arc::clone(part));
+        }
+        let (outline, text) = match &opened.text {
+            Text::Apart(outline, text) => (outline, text),
+            Text::Whole(text) => {
+                let part = Arc::new(Part::new(Arc::clone(text))?);
+                parts.of_kernel.insert(0, Arc::clone(&part));
+                return Ok(part);
+            }
+        };
+        let cut = outline.cut(text, kernel);
+        let (kernels, image) = cut.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
+        let part = Arc::new(Part::new(image.into_bytes().into())?);
+        parts.keep(&kernels, &part);
+        Ok(part)
+    }
+
+    /// Where a variable lies on a device, and its bytes.
+    pub(crate) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
+        let opened = self.open(name).map_err(|wrong| wrong.0)?;
+        let Text::Apart(outline, text) = &opened.text else {
+            let part = self.part(opened, 0).map_err(told)?;
+            return part.variable(device, name);
+        };
+        if !outline.has_variable(name) {
+            return Err(Status::NOT_FOUND);
+        }
+        let part = {
+            let mut parts = lock(&self.parts);
+            let cut = outline.cut_with(text, name);
+            let (kernels, image) =
+                cut.map_err(|error| told((Status::INVALID_PTX, error.to_string())))?;
+            let known = match kernels.first() {
+                Some(kernel) => parts.of_kernel.get(kernel),
+                None => parts.of_variable.get(name),
+            };
+            match known {
+                Some(part) => Arc::clone(part),
+                None => {
+                    let part = Arc::new(Part::new(image.into_bytes().into()).map_err(told)?);
+                    parts.keep(&kernels, &part);
+                    if kernels.is_empty() {
+                        parts.of_variable.insert(name.into(), Arc::clone(&part));
+                    }
+                    part
+                }
+            }
+        };
+        part.variable(device, name)
+    }
+
+    /// Names of its kernels, in order.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let opened = self.open("the list of kernels").map_err(|wrong| wrong.0)?;
+        Ok(match &opened.text {
+            Text::Apart(outline, text) => {
+                let names = (0..outline.len()).filter_map(|at| outline.name(text, at));
+                names.map(str::to_owned).collect()
+            }
+            Text::Whole(_) => {
+                let part = self.part(opened, 0).map_err(told)?;
+                part.info
+                    .entries
+                    .iter()
+                    .map(|entry| entry.name.clone())
+                    .collect()
+            }
+        })
+    }
+
+    /// The handle of the kernel of this name.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where there is none, `NO_BINARY_FOR_GPU` where there is no PTX, `INVALID_PTX` where it
+    /// is not PTX that we know.
+    pub(crate) fn kernel(self: &Arc<Self>, name: &str, devices: usize) -> Result<usize> {
+        if let Some(handle) = lock(&self.kernels).get(name) {
+            return Ok(*handle);
+        }
+        let opened = self.open(name).map_err(|wrong| wrong.0)?;
+        let place = match &opened.text {
+            Text::Apart(outline, _) => outline.find(name).ok_or(Status::NOT_FOUND)?,
+            Text::Whole(_) => 0,
+        };
+        let part = self.part(opened, place).map_err(told)?;
+        let mut entries = part.info.entries.iter();
+        let index = entries.position(|entry| entry.name == name);
+        let index = index.ok_or(Status::NOT_FOUND)?;
+        let text = CString::new(name).map_err(|_| Status::INVALID_VALUE)?;
+        let registers = opened.registers;
+        let mut kernels = lock(&self.kernels);
+        let make = || KERNELS.add(Kernel::new(self, part, index, text, registers, devices));
+        Ok(*kernels.entry(name.into()).or_insert_with(make))
+    }
+}
+
+/// Why an image is not taken.
+pub(crate) enum Refused {
+    Image(Wrong),
+    Device(client_line::ClientError),
+}
+
+impl Text {
+    /// Takes a large text with several kernels apart. Where that is not one that we understand, the
+    /// parser says why.
+    fn of(mut text: Vec<u8>) -> Self {
+        if text.len() < LARGE {
+            return Self::Whole(text.into());
+        }
+        let end = text.iter().position(|byte| *byte == 0);
+        text.truncate(end.unwrap_or(text.len()));
+        let text = match String::from_utf8(text) {
+            Ok(text) => text,
+            Err(error) => return Self::Whole(error.into_bytes().into()),
+        };
+        match Outline::of(&text) {
+            Ok(outline) if !outline.is_whole() => Self::Apart(outline, text),
+            _ => Self::Whole(text.into_bytes().into()),
+        }
+    }
+}
+
+/// How many registers a thread may have of an image that was linked with that option.
+fn limited(text: &[u8]) -> Option<u32> {
+    let limited = lock(&LIMITED);
+    match limited.is_empty() {
+        true => None,
+        false => limited.get(&ModuleHash::of(text)).copied(),
+    }
+}
+
+impl Parts {
+    fn keep(&mut self, kernels: &[usize], part: &Arc<Part>) {
+        for kernel in kernels {
+            self.of_kernel.insert(*kernel, Arc::clone(part));
+        }
+    }
+}
+
+/// Notes what is wrong.
+fn told((status, detail): Wrong) -> Status {
+    note(status, detail);
+    status
+}

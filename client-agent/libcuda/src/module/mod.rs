@@ -1,0 +1,35 @@
+//! Images, libraries and kernels.
+//!
+//! Loading is lazy: an image is looked at when it is given, unpacked and parsed when one of its kernels
+//! or variables is asked for, and sent to a device with the first use there. Of a large image only what
+//! a kernel needs is parsed and sent.
+//!
+//! | module | what |
+//! | --- | --- |
+//! | [`image`] | what an image is, by its first bytes |
+//! | [`source`] | where a library's PTX comes from, and what is said where there is none |
+//! | [`library`] | a `CUmodule` or `CUlibrary`: kernels and variables by name |
+//! | [`part`] | PTX that goes to devices as a whole, and what is known of it there |
+//! | [`kernel`] | a `CUfunction` or `CUkernel` |
+
+mod image;
+mod kernel;
+mod library;
+mod part;
+mod source;
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+pub(crate) use image::{Image, Place, image, origin};
+pub(crate) use kernel::Kernel;
+pub(crate) use library::{Library, Refused, limit_registers, unload};
+pub(crate) use source::{Missing, Source, Wrong, last_refusal, refusals, refused};
+
+use crate::handle::Handles;
+
+pub(crate) static LIBRARIES: LazyLock<Handles<Library>> = LazyLock::new(Handles::new);
+pub(crate) static KERNELS: LazyLock<Handles<Kernel>> = LazyLock::new(Handles::new);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

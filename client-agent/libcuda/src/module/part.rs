@@ -1,0 +1,84 @@
+//! PTX that goes to devices as a whole: an image, or what some kernels of a large one need.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use bus_schemas::Symbol;
+use client_line::Module;
+use ptx::ModuleInfo;
+
+use super::lock;
+use super::source::Wrong;
+use crate::device::Device;
+use crate::status::{Result, Status};
+
+/// PTX that goes to devices as a whole.
+pub(crate) struct Part {
+    image: Arc<[u8]>,
+    pub(crate) info: ModuleInfo,
+    /// By device.
+    loaded: Mutex<HashMap<usize, Module>>,
+    /// Where its variables lie, by device, once asked.
+    symbols: Mutex<HashMap<usize, Arc<[Symbol]>>>,
+}
+
+impl Part {
+    /// Parses an image.
+    ///
+    /// # Errors
+    /// With line and column where it is not PTX that we know.
+    pub(super) fn new(image: Arc<[u8]>) -> std::result::Result<Self, Wrong> {
+        let info = ModuleInfo::parse(&image);
+        let info = info.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
+        Ok(Self {
+            image,
+            info,
+            loaded: Mutex::default(),
+            symbols: Mutex::default(),
+        })
+    }
+
+    /// Loads it on a device, if it is not there yet; says what the device says of an image that it
+    /// cannot run.
+    pub(super) fn place(&self, device: &Device) -> client_line::Result<Module> {
+        let mut loaded = lock(&self.loaded);
+        if let Some(module) = loaded.get(&device.ordinal) {
+            return Ok(module.clone());
+        }
+        // The session is not held meanwhile: compiling takes as long as it takes.
+        device.round_trip(true);
+        let module = device.session().load(&self.image)?;
+        loaded.insert(device.ordinal, module.clone());
+        Ok(module)
+    }
+
+    /// Unloads it from all devices.
+    pub(super) fn unload(&self, devices: &[Device]) -> Result {
+        for (device, module) in std::mem::take(&mut *lock(&self.loaded)) {
+            if let Some(device) = devices.get(device) {
+                device.with(|session| session.unload(module))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a variable lies on a device, and its bytes.
+    pub(super) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
+        let named = |global: &ptx::GlobalInfo| global.name == name;
+        let index = self.info.globals.iter().position(named);
+        let index = index.ok_or(Status::NOT_FOUND)?;
+        let module = self.place(device)?;
+        let mut symbols = lock(&self.symbols);
+        let rows = match symbols.get(&device.ordinal) {
+            Some(rows) => rows,
+            None => {
+                device.round_trip(true);
+                let rows = device.session().symbols(&module)?;
+                symbols.entry(device.ordinal).or_insert(rows.into())
+            }
+        };
+        let found = rows.get(index).filter(|symbol| symbol.address != 0);
+        let found = found.ok_or(Status::NOT_FOUND)?;
+        Ok((found.address, found.bytes))
+    }
+}

@@ -1,0 +1,128 @@
+//! What the program cost and what it missed, told at its end to who asked: `WARPLOOM_STATS` set, a line for
+//! people on stderr; a path in it, a line of JSON in that file.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::device::Device;
+use crate::{module, tables};
+
+/// What was called and is not supported.
+static MISSED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
+/// Kernels that were brought to a device.
+static KERNELS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+
+/// Most kernels that are told apart.
+const KERNELS_TOLD: usize = 65_536;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An export that does nothing yet was called.
+pub(crate) fn missed(name: &'static str) {
+    lock(&MISSED).insert(name);
+}
+
+/// A kernel is on a device.
+pub(crate) fn used(kernel: &str) {
+    let mut kernels = lock(&KERNELS);
+    if kernels.len() < KERNELS_TOLD {
+        kernels.insert(kernel.to_owned());
+    }
+}
+
+/// A kernel was launched.
+#[inline]
+pub(crate) fn launched() {
+    LAUNCHES.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Tells it all, if somebody asked.
+pub(crate) fn tell(devices: &[Device]) {
+    let Some(wish) = std::env::var_os("WARPLOOM_STATS") else {
+        return;
+    };
+    let waits: u64 = devices.iter().map(Device::round_trips).sum();
+    if wish.as_encoded_bytes().contains(&b'/') {
+        let file = File::options().create(true).append(true).open(wish);
+        // Whoever asked finds nothing, then.
+        let _ = file.and_then(|mut file| writeln!(file, "{}", json(waits)));
+        return;
+    }
+    let missed = lock(&MISSED);
+    let names = match missed.is_empty() {
+        true => "none".to_owned(),
+        false => missed.iter().copied().collect::<Vec<_>>().join(", "),
+    };
+    // Nobody listens any more.
+    let _ = writeln!(
+        std::io::stderr(),
+        "warploom: waited {waits} times for an answer; called in vain: {names}{}{}",
+        tables::told(),
+        module::refused()
+    );
+}
+
+fn json(waits: u64) -> String {
+    let (answered, refused) = tables::counts();
+    let without = module::refusals().into_iter();
+    let without: Vec<_> = without
+        .map(|(file, count)| format!("{}: {count}", quoted(&file)))
+        .collect();
+    format!(
+        "{{\"waits\": {waits}, \"launches\": {}, \"kernels\": [{}], \"missed\": [{}], \
+         \"tables_answered\": {answered}, \"tables_refused\": {refused}, \"without_ptx\": {{{}}}}}",
+        LAUNCHES.load(Ordering::Relaxed),
+        list(lock(&KERNELS).iter().map(String::as_str)),
+        list(lock(&MISSED).iter().copied()),
+        without.join(", ")
+    )
+}
+
+fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(quoted).collect::<Vec<_>>().join(", ")
+}
+
+/// A word as JSON has it.
+fn quoted(word: &str) -> String {
+    let mut out = "\"".to_owned();
+    for c in word.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                // Writing to a string does not fail.
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out + "\""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_told_as_json_has_them() {
+        assert_eq!(quoted("a \"b\" \\ c\n"), r#""a \"b\" \\ c\u000a""#);
+        missed("cuNothing");
+        used("kernel");
+        launched();
+        let told = json(3);
+        for part in [
+            "\"waits\": 3",
+            "\"cuNothing\"",
+            "\"kernels\": [\"kernel\"]",
+            "\"without_ptx\": {",
+        ] {
+            assert!(told.contains(part), "{told}");
+        }
+    }
+}

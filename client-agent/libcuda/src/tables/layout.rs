@@ -1,0 +1,110 @@
+//! The tables: arrays of pointers to functions. The first place is the table's size in bytes, itself
+//! included, but for one table that has none.
+
+#![expect(unsafe_code, reason = "pointers to functions, shared by all threads")]
+
+use std::ffi::c_void;
+
+use super::answer::*;
+use super::ids::{IDS, Id};
+
+/// A table of `N` places.
+struct Table<const N: usize>([*const (); N]);
+
+// SAFETY: it never changes, and what it points to are functions.
+unsafe impl<const N: usize> Sync for Table<N> {}
+
+impl<const N: usize> Table<N> {
+    /// A table with these functions at these places; any other is refused, and counted.
+    const fn new(functions: &[(usize, *const ())]) -> Self {
+        let mut places = [std::ptr::null(); N];
+        let mut at = 0;
+        while at < N {
+            places[at] = UNKNOWN[at];
+            at += 1;
+        }
+        places[0] = std::ptr::without_provenance(N * size_of::<usize>());
+        at = 0;
+        while at < functions.len() {
+            places[functions[at].0] = functions[at].1;
+            at += 1;
+        }
+        Self(places)
+    }
+
+    const fn first(&'static self) -> Address {
+        Address(self.0.as_ptr().cast())
+    }
+}
+
+macro_rules! unknown {
+    ($($place:literal)*) => {
+        /// For each place a function that says which it is.
+        const UNKNOWN: [*const (); 95] = [$(unknown::<$place> as *const ()),*];
+    };
+}
+
+unknown! {
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36
+    37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63 64 65 66 67 68 69
+    70 71 72 73 74 75 76 77 78 79 80 81 82 83 84 85 86 87 88 89 90 91 92 93 94
+}
+
+/// Where a table begins.
+pub(super) struct Address(*const c_void);
+
+// SAFETY: as for the tables.
+unsafe impl Sync for Address {}
+
+/// What the runtime uses of its interface: the primary context of a device; before 12.0, loading images.
+static RUNTIME: Table<13> = Table::new(&[
+    (1, load as *const ()),
+    (2, primary_context as *const ()),
+    (6, load as *const ()),
+    (7, nothing as *const ()),
+    (12, nothing as *const ()),
+]);
+/// Hooks for tools: buffers in which nothing is switched on.
+static HOOKS: Table<7> = Table::new(&[(2, hooks as *const ()), (6, hooks as *const ())]);
+static THREAD: Table<4> = Table::new(&[(2, thread_context as *const ())]);
+/// The one without a size.
+static CONTEXT: Table<4> = Table::new(&[
+    (0, put as *const ()),
+    (1, delete as *const ()),
+    (2, get as *const ()),
+]);
+static CHECKS: Table<4> = Table::new(&[(2, check as *const ()), (3, nothing as *const ())]);
+pub(super) static INTEGRITY: Integrity = Integrity(Table::new(&[(1, integrity as *const ())]));
+static TOOLS: Table<95> = Table::new(&[(4, tools as *const ())]);
+
+/// The table whose own address is part of what it answers.
+pub(super) struct Integrity(Table<3>);
+
+impl Integrity {
+    /// Where it begins.
+    pub(super) fn address(&self) -> u64 {
+        self.0.0.as_ptr() as u64
+    }
+
+    /// Where the runtime's interface begins.
+    pub(super) fn runtime() -> u64 {
+        RUNTIME.0.as_ptr() as u64
+    }
+}
+
+/// The tables, in the order of their ids.
+static TABLES: [Address; 7] = [
+    RUNTIME.first(),
+    HOOKS.first(),
+    THREAD.first(),
+    CONTEXT.first(),
+    CHECKS.first(),
+    INTEGRITY.0.first(),
+    TOOLS.first(),
+];
+
+/// The table of an id.
+pub(super) fn find(id: &Id) -> Option<*const c_void> {
+    let place = IDS.iter().position(|its| its == id)?;
+    Some(TABLES[place].0)
+}
