@@ -56,7 +56,11 @@ def arguments():
 
 def run(options, keep):
     """Runs the suites; yields what came of each."""
-    names = options.suite or (suites.FAST if options.fast else list(suites.SUITES))
+    every = [name for name in suites.SUITES if name not in suites.ASKED]
+    names = options.suite or (suites.FAST if options.fast else every)
+    if left := [name for name in suites.ASKED if name not in names]:
+        print(f"peers: left out, for they install more of NVIDIA's libraries: {', '.join(left)} "
+              "(--suite runs them)", file=sys.stderr)
     with Cluster(options.binary, keep / "cluster") as cluster:
         stage = suites.Stage(cluster, options, keep)
         for name in names:

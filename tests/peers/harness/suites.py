@@ -9,6 +9,8 @@ import time
 from . import outcome, tenants, wheels
 from .cluster import stop
 from .outcome import Outcome
+from .plugin import plugin
+from .runtimes import runtime
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = PEERS / "programs"
@@ -189,8 +191,11 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__: it for it in (core, c, tiny, mlp, numba, gpt2, two, backend)}
-FAST = ("core", "c", "tiny", "mlp", "numba")
+SUITES = {it.__name__: it for it in (core, c, tiny, mlp, numba, gpt2, two, backend,
+                                          plugin, runtime)}
+FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
+#: What installs more of NVIDIA's libraries than those, and so runs where it is asked for only.
+ASKED = ("runtime",)
 
 
 def run(stage, name):
