@@ -40,6 +40,7 @@ mod settings;
 mod status;
 pub mod subject;
 mod target;
+mod texture;
 mod unstored;
 
 pub use account::{
@@ -84,4 +85,5 @@ pub use settings::{
 };
 pub use status::{ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus};
 pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};
+pub use texture::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
 pub use unstored::Unstored;

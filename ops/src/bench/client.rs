@@ -11,10 +11,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use bus_schemas::limits;
 use libloading::Library;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::baseline::Baselines;
+use super::images;
 use super::memory::resident_kib;
 use super::metric::{Goal, Metric, Spec};
 use super::stage::{self, Stage, TENANT};
@@ -92,7 +94,8 @@ pub(super) async fn client(
     wanted: impl Fn(&str) -> bool,
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
-    if !METRICS.iter().any(|spec| wanted(spec.name)) {
+    let of_images = images::METRICS.iter().any(|spec| wanted(spec.name));
+    if !of_images && !METRICS.iter().any(|spec| wanted(spec.name)) {
         return Ok(());
     }
     let library = drop_in::library(settings.given("run.library"))?;
@@ -115,7 +118,7 @@ pub(super) async fn client(
     let calls = METRICS.iter().find(called).map_or(0, |_| reps);
     for rep in 1..=calls {
         eprintln!("the drop-in library: repetition {rep} of {calls}");
-        seen.push(party(cluster, &folder).await?);
+        seen.push(party(PARTY, cluster, &folder).await?);
         if let (Ok(found), Some(_)) = (&baselines, &subscriber) {
             let bytes = limits::CHUNK_BYTES.to_string();
             let arguments = ["publish", data, ack, &chunks, &bytes, "4"];
@@ -150,6 +153,14 @@ pub(super) async fn client(
     }
     tell(Metric::new(&LOAD, &values(|it| it.load_ms)));
     tell(Metric::new(&RSS, &values(|it| it.rss_mib)));
+    if of_images {
+        let mut seen = Vec::new();
+        for rep in 1..=reps {
+            eprintln!("large images: repetition {rep} of {reps}");
+            seen.push(party(images::PARTY, cluster, &folder).await?);
+        }
+        images::tell(&seen, &mut tell);
+    }
     if wanted(TOKEN.name) {
         tell(token::measure(&TOKEN, cluster, &folder, reps).await?);
     }
@@ -157,7 +168,11 @@ pub(super) async fn client(
 }
 
 /// Runs the measured program.
-async fn party(cluster: &LocalCluster, folder: &Path) -> Result<Seen> {
+async fn party<S: DeserializeOwned>(
+    name: &str,
+    cluster: &LocalCluster,
+    folder: &Path,
+) -> Result<S> {
     let mut command = Command::new(std::env::current_exe()?);
     let tenant = TENANT.parse().context("the measured tenant")?;
     let variables = drop_in::variables(folder, &cluster.credentials(), &tenant, 1, None, |_| None);
@@ -168,7 +183,7 @@ async fn party(cluster: &LocalCluster, folder: &Path) -> Result<Seen> {
         command.env(variable.name, &variable.value);
     }
     command.env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster);
-    command.args(["bench", PARTY]);
+    command.args(["bench", name]);
     let output = stage::output(command).await?;
     if !output.status.success() {
         bail!(
@@ -209,7 +224,7 @@ pub(super) fn serve() -> Result<()> {
     output::line(serde_json::to_string(&seen)?)
 }
 
-type Launch = unsafe extern "C" fn(
+pub(super) type Launch = unsafe extern "C" fn(
     usize,
     u32,
     u32,
@@ -224,21 +239,21 @@ type Launch = unsafe extern "C" fn(
 ) -> c_int;
 
 /// The functions that are measured, as any program gets them.
-struct Driver {
-    launch: Launch,
-    alloc: unsafe extern "C" fn(*mut u64, usize) -> c_int,
+pub(super) struct Driver {
+    pub(super) launch: Launch,
+    pub(super) alloc: unsafe extern "C" fn(*mut u64, usize) -> c_int,
     free: unsafe extern "C" fn(u64) -> c_int,
     to_device: unsafe extern "C" fn(u64, *const c_void, usize) -> c_int,
-    to_host: unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int,
+    pub(super) to_host: unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int,
     record: unsafe extern "C" fn(usize, usize) -> c_int,
     sync: unsafe extern "C" fn() -> c_int,
     event: unsafe extern "C" fn(*mut usize, u32) -> c_int,
-    load: unsafe extern "C" fn(*mut usize, *const c_void) -> c_int,
-    function: unsafe extern "C" fn(*mut usize, usize, *const c_char) -> c_int,
+    pub(super) load: unsafe extern "C" fn(*mut usize, *const c_void) -> c_int,
+    pub(super) function: unsafe extern "C" fn(*mut usize, usize, *const c_char) -> c_int,
     _library: Library,
 }
 
-fn check(status: c_int, what: &str) -> Result<()> {
+pub(super) fn check(status: c_int, what: &str) -> Result<()> {
     if status != 0 {
         bail!("{what}: CUDA error {status}");
     }
@@ -247,7 +262,7 @@ fn check(status: c_int, what: &str) -> Result<()> {
 
 impl Driver {
     /// Loads the library, initialises it, and makes a context.
-    fn load(folder: &Path) -> Result<Self> {
+    pub(super) fn load(folder: &Path) -> Result<Self> {
         // SAFETY: the signatures are the driver's; loading it starts nothing.
         unsafe {
             let library = Library::new(folder.join("libcuda.so.1"))?;

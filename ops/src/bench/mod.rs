@@ -10,6 +10,7 @@ mod chat;
 mod client;
 mod footprint;
 mod goals;
+mod images;
 mod latency;
 mod loading;
 mod memory;
@@ -53,6 +54,9 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     }
     if name == client::PARTY {
         return client::serve();
+    }
+    if name == images::PARTY {
+        return images::serve();
     }
     if let Some(party) = name.strip_prefix('.') {
         // On a thread of its own: whoever waits for an answer drives the client's connection, which
@@ -129,7 +133,7 @@ fn list() -> Table {
     for spec in goals::METRICS {
         table.add_row(["bus", spec.name, spec.unit, spec.what]);
     }
-    for spec in client::METRICS {
+    for spec in client::METRICS.iter().chain(images::METRICS) {
         table.add_row(["client", spec.name, spec.unit, spec.what]);
     }
     for spec in order::metrics() {
@@ -157,6 +161,7 @@ mod tests {
         let names: Vec<_> = names
             .chain(order::metrics().map(|spec| spec.name))
             .chain(client::METRICS.iter().map(|spec| spec.name))
+            .chain(images::METRICS.iter().map(|spec| spec.name))
             .chain(chat::METRICS.iter().map(|spec| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))
             .chain(preempt::METRICS.iter().map(|spec| spec.name))
