@@ -21,6 +21,27 @@ fn int(value: impl TryInto<i32>) -> i32 {
     value.try_into().unwrap_or(i32::MAX)
 }
 
+/// Sizes of arrays, textures and surfaces: those of an A100, whatever the device is. Which of them a
+/// number counts is in CUDA's list; cubemaps and mipmaps have theirs, though there are none.
+fn texture(number: i32) -> i32 {
+    match number {
+        21 | 22 | 56 | 70 => 131_072,
+        23 | 57 => 65_536,
+        24..=26 | 58..=60 => 16_384,
+        29 | 43 | 62 | 65 => 2048,
+        47 | 48 => 8192,
+        54 | 68 => 2046,
+        69 => LINEAR,
+        71 => 65_000,
+        72 => 2_097_120,
+        // Layered ones, gathered ones, cubemaps, mipmaps, and the depth of the other kind of volume.
+        _ => 32_768,
+    }
+}
+
+/// Most elements of a texture of linear memory.
+pub(crate) const LINEAR: i32 = 1 << 28;
+
 impl Properties {
     /// The device of a session; an older cluster does not say what it is.
     pub(crate) fn of(opened: &Opened) -> Option<Self> {
@@ -50,8 +71,13 @@ impl Properties {
         let (major, minor) = self.device.compute;
         Target {
             capability: major * 10 + minor,
-            newer: self.device.kind == "cpu",
+            newer: self.is_cpu(),
         }
+    }
+
+    /// Whether its worker computes with a processor, by our own compiler.
+    pub(crate) fn is_cpu(&self) -> bool {
+        self.device.kind == "cpu"
     }
 
     /// Multiprocessors.
@@ -99,9 +125,10 @@ impl Properties {
             75 => self.compute().0,
             76 => self.compute().1,
             87 => 2,
-            // Textures are not there; their alignments are asked for all the same.
             14 | 30 => 512,
+            44 => 1,
             51 => 32,
+            21..=29 | 42..=49 | 52..=74 | 77 => texture(number),
             // What it can: overlap, mapped host memory, concurrent kernels, copies beside kernels,
             // unified addresses, stream priorities, caches, managed memory, preemption,
             // cooperative launches, registering host memory, memory pools.

@@ -104,6 +104,12 @@ impl Context {
         updated.map(|_| ()).map_err(|_| Status::INVALID_CONTEXT)
     }
 
+    /// As it was before anybody retained it.
+    pub(crate) fn reset(&self) {
+        self.retained.store(0, Ordering::Relaxed);
+        self.flags.store(0, Ordering::Relaxed);
+    }
+
     pub(crate) fn is_active(&self) -> bool {
         !self.primary || self.retained.load(Ordering::Relaxed) > 0
     }

@@ -9,9 +9,14 @@ use bus_schemas::Window;
 use client_line::Session;
 
 use crate::attribute::Properties;
+use crate::held::Held;
 use crate::managed::Managed;
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status, note};
+
+/// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
+/// too far, and there are some, work there.
+const GRAIN: u64 = 256;
 
 /// A virtual device.
 pub(crate) struct Device {
@@ -19,6 +24,7 @@ pub(crate) struct Device {
     pub(crate) properties: Properties,
     pub(crate) mirrors: Mirrors,
     pub(crate) managed: Managed,
+    held: Held,
     /// An attribute of its memory pool, kept for who set it.
     threshold: AtomicU64,
     session: RwLock<Arc<Session>>,
@@ -40,6 +46,7 @@ impl Device {
             properties,
             mirrors: Mirrors::default(),
             managed: Managed::default(),
+            held: Held::default(),
             threshold: AtomicU64::new(0),
             session: RwLock::new(Arc::new(session)),
             round_trips: AtomicU64::new(0),
@@ -57,14 +64,42 @@ impl Device {
         self.round_trips.load(Ordering::Relaxed)
     }
 
-    /// Allocates managed memory.
-    pub(crate) fn alloc_managed(&self, bytes: usize) -> Result<u64> {
-        self.managed.alloc(&self.session(), &self.mirrors, bytes)
+    /// Allocates memory.
+    pub(crate) fn alloc(&self, bytes: usize) -> Result<u64> {
+        let whole = (bytes as u64).checked_next_multiple_of(GRAIN);
+        let whole = whole.ok_or(Status::OUT_OF_MEMORY)?;
+        let address = self.with(|session| session.alloc(whole))?;
+        self.held.add(address);
+        Ok(address)
     }
 
-    /// Frees an allocation, if it is a managed one; whether it was.
-    pub(crate) fn free_managed(&self, address: u64) -> Result<bool> {
-        self.with(|session| self.managed.free(session, &self.mirrors, address))
+    /// Allocates managed memory.
+    pub(crate) fn alloc_managed(&self, bytes: usize) -> Result<u64> {
+        let address = self.managed.alloc(&self.session(), &self.mirrors, bytes)?;
+        self.held.add(address);
+        Ok(address)
+    }
+
+    /// Frees an allocation, managed or not.
+    pub(crate) fn free(&self, address: u64) -> Result {
+        // Before it is free: another thread may be given it then.
+        self.held.remove(address);
+        self.with(|session| {
+            if self.managed.free(session, &self.mirrors, address)? {
+                return Ok(());
+            }
+            session.free(address).map_err(Status::from)
+        })
+    }
+
+    /// Frees what is left of a context's allocations; their addresses.
+    pub(crate) fn free_all(&self, context: usize) -> Result<Vec<u64>> {
+        let left = self.held.take(context);
+        for address in &left {
+            self.mirrors.remove_twin(*address);
+            self.free(*address)?;
+        }
+        Ok(left)
     }
 
     /// Whether an address lies in its window.

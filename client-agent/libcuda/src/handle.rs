@@ -54,6 +54,27 @@ impl<T> Handles<T> {
     pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
         self.table.remove(&handle).map(|(_, object)| object)
     }
+
+    /// The handles of all objects of which something holds.
+    pub(crate) fn which(&self, mut wanted: impl FnMut(&T) -> bool) -> Vec<usize> {
+        let rows = self.table.iter();
+        rows.filter_map(|row| wanted(row.value()).then_some(*row.key()))
+            .collect()
+    }
+
+    /// Takes all objects out of which something holds.
+    pub(crate) fn take(&self, wanted: impl FnMut(&T) -> bool) {
+        for handle in self.which(wanted) {
+            self.remove(handle);
+        }
+    }
+
+    /// Puts another object behind a handle that is still known.
+    pub(crate) fn replace(&self, handle: usize, make: impl FnOnce(&T) -> T) {
+        if let Some(mut object) = self.table.get_mut(&handle) {
+            *object = Arc::new(make(&object));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,5 +89,17 @@ mod tests {
         handles.remove(first);
         assert!(handles.get(first).is_none());
         assert_ne!(handles.add("b"), first);
+    }
+
+    #[test]
+    fn some_objects_are_taken_and_one_is_replaced() {
+        let handles = Handles::new();
+        let [one, two, three] = [1, 2, 3].map(|number| handles.add(number));
+        handles.take(|number| number % 2 == 1);
+        assert!(handles.get(one).is_none() && handles.get(three).is_none());
+        handles.replace(two, |number| number * 10);
+        handles.replace(one, |number| number * 10);
+        assert_eq!(handles.get(two).as_deref(), Some(&20));
+        assert!(handles.get(one).is_none());
     }
 }

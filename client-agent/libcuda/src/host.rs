@@ -111,7 +111,7 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     }
     let range = find(address).ok_or(Status::INVALID_VALUE)?;
     let session = device.session();
-    let twin = session.alloc(range.bytes as u64)?;
+    let twin = device.alloc(range.bytes)?;
     // SAFETY: the range is the program's until it is freed or unregistered, which unmaps it.
     unsafe {
         device

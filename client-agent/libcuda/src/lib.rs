@@ -18,12 +18,15 @@
 //! | [`context`], [`stack`], [`current`] | contexts, each thread's stack of them, the one a thread is in |
 //! | [`module`] | images, libraries, functions |
 //! | [`copy`], [`volume`] | copies and sets |
+//! | [`array`], [`texture`] | arrays, texture and surface objects |
+//! | [`reset`], [`held`] | the end of all that a primary context has |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
 //! | [`tables`] | what the CUDA runtime asks its driver for |
 //! | [`stats`] | what the program cost and what it missed |
 //! | [`status`] | the driver's result codes |
 
 mod api;
+mod array;
 mod attribute;
 mod capture;
 mod connection;
@@ -37,6 +40,7 @@ mod fork;
 mod graph;
 mod guard;
 mod handle;
+mod held;
 mod host;
 mod launch;
 mod managed;
@@ -44,6 +48,7 @@ mod mirror;
 mod module;
 mod onlooker;
 mod process;
+mod reset;
 mod settings;
 mod signal;
 mod stack;
@@ -52,6 +57,7 @@ mod status;
 mod stream;
 mod symbol;
 mod tables;
+mod texture;
 mod timekeeper;
 mod user_object;
 mod visible;

@@ -91,6 +91,13 @@ impl Mirrors {
         Some(mirror.device)
     }
 
+    /// Forgets the memory whose twin is at `device`, but for managed memory, which is its own twin.
+    pub(crate) fn remove_twin(&self, device: u64) {
+        let mut list = self.lock();
+        list.retain(|mirror| mirror.device != device || mirror.host as u64 == device);
+        self.any.store(!list.is_empty(), Ordering::Release);
+    }
+
     /// The device's address of a host address.
     pub(crate) fn device_of(&self, host: usize) -> Option<u64> {
         let list = self.lock();

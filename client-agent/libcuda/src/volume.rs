@@ -7,19 +7,22 @@
 
 use std::ffi::{c_uint, c_void};
 
+use crate::array::array;
 use crate::copy::{any, is_device, to_device, to_host, within};
+use crate::graph::Work;
 use crate::status::{Result, Status};
 
 /// `CUmemorytype`.
 const HOST: c_uint = 1;
 const DEVICE: c_uint = 2;
+const ARRAY: c_uint = 3;
 const UNIFIED: c_uint = 4;
 
 /// A copy to the host reads what lies between its rows too, where that is at most so many bytes, or
 /// so many times what is wanted: a wait costs more.
 const GAPS: (usize, usize) = (1 << 20, 4);
 
-/// `CUDA_MEMCPY3D`.
+/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which names contexts where this one has nothing.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copy3D {
@@ -33,7 +36,7 @@ pub(crate) struct Copy3D {
 /// One side of such a copy.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Side {
+pub(crate) struct Side {
     x: usize,
     y: usize,
     z: usize,
@@ -108,13 +111,51 @@ impl Side {
         }
     }
 
+    /// The host's side.
+    pub(crate) fn host(address: usize) -> Self {
+        Self::at(address as u64, HOST)
+    }
+
+    /// A device's side.
+    pub(crate) fn device(address: u64) -> Self {
+        Self::at(address, DEVICE)
+    }
+
+    /// A side in the first row of an array.
+    pub(crate) fn array(array: usize, offset: usize) -> Self {
+        Self {
+            x: offset,
+            array,
+            ..Self::at(0, ARRAY)
+        }
+    }
+
+    /// An array as the device's memory that it is, where a box of this size lies within it.
+    fn resolved(self, size: [usize; 3]) -> Result<Self> {
+        if self.kind != ARRAY {
+            return Ok(self);
+        }
+        let found = array(self.array)?;
+        if self.level != 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        found.check([self.x, self.y, self.z], size)?;
+        Ok(Self {
+            kind: DEVICE,
+            device: found.address,
+            pitch: found.pitch,
+            height: found.rows(),
+            ..self
+        })
+    }
+
     /// Where the side begins, and whether that is a device's memory.
     fn start(&self) -> Result<(u64, bool)> {
         let (base, device) = match self.kind {
             HOST => (self.host as u64, false),
             DEVICE => (self.device, true),
             UNIFIED => (self.device, is_device(self.device)?),
-            _ => return Err(Status::NOT_SUPPORTED),
+            _ => return Err(Status::INVALID_VALUE),
         };
         let rows = self.z.wrapping_mul(self.height).wrapping_add(self.y);
         let offset = rows.wrapping_mul(self.pitch).wrapping_add(self.x);
@@ -140,10 +181,8 @@ impl Copy3D {
         }
     }
 
-    /// A copy without gaps from the host to a device.
-    pub(crate) fn to_device(to: u64, from: *const c_void, bytes: usize) -> Self {
-        let from = Side::at(from as u64, HOST);
-        let to = Side::at(to, DEVICE);
+    /// A copy of one row.
+    pub(crate) fn between(to: Side, from: Side, bytes: usize) -> Self {
         Self {
             from,
             to,
@@ -151,15 +190,30 @@ impl Copy3D {
         }
     }
 
+    /// A copy without gaps from the host to a device.
+    pub(crate) fn to_device(to: u64, from: *const c_void, bytes: usize) -> Self {
+        Self::between(Side::device(to), Side::host(from as usize), bytes)
+    }
+
     /// A copy without gaps from a device to the host.
     pub(crate) fn to_host(to: *mut c_void, from: u64, bytes: usize) -> Self {
-        let from = Side::at(from, DEVICE);
-        let to = Side::at(to as u64, HOST);
-        Self {
-            from,
-            to,
-            ..Self::linear(0, 0, bytes)
-        }
+        Self::between(Side::host(to as usize), Side::device(from), bytes)
+    }
+
+    /// The copy with its arrays as the memory that they are.
+    fn resolved(&self) -> Result<Self> {
+        let size = [self.width, self.height, self.depth];
+        Ok(Self {
+            from: self.from.resolved(size)?,
+            to: self.to.resolved(size)?,
+            ..*self
+        })
+    }
+
+    /// The copy as work of a graph; arrays that it does not fit are told now.
+    pub(crate) fn node(self) -> Result<Work> {
+        self.resolved()?;
+        Ok(Work::Copy(self))
     }
 
     /// Where its rows begin behind the sides' starts, and how long each is: those without gaps
@@ -188,13 +242,14 @@ impl Copy3D {
         if self.width == 0 || self.height == 0 || self.depth == 0 {
             return Ok(());
         }
+        let copy = self.resolved()?;
         let fits = |side: &Side| self.height * self.depth <= 1 || side.pitch >= self.width;
-        if !fits(&self.from) || !fits(&self.to) {
+        if !fits(&copy.from) || !fits(&copy.to) {
             return Err(Status::INVALID_VALUE);
         }
         let ((to, to_device_side), (from, from_device_side)) =
-            (self.to.start()?, self.from.start()?);
-        let (rows, width) = self.rows();
+            (copy.to.start()?, copy.from.start()?);
+        let (rows, width) = copy.rows();
         if from_device_side && !to_device_side && rows.len() > 1 {
             // SAFETY: the caller vouches for the host's side.
             return unsafe { gather(to, from, &rows, width) };

@@ -11,7 +11,11 @@ use crate::stream::number_of;
 use crate::volume::{Copy2D, Copy3D};
 
 /// Does an asynchronous copy or set, or records it where the stream is captured.
-fn on(stream: usize, work: impl FnOnce() -> Result<Work>, now: impl FnOnce() -> Result) -> Result {
+pub(super) fn on(
+    stream: usize,
+    work: impl FnOnce() -> Result<Work>,
+    now: impl FnOnce() -> Result,
+) -> Result {
     number_of(stream)?;
     or_capture(stream, work, now)
 }
@@ -176,19 +180,23 @@ api! {
         // SAFETY: the caller's structure, and what it names.
         let copy = unsafe { flat(copy)? };
         // SAFETY: as above.
-        on(stream, || Ok(Work::Copy(copy)), || unsafe { copy.run() })
+        on(stream, || copy.node(), || unsafe { copy.run() })
     }
 
-    fn cuMemcpy3D_v2(copy: *const Copy3D) also cuMemcpy3D_v2_ptds {
+    fn cuMemcpy3D_v2(copy: *const Copy3D)
+        also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds
+    {
         // SAFETY: the caller's structure, and what it names.
         unsafe { boxed(copy)?.run() }
     }
 
-    fn cuMemcpy3DAsync_v2(copy: *const Copy3D, stream: usize) also cuMemcpy3DAsync_v2_ptsz {
+    fn cuMemcpy3DAsync_v2(copy: *const Copy3D, stream: usize)
+        also cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz
+    {
         // SAFETY: the caller's structure, and what it names.
         let copy = unsafe { boxed(copy)? };
         // SAFETY: as above.
-        on(stream, || Ok(Work::Copy(copy)), || unsafe { copy.run() })
+        on(stream, || copy.node(), || unsafe { copy.run() })
     }
 
     fn cuMemsetD8_v2(address: u64, value: u8, count: usize) also cuMemsetD8_v2_ptds {

@@ -105,6 +105,10 @@ api! {
         process()?.contexts.primary(device(number)?.ordinal)?.release()
     }
 
+    fn cuDevicePrimaryCtxReset_v2(number: c_int) also cuDevicePrimaryCtxReset {
+        crate::reset::primary(device(number)?)
+    }
+
     fn cuDevicePrimaryCtxGetState(number: c_int, flags: *mut u32, active: *mut c_int) {
         let primary = process()?.contexts.primary(device(number)?.ordinal)?;
         let set = primary.flags.load(std::sync::atomic::Ordering::Relaxed);

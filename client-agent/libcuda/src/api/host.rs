@@ -23,7 +23,7 @@ fn alloc(to: *mut *mut c_void, bytes: usize, flags: c_uint) -> Result {
 fn unmap(base: usize) -> Result {
     for device in &process()?.devices {
         if let Some(twin) = device.mirrors.remove(base) {
-            device.with(|session| session.free(twin))?;
+            device.free(twin)?;
         }
     }
     Ok(())

@@ -13,18 +13,12 @@ use crate::process::{holder, process};
 use crate::status::{Result, Status};
 use crate::stream::number_of;
 
-/// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
-/// too far, and there are some, work there.
-const GRAIN: u64 = 256;
-
 fn alloc(address: *mut u64, bytes: usize) -> Result {
     let device = current_device()?;
     if address.is_null() || bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    let whole = (bytes as u64).checked_next_multiple_of(GRAIN);
-    let whole = whole.ok_or(Status::OUT_OF_MEMORY)?;
-    let made = device.with(|session| session.alloc(whole))?;
+    let made = device.alloc(bytes)?;
     // SAFETY: the caller's pointer.
     unsafe { put(address, made) }
 }
@@ -47,12 +41,7 @@ fn free(address: u64) -> Result {
         return Ok(());
     }
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    if device.free_managed(address)? {
-        return Ok(());
-    }
-    device
-        .with(|session| session.free(address))
-        .map_err(Status::from)
+    device.free(address)
 }
 
 /// Where an allocation that holds an address begins, and its bytes.

@@ -6,6 +6,8 @@
 )]
 
 mod advice;
+mod array;
+mod array_copy;
 mod capture;
 mod context;
 mod copy;
@@ -24,8 +26,11 @@ mod node;
 mod object;
 mod options;
 mod stream;
+mod texture;
 
 pub(crate) use advice::*;
+pub(crate) use array::*;
+pub(crate) use array_copy::*;
 pub(crate) use capture::*;
 pub(crate) use context::*;
 pub(crate) use copy::*;
@@ -43,6 +48,7 @@ pub(crate) use module::*;
 pub(crate) use node::*;
 pub(crate) use object::*;
 pub(crate) use stream::*;
+pub(crate) use texture::*;
 
 use crate::status::{Result, Status};
 

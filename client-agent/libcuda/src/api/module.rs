@@ -7,7 +7,7 @@ use client_line::ClientError;
 
 use super::options::Options;
 use super::{put, put_if, text};
-use crate::current::current_device;
+use crate::current::{current_device, top};
 use crate::device::Device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
@@ -64,7 +64,7 @@ unsafe fn source(from: Place, kept: bool) -> std::result::Result<Source, Wrong> 
     })
 }
 
-/// Loads an image; writes the log where it is none. PTX that is given as text is parsed, and loaded on
+/// Loads an image for a context, or for none, which is 0; writes the log where it is none. PTX that is given as text is parsed, and loaded on
 /// the device, at once: what is wrong with it is told by the call that brings it.
 ///
 /// # Safety
@@ -74,6 +74,7 @@ unsafe fn load(
     kept: bool,
     options: Options,
     device: Option<&Device>,
+    context: usize,
 ) -> Result<Arc<Library>> {
     // SAFETY: the caller vouches for it.
     let source = unsafe { source(from, kept) }.map_err(|(status, detail)| {
@@ -88,7 +89,7 @@ unsafe fn load(
         Source::MachineCode(_) => false,
     };
     // SAFETY: as above.
-    let library = Library::new(source, unsafe { options.registers() });
+    let library = Library::new(source, unsafe { options.registers() }, context);
     let checked = if eager { library.check(device) } else { Ok(()) };
     let Err(refused) = checked else {
         let compute = device.map(|device| device.properties.compute());
@@ -131,7 +132,7 @@ pub(super) fn target() -> Result<Target> {
 /// As [`load`].
 unsafe fn load_library(from: Place, options: Options, library: Options) -> Result<Arc<Library>> {
     // SAFETY: the caller vouches for all.
-    unsafe { load(from, library.is_kept(), options, current_device().ok()) }
+    unsafe { load(from, library.is_kept(), options, current_device().ok(), 0) }
 }
 
 /// Loads an image on the current device: a module belongs to a context.
@@ -144,7 +145,10 @@ unsafe fn load_module(module: *mut usize, from: Place, options: Options) -> Resu
         return Err(Status::INVALID_VALUE);
     }
     // SAFETY: the caller vouches for them.
-    unsafe { put(module, load(from, false, options, Some(device))?.handle) }
+    unsafe {
+        let made = load(from, false, options, Some(device), top())?;
+        put(module, made.handle)
+    }
 }
 
 fn library(handle: usize) -> Result<Arc<Library>> {

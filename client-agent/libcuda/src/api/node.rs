@@ -84,7 +84,7 @@ api! {
     ) {
         let _ = context;
         // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| Ok(Work::Copy(take(copy)?))) }
+        unsafe { Place(node, graph, after, count).add(|| take(copy)?.node()) }
     }
 
     fn cuGraphAddMemsetNode(
@@ -198,7 +198,7 @@ api! {
 
     fn cuGraphMemcpyNodeSetParams(node: usize, copy: *const Copy3D) {
         // SAFETY: the caller's pointer.
-        set(node, Work::Copy(unsafe { take(copy)? }))
+        set(node, unsafe { take(copy)? }.node()?)
     }
 
     fn cuGraphMemcpyNodeGetParams(node: usize, copy: *mut Copy3D) {
@@ -238,7 +238,7 @@ api! {
     ) {
         let _ = context;
         // SAFETY: the caller's pointer.
-        set_exec(exec, node, Work::Copy(unsafe { take(copy)? }))
+        set_exec(exec, node, unsafe { take(copy)? }.node()?)
     }
 
     fn cuGraphExecMemsetNodeSetParams(

@@ -205,7 +205,7 @@ impl NodeParams {
         unsafe {
             match self.kind {
                 0 => self.params.kernel.params().work(),
-                1 => Ok(Work::Copy(self.params.copy.copy)),
+                1 => self.params.copy.copy.node(),
                 2 => self.params.fill.work(),
                 3 => self.params.host.work(),
                 4 => Ok(Work::Child(graph(self.params.handle)?.copy())),

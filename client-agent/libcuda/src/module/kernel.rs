@@ -70,6 +70,24 @@ impl Kernel {
         }
     }
 
+    /// The same kernel, not yet used on a device.
+    pub(super) fn forget(&self, device: &Device) -> Self {
+        let functions = self.functions.iter().enumerate();
+        let functions = functions.map(|(at, function)| match at == device.ordinal {
+            true => OnceLock::new(),
+            false => function.clone(),
+        });
+        Self {
+            library: Weak::clone(&self.library),
+            part: Arc::clone(&self.part),
+            index: self.index,
+            name: self.name.clone(),
+            functions: functions.collect(),
+            dynamic: AtomicI32::new(SHARED),
+            registers: self.registers,
+        }
+    }
+
     /// Whether it is on a device.
     pub(crate) fn is_on(&self, device: &Device) -> bool {
         let slot = self.functions.get(device.ordinal);

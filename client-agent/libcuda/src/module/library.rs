@@ -23,6 +23,8 @@ static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex:
 /// A loaded image: a `CUmodule` or a `CUlibrary`.
 pub(crate) struct Library {
     pub(crate) handle: usize,
+    /// The context that it belongs to as a module; 0 for what belongs to none.
+    context: usize,
     source: Source,
     /// Most registers of a thread, as the program set it.
     registers: Option<u32>,
@@ -75,11 +77,29 @@ pub(crate) fn unload(handle: usize, devices: &[Device]) -> Result {
     Ok(())
 }
 
+/// At the reset of a context: its modules are unloaded, and of libraries nothing is left on its device.
+/// They are loaded again with their next use there, and their variables are as they were in the beginning.
+pub(crate) fn reset(context: usize, device: &Device, devices: &[Device]) -> Result {
+    for handle in LIBRARIES.which(|library| library.context == context) {
+        // Another thread may have unloaded it meanwhile.
+        if LIBRARIES.get(handle).is_some() {
+            unload(handle, devices)?;
+        }
+    }
+    for handle in LIBRARIES.which(|library| library.context == 0) {
+        if let Some(library) = LIBRARIES.get(handle) {
+            library.withdraw(device)?;
+        }
+    }
+    Ok(())
+}
+
 impl Library {
     /// A library of a source.
-    pub(crate) fn new(source: Source, registers: Option<u32>) -> Arc<Self> {
+    pub(crate) fn new(source: Source, registers: Option<u32>, context: usize) -> Arc<Self> {
         let make = |handle| Self {
             handle,
+            context,
             source,
             registers,
             opened: OnceLock::new(),
@@ -87,6 +107,18 @@ impl Library {
             kernels: Mutex::default(),
         };
         LIBRARIES.add_with(make).1
+    }
+
+    /// Takes it from a device.
+    fn withdraw(&self, device: &Device) -> Result {
+        for kernel in lock(&self.kernels).values() {
+            KERNELS.replace(*kernel, |kernel| kernel.forget(device));
+        }
+        let parts = lock(&self.parts);
+        for part in parts.of_kernel.values().chain(parts.of_variable.values()) {
+            part.withdraw(device)?;
+        }
+        Ok(())
     }
 
     /// Its text; `wanted` is what was asked for.

@@ -22,7 +22,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 pub(crate) use image::{Image, Place, image, origin};
 pub(crate) use kernel::Kernel;
-pub(crate) use library::{Library, Refused, limit_registers, unload};
+pub(crate) use library::{Library, Refused, limit_registers, reset, unload};
 pub(crate) use source::{Missing, Source, Wrong, last_refusal, refusals, refused};
 
 use crate::handle::Handles;

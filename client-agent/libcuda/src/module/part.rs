@@ -62,6 +62,18 @@ impl Part {
         Ok(())
     }
 
+    /// Unloads it from a device, if it is there.
+    pub(super) fn withdraw(&self, device: &Device) -> Result {
+        lock(&self.symbols).remove(&device.ordinal);
+        let loaded = lock(&self.loaded).remove(&device.ordinal);
+        match loaded {
+            Some(module) => device
+                .with(|session| session.unload(module))
+                .map_err(Status::from),
+            None => Ok(()),
+        }
+    }
+
     /// Where a variable lies on a device, and its bytes.
     pub(super) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
         let named = |global: &ptx::GlobalInfo| global.name == name;

@@ -1,0 +1,355 @@
+//! CUDA arrays: memory of a session, row behind row. What a driver hides of an array's layout need not
+//! be hidden from anybody here: a kernel reaches it through a texture or surface object only.
+
+use std::ffi::{c_int, c_uint};
+use std::sync::{Arc, LazyLock};
+
+use bus_schemas::Channel;
+
+use crate::current::current_device;
+use crate::handle::Handles;
+use crate::process::holder;
+use crate::status::{Result, Status};
+
+/// Flags of an array.
+pub(crate) const LAYERED: c_uint = 0x01;
+pub(crate) const SURFACE: c_uint = 0x02;
+const CUBEMAP: c_uint = 0x04;
+const GATHER: c_uint = 0x08;
+const DEPTH: c_uint = 0x10;
+const COLOR: c_uint = 0x20;
+const SPARSE: c_uint = 0x40;
+const DEFERRED: c_uint = 0x80;
+
+/// Rows begin at a multiple of so many bytes.
+const PITCH: usize = 32;
+
+/// Most layers of an array.
+const LAYERS: usize = 2048;
+
+/// `CUDA_ARRAY_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flat {
+    width: usize,
+    height: usize,
+    format: c_int,
+    channels: c_uint,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Descriptor {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+    format: c_int,
+    channels: c_uint,
+    flags: c_uint,
+}
+
+const _: () = assert!(size_of::<Flat>() == 24 && size_of::<Descriptor>() == 40);
+
+impl From<Flat> for Descriptor {
+    fn from(flat: Flat) -> Self {
+        Self {
+            width: flat.width,
+            height: flat.height,
+            format: flat.format,
+            channels: flat.channels,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Descriptor> for Flat {
+    fn from(whole: Descriptor) -> Self {
+        Self {
+            width: whole.width,
+            height: whole.height,
+            format: whole.format,
+            channels: whole.channels,
+        }
+    }
+}
+
+/// What an element is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Element {
+    pub(crate) channel: Channel,
+    /// Of a channel.
+    pub(crate) bits: u32,
+    pub(crate) channels: u32,
+}
+
+impl Element {
+    /// An element by its `CUarray_format` and its channels.
+    ///
+    /// # Errors
+    /// `NOT_SUPPORTED` for formats of pictures and of compressed blocks.
+    pub(crate) fn of(format: c_int, channels: c_uint) -> Result<Self> {
+        let (channel, bits) = match format {
+            1..=3 => (Channel::Unsigned, 4 << format),
+            8..=10 => (Channel::Signed, 8 << (format - 8)),
+            0x10 => (Channel::Float, 16),
+            0x20 => (Channel::Float, 32),
+            _ => return Err(Status::NOT_SUPPORTED),
+        };
+        if !matches!(channels, 1 | 2 | 4) {
+            return Err(Status::INVALID_VALUE);
+        }
+        Ok(Self {
+            channel,
+            bits,
+            channels,
+        })
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        (self.channels * self.bits / 8) as usize
+    }
+}
+
+/// An array.
+#[derive(Debug)]
+pub(crate) struct Array {
+    pub(crate) descriptor: Descriptor,
+    pub(crate) element: Element,
+    pub(crate) address: u64,
+    /// Bytes from row to row.
+    pub(crate) pitch: usize,
+}
+
+static ARRAYS: LazyLock<Handles<Array>> = LazyLock::new(Handles::new);
+/// The one level of each mipmapped array: the handle of an array.
+static MIPMAPS: LazyLock<Handles<usize>> = LazyLock::new(Handles::new);
+
+impl Descriptor {
+    fn has(&self, flag: c_uint) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether its depth counts layers.
+    pub(crate) fn is_layered(&self) -> bool {
+        self.has(LAYERED)
+    }
+
+    /// Whether surface objects may be made of it.
+    pub(crate) fn is_surface(&self) -> bool {
+        self.has(SURFACE)
+    }
+
+    fn check(&self) -> Result {
+        let known = LAYERED | SURFACE | CUBEMAP | GATHER | DEPTH | COLOR | SPARSE | DEFERRED;
+        let most = self.most();
+        let sizes = [self.width, self.height, self.depth];
+        let too_large = sizes.iter().zip(most).any(|(size, most)| *size > most);
+        let gap = self.height == 0 && self.depth > 0 && !self.is_layered();
+        let flat = self.height > 0 && self.depth == 0 && !self.is_layered();
+        if self.flags & !known != 0
+            || self.width == 0
+            || too_large
+            || gap
+            || self.is_layered() && self.depth == 0
+            || self.has(GATHER) && !flat
+        {
+            return Err(Status::INVALID_VALUE);
+        }
+        match self.flags & (CUBEMAP | DEPTH | SPARSE | DEFERRED) {
+            0 => Ok(()),
+            _ => Err(Status::NOT_SUPPORTED),
+        }
+    }
+
+    /// The most that each side may have: as the attributes of devices say.
+    fn most(&self) -> [usize; 3] {
+        match (self.is_layered(), self.height, self.depth) {
+            (true, _, _) => [32_768, 32_768, LAYERS],
+            (false, _, 0) if self.has(GATHER) => [32_768, 32_768, 0],
+            (false, _, 0) => [131_072, 65_536, 0],
+            _ => [16_384; 3],
+        }
+    }
+
+    /// Its element, the bytes from row to row, and all bytes.
+    fn layout(&self) -> Result<(Element, usize, usize)> {
+        let element = Element::of(self.format, self.channels)?;
+        self.check()?;
+        // No product of sizes that were checked is too large.
+        let pitch = (self.width * element.bytes()).next_multiple_of(PITCH);
+        Ok((
+            element,
+            pitch,
+            pitch * self.height.max(1) * self.depth.max(1),
+        ))
+    }
+}
+
+impl Array {
+    /// Rows of a slice.
+    pub(crate) fn rows(&self) -> usize {
+        self.descriptor.height.max(1)
+    }
+
+    /// Bytes from slice to slice.
+    pub(crate) fn slice(&self) -> usize {
+        self.pitch * self.rows()
+    }
+
+    /// Checks that a box lies within it: bytes, rows, slices.
+    pub(crate) fn check(&self, at: [usize; 3], size: [usize; 3]) -> Result {
+        let row = self.descriptor.width * self.element.bytes();
+        let whole = [row, self.rows(), self.descriptor.depth.max(1)];
+        let ends = at.iter().zip(size).zip(whole).all(|((at, size), whole)| {
+            let end = at.checked_add(size);
+            end.is_some_and(|end| end <= whole)
+        });
+        match ends && at[0].is_multiple_of(self.element.bytes()) {
+            true => Ok(()),
+            false => Err(Status::INVALID_VALUE),
+        }
+    }
+}
+
+/// Makes an array on the current device; its handle.
+pub(crate) fn create(descriptor: Descriptor) -> Result<usize> {
+    let device = current_device()?;
+    let (element, pitch, bytes) = descriptor.layout()?;
+    let address = device.alloc(bytes)?;
+    Ok(ARRAYS.add(Array {
+        descriptor,
+        element,
+        address,
+        pitch,
+    }))
+}
+
+/// The array of a handle.
+pub(crate) fn array(handle: usize) -> Result<Arc<Array>> {
+    ARRAYS.get(handle).ok_or(Status::INVALID_HANDLE)
+}
+
+/// Ends an array. What was called before still finds it: a session's ops run in order.
+pub(crate) fn destroy(handle: usize) -> Result {
+    let array = ARRAYS.remove(handle).ok_or(Status::INVALID_HANDLE)?;
+    let device = holder(array.address)?.ok_or(Status::INVALID_HANDLE)?;
+    device.free(array.address)
+}
+
+/// Makes a mipmapped array of one level.
+pub(crate) fn create_mipmapped(descriptor: Descriptor, levels: c_uint) -> Result<usize> {
+    // None are one, as CUDA says.
+    if levels > 1 {
+        return Err(Status::NOT_SUPPORTED);
+    }
+    Ok(MIPMAPS.add(create(descriptor)?))
+}
+
+/// The array that is the level of a mipmapped one.
+pub(crate) fn level(handle: usize, level: c_uint) -> Result<usize> {
+    let array = MIPMAPS.get(handle).ok_or(Status::INVALID_HANDLE)?;
+    match level {
+        0 => Ok(*array),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+/// Ends a mipmapped array, and its level with it.
+pub(crate) fn destroy_mipmapped(handle: usize) -> Result {
+    destroy(*MIPMAPS.remove(handle).ok_or(Status::INVALID_HANDLE)?)
+}
+
+/// Forgets the arrays whose memory is freed already.
+pub(crate) fn forget(is_freed: impl Fn(u64) -> bool) {
+    ARRAYS.take(|array| is_freed(array.address));
+    MIPMAPS.take(|array| ARRAYS.get(*array).is_none());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn descriptor(sizes: [usize; 3], format: c_int, channels: c_uint, flags: c_uint) -> Descriptor {
+        Descriptor {
+            width: sizes[0],
+            height: sizes[1],
+            depth: sizes[2],
+            format,
+            channels,
+            flags,
+        }
+    }
+
+    #[test]
+    fn elements_are_as_their_formats_say() {
+        let bits = |format| Element::of(format, 1).map(|element| (element.channel, element.bits));
+        assert_eq!(bits(1), Ok((Channel::Unsigned, 8)));
+        assert_eq!(bits(3), Ok((Channel::Unsigned, 32)));
+        assert_eq!(bits(8), Ok((Channel::Signed, 8)));
+        assert_eq!(bits(10), Ok((Channel::Signed, 32)));
+        assert_eq!(bits(0x10), Ok((Channel::Float, 16)));
+        assert_eq!(bits(0x20), Ok((Channel::Float, 32)));
+        assert_eq!(bits(0xb0), Err(Status::NOT_SUPPORTED));
+        assert_eq!(Element::of(1, 3), Err(Status::INVALID_VALUE));
+        assert_eq!(Element::of(0x20, 4).expect("known").bytes(), 16);
+    }
+
+    #[test]
+    fn sizes_make_a_layout_or_none() {
+        let bytes = |sizes, flags| {
+            descriptor(sizes, 0x20, 1, flags)
+                .layout()
+                .map(|it| (it.1, it.2))
+        };
+        assert_eq!(bytes([5, 0, 0], 0), Ok((32, 32)));
+        assert_eq!(bytes([9, 3, 0], 0), Ok((64, 192)));
+        assert_eq!(bytes([8, 3, 2], 0), Ok((32, 192)));
+        assert_eq!(bytes([8, 0, 5], LAYERED), Ok((32, 160)));
+        for (sizes, flags) in [
+            ([0, 0, 0], 0),
+            ([8, 0, 2], 0),
+            ([8, 2, 0], LAYERED),
+            ([8, 2, LAYERS + 1], LAYERED),
+            ([131_073, 0, 0], 0),
+            ([8, 0, 0], GATHER),
+            ([8, 8, 0], 0x100),
+        ] {
+            assert_eq!(
+                bytes(sizes, flags),
+                Err(Status::INVALID_VALUE),
+                "{sizes:?} {flags}"
+            );
+        }
+        assert_eq!(bytes([8, 8, 6], CUBEMAP), Err(Status::NOT_SUPPORTED));
+    }
+
+    #[test]
+    fn boxes_lie_within_or_not() {
+        let descriptor = descriptor([9, 3, 2], 2, 2, 0);
+        let (element, pitch, _) = descriptor.layout().expect("a layout");
+        let array = Array {
+            descriptor,
+            element,
+            address: 0,
+            pitch,
+        };
+        assert_eq!((array.pitch, array.rows(), array.slice()), (64, 3, 192));
+        assert_eq!(array.check([0, 0, 0], [36, 3, 2]), Ok(()));
+        assert_eq!(array.check([32, 2, 1], [4, 1, 1]), Ok(()));
+        for (at, size) in [
+            ([0, 0, 0], [37, 1, 1]),
+            ([32, 0, 0], [8, 1, 1]),
+            ([0, 1, 0], [4, 3, 1]),
+            ([0, 0, 1], [4, 1, 2]),
+            ([2, 0, 0], [4, 1, 1]),
+            ([usize::MAX - 3, 0, 0], [8, 1, 1]),
+        ] {
+            assert_eq!(
+                array.check(at, size),
+                Err(Status::INVALID_VALUE),
+                "{at:?} {size:?}"
+            );
+        }
+    }
+}
