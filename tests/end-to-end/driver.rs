@@ -8,7 +8,7 @@ use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
 /// Parts of the programs of these names.
-const PARTS: [(&str, &[&str]); 4] = [
+const PARTS: [(&str, &[&str]); 5] = [
     (
         "driver",
         &[
@@ -27,6 +27,7 @@ const PARTS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("images", &["fatbins", "large", "links", "grids"]),
+    ("textures", &["arrays", "objects", "reset"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     (
         "nothing",

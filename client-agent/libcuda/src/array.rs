@@ -187,6 +187,11 @@ impl Descriptor {
 }
 
 impl Array {
+    /// Bytes of a row, without what lies behind it.
+    pub(crate) fn row(&self) -> usize {
+        self.descriptor.width * self.element.bytes()
+    }
+
     /// Rows of a slice.
     pub(crate) fn rows(&self) -> usize {
         self.descriptor.height.max(1)
@@ -199,8 +204,7 @@ impl Array {
 
     /// Checks that a box lies within it: bytes, rows, slices.
     pub(crate) fn check(&self, at: [usize; 3], size: [usize; 3]) -> Result {
-        let row = self.descriptor.width * self.element.bytes();
-        let whole = [row, self.rows(), self.descriptor.depth.max(1)];
+        let whole = [self.row(), self.rows(), self.descriptor.depth.max(1)];
         let ends = at.iter().zip(size).zip(whole).all(|((at, size), whole)| {
             let end = at.checked_add(size);
             end.is_some_and(|end| end <= whole)

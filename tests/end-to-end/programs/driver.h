@@ -41,6 +41,64 @@ typedef struct {
     Side from, to;
     size_t width, height, depth;
 } Copy3D;
+typedef struct {
+    size_t x, y;
+    unsigned kind;
+    const void *host;
+    CUdeviceptr device;
+    void *array;
+    size_t pitch;
+} FlatSide;
+typedef struct {
+    FlatSide from, to;
+    size_t width, height;
+} Copy2D;
+
+typedef struct CUarray_st *CUarray;
+typedef struct CUmipmap_st *CUmipmap;
+typedef unsigned long long CUobject;
+typedef struct {
+    size_t width, height;
+    int format;
+    unsigned channels;
+} ArrayFlat;
+typedef struct {
+    size_t width, height, depth;
+    int format;
+    unsigned channels, flags;
+} ArrayBox;
+typedef struct {
+    int kind;
+    union {
+        CUarray array;
+        struct {
+            CUdeviceptr address;
+            int format;
+            unsigned channels;
+            size_t bytes;
+        } linear;
+        struct {
+            CUdeviceptr address;
+            int format;
+            unsigned channels;
+            size_t width, height, pitch;
+        } pitched;
+        int reserved[32];
+    } of;
+    unsigned flags;
+} Resource;
+typedef struct {
+    int modes[3], filter;
+    unsigned flags, anisotropy;
+    int mipmap_filter;
+    float mipmap_bias, mipmap_levels[2], border[4];
+    int reserved[12];
+} Sampling;
+typedef struct {
+    int format;
+    size_t sizes[3];
+    unsigned levels[2], layers[2], reserved[16];
+} View;
 
 int cuInit(unsigned);
 int cuGetExportTable(const void **, const void *);
@@ -55,6 +113,10 @@ int cuDeviceGetAttribute(int *, int, int);
 int cuDeviceTotalMem_v2(size_t *, int);
 int cuDevicePrimaryCtxRetain(CUcontext *, int);
 int cuDevicePrimaryCtxRelease_v2(int);
+int cuDevicePrimaryCtxReset_v2(int);
+int cuDevicePrimaryCtxGetState(int, unsigned *, int *);
+int cuDevicePrimaryCtxSetFlags_v2(int, unsigned);
+int cuDeviceGetTexture1DLinearMaxWidth(size_t *, int, unsigned, int);
 int cuCtxCreate_v2(CUcontext *, unsigned, int);
 int cuCtxDestroy_v2(CUcontext);
 int cuCtxGetCurrent(CUcontext *);
@@ -67,6 +129,8 @@ int cuModuleLoadData(CUmodule *, const void *);
 int cuModuleLoadDataEx(CUmodule *, const void *, unsigned, int *, void **);
 int cuModuleUnload(CUmodule);
 int cuLibraryLoadData(CUlibrary *, const void *, int *, void **, unsigned, int *, void **, unsigned);
+int cuLibraryGetKernel(CUfunction *, CUlibrary, const char *);
+int cuLibraryGetGlobal(CUdeviceptr *, size_t *, CUlibrary, const char *);
 int cuModuleGetFunction(CUfunction *, CUmodule, const char *);
 int cuModuleGetGlobal_v2(CUdeviceptr *, size_t *, CUmodule, const char *);
 int cuFuncGetAttribute(int *, int, CUfunction);
@@ -89,7 +153,35 @@ int cuMemcpy(CUdeviceptr, CUdeviceptr, size_t);
 int cuMemcpyDtoD_v2(CUdeviceptr, CUdeviceptr, size_t);
 int cuMemcpyPeer(CUdeviceptr, CUcontext, CUdeviceptr, CUcontext, size_t);
 int cuMemcpyDtoDAsync_v2(CUdeviceptr, CUdeviceptr, size_t, CUstream);
+int cuMemcpy2D_v2(const Copy2D *);
+int cuMemcpy2DAsync_v2(const Copy2D *, CUstream);
 int cuMemcpy3D_v2(const Copy3D *);
+int cuMemcpy3DAsync_v2(const Copy3D *, CUstream);
+int cuMemcpy3DPeer(const Copy3D *);
+int cuMemcpy3DPeerAsync(const Copy3D *, CUstream);
+int cuMemcpyHtoA_v2(CUarray, size_t, const void *, size_t);
+int cuMemcpyAtoH_v2(void *, CUarray, size_t, size_t);
+int cuMemcpyDtoA_v2(CUarray, size_t, CUdeviceptr, size_t);
+int cuMemcpyAtoD_v2(CUdeviceptr, CUarray, size_t, size_t);
+int cuMemcpyAtoA_v2(CUarray, size_t, CUarray, size_t, size_t);
+int cuMemcpyHtoAAsync_v2(CUarray, size_t, const void *, size_t, CUstream);
+int cuMemcpyAtoHAsync_v2(void *, CUarray, size_t, size_t, CUstream);
+int cuArrayCreate_v2(CUarray *, const ArrayFlat *);
+int cuArrayGetDescriptor_v2(ArrayFlat *, CUarray);
+int cuArray3DCreate_v2(CUarray *, const ArrayBox *);
+int cuArray3DGetDescriptor_v2(ArrayBox *, CUarray);
+int cuArrayDestroy(CUarray);
+int cuMipmappedArrayCreate(CUmipmap *, const ArrayBox *, unsigned);
+int cuMipmappedArrayGetLevel(CUarray *, CUmipmap, unsigned);
+int cuMipmappedArrayDestroy(CUmipmap);
+int cuTexObjectCreate(CUobject *, const Resource *, const Sampling *, const View *);
+int cuTexObjectDestroy(CUobject);
+int cuTexObjectGetResourceDesc(Resource *, CUobject);
+int cuTexObjectGetTextureDesc(Sampling *, CUobject);
+int cuTexObjectGetResourceViewDesc(View *, CUobject);
+int cuSurfObjectCreate(CUobject *, const Resource *);
+int cuSurfObjectDestroy(CUobject);
+int cuSurfObjectGetResourceDesc(Resource *, CUobject);
 int cuMemsetD8_v2(CUdeviceptr, unsigned char, size_t);
 int cuMemsetD32Async(CUdeviceptr, unsigned, size_t, CUstream);
 int cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,

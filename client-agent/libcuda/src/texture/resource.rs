@@ -1,30 +1,19 @@
-//! Texture and surface objects: each is a descriptor in the session's memory, and where that lies is the
-//! object's handle.
+//! What a texture or surface object shows: an array, some of it, or memory.
 
-use std::collections::HashMap;
 use std::ffi::{c_int, c_uint};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use bus_schemas::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
+use bus_schemas::{Channel, Shape, Texture};
 
 use crate::array::{Array, Element, array};
 use crate::attribute::LINEAR;
-use crate::current::current_device;
-use crate::device::Device;
-use crate::process::holder;
-use crate::status::{Result, Status, note};
-use crate::work;
+use crate::status::{Result, Status};
 
 /// `CUresourcetype`.
 const ARRAY: c_int = 0;
 const MIPMAPPED: c_int = 1;
 const LINEAR_MEMORY: c_int = 2;
 const PITCHED_MEMORY: c_int = 3;
-
-/// Flags of a texture.
-const READ_AS_INTEGER: c_uint = 0x01;
-const NORMALIZED_COORDINATES: c_uint = 0x02;
-const SRGB: c_uint = 0x10;
 
 /// Most columns, rows and bytes of a row of pitched memory, and of what its rows are a multiple.
 const PITCHED: (u64, u64, u64) = (131_072, 65_000, 2_097_120);
@@ -40,21 +29,6 @@ pub(crate) struct Resource {
     flags: c_uint,
 }
 
-/// `CUDA_TEXTURE_DESC`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Sampling {
-    modes: [c_int; 3],
-    filter: c_int,
-    flags: c_uint,
-    anisotropy: c_uint,
-    mipmap_filter: c_int,
-    mipmap_bias: f32,
-    mipmap_levels: [f32; 2],
-    border: [f32; 4],
-    reserved: [c_int; 12],
-}
-
 /// `CUDA_RESOURCE_VIEW_DESC`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,25 +40,7 @@ pub(crate) struct View {
     reserved: [c_uint; 16],
 }
 
-const _: () = assert!(size_of::<Resource>() == 144);
-const _: () = assert!(size_of::<Sampling>() == 104);
-const _: () = assert!(size_of::<View>() == 112);
-
-/// What an object was made of.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Object {
-    pub(crate) resource: Resource,
-    /// A surface has none.
-    pub(crate) sampling: Option<Sampling>,
-    pub(crate) view: Option<View>,
-}
-
-/// By handle.
-static OBJECTS: LazyLock<Mutex<HashMap<u64, Object>>> = LazyLock::new(Mutex::default);
-
-fn objects() -> MutexGuard<'static, HashMap<u64, Object>> {
-    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+const _: () = assert!(size_of::<Resource>() == 144 && size_of::<View>() == 112);
 
 /// What lies somewhere as such elements; the rest is still to be said.
 fn data(element: Element, address: u64) -> Texture {
@@ -98,15 +54,35 @@ fn data(element: Element, address: u64) -> Texture {
 }
 
 impl Resource {
-    fn check(&self) -> Result {
+    /// What it is, as a view shows it where there is one.
+    pub(super) fn data(&self, view: Option<&View>) -> Result<Texture> {
         if self.flags != 0 {
             return Err(Status::INVALID_VALUE);
         }
-        Ok(())
+        match self.kind {
+            ARRAY => of_array(&*self.array()?, view),
+            MIPMAPPED => Err(Status::NOT_SUPPORTED),
+            // A view is of arrays.
+            LINEAR_MEMORY | PITCHED_MEMORY if view.is_some() => Err(Status::INVALID_VALUE),
+            LINEAR_MEMORY => self.linear(),
+            PITCHED_MEMORY => self.pitched(),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+
+    /// The array that it is as a surface.
+    pub(super) fn surface(&self) -> Result<Texture> {
+        if self.flags != 0 || !self.array()?.descriptor.is_surface() {
+            return Err(Status::INVALID_VALUE);
+        }
+        Ok(Texture {
+            surface: true,
+            ..self.data(None)?
+        })
     }
 
     /// The array that it is.
-    fn array(&self) -> Result<std::sync::Arc<Array>> {
+    fn array(&self) -> Result<Arc<Array>> {
         match self.kind {
             ARRAY => array(self.words[0] as usize),
             _ => Err(Status::INVALID_VALUE),
@@ -233,151 +209,6 @@ impl View {
     }
 }
 
-/// An address mode; one that needs normalized coordinates is the nearest element without them.
-fn mode(number: c_int, normalized: bool) -> Result<AddressMode> {
-    Ok(match (number, normalized) {
-        (0, true) => AddressMode::Wrap,
-        (2, true) => AddressMode::Mirror,
-        (0..=2, _) => AddressMode::Clamp,
-        (3, _) => AddressMode::Border,
-        _ => return Err(Status::INVALID_VALUE),
-    })
-}
-
-impl Sampling {
-    /// How the data are sampled.
-    fn of(&self, data: Texture) -> Result<Texture> {
-        let has = |flag| self.flags & flag != 0;
-        let normalized = has(NORMALIZED_COORDINATES);
-        let normalized_read =
-            !has(READ_AS_INTEGER) && data.channel != Channel::Float && data.bits <= 16;
-        let bytes = data.channel == Channel::Unsigned && data.bits == 8;
-        let sampled = Texture {
-            normalized_read,
-            normalized,
-            border: self.border,
-            srgb: has(SRGB) && normalized_read && bytes,
-            ..data
-        };
-        if data.shape == Shape::Linear {
-            // Fetched by index: modes and filters are of no use, whatever they are.
-            return Ok(sampled);
-        }
-        let linear = match self.filter {
-            0 => false,
-            1 if normalized_read || data.channel == Channel::Float => true,
-            _ => return Err(Status::INVALID_VALUE),
-        };
-        let [x, y, z] = self.modes;
-        let modes = [
-            mode(x, normalized)?,
-            mode(y, normalized)?,
-            mode(z, normalized)?,
-        ];
-        Ok(Texture {
-            linear,
-            modes,
-            ..sampled
-        })
-    }
-}
-
-/// Where textures can be: on workers with our own compiler.
-fn device() -> Result<&'static Device> {
-    let device = current_device()?;
-    if device.properties.is_cpu() {
-        return Ok(device);
-    }
-    let why = "textures and surfaces run on CPU workers only, and this device is a GPU";
-    note(Status::NOT_SUPPORTED, why.into());
-    Err(Status::NOT_SUPPORTED)
-}
-
-/// Writes a descriptor; the object's handle.
-fn keep(device: &Device, texture: &Texture, object: Object) -> Result<u64> {
-    if !device.holds(texture.address) {
-        return Err(Status::INVALID_VALUE);
-    }
-    let handle = device.alloc(TEXTURE_BYTES)?;
-    let bytes = texture.to_bytes();
-    let written = work::submit(device, |session| session.copy_in(handle, &bytes));
-    if let Err(status) = written {
-        device.free(handle)?;
-        return Err(status);
-    }
-    objects().insert(handle, object);
-    Ok(handle)
-}
-
-/// Makes a texture object; its handle.
-pub(crate) fn create(resource: Resource, sampling: Sampling, view: Option<View>) -> Result<u64> {
-    let device = device()?;
-    resource.check()?;
-    let data = match resource.kind {
-        ARRAY => of_array(&*resource.array()?, view.as_ref())?,
-        MIPMAPPED => return Err(Status::NOT_SUPPORTED),
-        // A view is of arrays.
-        LINEAR_MEMORY | PITCHED_MEMORY if view.is_some() => return Err(Status::INVALID_VALUE),
-        LINEAR_MEMORY => resource.linear()?,
-        PITCHED_MEMORY => resource.pitched()?,
-        _ => return Err(Status::INVALID_VALUE),
-    };
-    if data.shape == Shape::Linear || data.shape == Shape::Pitched {
-        // Behind the last row there need be nothing.
-        let rows = u64::from(data.height.max(1));
-        let bytes = (rows - 1) * data.pitch + u64::from(data.width) * data.element();
-        let checked = device.with(|session| session.line().check(data.address, bytes));
-        checked.map_err(|_| Status::INVALID_VALUE)?;
-    }
-    let object = Object {
-        resource,
-        sampling: Some(sampling),
-        view,
-    };
-    keep(device, &sampling.of(data)?, object)
-}
-
-/// Makes a surface object; its handle.
-pub(crate) fn create_surface(resource: Resource) -> Result<u64> {
-    let device = device()?;
-    resource.check()?;
-    let array = resource.array()?;
-    if !array.descriptor.is_surface() {
-        return Err(Status::INVALID_VALUE);
-    }
-    let surface = Texture {
-        surface: true,
-        ..of_array(&array, None)?
-    };
-    let object = Object {
-        resource,
-        sampling: None,
-        view: None,
-    };
-    keep(device, &surface, object)
-}
-
-/// What an object was made of: of a texture's handle or of a surface's.
-pub(crate) fn object(handle: u64, surface: bool) -> Result<Object> {
-    let found = objects().get(&handle).copied();
-    found
-        .filter(|object| object.sampling.is_none() == surface)
-        .ok_or(Status::INVALID_VALUE)
-}
-
-/// Ends an object.
-pub(crate) fn destroy(handle: u64, surface: bool) -> Result {
-    let device = holder(handle)?.ok_or(Status::INVALID_VALUE)?;
-    object(handle, surface)?;
-    objects().remove(&handle).ok_or(Status::INVALID_VALUE)?;
-    device.free(handle)
-}
-
-/// Forgets the objects whose memory is freed already.
-pub(crate) fn forget(is_freed: impl Fn(u64) -> bool) {
-    objects().retain(|handle, _| !is_freed(*handle));
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -414,56 +245,6 @@ mod tests {
         ] {
             assert_eq!(pitched(&words), Err(Status::INVALID_VALUE), "{words:?}");
         }
-    }
-
-    #[test]
-    fn sampling_is_as_cuda_says() {
-        let floats = data(Element::of(0x20, 1).expect("known"), 0);
-        let floats = Texture {
-            shape: Shape::Array,
-            ..floats
-        };
-        let bytes = Texture {
-            channel: Channel::Unsigned,
-            bits: 8,
-            ..floats
-        };
-        let plain = Sampling {
-            modes: [0, 2, 3],
-            filter: 1,
-            flags: SRGB,
-            ..Sampling::default()
-        };
-        let read = plain.of(bytes).expect("it is read as floats");
-        assert!(read.normalized_read && read.linear && read.srgb && !read.normalized);
-        let near = [AddressMode::Clamp, AddressMode::Clamp, AddressMode::Border];
-        assert_eq!(read.modes, near);
-        let normalized = Sampling {
-            flags: NORMALIZED_COORDINATES,
-            ..plain
-        };
-        let read = normalized.of(floats).expect("it is");
-        assert!(!read.normalized_read && read.normalized && !read.srgb);
-        let far = [AddressMode::Wrap, AddressMode::Mirror, AddressMode::Border];
-        assert_eq!(read.modes, far);
-        let integers = Sampling {
-            flags: READ_AS_INTEGER,
-            ..plain
-        };
-        assert_eq!(integers.of(bytes), Err(Status::INVALID_VALUE));
-        let wide = Texture { bits: 32, ..bytes };
-        assert_eq!(plain.of(wide), Err(Status::INVALID_VALUE));
-        let unknown = Sampling {
-            modes: [0, 4, 0],
-            ..plain
-        };
-        assert_eq!(unknown.of(floats), Err(Status::INVALID_VALUE));
-        let row = Texture {
-            shape: Shape::Linear,
-            ..bytes
-        };
-        let fetched = integers.of(row).expect("filters are of no use there");
-        assert!(!fetched.normalized_read && !fetched.linear);
     }
 
     #[test]
