@@ -53,9 +53,8 @@ impl<'a> Body<'_, 'a> {
     fn possible(&self, i: &Instruction<'a>) -> Result<()> {
         let head = i.opcode.split('.').next().unwrap_or_default();
         let why = match head {
-            "tex" | "tld4" | "txq" | "suld" | "sust" | "sured" | "suq" | "istypep" => {
-                "this device has no textures and surfaces"
-            }
+            "tex" | "tld4" | "txq" | "suld" | "sust" | "suq" | "istypep" => return Ok(()),
+            "sured" => "this device has no reductions on surfaces",
             "wgmma" | "tcgen05" => "this device has no asynchronous matrix products",
             _ if i.opcode.contains("tensormap") => "this device has no tensor maps",
             _ => {
@@ -86,6 +85,7 @@ impl<'a> Body<'_, 'a> {
             || self.atomics(i, &mut parts)?
             || self.matrix(i, &mut parts)?
             || self.copies(i, &mut parts)?
+            || self.textures(i, &mut parts)?
             || self.together(i, &mut parts)?;
         if !known {
             return self.fail(format!("instruction `{}` is not supported", i.opcode));

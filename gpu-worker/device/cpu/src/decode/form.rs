@@ -6,6 +6,7 @@ pub(crate) use super::kind::{
     Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Limit, Logic, Mode,
     Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
 };
+pub(crate) use super::texture_kind::{Asked, Bounds, Geometry, Given, Sample, Surface};
 pub(crate) use super::tile::{
     Element, Family, Finish, Fragment, Mma, Quads, Role, Shape, Sparse, Total,
 };
@@ -206,6 +207,14 @@ pub(crate) enum Op {
         wide: bool,
         write: bool,
     },
+    /// object(64); results, layer, coordinates and offsets in the pool from `target`.
+    Sample(Sample),
+    /// object(64); layer, coordinates and values in the pool from `target`.
+    Surface(Surface),
+    /// d, object(64): what is asked, whether of a surface.
+    Ask(Asked, bool),
+    /// p, a(64): whether it is the handle of a texture, or of a surface; of neither if `None`.
+    IsObject(Option<bool>),
     /// id, count, d or p, a: `arrive` does not wait.
     Barrier {
         arrive: bool,

@@ -31,6 +31,8 @@ mod scope;
 mod sparse;
 mod special;
 mod stack;
+mod texture;
+mod texture_kind;
 mod tile;
 mod vector;
 mod video;

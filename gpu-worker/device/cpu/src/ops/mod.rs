@@ -19,6 +19,7 @@ pub(crate) mod pairs;
 pub(crate) mod registers;
 mod rules;
 pub(crate) mod soft;
+mod texture;
 mod video;
 pub(crate) mod warp;
 
@@ -55,6 +56,7 @@ pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {
         | Op::MatrixRows { .. }
         | Op::MatrixTurn
         | Op::MatrixLines { .. } => matrix::handler(op, isa),
+        Op::Sample(_) | Op::Surface(_) | Op::Ask(..) | Op::IsObject(_) => texture::handler(op, isa),
         _ => registers::handler(op, isa),
     }
 }
