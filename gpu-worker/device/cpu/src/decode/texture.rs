@@ -1,8 +1,6 @@
 //! Textures and surfaces, by their objects' handles.
 
-use super::form::{
-    Asked, Bank, Bounds, Geometry, Given, Logic, Op, Sample, Slot, Surface,
-};
+use super::form::{Asked, Bank, Bounds, Geometry, Given, Logic, Op, Sample, Slot, Surface};
 use super::operand::{Body, Named};
 use super::parts::Parts;
 use crate::error::BuildError;
@@ -77,7 +75,10 @@ impl<'a> Body<'_, 'a> {
         ty: Scalar,
     ) -> Result<Vec<Slot>> {
         if list.len() != count && !(count == 3 && list.len() == 4) {
-            return self.fail(format!("{count} elements are wanted here, not {}", list.len()));
+            return self.fail(format!(
+                "{count} elements are wanted here, not {}",
+                list.len()
+            ));
         }
         self.sources(&list[..count], ty)
     }
@@ -109,12 +110,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Layer and coordinates.
-    fn place(
-        &mut self,
-        geometry: Geometry,
-        list: &[Operand<'a>],
-        ty: Scalar,
-    ) -> Result<Vec<Slot>> {
+    fn place(&mut self, geometry: Geometry, list: &[Operand<'a>], ty: Scalar) -> Result<Vec<Slot>> {
         let count = geometry.registers();
         if geometry.layered && list.len() >= count {
             let layer = self.source(&list[0], Scalar::U32)?;

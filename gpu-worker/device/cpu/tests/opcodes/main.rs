@@ -11,6 +11,7 @@ mod exact;
 mod fragments;
 mod refusals;
 mod table;
+mod texels;
 mod values;
 mod vector;
 mod warp;
@@ -52,10 +53,13 @@ suites! {
     memory,
     mma,
     moves,
+    objects,
     places,
     scopes,
     sparse,
     stacks,
+    surfaces,
+    textures,
     vectors,
     video,
     warps,

@@ -4,7 +4,8 @@
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program};
 use ptx::Module;
 
-const BASE: u64 = 0x1000_0000_0000;
+/// Where the buffer in global memory lies.
+pub(crate) const BASE: u64 = 0x1000_0000_0000;
 
 /// Bytes of the buffer in global memory and of the one in shared memory.
 pub(crate) const BUFFER: usize = 16 << 10;

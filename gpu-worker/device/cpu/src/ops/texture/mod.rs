@@ -133,7 +133,9 @@ impl Lookup<'_> {
             } else {
                 Coordinates::Floats(at.map(f32::from_bits))
             },
-            offsets: self.offsets.map(|row| row.map_or(0, |row| row[lane] as i32)),
+            offsets: self
+                .offsets
+                .map(|row| row.map_or(0, |row| row[lane] as i32)),
             gather: sample.gather,
         }
     }

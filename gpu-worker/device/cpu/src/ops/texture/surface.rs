@@ -64,7 +64,11 @@ fn spot(
         if dimensions <= axis {
             return Ok(0);
         }
-        let at = along(i64::from(place[usize::from(axis)]), u64::from(count), bounds)?;
+        let at = along(
+            i64::from(place[usize::from(axis)]),
+            u64::from(count),
+            bounds,
+        )?;
         Ok(at as u32)
     };
     let y = rest(1, height)?;

@@ -133,8 +133,9 @@ pub(super) fn written(texture: &Texture, values: &[u32]) -> [u8; BYTES] {
 
 /// The bits of one channel; integers are cut to its width.
 fn converted(texture: &Texture, value: u32) -> u32 {
-    let float = f32::from_bits(value);
-    let ones = |bits: u32| ((1_u32 << bits) - 1) as f32;
+    // In doubles, where products are exact: they are rounded once.
+    let float = f64::from(f32::from_bits(value));
+    let ones = |bits: u32| f64::from((1_u32 << bits) - 1);
     match (texture.channel, texture.bits) {
         (Channel::Float, 16) => halved(value),
         (Channel::Unsigned, bits @ (8 | 16)) if floats(texture) => {
@@ -168,7 +169,10 @@ mod tests {
     #[test]
     fn integers_are_extended_and_what_is_missing_filled() {
         let texture = of(Channel::Signed, 8, 2, false);
-        assert_eq!(read(&texture, &element(&[0xff, 0x7f])), [u32::MAX, 127, 0, 1]);
+        assert_eq!(
+            read(&texture, &element(&[0xff, 0x7f])),
+            [u32::MAX, 127, 0, 1]
+        );
         let texture = of(Channel::Unsigned, 16, 1, false);
         assert_eq!(read(&texture, &element(&[0xff, 0x80])), [0x80ff, 0, 0, 1]);
         let texture = of(Channel::Unsigned, 32, 4, true);
