@@ -18,6 +18,8 @@ pub(crate) struct Capture {
     origin: usize,
     /// The graph was there before.
     pub(crate) borrowed: bool,
+    /// Something was called that cannot be captured: the capture comes to nothing.
+    invalid: bool,
     /// What the next call on each stream that takes part comes behind.
     tails: HashMap<usize, Vec<usize>>,
     /// What waiting for an event that was recorded here comes behind.
@@ -71,9 +73,9 @@ pub(crate) fn or_capture(
 /// Refuses what cannot be captured.
 #[inline]
 pub(crate) fn refuse(stream: usize) -> Result {
-    match is_captured(stream) {
-        true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
-        false => Ok(()),
+    match with(stream, |capture| capture.invalid = true) {
+        Some(()) => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
+        None => Ok(()),
     }
 }
 
@@ -93,6 +95,7 @@ pub(crate) fn begin(stream: usize, graph: Option<(Arc<Graph>, Vec<usize>)>) -> R
         id: NEXT.fetch_add(1, Ordering::Relaxed) as u64,
         graph,
         origin: stream,
+        invalid: false,
         borrowed,
         tails: HashMap::from([(stream, after)]),
         events: HashMap::new(),
@@ -117,6 +120,12 @@ pub(crate) fn end(stream: usize) -> Result<Arc<Graph>> {
     let capture = captures.swap_remove(at);
     COUNT.store(captures.len(), Ordering::Release);
     drop(captures);
+    if capture.invalid {
+        if !capture.borrowed {
+            capture.graph.destroy();
+        }
+        return Err(Status::STREAM_CAPTURE_INVALIDATED);
+    }
     if capture.is_joined() {
         return Ok(capture.graph);
     }

@@ -2,13 +2,16 @@
 //! the others, as CUDA allows within a process.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
 use crate::device::Device;
 use crate::handle::Handles;
 use crate::stack::stack;
 use crate::status::{Result, Status};
 use crate::tables;
+
+/// Limits by their numbers: a thread's stack, what is kept of prints, the heap of kernels, bytes.
+pub(crate) const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
 
 /// A context.
 #[derive(Debug)]
@@ -17,6 +20,9 @@ pub(crate) struct Context {
     pub(crate) device: usize,
     pub(crate) flags: AtomicU32,
     pub(crate) primary: bool,
+    /// As the program set them, and what they are before. The device grows its stacks and what it keeps of
+    /// prints as kernels need it, so that they only have to be told back.
+    pub(crate) limits: [AtomicUsize; LIMITS.len()],
     /// How often it was retained: primary contexts only.
     retained: AtomicI32,
 }
@@ -87,6 +93,7 @@ impl Context {
             device,
             flags: AtomicU32::new(flags),
             primary,
+            limits: LIMITS.map(AtomicUsize::new),
             retained: AtomicI32::new(0),
         }
     }

@@ -50,7 +50,7 @@ pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Re
     }
     // SAFETY: the caller vouches for it.
     let from = unsafe { bytes(from, count)? };
-    work::submit(device, |session| session.copy_in(to, from))
+    work::submit_at(device, to, |session| session.copy_in(to, from))
 }
 
 /// # Safety
@@ -70,11 +70,16 @@ pub(crate) fn within(to: u64, from: u64, count: usize) -> Result {
         return Ok(());
     }
     if target.ordinal == source.ordinal {
-        return work::submit(target, |session| session.copy(to, from, count as u64));
+        let at = if target.mirrors.covers(from) {
+            from
+        } else {
+            to
+        };
+        return work::submit_at(target, at, |session| session.copy(to, from, count as u64));
     }
     let mut through = vec![0; count];
     work::read(source, from, &mut through)?;
-    work::submit(target, |session| session.copy_in(to, &through))
+    work::submit_at(target, to, |session| session.copy_in(to, &through))
 }
 
 /// Behind a call that returns when it is done: memory that the program sees itself is as it should.
@@ -117,9 +122,35 @@ pub(crate) fn set(address: u64, value: u32, width: u8, count: usize) -> Result {
     if count == 0 {
         return Ok(());
     }
-    work::submit(device, |session| {
+    if holder(address)?.is_none() && set_host(device, address, value, width, count)? {
+        return Ok(());
+    }
+    work::submit_at(device, address, |session| {
         session.set(address, count as u64, value, width)
     })
+}
+
+/// Sets pinned memory of the host's, behind the work so far; false where it is none.
+fn set_host(device: &Device, address: u64, value: u32, width: u8, count: usize) -> Result<bool> {
+    let bytes = count.checked_mul(usize::from(width));
+    let within = |pinned: &host::Pinned| {
+        let offset = address as usize - pinned.base;
+        bytes.is_some_and(|bytes| bytes <= pinned.bytes - offset)
+    };
+    let (Some(bytes), true) = (
+        bytes,
+        host::find(address as usize).is_some_and(|it| within(&it)),
+    ) else {
+        return Ok(false);
+    };
+    work::sync(device)?;
+    let pattern = value.to_le_bytes();
+    // SAFETY: so many bytes are the program's there, pinned by it, and no work is under way.
+    let to = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
+    for (at, byte) in to.iter_mut().enumerate() {
+        *byte = pattern[at % usize::from(width)];
+    }
+    Ok(true)
 }
 
 /// Sets rows of `count` elements, `pitch` bytes apart.

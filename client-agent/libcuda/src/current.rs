@@ -51,6 +51,9 @@ pub(crate) fn current() -> Result<(&'static Process, Arc<Context>)> {
         .contexts
         .get(handle)
         .map_err(|_| Status::CONTEXT_IS_DESTROYED)?;
+    if let Some(device) = process.devices.get(context.device) {
+        device.alive()?;
+    }
     Ok((process, context))
 }
 

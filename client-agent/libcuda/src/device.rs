@@ -53,6 +53,22 @@ impl Device {
         })
     }
 
+    /// Fails as its session has failed: nothing is done there any more.
+    pub(crate) fn alive(&self) -> Result {
+        match self.with(Session::failure) {
+            Some(failure) => Err((&failure).into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether an address lies where the worker puts variables of modules.
+    pub(crate) fn is_of_modules(&self, address: u64) -> bool {
+        self.with(|session| {
+            let window = session.opened().window;
+            address >= window.base + window.size / 16 * 15
+        })
+    }
+
     /// Counts a wait for an answer, if it was one.
     pub(crate) fn round_trip(&self, waited: bool) {
         self.round_trips

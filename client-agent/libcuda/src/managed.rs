@@ -56,6 +56,34 @@ impl Managed {
         Ok(address)
     }
 
+    /// Has a variable of a module's be managed: the program has the same bytes at the same address.
+    pub(crate) fn adopt(
+        &self,
+        session: &Session,
+        mirrors: &Mirrors,
+        address: u64,
+        bytes: u64,
+    ) -> Result {
+        if self.holds(address) {
+            return Ok(());
+        }
+        let first = address / PAGE * PAGE;
+        let end = (address + bytes).next_multiple_of(PAGE);
+        if !protect(first, end - first, libc::PROT_READ | libc::PROT_WRITE) {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        let mut now = vec![0; bytes as usize];
+        session.copy_out(address, &mut now)?;
+        // SAFETY: the pages were opened just now, stay open with the session, and the range is nobody's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(now.as_ptr(), address as *mut u8, now.len());
+            mirrors.add(session, address as usize, address, now.len())?;
+        }
+        let base = address;
+        self.lock().insert(address, Range { bytes, base });
+        Ok(())
+    }
+
     /// Frees an allocation, if it is a managed one; whether it was.
     pub(crate) fn free(&self, session: &Session, mirrors: &Mirrors, address: u64) -> Result<bool> {
         let Some(range) = self.lock().remove(&address) else {

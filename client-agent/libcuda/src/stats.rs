@@ -63,10 +63,21 @@ pub(crate) fn tell(devices: &[Device]) {
     // Nobody listens any more.
     let _ = writeln!(
         std::io::stderr(),
-        "warploom: waited {waits} times for an answer; called in vain: {names}{}{}",
+        "warploom: waited {waits} times for an answer; called in vain: {names}{}{}{}",
         tables::told(),
-        module::refused()
+        module::refused(),
+        failures(devices)
     );
+}
+
+/// What ended the devices' sessions: the runtime's own words say no more than the code.
+fn failures(devices: &[Device]) -> String {
+    let failures = devices
+        .iter()
+        .filter_map(|device| device.with(|session| session.failure()));
+    failures
+        .map(|failure| format!("; failed: {failure}"))
+        .collect()
 }
 
 fn json(waits: u64) -> String {

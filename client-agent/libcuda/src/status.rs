@@ -1,5 +1,7 @@
 //! The driver's result codes.
 
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 #[cfg(test)]
@@ -148,9 +150,35 @@ pub(crate) fn describe(code: i32) -> Option<(&'static str, &'static str)> {
 impl From<&Failure> for Status {
     fn from(failure: &Failure) -> Self {
         let status = Self(failure.code.cuda() as i32);
+        if status == Self::ASSERT {
+            assertion(&failure.detail);
+        }
         note(status, failure.to_string());
         status
     }
+}
+
+/// A kernel's assertion was false: it is told on stderr once, as drivers do.
+fn assertion(detail: &str) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        // Nobody may be listening.
+        let told = told(detail);
+        let _ = writeln!(std::io::stderr(), "{}", told.as_deref().unwrap_or(detail));
+    }
+}
+
+/// A false assertion in the words of drivers: `FILE:LINE: FUNCTION: block: [0,0,0], thread: [1,0,0]
+/// Assertion ...`; we have the place ahead.
+fn told(detail: &str) -> Option<String> {
+    let (place, said) = detail.split_once("]: ")?;
+    let (block, thread) = place.split_once("block ")?.1.split_once(", thread ")?;
+    let (head, assertion) = said.split_once(": assertion ")?;
+    let plain = |place: &str| place.replace(' ', "");
+    let (block, thread) = (plain(block), plain(thread));
+    Some(format!(
+        "{head}: block: {block}, thread: {thread}] Assertion {assertion}."
+    ))
 }
 
 impl From<ClientError> for Status {
@@ -222,6 +250,16 @@ mod tests {
         for code in Code::ALL {
             assert!(describe(code.cuda() as i32).is_some(), "{code}");
         }
+    }
+
+    #[test]
+    fn a_false_assertion_is_told_as_drivers_do() {
+        let detail = "assertion in kernel `f`, PTX line 5, block [0, 0, 0], thread [31, 0, 0]: a.cu:7: void \
+                      f(int): assertion `x < y` failed";
+        let wanted =
+            "a.cu:7: void f(int): block: [0,0,0], thread: [31,0,0] Assertion `x < y` failed.";
+        assert_eq!(told(detail).as_deref(), Some(wanted));
+        assert_eq!(told("something else"), None);
     }
 
     #[test]

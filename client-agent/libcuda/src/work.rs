@@ -20,6 +20,20 @@ pub(crate) fn submit<R>(
     })
 }
 
+/// Appends a copy or a set of memory that begins at `address`. What kernels see of the host is brought over
+/// only where it is touched: else what the program writes there afterwards would be missed by the next
+/// kernel.
+pub(crate) fn submit_at<R>(
+    device: &Device,
+    address: u64,
+    body: impl FnOnce(&Session) -> client_line::Result<R>,
+) -> Result<R> {
+    match device.mirrors.covers(address) {
+        true => submit(device, body),
+        false => device.with(|session| body(session).map_err(Status::from)),
+    }
+}
+
 /// Waits for everything so far.
 pub(crate) fn sync(device: &Device) -> Result {
     let session = device.session();

@@ -10,6 +10,7 @@
 
 mod ast;
 mod error;
+mod grid;
 mod info;
 mod lex;
 mod link;
@@ -22,6 +23,7 @@ pub use ast::{
     Statement, Variable,
 };
 pub use error::{Position, PtxError};
+pub use grid::with_grid_workspace;
 pub use info::{EntryInfo, GlobalInfo, ModuleInfo, ParamInfo};
 pub use link::{LinkError, LinkImage, link};
 pub use outline::Outline;

@@ -48,9 +48,10 @@ class Cluster:
         except subprocess.TimeoutExpired:
             self.process.kill()
 
-    def start(self, program, *, tenant="default", priority=None, variables=None, **options):
-        """Starts a program under `warploom run`."""
-        command = [self.binary, "run", "--stats", "--tenant", tenant]
+    def start(self, program, *, tenant="default", priority=None, variables=None, arguments=(),
+              **options):
+        """Starts a program under `warploom run`, with further arguments for that."""
+        command = [self.binary, "run", "--stats", "--tenant", tenant, *arguments]
         if priority is not None:
             command += ["--priority", str(priority)]
         environment = {**self.environment, **(variables or {})}

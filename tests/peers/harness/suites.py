@@ -9,6 +9,7 @@ import time
 from . import outcome, tenants, wheels
 from .cluster import stop
 from .outcome import Outcome
+from .nvcc import nvcc
 from .plugin import plugin
 from .runtimes import runtime
 
@@ -192,10 +193,10 @@ def _count(row, ran):
 
 #: All suites in their order; those of the fast part.
 SUITES = {it.__name__: it for it in (core, c, tiny, mlp, numba, gpt2, two, backend,
-                                          plugin, runtime)}
+                                          plugin, runtime, nvcc)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
 #: What installs more of NVIDIA's libraries than those, and so runs where it is asked for only.
-ASKED = ("runtime",)
+ASKED = ("runtime", "nvcc")
 
 
 def run(stage, name):

@@ -86,6 +86,14 @@ def libraries(tools, name):
     return _once(tools, [name], make)
 
 
+def merged(tools, name):
+    """A folder with the packages of a requirement file, unpacked into one another."""
+    def make(partial):
+        ran([*PIP, "install", *QUIETLY, "--root-user-action=ignore", "--only-binary", ":all:",
+             "--target", partial, "-r", PEERS / name])
+    return _once(tools, [name], make)
+
+
 def tinygrad_source(tools, python):
     """The unpacked source distribution of tinygrad."""
     def make(partial):

@@ -10,8 +10,13 @@ use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
 
-/// Limits by their numbers (stack, printf buffer, malloc heap, ...): as they are here.
-const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
+/// The place of a limit among a context's.
+fn limit_of(limit: c_int) -> Result<usize> {
+    let at = usize::try_from(limit)
+        .ok()
+        .filter(|at| *at < crate::context::LIMITS.len());
+    at.ok_or(Status::UNSUPPORTED_LIMIT)
+}
 
 fn create(handle: *mut usize, flags: u32, number: c_int) -> Result {
     let device = device(number)?;
@@ -135,18 +140,16 @@ api! {
     }
 
     fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
-        current()?;
-        let found = usize::try_from(limit).ok().and_then(|limit| LIMITS.get(limit));
+        let (_, context) = current()?;
+        let at = limit_of(limit)?;
         // SAFETY: the caller's pointer.
-        unsafe { put(value, *found.ok_or(Status::UNSUPPORTED_LIMIT)?) }
+        unsafe { put(value, context.limits[at].load(Ordering::Relaxed)) }
     }
 
     fn cuCtxSetLimit(limit: c_int, value: usize) {
-        current()?;
-        let found = usize::try_from(limit).ok().and_then(|limit| LIMITS.get(limit));
-        // What is there already satisfies whoever asks for less.
-        let have = *found.ok_or(Status::UNSUPPORTED_LIMIT)?;
-        let _ = (value, have);
+        let (_, context) = current()?;
+        let at = limit_of(limit)?;
+        context.limits[at].store(value, Ordering::Relaxed);
         Ok(())
     }
 

@@ -97,6 +97,9 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
     };
     let found = device.with(|session| session.line().range(address));
     let managed = device.managed.holds(address);
+    if found.is_none() && !managed && !device.is_of_modules(address) {
+        return Err(Status::INVALID_VALUE);
+    }
     let (base, bytes) = found.unwrap_or((address, 0));
     Ok(match attribute {
         CONTEXT => Double(process.contexts.primary(device.ordinal)?.handle as u64),

@@ -334,10 +334,17 @@ api! {
         handle: usize,
         name: *const c_char,
     ) {
-        let _ = (address, bytes, name);
-        // A variable of managed memory is one of the device's here.
-        library(handle)?;
-        Err(Status::NOT_FOUND)
+        // Runtimes ask while they begin, before there is a context.
+        let device = current_device().or_else(|_| super::device::device(0))?;
+        // SAFETY: the caller's pointer.
+        let (at, size) = library(handle)?.variable(device, unsafe { text(name)? })?;
+        device.with(|session| device.managed.adopt(session, &device.mirrors, at, size))?;
+        // SAFETY: the caller's pointers.
+        unsafe {
+            put_if(address, at);
+            put_if(bytes, size as usize);
+        }
+        Ok(())
     }
 
     fn cuKernelGetFunction(function: *mut usize, kernel: usize) {

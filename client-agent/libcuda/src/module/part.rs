@@ -28,6 +28,11 @@ impl Part {
     /// # Errors
     /// With line and column where it is not PTX that we know.
     pub(super) fn new(image: Arc<[u8]>) -> std::result::Result<Self, Wrong> {
+        let text = std::str::from_utf8(&image).ok();
+        let image = match text.and_then(ptx::with_grid_workspace) {
+            Some(with) => with.into_bytes().into(),
+            None => image,
+        };
         let info = ModuleInfo::parse(&image);
         let info = info.map_err(|error| (Status::INVALID_PTX, error.to_string()))?;
         Ok(Self {

@@ -52,7 +52,7 @@ fn keep(device: &Device, texture: &Texture, object: Object) -> Result<u64> {
     }
     let handle = device.alloc(TEXTURE_BYTES)?;
     let bytes = texture.to_bytes();
-    let written = work::submit(device, |session| session.copy_in(handle, &bytes));
+    let written = work::submit_at(device, handle, |session| session.copy_in(handle, &bytes));
     if let Err(status) = written {
         device.free(handle)?;
         return Err(status);

@@ -135,7 +135,12 @@ impl Model {
     pub(super) fn apply(self, properties: &mut DeviceProperties) {
         match self {
             Self::Machine => return,
-            Self::Usual => properties.sms = USUAL_SMS,
+            Self::Usual => {
+                properties.sms = USUAL_SMS;
+                // Programs divide by them.
+                properties.memory_clock_khz = 1_215_000;
+                properties.memory_bus_bits = 5_120;
+            }
             Self::Product(product) => {
                 properties.name = product.name.to_owned();
                 properties.compute = product.compute;

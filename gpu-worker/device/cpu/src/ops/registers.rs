@@ -157,6 +157,14 @@ impl Kernel for Predicates {
     }
 }
 
+/// Nanoseconds since 1970: the same clock for all kernels.
+fn wall_clock() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
 /// Registers that depend on the moment or the lane.
 struct Moments;
 
@@ -167,8 +175,8 @@ impl Kernel for Moments {
         unsafe {
             match inst.op {
                 Op::Activemask => store(cx, inst.slots[0], mask, &[mask; LANES]),
-                Op::Clock(_) => {
-                    let now = cx.tick();
+                Op::Clock(nanoseconds) => {
+                    let now = if nanoseconds { wall_clock() } else { cx.tick() };
                     store(cx, inst.slots[0], mask, &[now; LANES]);
                 }
                 Op::FrameAddress => {
