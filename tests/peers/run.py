@@ -61,7 +61,8 @@ def run(options, keep):
     if left := [name for name in suites.ASKED if name not in names]:
         print(f"peers: left out, for they install more of NVIDIA's libraries: {', '.join(left)} "
               "(--suite runs them)", file=sys.stderr)
-    with Cluster(options.binary, keep / "cluster") as cluster:
+    # Programs for two devices need two workers.
+    with Cluster(options.binary, keep / "cluster", 2 if "nvcc" in names else 1) as cluster:
         stage = suites.Stage(cluster, options, keep)
         for name in names:
             print(f"peers: {name} ...", file=sys.stderr, flush=True)

@@ -83,7 +83,7 @@ pub(crate) fn start(
     if i64::from(shape.shared) > i64::from(kernel.dynamic.load(Ordering::Relaxed)) {
         return Err(Status::INVALID_VALUE);
     }
-    submit(device, |session| {
+    let submitted = submit(device, |session| {
         session.launch_on(
             stream,
             function,
@@ -92,6 +92,12 @@ pub(crate) fn start(
             shape.shared,
             params,
         )
+    });
+    submitted.map_err(|status| match status {
+        // A shape that no device has. The runtime hands on what it is told, and its programs know this
+        // by a code of the runtime's.
+        Status::INVALID_VALUE if crate::tables::is_used() => Status::INVALID_CONFIGURATION,
+        status => status,
     })?;
     match is_blocking() {
         true => crate::work::sync(device),

@@ -42,6 +42,7 @@ codes! {
     PROFILER_NOT_INITIALIZED = 6, "PROFILER_NOT_INITIALIZED", "profiler not initialized";
     PROFILER_ALREADY_STARTED = 7, "PROFILER_ALREADY_STARTED", "profiler already started";
     PROFILER_ALREADY_STOPPED = 8, "PROFILER_ALREADY_STOPPED", "profiler already stopped";
+    INVALID_CONFIGURATION = 9, "INVALID_CONFIGURATION", "invalid configuration argument";
     STUB_LIBRARY = 34, "STUB_LIBRARY", "stub library";
     CALL_REQUIRES_NEWER_DRIVER = 36, "CALL_REQUIRES_NEWER_DRIVER", "call requires newer driver";
     DEVICE_UNAVAILABLE = 46, "DEVICE_UNAVAILABLE", "the device is not available any more";

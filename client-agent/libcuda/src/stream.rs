@@ -1,8 +1,9 @@
 //! Streams. A session runs its ops in one order, so that a stream is a name on an op, and waiting
 //! for one stream is waiting for what was called so far.
 
-use std::sync::LazyLock;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::handle::Handles;
 use crate::status::{Result, Status};
@@ -18,6 +19,15 @@ pub(crate) struct Stream {
     pub(crate) priority: i32,
     pub(crate) context: usize,
     pub(crate) device: usize,
+    /// Hints that were set, by their numbers, to be told back.
+    pub(crate) hints: Mutex<HashMap<i32, [u64; 8]>>,
+}
+
+impl Stream {
+    /// The hints that were set.
+    pub(crate) fn hints(&self) -> MutexGuard<'_, HashMap<i32, [u64; 8]>> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 pub(crate) static STREAMS: LazyLock<Handles<Stream>> = LazyLock::new(Handles::new);

@@ -25,7 +25,11 @@ pub(super) async fn collect(
     }
     let dir = cluster.options().state_dir.clone();
     let order = dir.join("order.jsonl");
-    let arguments = ["--json".to_owned(), format!("--order={}", order.display())];
+    let arguments = [
+        "--json".to_owned(),
+        format!("--order={}", order.display()),
+        "--set=command.deadline=60s".to_owned(),
+    ];
     let mut role = cluster.role("replay", "replay", &arguments)?;
     let stdout = role.take_stdout().context("the replay's output")?;
     let said = tokio::task::spawn_blocking(|| std::io::read_to_string(stdout)).await??;

@@ -151,7 +151,12 @@ impl Stage {
     pub async fn collect(&self, kills: &[Kill]) -> Result<(Replayed, Evidence)> {
         let dir = &self.cluster.options().state_dir;
         let order = dir.join("order.jsonl");
-        let arguments = ["--json".to_owned(), format!("--order={}", order.display())];
+        let arguments = [
+            "--json".to_owned(),
+            format!("--order={}", order.display()),
+            // A busy machine takes its time, and so does a store that has just lost a server.
+            "--set=command.deadline=60s".to_owned(),
+        ];
         let mut role = self.cluster.role("replay", "replay", &arguments)?;
         let stdout = role.take_stdout().context("the replay's output")?;
         let read = tokio::task::spawn_blocking(move || std::io::read_to_string(stdout));

@@ -15,6 +15,7 @@ enum {
     NOT_FOUND = 500,
     ILLEGAL_ADDRESS = 700,
     STREAM_CAPTURE_UNSUPPORTED = 900,
+    STREAM_CAPTURE_INVALIDATED = 901,
     GRAPH_EXEC_UPDATE_FAILURE = 910,
     N = 1000,
 };
@@ -303,7 +304,6 @@ static void capture(void) {
     CHECK(cuMemcpyDtoHAsync_v2(back, words, sizeof back, one));
     CHECK(cuStreamIsCapturing(two, &capturing));
     ASSERT(capturing == 1);
-    ANSWERS(STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(one));
     CHECK(cuStreamEndCapture(one, &graph));
     CHECK(cuGraphGetNodes(graph, NULL, &count));
     ASSERT(count == 4);
@@ -313,6 +313,11 @@ static void capture(void) {
     CHECK(cuStreamSynchronize(two));
     ASSERT(back[0] == 7 && back[N - 1] == 7);
     all(7);
+    /* What cannot be captured ends the capture. */
+    CHECK(cuStreamBeginCapture_v2(one, 0));
+    ANSWERS(STREAM_CAPTURE_UNSUPPORTED, cuStreamSynchronize(one));
+    ANSWERS(STREAM_CAPTURE_INVALIDATED, cuStreamEndCapture(one, &graph));
+    CHECK(cuStreamSynchronize(one));
 }
 
 static void linking(void) {

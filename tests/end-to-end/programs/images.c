@@ -91,6 +91,10 @@ static void fatbins(void) {
     for (int at = 0; at < 2; at++) {
         CHECK(cuModuleLoadData(&module, images[at]));
         CHECK(cuModuleGetFunction(&store, module, "store"));
+        /* The architecture that the kernel was made for: libraries choose among theirs by it. */
+        int made_for = 0;
+        CHECK(cuFuncGetAttribute(&made_for, 5, store));
+        ASSERT(made_for == 70);
         void *parameters[] = {&words};
         CHECK(cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, NULL, parameters, NULL));
         CHECK(cuMemcpyDtoH_v2(&got, words, 4));

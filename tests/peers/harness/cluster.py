@@ -10,10 +10,10 @@ import time
 
 
 class Cluster:
-    """`warploom up` in a folder of its own, with one worker on the CPU; stopped on leaving."""
+    """`warploom up` in a folder of its own, with workers on the CPU, one as a rule; stopped on leaving."""
 
-    def __init__(self, binary, folder):
-        self.binary, self.folder = binary, folder
+    def __init__(self, binary, folder, workers=1):
+        self.binary, self.folder, self.workers = binary, folder, workers
         folder.mkdir(parents=True, exist_ok=True)
         ours = {name: value for name, value in os.environ.items()
                 if not name.startswith("WARPLOOM_")}
@@ -29,7 +29,8 @@ class Cluster:
     def __enter__(self):
         log = (self.folder / "cluster.log").open("w")
         self.process = subprocess.Popen(
-            [self.binary, "up", "--leaders", "1", "--set", "worker.device=cpu",
+            [self.binary, "up", "--leaders", "1", "--workers", str(self.workers),
+             "--set", "worker.device=cpu",
              # Kernels made for a GPU's thousands of lanes take a while here; tests have limits.
              "--set", "worker.watchdog=600s", "--set", "up.tenants=default"],
             cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,

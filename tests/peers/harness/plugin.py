@@ -26,16 +26,7 @@ SAID = ("assert 42 == 43", "kernels run: 2, launches: 7, processes: 3", "no PTX:
 
 def plugin(stage, row):
     """`pytest --warploom` from the wheel: passes, failures, machine code, a trap, a crash."""
-    binaries = stage.keep / "binaries"
-    binaries.mkdir()
-    folder = stage.options.binary.parent
-    for path in (folder / "warploom", folder / "libwarploom_cuda.so",
-                 folder / "deps/libwarploom_cuda.so"):
-        if path.is_file() and not (binaries / path.name).exists():
-            (binaries / path.name).symlink_to(path)
-    made = subprocess.run([BUILD, "--binaries", binaries, "--out", stage.keep], check=True,
-                          capture_output=True, text=True).stdout.strip()
-    row.notes.append(made.removeprefix(f"{stage.keep}/"))
+    row.notes.append(build(stage))
     (wheel,) = stage.keep.glob("*.whl")
     python = fresh(stage, wheel)
     tests = stage.keep / "repository"
@@ -58,6 +49,20 @@ def plugin(stage, row):
     missing = [text for text in SAID if text not in ran.stdout]
     if more or missing or ran.returncode != 1 or "to be shown" in ran.stdout:
         row.fail(f"tests beyond the wanted {more}, not said {missing}, exit {ran.returncode}")
+
+
+def build(stage):
+    """Makes the wheel of the binaries under test, in the folder of the run; what is said of it."""
+    binaries = stage.keep / "binaries"
+    binaries.mkdir(exist_ok=True)
+    folder = stage.options.binary.parent
+    for path in (folder / "warploom", folder / "libwarploom_cuda.so",
+                 folder / "deps/libwarploom_cuda.so"):
+        if path.is_file() and not (binaries / path.name).exists():
+            (binaries / path.name).symlink_to(path)
+    made = subprocess.run([BUILD, "--binaries", binaries, "--out", stage.keep], check=True,
+                          capture_output=True, text=True).stdout.strip()
+    return made.removeprefix(f"{stage.keep}/")
 
 
 def fresh(stage, wheel):

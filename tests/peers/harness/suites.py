@@ -12,6 +12,7 @@ from .outcome import Outcome
 from .nvcc import nvcc
 from .plugin import plugin
 from .runtimes import runtime
+from .workflows import workflows
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
 PROGRAMS = PEERS / "programs"
@@ -193,10 +194,10 @@ def _count(row, ran):
 
 #: All suites in their order; those of the fast part.
 SUITES = {it.__name__: it for it in (core, c, tiny, mlp, numba, gpt2, two, backend,
-                                          plugin, runtime, nvcc)}
+                                          plugin, runtime, nvcc, workflows)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
 #: What installs more of NVIDIA's libraries than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc")
+ASKED = ("runtime", "nvcc", "workflows")
 
 
 def run(stage, name):

@@ -34,9 +34,6 @@ int main() {
   WANT(cudaErrorInvalidDevice, cudaSetDevice(99));
   WANT(cudaErrorInvalidDevice, cudaSetDevice(-1));
   cudaGetLastError();
-  cudaFuncAttributes a;
-  WANT(cudaErrorInvalidDeviceFunction, cudaFuncGetAttributes(&a, (const void *)main));
-  cudaGetLastError();
   WANT(cudaErrorInvalidValue, cudaStreamCreateWithFlags(nullptr, 0));
   cudaGetLastError();
   EXPECT(!strcmp(cudaGetErrorName(cudaErrorInvalidValue), "cudaErrorInvalidValue"));

@@ -1,6 +1,7 @@
 //! Streams.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Mutex;
 
 use super::put;
 use crate::capture::{self, or_capture};
@@ -31,6 +32,7 @@ fn create(handle: *mut usize, flags: c_uint, priority: c_int) -> Result {
         priority: priority.clamp(-5, 0),
         context: context.handle,
         device: context.device,
+        hints: Mutex::default(),
     });
     // SAFETY: the caller's pointer.
     unsafe { put(handle, made) }
@@ -176,7 +178,10 @@ api! {
         let mut found = [0; 8];
         match attribute {
             PRIORITY => found[0] = u64::from(priority as u32),
-            attribute if HINTS.contains(&attribute) => {}
+            attribute if HINTS.contains(&attribute) => {
+                let set = STREAMS.get(stream).and_then(|it| it.hints().get(&attribute).copied());
+                found = set.unwrap_or(found);
+            }
             _ => return Err(Status::INVALID_VALUE),
         }
         // SAFETY: the caller's pointer.
@@ -188,14 +193,23 @@ api! {
     {
         number_of(stream)?;
         // A stream's priority is fixed when it is made.
-        match HINTS.contains(&attribute) && !value.is_null() {
-            true => Ok(()),
-            false => Err(Status::INVALID_VALUE),
+        if !HINTS.contains(&attribute) || value.is_null() {
+            return Err(Status::INVALID_VALUE);
         }
+        if let Some(stream) = STREAMS.get(stream) {
+            // SAFETY: the caller's pointer.
+            stream.hints().insert(attribute, unsafe { value.read_unaligned() });
+        }
+        Ok(())
     }
 
     fn cuStreamCopyAttributes(to: usize, from: usize) also cuStreamCopyAttributes_ptsz {
         number_of(from)?;
-        number_of(to).map(|_| ())
+        number_of(to)?;
+        if let (Some(from), Some(to)) = (STREAMS.get(from), STREAMS.get(to)) {
+            let hints = from.hints().clone();
+            *to.hints() = hints;
+        }
+        Ok(())
     }
 }

@@ -49,13 +49,35 @@ impl Source {
                     image,
                 });
                 let linked = ptx::link(&images.collect::<Vec<_>>());
-                let linked =
-                    linked.map_err(|error| (Status::NO_BINARY_FOR_GPU, error.to_string()))?;
+                let linked = linked.map_err(|error| unlinked(&error.to_string()))?;
                 Ok(linked.into_bytes())
             }
             Self::MachineCode(missing) => Err((Status::NO_BINARY_FOR_GPU, missing.has.clone())),
         }
     }
+}
+
+/// Functions of the device runtime by which kernels launch kernels.
+const LAUNCHERS: [&str; 3] = [
+    "cudaLaunchDevice",
+    "cudaGetParameterBuffer",
+    "cudaDeviceSynchronize",
+];
+
+/// Why parts of a program are not linked; told on stderr under `warploom run`, for the runtime has no
+/// words of its own for it.
+fn unlinked(error: &str) -> Wrong {
+    let text = match LAUNCHERS.iter().any(|name| error.contains(name)) {
+        true => "the program launches kernels from kernels (dynamic parallelism), which is not \
+                 supported"
+            .to_owned(),
+        false => format!("the program's device code cannot be linked: {error}"),
+    };
+    if std::env::var_os("WARPLOOM_SESSIONS").is_some() {
+        // Nobody may be listening.
+        let _ = writeln!(std::io::stderr(), "warploom: {text}");
+    }
+    (Status::NOT_SUPPORTED, text)
 }
 
 /// What was asked for of images without PTX: kernels, by the file that has them.

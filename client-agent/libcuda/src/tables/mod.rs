@@ -27,6 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use ids::{IDS, Id, name};
@@ -40,6 +41,8 @@ const SETTING: &str = "WARPLOOM_CLIENT_RUNTIME_TABLES";
 
 /// What was asked for, by id, and how often; who asked in vain first.
 static ASKED: Mutex<BTreeMap<Id, (bool, u64)>> = Mutex::new(BTreeMap::new());
+
+static USED: AtomicBool = AtomicBool::new(false);
 
 /// Most ids that are told apart.
 const KINDS: usize = 64;
@@ -63,6 +66,7 @@ pub(crate) fn find(id: Id) -> Result<*const c_void> {
     let answered = if is_on() { table(&id) } else { None };
     let first = count(id, answered.is_some());
     if let Some(table) = answered {
+        USED.store(true, Ordering::Relaxed);
         return Ok(table);
     }
     if IDS.contains(&id) {
@@ -125,6 +129,11 @@ fn missed(place: usize) {
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .insert(place);
+}
+
+/// Whether a runtime in this process was answered.
+pub(crate) fn is_used() -> bool {
+    USED.load(Ordering::Relaxed)
 }
 
 /// How many questions were answered, and how many refused.

@@ -245,7 +245,7 @@ fn special_registers() {
         "mov.u64 %c1, %globaltimer; mov.u64 %c2, %globaltimer; setp.lt.u64 %p1, %c1, %c2; selp.u64 %v, 1, 0, %p1;",
         "mov.u32 %r1, %clock; mov.u32 %r2, %clock; setp.ne.u32 %p1, %r1, %r2; selp.u64 %v, 1, 0, %p1;",
         "mov.u32 %r1, %clock_hi; cvt.u64.u32 %v, %r1;",
-        "mov.u32 %r1, %globaltimer_hi; cvt.u64.u32 %v, %r1;",
+        "mov.u32 %r1, %globaltimer_hi; setp.ne.u32 %p1, %r1, 0; selp.u64 %v, 1, 0, %p1;",
     ];
     let mut text = format!(
         "{HEAD}.extern .shared .align 16 .b8 dynamic[];
@@ -287,7 +287,7 @@ fn special_registers() {
         1,
         1,
         0,
-        0,
+        1,
     ];
     assert_eq!(found, wanted);
 }

@@ -6,6 +6,9 @@
     reason = "a lane loop runs over several arrays at once"
 )]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::decode::form::{
     Inst, LOCAL_WINDOW, Lanemask, Logic, Op, PARAM_WINDOW, Place, SHARED_WINDOW, WINDOW_SIZE,
 };
@@ -157,12 +160,16 @@ impl Kernel for Predicates {
     }
 }
 
-/// Nanoseconds since 1970: the same clock for all kernels.
+/// Nanoseconds since 1970: the same clock for all kernels, which only ever grows.
 fn wall_clock() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = u64::try_from(since.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX);
+    let last = LAST.fetch_max(now, Ordering::Relaxed);
+    match now > last {
+        true => now,
+        false => LAST.fetch_add(1, Ordering::Relaxed) + 1,
+    }
 }
 
 /// Registers that depend on the moment or the lane.
