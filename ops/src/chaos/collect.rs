@@ -28,7 +28,7 @@ pub(super) async fn collect(
     let arguments = [
         "--json".to_owned(),
         format!("--order={}", order.display()),
-        "--set=command.deadline=60s".to_owned(),
+        "--set=command.deadline=15s".to_owned(),
     ];
     let mut role = cluster.role("replay", "replay", &arguments)?;
     let stdout = role.take_stdout().context("the replay's output")?;

@@ -155,7 +155,7 @@ impl Stage {
             "--json".to_owned(),
             format!("--order={}", order.display()),
             // A busy machine takes its time, and so does a store that has just lost a server.
-            "--set=command.deadline=60s".to_owned(),
+            "--set=command.deadline=15s".to_owned(),
         ];
         let mut role = self.cluster.role("replay", "replay", &arguments)?;
         let stdout = role.take_stdout().context("the replay's output")?;

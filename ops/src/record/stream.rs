@@ -12,6 +12,7 @@ use scheduler_leader_core::replay::{Position, Replay};
 
 use super::{Block, Record};
 use crate::admin::{Administrator, Kept};
+use crate::exit::Unreachable;
 
 /// What errors are of.
 const KEPT: Kept = Kept {
@@ -117,7 +118,7 @@ async fn open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
     let asked = Instant::now();
     loop {
         match try_open(administrator).await {
-            Err(error) if is_returning(&error) && asked.elapsed() < administrator.stall() => {
+            Err(error) if is_passing(&error) && asked.elapsed() < administrator.stall() => {
                 tokio::time::sleep(AGAIN).await;
             }
             opened => return opened,
@@ -125,8 +126,12 @@ async fn open(administrator: &Administrator) -> Result<(u64, pull::Ordered)> {
     }
 }
 
-/// Whether a server says that it does not know yet who leads the others.
-fn is_returning(error: &anyhow::Error) -> bool {
+/// Whether nobody answers, or a server says that it does not know yet who leads the others: a request may be
+/// lost with the server that it went to.
+fn is_passing(error: &anyhow::Error) -> bool {
+    if error.is::<Unreachable>() {
+        return true;
+    }
     let code = ErrorCode::CLUSTER_NOT_AVAILABLE.0;
     format!("{error:#}").contains(&format!("error code {code}"))
 }
