@@ -20,6 +20,13 @@ impl Window {
         self.base.saturating_add(self.size)
     }
 
+    /// Where the worker's part begins, in which variables of modules lie: below it the client allocates, in
+    /// fifteen sixteenths of the window.
+    #[must_use]
+    pub fn worker_part(self) -> u64 {
+        self.base.saturating_add(self.size / 16 * 15)
+    }
+
     /// Whether `bytes` bytes at `address` lie wholly inside.
     #[must_use]
     pub fn contains(self, address: u64, bytes: u64) -> bool {

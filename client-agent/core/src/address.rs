@@ -34,10 +34,7 @@ impl Addresses {
             free: BTreeMap::new(),
             by_size: BTreeSet::new(),
             live: BTreeMap::new(),
-            worker: (
-                window.base.saturating_add(window.size / 16 * 15),
-                window.end(),
-            ),
+            worker: (window.worker_part(), window.end()),
             quota,
             held: 0,
         };

@@ -8,7 +8,6 @@ use crate::device::Device;
 use crate::handle::Handles;
 use crate::stack::stack;
 use crate::status::{Result, Status};
-use crate::tables;
 
 /// Limits by their numbers: a thread's stack, what is kept of prints, the heap of kernels, bytes.
 pub(crate) const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
@@ -76,7 +75,6 @@ impl Contexts {
         if self.get(handle)?.primary {
             return Err(Status::INVALID_CONTEXT);
         }
-        tables::end_context(handle);
         self.table.remove(handle);
         stack(|stack| {
             if stack.last() == Some(handle) {
@@ -115,6 +113,9 @@ impl Context {
     pub(crate) fn reset(&self) {
         self.retained.store(0, Ordering::Relaxed);
         self.flags.store(0, Ordering::Relaxed);
+        for (limit, usual) in self.limits.iter().zip(LIMITS) {
+            limit.store(usual, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn is_active(&self) -> bool {

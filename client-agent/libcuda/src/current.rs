@@ -5,13 +5,8 @@ use std::sync::Arc;
 use crate::context::Context;
 use crate::device::Device;
 use crate::process::{Process, process};
-use crate::stack::{Stack, stack};
+use crate::stack::{Stack, stack, top};
 use crate::status::{Result, Status};
-
-/// The thread's current context: 0 if there is none.
-pub(crate) fn top() -> usize {
-    stack(|stack| stack.last()).ok().flatten().unwrap_or(0)
-}
 
 /// Makes a context current on top of the others.
 pub(crate) fn push(handle: usize) -> Result {

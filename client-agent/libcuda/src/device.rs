@@ -63,10 +63,7 @@ impl Device {
 
     /// Whether an address lies where the worker puts variables of modules.
     pub(crate) fn is_of_modules(&self, address: u64) -> bool {
-        self.with(|session| {
-            let window = session.opened().window;
-            address >= window.base + window.size / 16 * 15
-        })
+        self.with(|session| address >= session.opened().window.worker_part())
     }
 
     /// Counts a wait for an answer, if it was one.

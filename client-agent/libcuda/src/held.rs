@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::current::top;
+use crate::stack::top;
 
 /// The contexts of allocations, by address.
 #[derive(Debug, Default)]

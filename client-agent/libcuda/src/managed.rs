@@ -84,6 +84,14 @@ impl Managed {
         Ok(())
     }
 
+    /// Variables of a module that is unloaded are managed no more: what the program still reads there stays,
+    /// and is not written to the device, where something else will lie.
+    pub(crate) fn disown(&self, mirrors: &Mirrors, address: u64) {
+        if self.lock().remove(&address).is_some() {
+            mirrors.remove(address as usize);
+        }
+    }
+
     /// Frees an allocation, if it is a managed one; whether it was.
     pub(crate) fn free(&self, session: &Session, mirrors: &Mirrors, address: u64) -> Result<bool> {
         let Some(range) = self.lock().remove(&address) else {

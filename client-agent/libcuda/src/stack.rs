@@ -68,6 +68,11 @@ pub(crate) fn stack<R>(body: impl FnOnce(&mut Stack) -> R) -> Result<R> {
         .map_err(|_| Status::INVALID_CONTEXT)
 }
 
+/// The thread's current context: 0 if there is none.
+pub(crate) fn top() -> usize {
+    stack(|stack| stack.last()).ok().flatten().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

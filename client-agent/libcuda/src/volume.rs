@@ -9,7 +9,6 @@ use std::ffi::{c_uint, c_void};
 
 use crate::array::array;
 use crate::copy::{any, is_device, to_device, to_host, within};
-use crate::graph::Work;
 use crate::status::{Result, Status};
 
 /// `CUmemorytype`.
@@ -201,19 +200,13 @@ impl Copy3D {
     }
 
     /// The copy with its arrays as the memory that they are.
-    fn resolved(&self) -> Result<Self> {
+    pub(crate) fn resolved(&self) -> Result<Self> {
         let size = [self.width, self.height, self.depth];
         Ok(Self {
             from: self.from.resolved(size)?,
             to: self.to.resolved(size)?,
             ..*self
         })
-    }
-
-    /// The copy as work of a graph; arrays that it does not fit are told now.
-    pub(crate) fn node(self) -> Result<Work> {
-        self.resolved()?;
-        Ok(Work::Copy(self))
     }
 
     /// Where its rows begin behind the sides' starts, and how long each is: those without gaps

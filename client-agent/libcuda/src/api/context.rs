@@ -59,7 +59,12 @@ api! {
     }
 
     fn cuCtxDestroy_v2(handle: usize) also cuCtxDestroy {
-        process()?.contexts.destroy(handle)
+        let contexts = &process()?.contexts;
+        if !contexts.get(handle)?.primary {
+            // Destructors of the program's: the context is still there for them.
+            crate::tables::end_context(handle);
+        }
+        contexts.destroy(handle)
     }
 
     fn cuCtxPushCurrent_v2(handle: usize) also cuCtxPushCurrent {
@@ -80,7 +85,7 @@ api! {
     fn cuCtxGetCurrent(handle: *mut usize) {
         process()?;
         // SAFETY: the caller's pointer.
-        unsafe { put(handle, current::top()) }
+        unsafe { put(handle, crate::stack::top()) }
     }
 
     fn cuCtxGetDevice(number: *mut c_int) {

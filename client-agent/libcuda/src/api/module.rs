@@ -7,7 +7,7 @@ use client_line::ClientError;
 
 use super::options::Options;
 use super::{put, put_if, text};
-use crate::current::{current_device, top};
+use crate::current::current_device;
 use crate::device::Device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
@@ -17,6 +17,7 @@ use crate::module::{
 };
 use crate::process::process;
 use crate::settings::is_eager;
+use crate::stack::top;
 use crate::status::{Result, Status, note};
 
 /// Where the PTX of an image is.

@@ -191,7 +191,7 @@ api! {
 
     fn cuGraphKernelNodeGetParams_v2(node: usize, params: *mut KernelParams2) {
         let first = graph_of(node)?.with(node, |work| KernelParams::of(work))?;
-        let found = KernelParams2 { first, kernel: 0, context: crate::current::top() };
+        let found = KernelParams2 { first, kernel: 0, context: crate::stack::top() };
         // SAFETY: as above.
         unsafe { put(params, found) }
     }

@@ -122,6 +122,14 @@ impl Work {
     }
 }
 
+impl Copy3D {
+    /// The copy as work of a graph; arrays that it does not fit are told now.
+    pub(crate) fn node(self) -> Result<Work> {
+        self.resolved()?;
+        Ok(Work::Copy(self))
+    }
+}
+
 impl Fill {
     pub(crate) fn run(&self) -> Result {
         let width = u8::try_from(self.width).map_err(|_| Status::INVALID_VALUE)?;

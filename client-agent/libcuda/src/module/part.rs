@@ -59,17 +59,15 @@ impl Part {
 
     /// Unloads it from all devices.
     pub(super) fn unload(&self, devices: &[Device]) -> Result {
-        for (device, module) in std::mem::take(&mut *lock(&self.loaded)) {
-            if let Some(device) = devices.get(device) {
-                device.with(|session| session.unload(module))?;
-            }
-        }
-        Ok(())
+        devices.iter().try_for_each(|device| self.withdraw(device))
     }
 
     /// Unloads it from a device, if it is there.
     pub(super) fn withdraw(&self, device: &Device) -> Result {
-        lock(&self.symbols).remove(&device.ordinal);
+        let symbols = lock(&self.symbols).remove(&device.ordinal);
+        for symbol in symbols.iter().flat_map(|symbols| symbols.iter()) {
+            device.managed.disown(&device.mirrors, symbol.address);
+        }
         let loaded = lock(&self.loaded).remove(&device.ordinal);
         match loaded {
             Some(module) => device
