@@ -79,7 +79,9 @@ pub use placement::{Groups, Images, OtherDevice, PlaceStatus, WeightSample, Weig
 pub use print::Print;
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
-pub use seal::{Refusal, Seal, SealAnswer, SealReply, SealedGrant, SealedName, SealedSession};
+pub use seal::{
+    Refusal, Seal, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SealedSession,
+};
 pub use settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };

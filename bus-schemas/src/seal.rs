@@ -22,6 +22,10 @@ pub struct Seal {
     pub epoch: Epoch,
     /// Its leader.
     pub leader: LeaderId,
+    /// The leader has the tail through this position, from pages of this epoch; 0 for none of it.
+    /// Leaders of before, which take no pages, say nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<GpuPosition>,
 }
 
 impl Message for Seal {
@@ -170,7 +174,8 @@ pub struct SealAnswer {
     pub tail_epoch: Epoch,
     /// The input of that epoch recorded through, as the worker knows.
     pub tail_recorded: InputNumber,
-    /// Accepted grants whose inputs the worker does not know to be recorded, in position order.
+    /// Accepted grants whose inputs the worker does not know to be recorded, in position order;
+    /// those that went ahead in pages are not repeated.
     #[serde(with = "rows")]
     pub tail: Vec<SealedGrant>,
     /// The highest ordinal of each tenant ever opened here.
@@ -182,6 +187,29 @@ pub struct SealAnswer {
     /// Whose the sessions of the `tail` are that are closed, and so not among `sessions`: where the
     /// record of their open grant died with its leader, nothing else says it. Workers of before
     /// name none.
+    #[serde(with = "rows", default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<SealedName>,
+    /// The first and the last position that belonged to the tail and that the worker keeps no more,
+    /// because there were more than it may keep.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forgotten: Option<(GpuPosition, GpuPosition)>,
+}
+
+/// A part of the tail of a worker that has more of it than one message holds: the first grants
+/// behind those that the leader has. The leader asks for the next part, until a [`SealAnswer`] comes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealPage {
+    /// The epoch now obeyed.
+    pub epoch: Epoch,
+    /// Its leader.
+    pub leader: LeaderId,
+    /// What the leader asked for: the tail behind this position.
+    pub after: GpuPosition,
+    /// Accepted grants whose inputs the worker does not know to be recorded, in position order; at
+    /// least one.
+    #[serde(with = "rows")]
+    pub tail: Vec<SealedGrant>,
+    /// Whose those of their sessions are that are closed.
     #[serde(with = "rows", default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<SealedName>,
 }
@@ -210,6 +238,9 @@ pub struct SealReply {
     pub sealed: Option<SealAnswer>,
     /// The refusal, where it was not.
     pub refused: Option<Refusal>,
+    /// In place of the answer, where it was accepted and more goes ahead of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<SealPage>,
 }
 
 impl Message for SealReply {

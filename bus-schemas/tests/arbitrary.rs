@@ -273,6 +273,15 @@ fn messages_full_of_small_items_are_decoded_within_their_size() {
         bytes
     });
     full(|| {
+        let mut reply = sample::seal_page();
+        let page = reply.page.as_mut().unwrap();
+        page.tail = vec![page.tail[0]; MANY];
+        page.named = vec![page.named[0].clone(); MANY];
+        let bytes = encode(&reply);
+        assert_eq!(decode::<SealReply>(&bytes), Ok(reply));
+        bytes
+    });
+    full(|| {
         let mut usage = sample::usage();
         let tenant = "a".parse().unwrap();
         usage.sessions = vec![

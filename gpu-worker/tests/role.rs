@@ -56,6 +56,7 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
         v: WIRE_VERSION,
         epoch: 4,
         leader: LeaderId(4),
+        after: None,
     };
     let reply = leader
         .request(subjects.seal(worker), encode(&seal).into())

@@ -2,15 +2,36 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::stage::{Scene, plan};
-use async_nats::jetstream;
-use bus_schemas::TenantSettings;
+use async_nats::jetstream::{self, stream};
+use bus_schemas::{Status, TenantSettings};
 use client_agent::{Client, Settings};
 use rustix::process::Signal;
 
 const SOON: Duration = Duration::from_secs(20);
+
+/// The record's stream as it was before it was filled.
+struct Record(stream::Config);
+
+impl Record {
+    /// Nothing more is stored.
+    async fn fill(jetstream: &jetstream::Context, name: &str) -> Self {
+        let mut stream = jetstream.get_stream(name).await.expect("the record");
+        let info = stream.info().await.expect("it answers").clone();
+        let mut full = info.config.clone();
+        full.max_bytes = i64::try_from(info.state.bytes).expect("a size") + 1;
+        let updated = jetstream.update_stream(&full).await;
+        updated.expect("it is full");
+        Self(info.config)
+    }
+
+    async fn empty(self, jetstream: &jetstream::Context) {
+        let updated = jetstream.update_stream(&self.0).await;
+        updated.expect("there is room again");
+    }
+}
 
 #[tokio::test]
 async fn leaders_killed_one_after_the_other() {
@@ -34,14 +55,7 @@ async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
     let administrator = scene.stage.cluster.administrator().await;
     let administrator = administrator.expect("it lets us in");
     let jetstream = jetstream::new(administrator.client().clone());
-    let name = administrator.subjects().record_stream();
-    let mut stream = jetstream.get_stream(&name).await.expect("the record");
-    let info = stream.info().await.expect("it answers").clone();
-    // Nothing more is stored.
-    let mut full = info.config.clone();
-    full.max_bytes = i64::try_from(info.state.bytes).expect("a size") + 1;
-    let updated = jetstream.update_stream(&full).await;
-    updated.expect("it is full");
+    let record = Record::fill(&jetstream, &administrator.subjects().record_stream()).await;
     let mut epoch = 0;
     // The second one has the first one's record from hearsay alone, and the third one both's.
     for _ in 0..2 {
@@ -53,8 +67,7 @@ async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
     }
     scene.epoch_above(epoch, SOON).await;
     scene.progress(5, SOON).await;
-    let updated = jetstream.update_stream(&info.config).await;
-    updated.expect("there is room again");
+    record.empty(&jetstream).await;
     scene.progress(3, SOON).await;
     let (_, replayed) = scene.replayed().await;
     // Each took what came in its last moments along, and no more.
@@ -62,6 +75,56 @@ async fn what_the_record_lacks_when_leaders_die_the_next_one_appends() {
         replayed.positions > 100 && replayed.adopted * 20 < replayed.positions,
         "{replayed:?}"
     );
+}
+
+/// Opens and closes sessions, each of which is two grants, until it is told to stop.
+fn comes_and_goes(client: &Client, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        // While nobody leads it takes longer, and ends all the same.
+        let session = client.open().expect("a session");
+        session.close().expect("closed");
+    }
+}
+
+#[tokio::test]
+async fn what_no_leader_left_is_told_by_the_worker_however_much_it_is() {
+    // One message of a worker's holds about 7,000 grants.
+    const GRANTS: u64 = 9_000;
+    const GUESTS: usize = 6;
+    let mut scene = Scene::start(1, 1, &[plan("a", "search", 1)]).await;
+    scene.progress(3, SOON).await;
+    let settings = scene.guest("guest", &TenantSettings::default()).await;
+    let administrator = scene.stage.cluster.administrator().await;
+    let administrator = administrator.expect("it lets us in");
+    let jetstream = jetstream::new(administrator.client().clone());
+    let record = Record::fill(&jetstream, &administrator.subjects().record_stream()).await;
+    let status = scene.epoch_above(0, SOON).await;
+    let granted = |status: &Status| status.workers.iter().map(|it| it.accepted).sum::<u64>();
+    let (before, stop) = (granted(&status), Arc::<AtomicBool>::default());
+    let guests = (0..GUESTS).map(|_| {
+        let (settings, stop) = (settings.clone(), Arc::clone(&stop));
+        std::thread::spawn(move || {
+            let client = Client::connect(settings).expect("a broker");
+            comes_and_goes(&client, &stop);
+        })
+    });
+    let guests: Vec<_> = guests.collect();
+    let began = Instant::now();
+    while granted(&scene.epoch_above(0, SOON).await) < before + GRANTS {
+        assert!(began.elapsed() < 6 * SOON, "sessions come and go slowly");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    scene.replace_leader(0, SOON).await;
+    scene.epoch_above(status.epoch, SOON).await;
+    scene.progress(3, SOON).await;
+    stop.store(true, Ordering::Relaxed);
+    for guest in guests {
+        guest.join().expect("all sessions open and close");
+    }
+    record.empty(&jetstream).await;
+    scene.progress(3, SOON).await;
+    let (_, replayed) = scene.replayed().await;
+    assert!(replayed.adopted > GRANTS, "{replayed:?}");
 }
 
 /// Copies megabytes there and back, others each time, until it is told to stop.

@@ -158,6 +158,7 @@ impl Stage {
             v: WIRE_VERSION,
             epoch,
             leader: LeaderId(leader),
+            after: None,
         };
         let subject = self.subjects.seal(WORKER);
         let reply = self

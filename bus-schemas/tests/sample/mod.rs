@@ -73,6 +73,7 @@ macro_rules! for_every_message {
         $call!(refusal, Refusal, $crate::sample::refusal());
         $call!(rejected, Rejected, $crate::sample::rejected());
         $call!(seal, Seal, $crate::sample::seal());
+        $call!(seal_page, SealReply, $crate::sample::seal_page());
         $call!(seal_reply, SealReply, $crate::sample::seal_reply());
         $call!(status, Status, $crate::sample::status());
         $call!(

@@ -7,6 +7,7 @@ pub(crate) fn seal() -> Seal {
         v: V,
         epoch: 3,
         leader: LEADER,
+        after: None,
     }
 }
 
@@ -132,11 +133,37 @@ pub(crate) fn seal_reply() -> SealReply {
             session: SessionId(SESSION.0 + 1),
             ordinal: 2,
         }],
+        forgotten: None,
     };
     SealReply {
         v: V,
         sealed: Some(answer),
         refused: None,
+        page: None,
+    }
+}
+
+/// A part of a tail, ahead of the answer.
+pub(crate) fn seal_page() -> SealReply {
+    let page = SealPage {
+        epoch: 3,
+        leader: LEADER,
+        after: 6,
+        tail: vec![SealedGrant {
+            position: 7,
+            grant: grant(GrantKind::Run, 5, 10),
+        }],
+        named: vec![SealedName {
+            tenant: tenant(),
+            session: SESSION,
+            ordinal: 1,
+        }],
+    };
+    SealReply {
+        v: V,
+        sealed: None,
+        refused: None,
+        page: Some(page),
     }
 }
 

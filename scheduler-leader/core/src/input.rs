@@ -2,8 +2,8 @@
 
 use bus_schemas::{
     Chain, CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition,
-    Incarnation, KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SessionId, Tenant,
-    TenantSettings, WeightSample,
+    Incarnation, KernelKey, LeaderId, OpNumber, ProfileHash, Row, SealAnswer, SealedGrant,
+    SealedName, SessionId, Tenant, TenantSettings, WeightSample,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -72,6 +72,16 @@ pub enum Input {
         incarnation: Incarnation,
         /// What it has.
         answer: Box<SealAnswer>,
+    },
+    /// A worker that is about to be sealed had accepted this behind what it knows to be recorded: a
+    /// part of its tail, ahead of its answer. It tells replays; nothing is decided by it.
+    WorkerTail {
+        /// The worker.
+        incarnation: Incarnation,
+        /// Accepted grants, in position order.
+        grants: Rows<SealedGrant>,
+        /// Whose their sessions are.
+        named: Rows<SealedName>,
     },
     /// A worker is gone for good.
     WorkerLost {

@@ -207,6 +207,7 @@ fn a_refused_leader_campaigns_above() {
                 epoch: obeyed,
                 leader: LeaderId(9),
             }),
+            page: None,
         };
         let reply = message.reply.unwrap();
         watcher

@@ -26,8 +26,11 @@ pub struct Config {
     pub unknown_ns: u64,
     /// Grants kept aside above a gap.
     pub ahead: usize,
-    /// Accepted grants kept for replay. Beyond it the oldest are forgotten (and counted).
+    /// Accepted grants kept for replay. Beyond it the oldest are forgotten, and named when sealed.
     pub tail: usize,
+    /// Of these, at most so many go in one message when the worker is sealed; a message holds about
+    /// 7,000 in any case.
+    pub seal_rows: usize,
     /// Ops a session may have received and not completed.
     pub pending_ops: u64,
     /// Bytes of such ops above which a session is given no more credit.
@@ -89,6 +92,7 @@ impl Default for Config {
             unknown_ns: 20_000,
             ahead: 4_096,
             tail: 65_536,
+            seal_rows: usize::MAX,
             pending_ops: 16 << 10,
             pending_bytes: 16 << 20,
             pending_bytes_max: 64 << 20,

@@ -1,10 +1,8 @@
-//! What leaders say: orders, seals, the end; and what they are told.
-
-use std::collections::BTreeMap;
+//! What leaders say: orders, the end; and what they are told.
 
 use bus_schemas::{
-    Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, Row, Seal, SealAnswer,
-    SealReply, SealedGrant, SealedName, SessionFault, SessionId, WIRE_VERSION, limits,
+    Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, SealedGrant, SessionFault,
+    SessionId, WIRE_VERSION,
 };
 
 use super::positions::KeptGrant;
@@ -15,15 +13,9 @@ use crate::Nanos;
 /// Faults told in one message.
 const FAULTS: usize = 256;
 
-/// Bytes, at most, of a session, a grant (with the name of its session) and everything else in an
-/// encoded seal answer: the tail takes what room the message has left, its latest grants first.
-const SEALED_SESSION: usize = 240;
-const SEALED_GRANT: usize = SealedGrant::SIZE + SealedName::SIZE;
-const SEALED_REST: usize = 128 << 10;
-
 /// How a message's (epoch, leader) relates to what the worker obeys.
 #[derive(PartialEq, Eq)]
-enum Standpoint {
+pub(super) enum Standpoint {
     Obeyed,
     /// A lower epoch, or another leader of the same one.
     Stale,
@@ -32,7 +24,7 @@ enum Standpoint {
 }
 
 impl Sequencer {
-    fn standpoint(&self, epoch: Epoch, leader: LeaderId) -> Standpoint {
+    pub(super) fn standpoint(&self, epoch: Epoch, leader: LeaderId) -> Standpoint {
         if epoch > self.epoch {
             Standpoint::Unsealed
         } else if epoch == self.epoch && leader == self.leader && epoch > 0 {
@@ -42,7 +34,7 @@ impl Sequencer {
         }
     }
 
-    fn refusal(&self) -> Refusal {
+    pub(super) fn refusal(&self) -> Refusal {
         Refusal {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -131,113 +123,12 @@ impl Sequencer {
         // grant is recorded, or was handed to the leader that recorded it.
         if let Some(last) = self.tail.iter().rposition(known) {
             self.tail.drain(..=last);
+            // What was forgotten lies before it.
+            self.forgotten = None;
         }
     }
 
-    pub(super) fn on_seal(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
-        let reply = match self.standpoint(seal.epoch, seal.leader) {
-            Standpoint::Stale => SealReply {
-                v: WIRE_VERSION,
-                sealed: None,
-                refused: Some(self.refusal()),
-            },
-            standpoint => {
-                let tail = (self.epoch, self.recorded);
-                let first = standpoint == Standpoint::Unsealed;
-                if first {
-                    self.close_standing(now, actions);
-                    self.closings.clear();
-                    self.epoch = seal.epoch;
-                    self.leader = seal.leader;
-                    self.ahead.clear();
-                    self.recorded = 0;
-                    self.noted = false;
-                    self.trust_again();
-                    self.reports.acknowledge(self.reports.made());
-                    self.telling_since = None;
-                    self.tell_now = false;
-                    self.repeat_at = None;
-                    self.beat_at = 0;
-                }
-                SealReply {
-                    v: WIRE_VERSION,
-                    sealed: Some(self.seal_answer(tail)),
-                    refused: None,
-                }
-            }
-        };
-        actions.push(Action::SealReply(Box::new(reply)));
-    }
-
-    /// A new leader believes clients until it learns of a void.
-    fn trust_again(&mut self) {
-        for session in std::mem::take(&mut self.doubted) {
-            if let Some(entry) = self.sessions.get_mut(&session) {
-                entry.doubt = None;
-            }
-        }
-    }
-
-    fn seal_answer(&self, (tail_epoch, tail_recorded): (u64, u64)) -> SealAnswer {
-        let open = |phase: Phase| !matches!(phase, Phase::Closed(_));
-        let sessions = self.sessions.values().filter(|entry| open(entry.phase));
-        let outstanding = self.pending.iter().filter(|accepted| !accepted.ended);
-        let taken = self.sessions.len() * SEALED_SESSION + self.pending.len() * SEALED_GRANT;
-        let fits = limits::MESSAGE_BYTES.saturating_sub(SEALED_REST + taken) / SEALED_GRANT;
-        let tail = self.tail.range(self.tail.len().saturating_sub(fits)..);
-        SealAnswer {
-            v: WIRE_VERSION,
-            epoch: self.epoch,
-            leader: self.leader,
-            gpu: self.identity.gpu,
-            capacity: self.identity.capacity,
-            position: self.accepted,
-            chain: self.chain,
-            global: self.global,
-            reports: self.reports.made(),
-            sessions: sessions
-                .map(|entry| entry.sealed(self.accepted_ops(entry)))
-                .collect(),
-            outstanding: outstanding
-                .map(|accepted| SealedGrant {
-                    position: accepted.position,
-                    grant: self.sealed_grant(accepted),
-                })
-                .collect(),
-            tail_epoch,
-            tail_recorded,
-            tail: tail.clone().map(|kept| kept.sealed).collect(),
-            ordinals: self
-                .ordinals
-                .iter()
-                .map(|(tenant, ordinal)| (tenant.clone(), *ordinal))
-                .collect(),
-            faults: self.faults(usize::MAX),
-            named: self.names(tail),
-        }
-    }
-
-    /// Whose the sessions of these grants are, of those that a seal's answer does not list.
-    fn names<'a>(&self, grants: impl Iterator<Item = &'a KeptGrant>) -> Vec<SealedName> {
-        let listed = |session: SessionId| {
-            let entry = self.sessions.get(&session);
-            entry.is_some_and(|entry| !matches!(entry.phase, Phase::Closed(_)))
-        };
-        let mut names = BTreeMap::new();
-        for kept in grants {
-            let session = kept.sealed.grant.session;
-            if !listed(session) {
-                names.entry(session).or_insert_with(|| SealedName {
-                    tenant: kept.tenant.clone(),
-                    session,
-                    ordinal: kept.ordinal,
-                });
-            }
-        }
-        names.into_values().collect()
-    }
-
-    fn faults(&self, most: usize) -> Vec<SessionFault> {
+    pub(super) fn faults(&self, most: usize) -> Vec<SessionFault> {
         let failed = self.faulted.iter().filter_map(|id| self.sessions.get(id));
         failed
             .filter_map(|entry| entry.fault())

@@ -32,6 +32,7 @@ mod leaders;
 mod messages;
 mod positions;
 mod reports;
+mod sealing;
 mod session;
 mod staged;
 mod staging;
@@ -89,7 +90,8 @@ pub struct Sequencer {
     begun: GpuPosition,
     ahead: BTreeMap<GpuPosition, (Grant, Option<OpenGrant>)>,
     tail: VecDeque<KeptGrant>,
-    tail_forgotten: u64,
+    /// Of the positions that the leader has not said to be recorded, those kept no more.
+    forgotten: Option<(GpuPosition, GpuPosition)>,
     recorded: InputNumber,
     /// Since when the head waits for its session, and the head.
     waiting: Option<(GpuPosition, Nanos)>,
@@ -150,7 +152,7 @@ impl Sequencer {
             begun: 0,
             ahead: BTreeMap::new(),
             tail: VecDeque::new(),
-            tail_forgotten: 0,
+            forgotten: None,
             recorded: 0,
             waiting: None,
             waiting_at: [0; 5],
@@ -283,13 +285,6 @@ impl Sequencer {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.sessions.len()
-    }
-
-    /// Accepted grants forgotten although their inputs were not known to be recorded, because
-    /// there were more than [`Config::tail`]: a replay misses them if their leader dies too.
-    #[must_use]
-    pub fn tail_forgotten(&self) -> u64 {
-        self.tail_forgotten
     }
 
     /// Something changed that the leader is to be told soon.

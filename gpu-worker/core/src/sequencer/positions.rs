@@ -126,9 +126,12 @@ impl Sequencer {
             last: grant.last,
         });
         self.accepted = position;
-        if self.tail.len() >= self.config.tail {
-            self.tail.pop_front();
-            self.tail_forgotten += 1;
+        if self.tail.len() >= self.config.tail
+            && let Some(oldest) = self.tail.pop_front()
+        {
+            let last = oldest.sealed.position;
+            let first = self.forgotten.map_or(last, |(first, _)| first);
+            self.forgotten = Some((first, last));
         }
         self.tail.push_back(KeptGrant {
             sealed: SealedGrant {

@@ -1,8 +1,8 @@
 //! One sequencer on a bench: a hand that plays leader, clients and device.
 
 use bus_schemas::{
-    Allowance, Column, Epoch, Grant, GrantKind, Incarnation, LeaderId, OpenGrant, Order, Outcome,
-    Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
+    Allowance, Column, Epoch, GpuPosition, Grant, GrantKind, Incarnation, LeaderId, OpenGrant,
+    Order, Outcome, Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
 };
 use gpu_worker_core::sequencer::{
     AckMessage, Action, BatchEvent, ChunkEvent, CompletedEvent, Config, DoneMessage, Event,
@@ -49,14 +49,17 @@ impl Bench {
     }
 
     pub(crate) fn on_device(preemptive: bool) -> Self {
+        Self::configured(Config {
+            preemptive,
+            ..Config::default()
+        })
+    }
+
+    pub(crate) fn configured(config: Config) -> Self {
         let identity = Identity {
             incarnation: Incarnation(9),
             gpu: 3,
             capacity: 1 << 30,
-        };
-        let config = Config {
-            preemptive,
-            ..Config::default()
         };
         let core = Sequencer::new(config, identity);
         let (now, epoch, next) = (1, 1, 1);
@@ -86,11 +89,22 @@ impl Bench {
         self.tell(Event::Tick)
     }
 
+    /// A seal by a leader that takes no pages of the tail.
     pub(crate) fn seal(&mut self, epoch: Epoch, leader: u64) -> SealReply {
+        self.seal_after(epoch, leader, None)
+    }
+
+    pub(crate) fn seal_after(
+        &mut self,
+        epoch: Epoch,
+        leader: u64,
+        after: Option<GpuPosition>,
+    ) -> SealReply {
         let seal = Seal {
             v: WIRE_VERSION,
             epoch,
             leader: LeaderId(leader),
+            after,
         };
         let actions = self.tell(Event::Seal(&seal));
         let reply = actions.into_iter().find_map(|action| match action {

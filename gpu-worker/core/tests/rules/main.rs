@@ -6,5 +6,6 @@ mod endings;
 mod leaders;
 mod patience;
 mod priorities;
+mod sealing;
 mod staged;
 mod standing;

@@ -156,6 +156,7 @@ impl World {
                 v: WIRE_VERSION,
                 epoch: leader.epoch,
                 leader: leader.id,
+                after: None,
             };
             return self.bus.push(Message::Seal(seal));
         }

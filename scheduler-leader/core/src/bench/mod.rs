@@ -241,5 +241,6 @@ fn answer(gpu: usize, sessions: Vec<SealedSession>, capacity: u64) -> SealAnswer
         ordinals: Vec::new(),
         faults: Vec::new(),
         named: Vec::new(),
+        forgotten: None,
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bus_schemas::{
     Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, Outcome, Row,
-    SealAnswer, WIRE_VERSION, encode_into, limits,
+    SealAnswer, SealPage, WIRE_VERSION, encode_into, limits,
 };
 
 use super::config::Config;
@@ -17,6 +17,8 @@ use crate::time::Nanos;
 
 /// Grants unaccepted by a worker that is away are sent again this many times more slowly at most.
 const PATIENCE: u32 = 6;
+/// Pages of a worker's tail at most.
+const PAGES: u32 = 1 << 16;
 /// Room in an order for all but its rows.
 const HEAD_BYTES: usize = 96;
 
@@ -34,6 +36,8 @@ pub(super) struct Link {
     pub(super) sealed: bool,
     /// When to ask it again to seal.
     seal_at: Nanos,
+    /// Its tail came through this position, in so many pages.
+    tail: (GpuPosition, u32),
     /// Granted and not accepted, from `accepted + 1` on.
     sending: VecDeque<Sending>,
     pub(super) accepted: GpuPosition,
@@ -70,6 +74,7 @@ impl Link {
             subject,
             sealed: false,
             seal_at: now,
+            tail: (0, 0),
             sending: VecDeque::new(),
             accepted: 0,
             chain: Chain::default(),
@@ -104,6 +109,23 @@ impl Link {
             self.seal_at = now.saturating_add(config.seal_retry);
         }
         due
+    }
+
+    /// The position that its tail came through.
+    pub(super) fn tail(&self) -> GpuPosition {
+        self.tail.0
+    }
+
+    /// Takes a page of its tail, if it is the next one; it is then to be asked for what follows.
+    pub(super) fn take_page(&mut self, now: Nanos, page: &SealPage) -> bool {
+        let (through, pages) = self.tail;
+        let last = page.tail.last().map_or(0, |sealed| sealed.position);
+        let next = !self.sealed && page.after == through && last > through && pages < PAGES;
+        if next {
+            self.tail = (last, pages + 1);
+            self.seal_at = now;
+        }
+        next
     }
 
     pub(super) fn seal(&mut self, answer: &SealAnswer) {

@@ -170,6 +170,7 @@ mod tests {
             ordinals: Vec::new(),
             faults: Vec::new(),
             named: Vec::new(),
+            forgotten: None,
         };
         links.get_mut(&WORKER).unwrap().seal(&answer);
         links

@@ -296,7 +296,7 @@ impl Reign {
         let (voice, inbox) = (&self.voice, &self.inbox);
         self.links.attend(cx.now, |worker, link, recordings| {
             if link.wants_seal(cx.now, cx.config) {
-                voice.seal(worker, reply(inbox, worker), cx.actions);
+                voice.seal(worker, link.tail(), reply(inbox, worker), cx.actions);
             }
             let recorded = (recorded, recordings);
             link.flush(cx.now, recorded, voice, cx.config, cx.actions);

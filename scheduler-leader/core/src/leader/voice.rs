@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bus_schemas::subject::{Subjects, ToClient};
 use bus_schemas::{
-    Epoch, Failure, LeaderBeat, LeaderId, LeaderNotice, Leave, Lost, OpNumber, Seal, SessionId,
-    Tenant, WIRE_VERSION, encode,
+    Epoch, Failure, GpuPosition, LeaderBeat, LeaderId, LeaderNotice, Leave, Lost, OpNumber, Seal,
+    SessionId, Tenant, WIRE_VERSION, encode,
 };
 
 use super::event::Action;
@@ -75,6 +75,7 @@ impl Voice {
     pub(super) fn seal(
         &self,
         incarnation: bus_schemas::Incarnation,
+        after: GpuPosition,
         reply: Arc<str>,
         actions: &mut Vec<Action>,
     ) {
@@ -82,6 +83,7 @@ impl Voice {
             v: WIRE_VERSION,
             epoch: self.epoch,
             leader: self.leader,
+            after: Some(after),
         };
         if self.connected {
             actions.push(Action::Publish {

@@ -98,7 +98,7 @@ impl Order {
             return;
         }
         match input {
-            Input::Takeover(_) => {}
+            Input::Takeover(_) | Input::WorkerTail { .. } => {}
             Input::Tick => self.tick(),
             Input::WorkerSealed {
                 incarnation,

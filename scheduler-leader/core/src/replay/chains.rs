@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     Chain, DoneReport, Epoch, GpuPosition, GpuTail, Grant, Incarnation, InputNumber, LeaderId,
-    OpenGrant, Outcome, SealAnswer, SessionId, Tenant,
+    OpenGrant, Outcome, SealAnswer, SealedGrant, SealedName, SessionId, Tenant,
 };
 
 use super::anchor::{Anchor, Anchored};
@@ -191,23 +191,38 @@ impl Chains {
         Some(row.clone())
     }
 
-    /// A worker was sealed: what it accepted is what stands.
+    /// Whose these sessions are, where no open grant that is recorded has said it.
+    pub(super) fn name(&mut self, named: &[SealedName]) {
+        for named in named {
+            let name = (named.tenant.clone(), named.ordinal);
+            self.names.entry(named.session).or_insert(name);
+        }
+    }
+
+    /// A worker was sealed: what it accepted is what stands. `tail` is what its pages and its answer
+    /// hold together.
     pub(super) fn seal(
         &mut self,
         incarnation: Incarnation,
         answer: &SealAnswer,
+        tail: &[SealedGrant],
         launches: &Launches,
     ) -> Result<(), ReplayError> {
         for session in &answer.sessions {
             let name = (session.tenant.clone(), session.ordinal);
             self.names.insert(session.session, name);
         }
-        for named in &answer.named {
-            let name = (named.tenant.clone(), named.ordinal);
-            self.names.entry(named.session).or_insert(name);
-        }
-        let decided: Vec<bool> = answer
-            .tail
+        self.name(&answer.named);
+        let forgotten = answer.forgotten.map(|(first, last)| Gap {
+            incarnation,
+            first,
+            last,
+            reason: "the worker kept no more grants that were not recorded".into(),
+        });
+        // The next leaders are told it again.
+        let new = forgotten.filter(|gap| !self.gaps.contains(gap));
+        self.gaps.extend(new);
+        let decided: Vec<bool> = tail
             .iter()
             .map(|sealed| self.has_decided(&sealed.grant))
             .collect();
@@ -216,7 +231,7 @@ impl Chains {
         worker
             .proposed
             .split_off(&answer.position.saturating_add(1));
-        for (sealed, decided) in answer.tail.iter().zip(decided) {
+        for (sealed, decided) in tail.iter().zip(decided) {
             if sealed.position <= worker.tail.position || sealed.position > answer.position {
                 continue;
             }

@@ -10,7 +10,7 @@ mod stream;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bus_schemas::{ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId};
+use bus_schemas::{ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, SealedGrant};
 
 use crate::effect::Effect;
 use crate::input::Input;
@@ -80,6 +80,8 @@ struct Reign {
     of: (Epoch, LeaderId),
     order: Order,
     sealed: BTreeSet<Incarnation>,
+    /// Of workers about to be sealed, what came of their tails.
+    tails: BTreeMap<Incarnation, Vec<SealedGrant>>,
     settings: ClusterSettings,
     /// What lies before it, once its workers are sealed; taken once.
     anchored: Option<(AnchoredChains, ClusterSettings)>,
@@ -163,6 +165,7 @@ impl Replay {
             of,
             order: Order::new(),
             sealed: BTreeSet::new(),
+            tails: BTreeMap::new(),
             settings: ClusterSettings::default(),
             anchored: None,
             anchors: self.forgets,
@@ -245,11 +248,22 @@ impl Reign {
                     });
                 }
                 Input::Takeover(takeover) => self.settings = takeover.settings.clone(),
+                Input::WorkerTail {
+                    incarnation,
+                    grants,
+                    named,
+                } if !self.sealed.contains(incarnation) => {
+                    chains.name(&named.0);
+                    let tail = self.tails.entry(*incarnation).or_default();
+                    tail.extend_from_slice(&grants.0);
+                }
                 Input::WorkerSealed {
                     incarnation,
                     answer,
                 } if self.sealed.insert(*incarnation) => {
-                    chains.seal(*incarnation, answer, launches)?;
+                    let mut tail = self.tails.remove(incarnation).unwrap_or_default();
+                    tail.extend_from_slice(&answer.tail);
+                    chains.seal(*incarnation, answer, &tail, launches)?;
                     told.sealed(*incarnation, answer);
                 }
                 Input::WorkerLost {

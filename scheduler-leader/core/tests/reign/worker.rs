@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
     Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantKind,
-    Incarnation, LeaderId, Order, Outcome, Refusal, Seal, SealAnswer, SealReply, SealedGrant,
-    SealedSession, SessionId, WIRE_VERSION, WorkerBeat, encode,
+    Incarnation, LeaderId, Order, Outcome, Refusal, Seal, SealAnswer, SealPage, SealReply,
+    SealedGrant, SealedSession, SessionId, WIRE_VERSION, WorkerBeat, encode,
 };
 
 use crate::world::tenant;
@@ -24,6 +24,9 @@ pub(crate) struct Worker {
     pub(crate) reports: Vec<DoneReport>,
     pub(crate) acknowledged: u64,
     pub(crate) started: Vec<(SessionId, u64, u64)>,
+    /// Grants of its tail in one message, and how many pages of it were asked for.
+    pub(crate) rows: usize,
+    pub(crate) pages: usize,
     /// A leader told it to leave. It stays, for the sake of the tests.
     pub(crate) dismissed: bool,
     /// It says that it leaves.
@@ -49,10 +52,30 @@ impl Worker {
                 v: WIRE_VERSION,
                 sealed: None,
                 refused: Some(self.refusal()),
+                page: None,
             });
         }
         let tail_epoch = self.epoch;
         (self.epoch, self.leader) = (seal.epoch, seal.leader);
+        let after = seal.after.expect("its leader takes pages");
+        let behind = self.tail.partition_point(|it| it.position <= after);
+        let rest = &self.tail[behind..];
+        if rest.len() > self.rows {
+            self.pages += 1;
+            let page = SealPage {
+                epoch: self.epoch,
+                leader: self.leader,
+                after,
+                tail: rest[..self.rows].to_vec(),
+                named: Vec::new(),
+            };
+            return encode(&SealReply {
+                v: WIRE_VERSION,
+                sealed: None,
+                refused: None,
+                page: Some(page),
+            });
+        }
         let answer = SealAnswer {
             v: WIRE_VERSION,
             epoch: self.epoch,
@@ -67,15 +90,17 @@ impl Worker {
             outstanding: self.queue.iter().copied().collect(),
             tail_epoch,
             tail_recorded: 0,
-            tail: self.tail.clone(),
+            tail: rest.to_vec(),
             ordinals: vec![(tenant(), 1)],
             faults: Vec::new(),
             named: Vec::new(),
+            forgotten: None,
         };
         encode(&SealReply {
             v: WIRE_VERSION,
             sealed: Some(answer),
             refused: None,
+            page: None,
         })
     }
 

@@ -106,6 +106,8 @@ impl World {
             reports: Vec::new(),
             acknowledged: 0,
             started: Vec::new(),
+            rows: usize::MAX,
+            pages: 0,
             dismissed: false,
             leaves: false,
             noted: false,

@@ -129,6 +129,7 @@ impl Fleet {
                 v: WIRE_VERSION,
                 sealed: Some(answer(gpu, Vec::new(), CAPACITY)),
                 refused: None,
+                page: None,
             });
             self.handle(Event::SealReply {
                 incarnation: incarnation(gpu),

@@ -1,9 +1,9 @@
 //! A reign's workers: met by their heartbeats, sealed, reported to the order, and lost.
 
-use bus_schemas::{Epoch, Incarnation, LeaderId, SealReply, decode};
+use bus_schemas::{Epoch, Incarnation, LeaderId, SealPage, SealReply, decode};
 
 use super::{LOST, Reign, reply};
-use crate::input::Input;
+use crate::input::{Input, Rows};
 use crate::leader::context::Context;
 use crate::leader::event::ReignEnd;
 use crate::leader::link::Link;
@@ -84,8 +84,24 @@ impl Reign {
         if let Some(link) = self.links.note_in(worker)
             && link.wants_seal(cx.now, cx.config)
         {
-            self.voice
-                .seal(worker, reply(&self.inbox, worker), cx.actions);
+            let (tail, reply) = (link.tail(), reply(&self.inbox, worker));
+            self.voice.seal(worker, tail, reply, cx.actions);
+        }
+    }
+
+    /// A worker that is being sealed has more of a tail than a message holds: this is the next of it.
+    fn seal_page(&mut self, worker: Incarnation, page: SealPage, cx: &mut Context<'_>) {
+        let ours = (page.epoch, page.leader) == (self.voice.epoch, self.voice.leader);
+        let link = self.links.get_mut(&worker).filter(|_| ours);
+        if link.is_some_and(|link| link.take_page(cx.now, &page)) {
+            cx.members.heard(cx.now, worker);
+            let input = Input::WorkerTail {
+                incarnation: worker,
+                grants: Rows(page.tail),
+                named: Rows(page.named),
+            };
+            self.feed(input, cx);
+            self.ask_seal(worker, cx);
         }
     }
 
@@ -99,6 +115,10 @@ impl Reign {
         let reply: SealReply = decode(bytes).ok()?;
         if let Some(refusal) = reply.refused {
             return self.refused(refusal.epoch, refusal.leader);
+        }
+        if let Some(page) = reply.page {
+            self.seal_page(worker, page, cx);
+            return None;
         }
         let answer = reply.sealed?;
         let link = self.links.get_mut(&worker)?;

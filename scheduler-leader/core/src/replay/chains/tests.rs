@@ -155,6 +155,7 @@ fn sealed(inputs: InputNumber, named: bool) -> (Chains, SealAnswer) {
         ordinals: Vec::new(),
         faults: Vec::new(),
         named: if named { vec![name] } else { Vec::new() },
+        forgotten: None,
     };
     (chains, answer)
 }
@@ -162,7 +163,9 @@ fn sealed(inputs: InputNumber, named: bool) -> (Chains, SealAnswer) {
 #[test]
 fn a_session_that_came_and_went_with_the_record_is_adopted_by_name() {
     let (mut chains, answer) = sealed(4, true);
-    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    chains
+        .seal(WORKER, &answer, &answer.tail, &Launches::default())
+        .unwrap();
     assert_eq!((chains.adopted, chains.holes.len()), (3, 0));
     assert_eq!(recorded(&chains), 6);
     let rows = chains.into_positions();
@@ -176,7 +179,9 @@ fn a_session_that_came_and_went_with_the_record_is_adopted_by_name() {
 #[test]
 fn what_no_tail_names_is_a_hole() {
     let (mut chains, answer) = sealed(4, false);
-    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    chains
+        .seal(WORKER, &answer, &answer.tail, &Launches::default())
+        .unwrap();
     let hole = Hole {
         gpu: 0,
         incarnation: WORKER,
@@ -189,7 +194,9 @@ fn what_no_tail_names_is_a_hole() {
     // So is what a tail leaves out, and no more than that.
     let (mut chains, mut answer) = sealed(4, true);
     answer.tail.remove(1);
-    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    chains
+        .seal(WORKER, &answer, &answer.tail, &Launches::default())
+        .unwrap();
     assert_eq!(holes(&chains), [(5, 5)]);
     assert_eq!((chains.adopted, chains.skipped()), (2, 1));
     assert!(recorded(&chains) < 6);
@@ -240,7 +247,9 @@ fn what_is_missing_is_named_position_by_position() {
         let (mut chains, mut answer) = sealed(4, true);
         answer.tail.retain(|it| told.contains(&it.position));
         chains.gaps = gaps;
-        chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+        chains
+            .seal(WORKER, &answer, &answer.tail, &Launches::default())
+            .unwrap();
         assert_eq!(chains.gap_positions, named, "{told:?}");
         assert_eq!(holes(&chains), left, "{told:?}");
         assert_eq!(chains.adopted, told.len() as u64);
@@ -257,7 +266,9 @@ fn what_was_only_recomputed_behind_a_hole_may_be_another_leaders() {
     answer.tail.clear();
     let stale = Proposed::new(grant(GrantKind::Run, 10, 12), None);
     chains.grant(WORKER, 6, stale, None);
-    chains.seal(WORKER, &answer, &Launches::default()).unwrap();
+    chains
+        .seal(WORKER, &answer, &answer.tail, &Launches::default())
+        .unwrap();
     assert_eq!(holes(&chains), [(4, 6)]);
 }
 
@@ -265,15 +276,51 @@ fn what_was_only_recomputed_behind_a_hole_may_be_another_leaders() {
 fn another_name_is_noticed() {
     let (mut chains, mut answer) = sealed(4, true);
     answer.named[0].ordinal += 1;
-    let refused = chains.seal(WORKER, &answer, &Launches::default());
+    let refused = chains.seal(WORKER, &answer, &answer.tail, &Launches::default());
     assert!(refused.is_err());
 }
 
 #[test]
 fn nothing_is_adopted_that_the_record_has_the_input_of() {
     let (mut chains, answer) = sealed(5, true);
-    let refused = chains.seal(WORKER, &answer, &Launches::default());
+    let refused = chains.seal(WORKER, &answer, &answer.tail, &Launches::default());
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("position 4"), "{refused}");
     assert!(refused.contains("its leader did not make"), "{refused}");
+}
+
+#[test]
+fn what_a_worker_kept_no_more_is_named_by_it() {
+    let (mut chains, mut answer) = sealed(4, true);
+    answer.tail.drain(..2);
+    answer.forgotten = Some((2, 5));
+    for _ in 0..2 {
+        chains
+            .seal(WORKER, &answer, &answer.tail, &Launches::default())
+            .unwrap();
+    }
+    assert_eq!((chains.gap_positions, holes(&chains)), (2, vec![]));
+    assert_eq!(chains.gaps.len(), 1, "each leader is told it, it is one");
+    assert!(chains.gaps[0].reason.contains("kept no more"));
+}
+
+#[test]
+fn pages_in_any_size_are_one_tail() {
+    let (_, answer) = sealed(4, true);
+    for cut in 0..=answer.tail.len() {
+        let (mut chains, _) = sealed(4, true);
+        chains.name(&answer.named);
+        // A page that was sent again overlaps what came before.
+        let tail = [&answer.tail[..cut], &answer.tail[..]].concat();
+        let rest = SealAnswer {
+            tail: Vec::new(),
+            named: Vec::new(),
+            ..answer.clone()
+        };
+        chains
+            .seal(WORKER, &rest, &tail, &Launches::default())
+            .unwrap();
+        assert_eq!((chains.adopted, chains.holes.len()), (3, 0));
+        assert_eq!(recorded(&chains), 6);
+    }
 }

@@ -78,6 +78,7 @@ fn seal(reports: u64, position: GpuPosition, done: OpNumber) -> SealAnswer {
         ordinals: Vec::new(),
         faults: Vec::new(),
         named: Vec::new(),
+        forgotten: None,
     }
 }
 

@@ -140,6 +140,7 @@ impl Model {
             ordinals: worker.ordinals.clone().into_iter().collect(),
             faults: Vec::new(),
             named: Vec::new(),
+            forgotten: None,
         }
     }
 

@@ -85,8 +85,16 @@ impl WorkerNode {
         let incarnation = identity.incarnation;
         // Both kinds of device, whatever the seed.
         let preemptive = incarnation.0.is_multiple_of(2);
+        // Tails in one message, and in several of few grants each. A flaw bends the one.
+        let seal_rows = match incarnation.0 % 3 {
+            _ if flaw.is_some() => usize::MAX,
+            0 => 2,
+            1 => 40,
+            _ => usize::MAX,
+        };
         let config = Config {
             preemptive,
+            seal_rows,
             ..Config::default()
         };
         Self {

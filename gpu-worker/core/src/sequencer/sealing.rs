@@ -1,0 +1,177 @@
+//! Seals: a new leader takes the worker over, and is told all that the worker has.
+//!
+//! What the record may not have (the tail) can be more than a message holds. Then the answer to a
+//! seal is a page of it, and the leader asks again for what lies behind, until the rest fits into the
+//! answer itself. Between the first page and the answer nothing is accepted, so that the tail stays
+//! what it was.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    GpuPosition, Row, Seal, SealAnswer, SealPage, SealReply, SealedGrant, SealedName, SessionId,
+    WIRE_VERSION, limits,
+};
+
+use super::leaders::Standpoint;
+use super::positions::KeptGrant;
+use super::session::Phase;
+use super::{Action, Sequencer};
+use crate::Nanos;
+
+/// Bytes, at most, of a session, a grant (with the name of its session) and everything else in an
+/// encoded seal answer: the tail takes what room the message has left.
+const SEALED_SESSION: usize = 240;
+const SEALED_GRANT: usize = SealedGrant::SIZE + SealedName::SIZE;
+const SEALED_REST: usize = 128 << 10;
+
+impl Sequencer {
+    pub(super) fn on_seal(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
+        let mut reply = SealReply {
+            v: WIRE_VERSION,
+            sealed: None,
+            refused: None,
+            page: None,
+        };
+        match self.standpoint(seal.epoch, seal.leader) {
+            Standpoint::Stale => reply.refused = Some(self.refusal()),
+            standpoint => {
+                let before = (self.epoch, self.recorded);
+                if standpoint == Standpoint::Unsealed {
+                    self.obey(now, seal, actions);
+                }
+                reply.page = seal.after.and_then(|after| self.seal_page(after));
+                if reply.page.is_none() {
+                    reply.sealed = Some(self.seal_answer(before, seal.after.unwrap_or(0)));
+                }
+            }
+        }
+        actions.push(Action::SealReply(Box::new(reply)));
+    }
+
+    /// This leader's epoch begins here.
+    fn obey(&mut self, now: Nanos, seal: &Seal, actions: &mut Vec<Action>) {
+        self.close_standing(now, actions);
+        self.closings.clear();
+        self.epoch = seal.epoch;
+        self.leader = seal.leader;
+        self.ahead.clear();
+        self.recorded = 0;
+        self.noted = false;
+        self.trust_again();
+        self.reports.acknowledge(self.reports.made());
+        self.telling_since = None;
+        self.tell_now = false;
+        self.repeat_at = None;
+        self.beat_at = 0;
+    }
+
+    /// A new leader believes clients until it learns of a void.
+    fn trust_again(&mut self) {
+        for session in std::mem::take(&mut self.doubted) {
+            if let Some(entry) = self.sessions.get_mut(&session) {
+                entry.doubt = None;
+            }
+        }
+    }
+
+    /// Grants of the tail that a message holds beside `taken` bytes.
+    fn tail_room(&self, taken: usize) -> usize {
+        let room = limits::MESSAGE_BYTES.saturating_sub(SEALED_REST + taken) / SEALED_GRANT;
+        room.min(self.config.seal_rows)
+    }
+
+    /// Grants of the tail that the answer to a seal holds.
+    fn answer_room(&self) -> usize {
+        let sessions = self.sessions.len() * SEALED_SESSION;
+        self.tail_room(sessions + self.pending.len() * SEALED_GRANT)
+    }
+
+    /// Where in the tail lies what is behind this position.
+    fn tail_behind(&self, after: GpuPosition) -> usize {
+        self.tail
+            .partition_point(|kept| kept.sealed.position <= after)
+    }
+
+    /// The first of the tail behind a position, where the answer does not hold all that is.
+    fn seal_page(&self, after: GpuPosition) -> Option<SealPage> {
+        let from = self.tail_behind(after);
+        let rest = self.tail.len() - from;
+        if rest <= self.answer_room() {
+            return None;
+        }
+        let page = self.tail.range(from..).take(self.tail_room(0).max(1));
+        Some(SealPage {
+            epoch: self.epoch,
+            leader: self.leader,
+            after,
+            tail: page.clone().map(|kept| kept.sealed).collect(),
+            // Also of sessions that are open: they may be closed when the answer comes.
+            named: names(page),
+        })
+    }
+
+    /// All that the worker has, and what fits of the tail behind a position: its latest grants.
+    fn seal_answer(
+        &self,
+        (tail_epoch, tail_recorded): (u64, u64),
+        after: GpuPosition,
+    ) -> SealAnswer {
+        let open = |phase: Phase| !matches!(phase, Phase::Closed(_));
+        let sessions = self.sessions.values().filter(|entry| open(entry.phase));
+        let outstanding = self.pending.iter().filter(|accepted| !accepted.ended);
+        let fits = self.tail.len().saturating_sub(self.answer_room());
+        let tail = self.tail.range(self.tail_behind(after).max(fits)..);
+        let listed = |session: SessionId| {
+            let entry = self.sessions.get(&session);
+            entry.is_some_and(|entry| open(entry.phase))
+        };
+        let unlisted = tail
+            .clone()
+            .filter(|kept| !listed(kept.sealed.grant.session));
+        SealAnswer {
+            v: WIRE_VERSION,
+            epoch: self.epoch,
+            leader: self.leader,
+            gpu: self.identity.gpu,
+            capacity: self.identity.capacity,
+            position: self.accepted,
+            chain: self.chain,
+            global: self.global,
+            reports: self.reports.made(),
+            sessions: sessions
+                .map(|entry| entry.sealed(self.accepted_ops(entry)))
+                .collect(),
+            outstanding: outstanding
+                .map(|accepted| SealedGrant {
+                    position: accepted.position,
+                    grant: self.sealed_grant(accepted),
+                })
+                .collect(),
+            tail_epoch,
+            tail_recorded,
+            tail: tail.map(|kept| kept.sealed).collect(),
+            ordinals: self
+                .ordinals
+                .iter()
+                .map(|(tenant, ordinal)| (tenant.clone(), *ordinal))
+                .collect(),
+            faults: self.faults(usize::MAX),
+            named: names(unlisted),
+            forgotten: self.forgotten,
+        }
+    }
+}
+
+/// Whose the sessions of these grants are.
+fn names<'a>(grants: impl Iterator<Item = &'a KeptGrant>) -> Vec<SealedName> {
+    let mut names = BTreeMap::new();
+    for kept in grants {
+        let session = kept.sealed.grant.session;
+        names.entry(session).or_insert_with(|| SealedName {
+            tenant: kept.tenant.clone(),
+            session,
+            ordinal: kept.ordinal,
+        });
+    }
+    names.into_values().collect()
+}
