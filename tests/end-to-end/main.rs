@@ -34,4 +34,5 @@ mod storage;
 mod tables;
 mod targets;
 mod usage;
+mod variables;
 mod waits;

@@ -2,8 +2,12 @@
 
 #![expect(unsafe_code, reason = "gives out pages of this process")]
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ptx::ParamInfo;
 
 use crate::device::Device;
 use crate::status::{Result, Status};
@@ -19,6 +23,15 @@ pub(crate) struct Pinned {
 }
 
 static PINNED: Mutex<BTreeMap<usize, Pinned>> = Mutex::new(BTreeMap::new());
+/// All such ranges there ever were lie between these: a launch looks here before it asks the table.
+static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+fn note(range: Pinned, table: &mut BTreeMap<usize, Pinned>) {
+    table.insert(range.base, range);
+    LOWEST.fetch_min(range.base, Ordering::Release);
+    HIGHEST.fetch_max(range.base + range.bytes, Ordering::Release);
+}
 
 fn lock() -> MutexGuard<'static, BTreeMap<usize, Pinned>> {
     PINNED.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,7 +63,7 @@ pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
         flags,
         ours: true,
     };
-    lock().insert(base, range);
+    note(range, &mut lock());
     Ok(base)
 }
 
@@ -80,15 +93,13 @@ pub(crate) fn register(base: usize, bytes: usize, flags: u32) -> Result {
     if before.is_some_and(|(_, range)| range.base + range.bytes > base) {
         return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
     }
-    table.insert(
+    let range = Pinned {
         base,
-        Pinned {
-            base,
-            bytes,
-            flags,
-            ours: false,
-        },
-    );
+        bytes,
+        flags,
+        ours: false,
+    };
+    note(range, &mut table);
     Ok(())
 }
 
@@ -119,4 +130,58 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
             .add(&session, range.base, twin, range.bytes)?
     };
     Ok(twin + (address - range.base) as u64)
+}
+
+/// A kernel's parameters as its device is to see them. Addresses are unified: a program may hand a
+/// kernel its own pointer to pinned memory, which becomes the address of the memory's twin. Pointers
+/// that lie in the device's memory are not seen here; those are to be asked for.
+pub(crate) fn translated<'a>(
+    device: &Device,
+    layout: &[ParamInfo],
+    block: &'a [u8],
+) -> Result<Cow<'a, [u8]>> {
+    let mut block = Cow::Borrowed(block);
+    let near = LOWEST.load(Ordering::Acquire)..HIGHEST.load(Ordering::Acquire);
+    if near.is_empty() {
+        return Ok(block);
+    }
+    for at in words(layout, block.len()) {
+        let word = block[at..].first_chunk().copied().map(usize::from_le_bytes);
+        let is_pinned = |address: &usize| near.contains(address) && find(*address).is_some();
+        if let Some(address) = word.filter(is_pinned) {
+            let twin = device_address(device, address)?;
+            block.to_mut()[at..at + 8].copy_from_slice(&twin.to_le_bytes());
+        }
+    }
+    Ok(block)
+}
+
+/// Where in a block of parameters pointers may lie: each parameter's whole words, for one may be a
+/// structure.
+fn words(layout: &[ParamInfo], bytes: usize) -> impl Iterator<Item = usize> {
+    layout.iter().flat_map(move |param| {
+        let (start, size) = (param.offset as usize, param.size as usize);
+        let end = bytes.min(start + size);
+        let first = start.next_multiple_of(8);
+        (first..end).step_by(8).filter(move |at| at + 8 <= end)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pointers_are_whole_words_of_their_parameters() {
+        let param = |offset, size| ParamInfo {
+            name: String::new(),
+            offset,
+            size,
+            align: 4,
+        };
+        let layout = [param(0, 8), param(8, 4), param(16, 28), param(48, 8)];
+        let found: Vec<_> = words(&layout, 56).collect();
+        assert_eq!(found, [0, 16, 24, 32, 48]);
+        assert_eq!(words(&layout, 50).collect::<Vec<_>>(), [0, 16, 24, 32]);
+    }
 }

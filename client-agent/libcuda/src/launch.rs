@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use bus_schemas::Dim;
 
 use crate::device::Device;
+use crate::host::translated;
 use crate::module::{KERNELS, Kernel};
 use crate::settings::is_blocking;
 use crate::status::{Result, Status};
@@ -83,6 +84,7 @@ pub(crate) fn start(
     if i64::from(shape.shared) > i64::from(kernel.dynamic.load(Ordering::Relaxed)) {
         return Err(Status::INVALID_VALUE);
     }
+    let params = &*translated(device, &kernel.entry().params, params)?;
     let submitted = submit(device, |session| {
         session.launch_on(
             stream,

@@ -197,9 +197,17 @@ static void memory(void) {
         CHECK(cuCtxSynchronize());
         for (int at = 0; at < N; at++) ASSERT(pinned[at] == at * round + round);
     }
+    /* Addresses are unified: the program's own pointer will do, and one into the middle as well. */
+    CHECK(launch((CUdeviceptr)(uintptr_t)(pinned + 1), 1, N - 1, NULL));
+    CHECK(cuCtxSynchronize());
+    ASSERT(pinned[0] == 3 && pinned[1] == 3 + 3 + 1 && pinned[N - 1] == (N - 1) * 3 + 3 + 1);
     CHECK(cuMemFreeHost(pinned));
     ANSWERS(INVALID_VALUE, cuMemFreeHost(pinned));
     CHECK(cuMemHostRegister_v2(host, sizeof host, 2));
+    for (int at = 0; at < N; at++) host[at] = at;
+    CHECK(launch((CUdeviceptr)(uintptr_t)host, 5, N, NULL));
+    CHECK(cuCtxSynchronize());
+    ASSERT(host[0] == 5 && host[N - 1] == N - 1 + 5);
     CHECK(cuMemHostUnregister(host));
 
     CHECK(cuMemAllocManaged(&managed, sizeof host, 1));

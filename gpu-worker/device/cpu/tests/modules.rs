@@ -292,6 +292,38 @@ fn special_registers() {
     assert_eq!(found, wanted);
 }
 
+/// Shared memory apart from the program's is there where a kernel, or what it calls, asks for it.
+#[test]
+fn reserved_shared_memory_lies_between_what_is_static_and_what_is_dynamic() {
+    let text = format!(
+        "{HEAD}.extern .shared .align 16 .b8 dynamic[];
+        .func (.param .b32 at) second() {{ .reg .b32 %r; mov.u32 %r, %reserved_smem_offset_1;
+        st.param.b32 [at], %r; ret; }}
+        .visible .entry k(.param .u64 out) {{ .reg .b64 %o, %v; .reg .b32 %r<9>; .param .b32 found;
+        .shared .b8 fixed[20]; ld.param.u64 %o, [out];
+        mov.u32 %r1, fixed; mov.u32 %r2, dynamic; call (found), second, (); ld.param.b32 %r3, [found];
+        mov.u32 %r4, %reserved_smem_offset_begin; mov.u32 %r5, %total_smem_size;
+        st.shared.u32 [%r1], 1; st.shared.u32 [%r4], 2; st.shared.u32 [%r3+508], 3;
+        st.shared.u32 [%r2], 4;
+        cvt.u64.u32 %v, %r4; st.global.u64 [%o], %v; cvt.u64.u32 %v, %r3; st.global.u64 [%o+8], %v;
+        cvt.u64.u32 %v, %r2; st.global.u64 [%o+16], %v; cvt.u64.u32 %v, %r5; st.global.u64 [%o+24], %v;
+        ld.shared.u32 %r6, [%r1]; cvt.u64.u32 %v, %r6; st.global.u64 [%o+32], %v;
+        ld.shared.u32 %r6, [%r4]; cvt.u64.u32 %v, %r6; st.global.u64 [%o+40], %v;
+        ld.shared.u32 %r6, [%r3+508]; cvt.u64.u32 %v, %r6; st.global.u64 [%o+48], %v;
+        ret; }}\n"
+    );
+    let grid = |shared| Grid {
+        grid: [1, 1, 1],
+        block: [1, 1, 1],
+        shared,
+    };
+    let found = run_image(&text, grid(16), &[], 7);
+    assert_eq!(found, [32, 32 + 512, 32 + 1024, 32 + 16, 1, 2, 3]);
+    // It is not the program's, whose limit stays what it is.
+    let most = 100 * 1024 - 32;
+    assert_eq!(run_image(&text, grid(most), &[], 1), [32]);
+}
+
 /// What compilers write around code and what changes nothing.
 #[test]
 fn directives_without_effect() {

@@ -313,8 +313,36 @@ pub(crate) enum Constant {
     Nctaid(u8),
     /// `%dynamic_smem_size` and `%total_smem_size`.
     SharedSize { total: bool },
+    /// `%reserved_smem_offset_begin` and its like.
+    ReservedShared(Reserved),
     /// `%laneid`: differs by lane, is the same for every warp.
     Lane,
+}
+
+/// What is said of the shared memory that lies apart from the program's in each block, for libraries
+/// that are part of the toolkit (cooperative groups keep barriers in its second half).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Reserved {
+    Begin,
+    End,
+    Size,
+    /// Where one of its parts begins: 0 or 1.
+    Part(u8),
+}
+
+impl Reserved {
+    /// Its bytes, as on every device since compute capability 8.0.
+    pub(crate) const BYTES: u32 = 1024;
+
+    /// What is said of memory that begins at an offset.
+    pub(crate) fn value(self, begin: u32) -> u32 {
+        match self {
+            Self::Begin => begin,
+            Self::End => begin + Self::BYTES,
+            Self::Size => Self::BYTES,
+            Self::Part(part) => begin + u32::from(part) * (Self::BYTES / 2),
+        }
+    }
 }
 
 /// Registers that a warp's or block's place gives.

@@ -47,6 +47,7 @@ use crate::error::BuildError;
 use crate::watched::Watched;
 use builder::{Builder, Symbol};
 use calls::{Reach, Stacks};
+use form::{Constant, Reserved};
 use ptx::Module;
 
 /// Most decoded instructions of a module.
@@ -113,11 +114,18 @@ fn entries(builder: &mut Builder<'_>, info: &ptx::ModuleInfo) {
         let place = *index as usize;
         // Slots of constants are common to the module; a launch fills those its entry can reach.
         let (words, doubles) = reach.of(place);
+        let asks = |(_, it): &(u32, Constant)| matches!(it, Constant::ReservedShared(_));
+        let reserves = words.iter().chain(doubles.iter()).any(asks);
+        let mut static_shared = builder.functions[place].shared_end(builder.shared) as u32;
+        if reserves {
+            static_shared = static_shared.next_multiple_of(16) + Reserved::BYTES;
+        }
         entries.push(Entry {
             name: entry.name.clone(),
             function: *index,
             param_bytes: entry.param_bytes,
-            static_shared: builder.functions[place].shared_end(builder.shared) as u32,
+            static_shared,
+            reserves,
             maxntid: entry.maxntid,
             reqntid: entry.reqntid,
             stack: stacks.stack(place),

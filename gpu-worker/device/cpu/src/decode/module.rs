@@ -42,7 +42,10 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) function: u32,
     pub(crate) param_bytes: u32,
+    /// With the reserved memory, which lies behind its own and ahead of what is dynamic.
     pub(crate) static_shared: u32,
+    /// Whether it asks for reserved shared memory: no other has any.
+    pub(crate) reserves: bool,
     pub(crate) maxntid: Option<[u32; 3]>,
     pub(crate) reqntid: Option<[u32; 3]>,
     /// What one warp's stacks of registers and local memory take.

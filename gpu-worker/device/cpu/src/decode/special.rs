@@ -1,6 +1,6 @@
 //! Special registers: `%tid.x` and its like.
 
-use super::form::{Bank, Constant, Lanemask, Op, Slot, Special};
+use super::form::{Bank, Constant, Lanemask, Op, Reserved, Slot, Special};
 use super::operand::Body;
 use super::vector;
 use crate::error::BuildError;
@@ -40,6 +40,10 @@ fn numbered(name: &str, prefix: &str, count: u32) -> bool {
     number.is_some_and(|number: u32| number < count)
 }
 
+fn reserved(what: Reserved) -> Origin {
+    Origin::Launch(Constant::ReservedShared(what))
+}
+
 fn origin(name: &str) -> Option<Origin> {
     if let Some((base, axis)) = name.split_once('.') {
         return axes(base, vector::element(axis)?);
@@ -63,7 +67,11 @@ fn origin(name: &str) -> Option<Origin> {
         "%clock_hi" => Origin::Clock(false, true),
         "%globaltimer" | "%globaltimer_lo" => Origin::Clock(true, false),
         "%globaltimer_hi" => Origin::Clock(true, true),
-        _ if name.starts_with("%reserved_smem_offset_") => Origin::Number(0),
+        "%reserved_smem_offset_begin" => reserved(Reserved::Begin),
+        "%reserved_smem_offset_end" => reserved(Reserved::End),
+        "%reserved_smem_offset_cap" => reserved(Reserved::Size),
+        "%reserved_smem_offset_0" => reserved(Reserved::Part(0)),
+        "%reserved_smem_offset_1" => reserved(Reserved::Part(1)),
         _ if numbered(name, "%envreg", 32) || numbered(name, "%pm", 8) => Origin::Number(0),
         _ => {
             let counter = name.strip_suffix("_64")?;

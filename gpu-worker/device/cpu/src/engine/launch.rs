@@ -2,7 +2,7 @@
 
 use super::instance::Instance;
 use super::program::Program;
-use crate::decode::form::{Constant, Frame, Special};
+use crate::decode::form::{Constant, Frame, Reserved, Special};
 use crate::error::LaunchError;
 use crate::lane::{Doubles, LANES, Words};
 use ptx::Scalar;
@@ -79,7 +79,8 @@ fn check(program: &Program, entry: usize, grid: Grid, params: usize) -> Result<u
         return Err(LaunchError::BlockLimit { block, limit });
     }
     let all = u64::from(entry.static_shared).next_multiple_of(16) + u64::from(shared);
-    if all > SHARED_LIMIT + 16 {
+    let reserved = if entry.reserves { Reserved::BYTES } else { 0 };
+    if all > SHARED_LIMIT + 16 + u64::from(reserved) {
         return Err(LaunchError::Shared(all, SHARED_LIMIT));
     }
     if params != entry.param_bytes as usize {
@@ -92,6 +93,12 @@ fn check(program: &Program, entry: usize, grid: Grid, params: usize) -> Result<u
 }
 
 impl Launch {
+    /// Bytes of reserved shared memory.
+    fn reserved(&self) -> u32 {
+        let reserves = self.program.decoded.entries[self.entry].reserves;
+        if reserves { Reserved::BYTES } else { 0 }
+    }
+
     /// Checks a launch and computes its constants; `old`'s buffers are used again.
     pub(crate) fn new(
         instance: &Instance,
@@ -226,8 +233,11 @@ fn constant(launch: &Launch, params: &[u8], base: u64, it: Constant) -> [u64; LA
         }
         Constant::Ntid(axis) => u64::from(launch.block[usize::from(axis)]),
         Constant::Nctaid(axis) => u64::from(launch.grid[usize::from(axis)]),
-        Constant::SharedSize { total: true } => u64::from(launch.shared),
+        Constant::SharedSize { total: true } => u64::from(launch.shared - launch.reserved()),
         Constant::SharedSize { total: false } => u64::from(launch.dynamic_shared),
+        Constant::ReservedShared(what) => {
+            u64::from(what.value(launch.static_shared - launch.reserved()))
+        }
         Constant::Lane => return std::array::from_fn(|lane| lane as u64),
     };
     [one; LANES]

@@ -153,9 +153,12 @@ pub(crate) fn tests() -> Vec<Test> {
     add("%dynamic_smem_size", "u32", |_| 48);
     add("%total_smem_size", "u32", |_| 48);
     add("%aggr_smem_size", "u32", |_| 48);
+    // The kernels of these tests have no shared memory of their own.
     add("%reserved_smem_offset_begin", "u32", |_| 0);
-    add("%reserved_smem_offset_end", "u32", |_| 0);
-    add("%reserved_smem_offset_cap", "u32", |_| 0);
+    add("%reserved_smem_offset_end", "u32", |_| 1024);
+    add("%reserved_smem_offset_cap", "u32", |_| 1024);
+    add("%reserved_smem_offset_0", "u32", |_| 0);
+    add("%reserved_smem_offset_1", "u32", |_| 512);
     add("%envreg0", "u32", |_| 0);
     add("%envreg31", "u32", |_| 0);
     add("%pm0", "u32", |_| 0);

@@ -1,0 +1,61 @@
+//! CUDA's own environment variables hold as they do with a GPU.
+
+use broker::testing::TempDir;
+
+use crate::run::{compile, text, warploom};
+use crate::stage::{Scene, plan};
+
+#[tokio::test]
+async fn the_drivers_variables_are_obeyed() {
+    let scene = Scene::start(1, 2, &[plan("a", "search", 1)]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "variables");
+    let run = |part: &str, variables: &[(&str, &str)]| {
+        let mut command = warploom(dir.path());
+        let credentials = scene.stage.cluster.credentials();
+        let cluster = &scene.stage.cluster.options().cluster;
+        command
+            .env("WARPLOOM_BROKER_CREDENTIALS", credentials)
+            .env("WARPLOOM_CLUSTER_NAME", cluster)
+            .env("TMPDIR", dir.path())
+            .envs(variables.iter().copied())
+            .args(["run", "--tenant", "a", "--devices", "2", "--"])
+            .arg(&program)
+            .arg(part);
+        let output = command.output().expect("it runs");
+        let (out, err) = text(&output);
+        assert!(
+            output.status.success(),
+            "{part} with {variables:?}: {out}{err}"
+        );
+        out
+    };
+    for (part, variables) in [
+        ("hidden", &[("CUDA_VISIBLE_DEVICES", "")][..]),
+        ("hidden", &[("CUDA_VISIBLE_DEVICES", "-1")]),
+        ("lazy", &[]),
+        ("lazy", &[("CUDA_MODULE_LOADING", "LAZY")]),
+        ("eager", &[("CUDA_MODULE_LOADING", "EAGER")]),
+        ("running on", &[]),
+        ("running on", &[("CUDA_LAUNCH_BLOCKING", "0")]),
+        ("blocking", &[("CUDA_LAUNCH_BLOCKING", "1")]),
+    ] {
+        assert_eq!(run(part, variables), format!("{part}: well\n"));
+    }
+    let all = run("uuids", &[]);
+    let [first, second] = all.lines().collect::<Vec<_>>()[..] else {
+        panic!("two devices: {all}");
+    };
+    assert_ne!(first, second);
+    for (visible, wanted) in [
+        ("1", vec![second]),
+        ("1,0", vec![second, first]),
+        // What follows a number that there is not is not seen.
+        ("0,7,1", vec![first]),
+        (second, vec![second]),
+        (&format!("{second},{first}"), vec![second, first]),
+    ] {
+        let seen = run("uuids", &[("CUDA_VISIBLE_DEVICES", visible)]);
+        assert_eq!(seen.lines().collect::<Vec<_>>(), wanted, "{visible}");
+    }
+}
