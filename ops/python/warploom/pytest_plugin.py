@@ -52,7 +52,12 @@ class Conductor:
         self.stats = []
 
     def pytest_sessionstart(self, session):
-        self.cluster = sessions.Cluster(self.folder, self.config.getoption("--warploom-model"))
+        try:
+            self.cluster = sessions.Cluster(self.folder, self.config.getoption("--warploom-model"))
+        except sessions.Failed as why:
+            # What did not begin is not told of its end.
+            shutil.rmtree(self.folder, ignore_errors=True)
+            pytest.exit(f"warploom: {why}", returncode=1)
 
     def pytest_sessionfinish(self, session):
         self._end_child()
@@ -62,7 +67,12 @@ class Conductor:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session):
-        child = self._child()
+        try:
+            return self._collect(session, self._child())
+        except sessions.Failed as why:
+            pytest.exit(f"warploom: {why}", returncode=1)
+
+    def _collect(self, session, child):
         session.items = []
         for said in child.collected():
             if "report" in said:

@@ -1,6 +1,7 @@
 """The cluster and the children of a test session."""
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -19,6 +20,19 @@ def is_child():
     return PIPES in os.environ
 
 
+class Failed(Exception):
+    """The session cannot go on; its text says why."""
+
+
+#: From <sys/prctl.h>.
+PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent():
+    """In a new process: it is interrupted when the one that started it is gone, however it went."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+
+
 class Cluster:
     """`warploom up` for the session's life."""
 
@@ -34,13 +48,15 @@ class Cluster:
             command += ["--set", f"worker.model={model}"]
         with log.open("w") as errors:
             self.process = subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE,
-                                            stderr=errors, text=True, start_new_session=True)
+                                            stderr=errors, text=True, start_new_session=True,
+                                            preexec_fn=_end_with_parent)
         for line in self.process.stdout:
             if " is up at " in line:
                 # What it says goes on, and nobody is to wait for a reader.
                 threading.Thread(target=self.process.stdout.read, daemon=True).start()
                 return
-        raise RuntimeError(f"the cluster did not start: {log.read_text().strip()}")
+        self.process.wait()
+        raise Failed(f"the cluster did not start: {log.read_text().strip()}")
 
     def stop(self):
         """Ends it, and all that it started."""
@@ -76,7 +92,7 @@ class Child:
             yield said
             if "items" in said or "died" in said:
                 if "died" in said:
-                    raise RuntimeError(f"the process that collects the tests {said['died']}")
+                    raise Failed(f"the process that collects the tests {said['died']}")
                 return
 
     def run(self, nodeid, following):

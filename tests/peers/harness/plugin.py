@@ -1,10 +1,13 @@
 """The Python wheel in a fresh environment, and its plugin of pytest on a repository's tests."""
 
+import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
 from . import outcome, wheels
 
@@ -32,11 +35,8 @@ def plugin(stage, row):
     tests = stage.keep / "repository"
     shutil.copytree(PEERS / "plugin", tests)
     junit = stage.keep / "plugin.xml"
-    variables = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("WARPLOOM_", "NATS_", "PYTHON"))}
-    ran = subprocess.run([python, "-m", "pytest", "--warploom", f"--junitxml={junit}", "-m", "not slow"],
-                         cwd=tests, env=variables, capture_output=True, text=True, timeout=300,
-                         check=False)
+    pytest = Pytest(python, tests, stage.keep)
+    ran = pytest.run(f"--junitxml={junit}", "-m", "not slow")
     (stage.keep / "plugin.log").write_text(ran.stdout + ran.stderr)
     came = {name.rsplit(".", 1)[-1]: it for name, it in outcome.read(junit).items()}
     for name, wanted in WANTED.items():
@@ -49,6 +49,84 @@ def plugin(stage, row):
     missing = [text for text in SAID if text not in ran.stdout]
     if more or missing or ran.returncode != 1 or "to be shown" in ran.stdout:
         row.fail(f"tests beyond the wanted {more}, not said {missing}, exit {ran.returncode}")
+    for check in (_first_failure, _no_cluster, _no_collection, _killed):
+        if wrong := check(pytest):
+            row.failed += 1
+            row.fail(f"{check.__name__.strip('_')}: {wrong}")
+        else:
+            row.passed += 1
+
+
+class Pytest:
+    """`pytest --warploom` in an environment, on a folder of tests, with temporary files of its own."""
+
+    def __init__(self, python, tests, keep):
+        self.command, self.tests = [python, "-m", "pytest", "--warploom"], tests
+        self.temporary = keep / "temporary"
+        self.temporary.mkdir()
+        self.variables = {name: value for name, value in os.environ.items()
+                          if not name.startswith(("WARPLOOM_", "NATS_", "PYTHON"))}
+        self.variables["TMPDIR"] = str(self.temporary)
+
+    def run(self, *arguments):
+        return subprocess.run([*self.command, *arguments], cwd=self.tests, env=self.variables,
+                              capture_output=True, text=True, timeout=300, check=False)
+
+    def left(self):
+        """Processes and folders that are still there though it has ended."""
+        listed = [path.name for path in self.temporary.glob("warploom-*")]
+        for process in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                command = process.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                if str(self.temporary) in command:
+                    listed.append(command)
+        return listed
+
+
+def _first_failure(pytest):
+    """`-x` ends at the first failure, `-k` leaves tests out; what goes wrong comes back as words."""
+    ran = pytest.run("-x", "-k", "wrong or behind")
+    wanted = "1 failed, 10 deselected"
+    if ran.returncode != 1 or wanted not in ran.stdout or pytest.left():
+        return f"exit {ran.returncode}, not said {wanted!r}: {ran.stdout[-400:]} {pytest.left()}"
+    return None
+
+
+def _no_cluster(pytest):
+    ran = pytest.run("--warploom-model", "nonsense")
+    said = ran.stdout + ran.stderr
+    if ran.returncode != 1 or "worker.model" not in said or "Traceback" in said or pytest.left():
+        return f"exit {ran.returncode}: {said[-400:]} {pytest.left()}"
+    return None
+
+
+def _no_collection(pytest):
+    """A process that ends while it collects."""
+    (pytest.tests / "test_ends.py").write_text("import os\nos._exit(7)\n")
+    ran = pytest.run("test_ends.py")
+    said = ran.stdout + ran.stderr
+    if ran.returncode != 1 or "ended with 7" not in said or "INTERNALERROR" in said or pytest.left():
+        return f"exit {ran.returncode}: {said[-400:]} {pytest.left()}"
+    return None
+
+
+def _killed(pytest):
+    """Whoever is killed leaves no cluster behind."""
+    (pytest.tests / "test_hangs.py").write_text(
+        "import os, signal\n\ndef test_kills_its_session():\n"
+        "    os.kill(int(os.environ['SESSION']), signal.SIGKILL)\n    signal.pause()\n")
+    # The shell's number is pytest's: it becomes it.
+    shell = ["sh", "-c", 'SESSION=$$ exec "$@" test_hangs.py', "sh", *pytest.command]
+    ran = subprocess.run([str(part) for part in shell], cwd=pytest.tests, env=pytest.variables,
+                         capture_output=True, timeout=120, check=False)
+    if ran.returncode != -signal.SIGKILL:
+        return f"exit {ran.returncode}: {ran.stdout[-400:]}"
+    ends = time.monotonic() + 60
+    while [it for it in pytest.left() if not it.startswith("warploom-")]:
+        if time.monotonic() > ends:
+            return f"left behind: {pytest.left()}"
+        time.sleep(0.2)
+    return None
 
 
 def build(stage):
