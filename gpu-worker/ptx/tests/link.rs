@@ -60,6 +60,13 @@ fn errors_name_image_line_and_column() {
             "image `first`, line 4, column 22: `x` is declared with another size",
         ),
         (
+            vec![
+                ".extern .global .b8 x[];\n.func f() { .reg .b32 %r; ld.global.u32 %r, x[1]; ret; }",
+                ".visible .global .u32 x[4];",
+            ],
+            "image `first`, line 4, column 21: `x` is declared with elements of another size",
+        ),
+        (
             vec!["", ".bogus"],
             "image `second`, line 4, column 1: `.bogus`",
         ),
@@ -204,4 +211,20 @@ fn results_may_be_declared_by_one_side_only() {
     assert!(text.contains("call (from0), g;"), "{text}");
     let bodies = module.functions.iter().filter(|it| it.body.is_some());
     assert_eq!(bodies.count(), 6, "{text}");
+}
+
+/// Compilers declare what they do not see as bytes, whatever its elements are where it is defined.
+#[test]
+fn elements_may_be_spelt_as_bytes() {
+    let texts = [
+        ".extern .global .align 8 .b8 table[];\n.extern .global .align 4 .b8 four[16];\n\
+         .visible .entry k() { .reg .b64 %a; ld.global.u64 %a, [table+8]; mov.u64 %a, four; ret; }",
+        ".visible .func f() { ret; }\n.visible .global .align 8 .u64 table[2] = {f, f};\n\
+         .visible .global .align 4 .u32 four[4];",
+    ];
+    let linked = linked(&texts).expect("they fit");
+    assert!(
+        linked.contains("table[2]") && !linked.contains("table[]"),
+        "{linked}"
+    );
 }

@@ -1,6 +1,6 @@
 //! Variables as they are declared.
 
-use crate::{Space, Variable};
+use crate::{Module, Operand, Space, Statement, Variable};
 use std::fmt::Write as _;
 
 fn space(space: Space) -> &'static str {
@@ -42,4 +42,29 @@ pub(super) fn declaration(
         }
     }
     out
+}
+
+/// Whether a module names an element of an array by its number: then the elements must be of the size
+/// that it takes them to be of. Else, as with most compilers, all is counted in bytes.
+pub(super) fn counts_elements(module: &Module<'_>, name: &str) -> bool {
+    let counts = |operand: &Operand<'_>| match operand {
+        Operand::Symbol {
+            name: it, index, ..
+        } => *index && *it == name,
+        Operand::Indexed { name: it, .. } => *it == name,
+        Operand::Address(at) | Operand::Coordinates(at, _) => {
+            at.index.is_some() && at.base == Some(name)
+        }
+        _ => false,
+    };
+    let bodies = module.functions.iter().filter_map(|it| it.body.as_ref());
+    bodies.flatten().any(|statement| match statement {
+        Statement::Instruction(it) => it.operands.iter().any(|operand| match operand {
+            Operand::Vector(list) | Operand::VectorPair(list, _) | Operand::List(list) => {
+                list.iter().any(counts)
+            }
+            operand => counts(operand),
+        }),
+        _ => false,
+    })
 }

@@ -1,6 +1,6 @@
 //! Which definition of each name counts, and what is renamed.
 
-use super::{LinkImage, adapt};
+use super::{LinkImage, adapt, declaration};
 use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Init, Linkage, Module, Position, PtxError, Space, Variable};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -347,8 +347,12 @@ fn fits(modules: &[Module<'_>], name: &str, best: Place, other: &Seen) -> Result
             let open = a.size() == Some(0) || b.size() == Some(0) || a.linkage == Linkage::Common;
             if a.space != b.space {
                 Some("in another space than its definition")
-            } else if a.scalar.size() != b.scalar.size() || !open && a.size() != b.size() {
+            } else if !open && a.size() != b.size() {
                 Some("with another size than its definition has")
+            } else if a.scalar.size() != b.scalar.size()
+                && declaration::counts_elements(&modules[other.place.image()], name)
+            {
+                Some("with elements of another size than its definition has")
             } else {
                 None
             }
