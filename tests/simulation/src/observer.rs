@@ -117,9 +117,12 @@ impl Observer {
         let subject = &*packet.subject;
         if let Some(incarnation) = self.workers.get(&from).copied() {
             if subject.starts_with(&self.inbox) {
-                if let Ok(reply) = decode::<SealReply>(&packet.bytes)
-                    && let Some(answer) = reply.sealed
-                {
+                let reply = decode::<SealReply>(&packet.bytes).ok();
+                if let Some(page) = reply.as_ref().and_then(|it| it.page.as_ref()) {
+                    let leader = (page.epoch, page.leader);
+                    self.positions.begins_to_obey(incarnation, leader)?;
+                }
+                if let Some(answer) = reply.and_then(|it| it.sealed) {
                     self.places.sealed(now, incarnation);
                     self.positions.sealed(incarnation, &answer)?;
                 }

@@ -15,6 +15,8 @@ use super::{Verdict, Violation};
 struct Log {
     gpu: GpuId,
     sealed: Option<(Epoch, LeaderId)>,
+    /// Whom it has told all that it had.
+    answered: Option<(Epoch, LeaderId)>,
     // Grants it was sent by the leader it obeys; above `accepted` it may yet discard them.
     offered: BTreeMap<GpuPosition, Grant>,
     // The chain after each accepted position; index 0 is the empty chain.
@@ -63,6 +65,7 @@ impl Positions {
         let log = Log {
             gpu,
             sealed: None,
+            answered: None,
             offered: BTreeMap::new(),
             chains: vec![Chain::default()],
             started: 0,
@@ -139,19 +142,31 @@ impl Positions {
     /// A worker answers a seal.
     pub(crate) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) -> Verdict {
         self.accepted(incarnation, answer.position, answer.chain)?;
-        let log = self.log(incarnation)?;
         let new = (answer.epoch, answer.leader);
+        self.begins_to_obey(incarnation, new)?;
+        let log = self.log(incarnation)?;
+        if log.answered != Some(new) {
+            log.answered = Some(new);
+            log.offered
+                .retain(|position, _| *position <= answer.position);
+        }
+        Ok(())
+    }
+
+    /// A worker answers a seal, perhaps with a page of its tail: it obeys this leader from here on.
+    pub(crate) fn begins_to_obey(
+        &mut self,
+        incarnation: Incarnation,
+        new: (Epoch, LeaderId),
+    ) -> Verdict {
+        let log = self.log(incarnation)?;
         if let Some(old) = log.sealed
             && (new.0 < old.0 || new.0 == old.0 && new.1 != old.1)
         {
             let what = format!("{incarnation}, sealed to {old:?}, let itself be sealed to {new:?}");
             return Err(Violation::new("I3", what));
         }
-        if log.sealed != Some(new) {
-            log.sealed = Some(new);
-            log.offered
-                .retain(|position, _| *position <= answer.position);
-        }
+        log.sealed = Some(new);
         Ok(())
     }
 
