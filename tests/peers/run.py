@@ -5,6 +5,7 @@
   tests/peers/run.py --fast                  a few minutes of it, as every test run does
   tests/peers/run.py --suite numba gpt2      these only
   tests/peers/run.py --tinygrad ~/tinygrad   with tinygrad's backend tests, from a checkout
+  tests/peers/run.py --suite triton-own --triton ~/triton   Triton's own tests, from a checkout
 
 The clients come from PyPI, pinned by version and hash, into target/tools/peers-<hash>: for CPython
 3.11 on Linux x86-64. What cannot be had is skipped, and said. docs/peers.md has results, and of
@@ -34,6 +35,8 @@ def arguments():
                         help=f"only these of {', '.join(suites.SUITES)}")
     parser.add_argument("--tinygrad", type=pathlib.Path, metavar="CHECKOUT",
                         help="a checkout of tinygrad's repository, for its test/backend")
+    parser.add_argument("--triton", type=pathlib.Path, metavar="CHECKOUT",
+                        help="a checkout of Triton's repository, for its tests of the language")
     parser.add_argument("--jobs", type=int, default=2, help="processes of a large suite (2)")
     parser.add_argument("--json", action="store_true", help="one JSON object a suite, no table")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
@@ -47,10 +50,13 @@ def arguments():
     given = parser.parse_args()
     given.binary, given.tools = given.binary.resolve(), given.tools.resolve()
     given.tinygrad = given.tinygrad and given.tinygrad.resolve()
+    given.triton = given.triton and given.triton.resolve()
     if not given.where and not given.binary.is_file():
         parser.error(f"{given.binary} is missing: cargo build --release, or --binary")
     if given.tinygrad and not (given.tinygrad / "test/backend").is_dir():
         parser.error(f"{given.tinygrad} has no test/backend")
+    if given.triton and not (given.triton / "python/test/unit/language").is_dir():
+        parser.error(f"{given.triton} has no python/test/unit/language")
     return given
 
 
@@ -59,7 +65,7 @@ def run(options, keep):
     every = [name for name in suites.SUITES if name not in suites.ASKED]
     names = options.suite or (suites.FAST if options.fast else every)
     if left := [name for name in suites.ASKED if name not in names]:
-        print(f"peers: left out, for they install more of NVIDIA's libraries: {', '.join(left)} "
+        print(f"peers: left out, for they install much: {', '.join(left)} "
               "(--suite runs them)", file=sys.stderr)
     # Programs for two devices need two workers.
     with Cluster(options.binary, keep / "cluster", 2 if "nvcc" in names else 1) as cluster:

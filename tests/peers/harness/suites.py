@@ -12,6 +12,7 @@ from .outcome import Outcome
 from .nvcc import nvcc
 from .plugin import plugin
 from .runtimes import runtime
+from .triton import triton, triton_own
 from .workflows import workflows
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
@@ -193,11 +194,12 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__: it for it in (core, c, tiny, mlp, numba, gpt2, two, backend,
-                                          plugin, runtime, nvcc, workflows)}
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two, backend,
+                                                       plugin, runtime, nvcc, workflows, triton,
+                                                       triton_own)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
-#: What installs more of NVIDIA's libraries than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc", "workflows")
+#: What installs much more than those, and so runs where it is asked for only.
+ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own")
 
 
 def run(stage, name):
