@@ -6,8 +6,10 @@ from .runtimes import ON
 TESTS = wheels.PEERS / "triton"
 EXPECTED = wheels.PEERS / "expected"
 
-#: The environment of the suite of torch.compile, which has Triton in it.
-WITH_TORCH = "torch-requirements.txt"
+#: Environments that have PyTorch, and what the tests need in one: the first that has it all is taken,
+#: so that PyTorch, of 5 GB, is installed once where other suites of it run as well.
+WITH_TORCH = ("torch-requirements.txt", "backend-requirements.txt")
+NEEDED = {"torch", "triton", "numpy", "pytest", "pytest-timeout", "pytest-xdist"}
 
 #: What of Triton's own suite is of its language: a device of compute capability 8.0 is asked for
 #: everything there that it does not skip itself.
@@ -17,18 +19,14 @@ OWN = "python/test/unit/language"
 def triton(stage, row):
     """Our tests of triton.language: arrays by the driver API alone, then as PyTorch's tensors."""
     row.bound = 1.0
-    ways = [("driver", "triton-requirements.txt", {})]
-    if (wheels.PEERS / WITH_TORCH).is_file():
-        # PyTorch has the CUDA runtime in it.
-        ways.append(("torch", WITH_TORCH, ON))
-    else:
-        row.notes.append(f"without PyTorch only: {WITH_TORCH} is not there")
     tests = {}
-    for arrays, requirements, variables in ways:
+    # PyTorch has the CUDA runtime in it.
+    for arrays, requirements, variables in (("driver", "triton-requirements.txt", {}),
+                                            ("torch", _with_torch(), ON)):
         python = wheels.environment(stage.options.tools, requirements)
         ran = stage.pytest(f"{row.suite}-{arrays}",
-                           ["--rootdir", TESTS, TESTS, "--arrays", arrays, *stage.workers()],
-                           python=python, variables={**_cache(stage), **variables}, cwd=TESTS,
+                           ["--rootdir", TESTS, TESTS, "--arrays", arrays, *_workers(stage)],
+                           python=python, variables={**_cache(stage, arrays), **variables}, cwd=TESTS,
                            limit=3600, timeout=300)
         tests.update({f"{arrays}: {name}": came for name, came in ran.items()})
         passed = sum(came == "passed" for came in ran.values())
@@ -42,16 +40,30 @@ def triton_own(stage, row):
     if checkout is None:
         row.skip("it is in Triton's repository only: --triton CHECKOUT")
         return
-    if not (wheels.PEERS / WITH_TORCH).is_file():
-        row.skip(f"it needs PyTorch: {WITH_TORCH} is not there")
-        return
     row.bound = 0.95
-    python = wheels.environment(stage.options.tools, WITH_TORCH)
-    tests = stage.pytest(row.suite, ["--rootdir", checkout, OWN, *stage.workers()], python=python,
-                         variables={**_cache(stage), **ON}, cwd=checkout, limit=6 * 3600, timeout=300)
+    python = wheels.environment(stage.options.tools, _with_torch())
+    tests = stage.pytest(row.suite, ["--rootdir", checkout, OWN, *_workers(stage)], python=python,
+                         variables={**_cache(stage, "own"), **ON}, cwd=checkout, limit=6 * 3600,
+                         timeout=300)
     outcome.judge(row, tests, outcome.expected(EXPECTED / "triton-own.txt"))
 
 
-def _cache(stage):
+def _with_torch():
+    """The requirements of an environment with PyTorch."""
+    for name in WITH_TORCH:
+        path = wheels.PEERS / name
+        lines = path.read_text().splitlines() if path.is_file() else ()
+        if NEEDED <= {line.split("==")[0] for line in lines}:
+            return name
+    raise RuntimeError(f"none of {', '.join(WITH_TORCH)} has {', '.join(sorted(NEEDED))}")
+
+
+def _workers(stage):
+    """Arguments for several processes, each with what is left, so that one may die."""
+    return ["-n", str(stage.options.jobs), "--dist", "worksteal", "--max-worker-restart", "99"]
+
+
+def _cache(stage, name):
     """Compiled kernels are kept for one run, and not in the user's home."""
-    return {"TRITON_CACHE_DIR": str(stage.keep / "triton-cache"), "TRITON_HOME": str(stage.keep)}
+    folder = stage.keep / f"triton-cache-{name}"
+    return {"TRITON_CACHE_DIR": str(folder), "TRITON_HOME": str(folder)}

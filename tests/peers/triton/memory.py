@@ -152,6 +152,7 @@ class Memory:
         """Runs a kernel over a grid; arrays stand for themselves, also in tuples."""
         def given(it):
             if isinstance(it, tuple):
-                return tuple(given(each) for each in it)
+                # A tuple with names keeps them.
+                return type(it)(*map(given, it)) if hasattr(it, "_fields") else tuple(map(given, it))
             return self.argument(it) if isinstance(getattr(it, "dtype", None), Kind) else it
         return kernel[grid](*map(given, arguments), **options)

@@ -106,10 +106,10 @@ def test_scalars(memory):
 
 
 @triton.jit
-def _transpose(out, x, rows, columns, row_stride, column_stride, M: tl.constexpr, N: tl.constexpr):
+def _transpose(out, x, start, rows, columns, row_stride, column_stride, M: tl.constexpr, N: tl.constexpr):
     i, j = tl.program_id(0) * M + tl.arange(0, M)[:, None], tl.program_id(1) * N + tl.arange(0, N)[None, :]
     inside = (i < rows) & (j < columns)
-    value = tl.load(x + i * row_stride + j * column_stride, mask=inside)
+    value = tl.load(x + start + i * row_stride + j * column_stride, mask=inside)
     tl.store(out + j * rows + i, value, mask=inside)
 
 
@@ -121,14 +121,8 @@ def test_strides(memory, kind, strides):
     start = (rows - 1) * 70 if strides[0] < 0 else 0
     array, out = memory.put(kind, x), memory.room(kind, rows * columns)
     i, j = np.mgrid[:rows, :columns]
-    want = x[start + i * strides[0] + j * strides[1]].T
-    if start:
-        # A pointer into an array is a number to Triton, which the kernel makes a pointer of.
-        shifted = memory.put(kind, x[:rows * columns].reshape(rows, columns)[::-1])
-        want = x[:rows * columns].reshape(rows, columns)[::-1].T
-        array, strides = shifted, (70, 1)
-    memory.launch(_transpose, (4, 3), out, array, rows, columns, *strides, 16, 32)
-    same(memory.get(out, (columns, rows)), want)
+    memory.launch(_transpose, (4, 3), out, array, start, rows, columns, *strides, 16, 32)
+    same(memory.get(out, (columns, rows)), x[start + i * strides[0] + j * strides[1]].T)
 
 
 @triton.jit
@@ -216,6 +210,24 @@ def test_descriptors_gather_rows(memory):
     out = memory.room(FP32, m * n)
     memory.launch(_gathered, (1,), out, memory.put(FP32, x), rows, m, n)
     same(memory.get(out, (m, n)), x[(np.arange(m) * 3) % rows])
+
+
+@triton.jit
+def _scattered(out, x, rows, M: tl.constexpr, N: tl.constexpr):
+    table = tl.make_tensor_descriptor(out, shape=[rows, N], strides=[N, 1], block_shape=[1, N])
+    block = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    # What goes beyond the last row is not written.
+    table.scatter(block, tl.arange(0, M) * 2, 0)
+
+
+def test_descriptors_scatter_rows(memory):
+    rows, m, n = 20, 16, 32
+    x = np.arange(m * n, dtype=np.float32).reshape(m, n) + 1
+    out = memory.put(FP32, np.zeros(rows * n))
+    memory.launch(_scattered, (1,), out, memory.put(FP32, x), rows, m, n)
+    want = np.zeros((rows, n), np.float32)
+    want[::2] = x[:rows // 2]
+    same(memory.get(out, (rows, n)), want)
 
 
 @triton.jit

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from elementwise import near, same, spread
-from kinds import BF16, FLOATS, FP16, FP32, FP64, INT32, INTEGERS, NUMBERS, UINT32, named
+from kinds import FP32, FP64, INT32, NUMBERS, UINT32, named
 
 ROWS, COLUMNS = 16, 64
 
