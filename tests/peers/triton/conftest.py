@@ -12,6 +12,13 @@ def pytest_addoption(parser):
                      help="who makes the arrays: the driver API alone, or PyTorch")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """What is about PyTorch's tensors themselves needs PyTorch."""
+    if collection_path.name == "test_with_torch.py" and config.getoption("--arrays") != "torch":
+        return True
+    return None
+
+
 @pytest.fixture(scope="session")
 def memory(request):
     return Memory(ARRAYS[request.config.getoption("--arrays")]())
