@@ -13,7 +13,9 @@ from torch.utils._pytree import tree_map
 ATEN = torch.ops.aten
 #: Operations that are memory or nothing but a way to look at it.
 OF_THE_DEVICE = {ATEN.empty, ATEN.empty_strided, ATEN.empty_like, ATEN.new_empty, ATEN.new_empty_strided,
-                 ATEN.record_stream, ATEN.is_pinned, ATEN.set_, ATEN.lift_fresh, ATEN.detach}
+                 ATEN.record_stream, ATEN.is_pinned, ATEN.set_, ATEN.lift_fresh, ATEN.detach,
+                 # The copy of one number.
+                 ATEN._local_scalar_dense}
 
 
 def _on_device(it):

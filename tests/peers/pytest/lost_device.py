@@ -7,6 +7,9 @@ import pytest
 #: Errors after which CUDA answers nothing else in this process.
 STICKY = ("ILLEGAL_ADDRESS", "LAUNCH_FAILED", "LAUNCH_TIMEOUT", "MISALIGNED_ADDRESS", "ASSERT",
           "ILLEGAL_INSTRUCTION", "DEVICE_UNAVAILABLE", "HARDWARE_STACK_ERROR")
+#: The same as programs say it that have the runtime's words, or only the driver's text.
+SAID = ("an illegal memory access was encountered", "unspecified launch failure", "misaligned address",
+        "device-side assert triggered", "the launch timed out and was terminated")
 LOST = pytest.StashKey[bool]()
 
 
@@ -20,7 +23,7 @@ def pytest_runtest_makereport(item, call):
     report = yield
     # What a unittest ran into is known only now.
     said = str(call.excinfo.value) if call.excinfo is not None else ""
-    if any(f"CUDA_ERROR_{error}" in said for error in STICKY):
+    if any(text in said for text in (*(f"CUDA_ERROR_{error}" for error in STICKY), *SAID)):
         item.stash[LOST] = True
     return report
 
