@@ -156,6 +156,22 @@ def test_branches(memory, n, flag):
 
 
 @triton.jit
+def _chosen(out, x, y):
+    at = tl.program_id(0)
+    if at % 2 == 0:
+        tl.store(out + at, tl.load(x))
+    else:
+        tl.store(out + at, tl.load(y))
+
+
+def test_a_choice_of_arguments(memory):
+    """LLVM makes of it a load from one of two parameters' addresses."""
+    out = memory.room(INT32, 6)
+    memory.launch(_chosen, (6,), out, memory.put(INT32, [7]), memory.put(INT32, [9]))
+    same(memory.get(out), np.array([7, 9] * 3, np.int32))
+
+
+@triton.jit
 def _through_memory(out, x, scratch, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(scratch + at, tl.load(x + at))

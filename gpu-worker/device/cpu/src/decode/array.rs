@@ -1,6 +1,6 @@
 //! Elements of arrays, registers with a number added to them, and registers of another width.
 
-use super::form::{Bank, Int2, Op, Slot};
+use super::form::{Bank, Int2, Op, PARAM_WINDOW, Slot};
 use super::operand::Body;
 use crate::error::BuildError;
 use ptx::{Operand, Scalar};
@@ -20,6 +20,13 @@ impl<'a> Body<'_, 'a> {
         let sum = self.fresh(bank);
         self.emit(Op::Int2(Int2::Add, ty), &[sum, base, offset]);
         sum
+    }
+
+    /// The address of a kernel's own parameters that a register of 32 bits counts from their start, as
+    /// `mov.b32` of a parameter's name leaves it there.
+    pub(super) fn parameter_at(&mut self, name: &str, slot: Slot) -> Result<Slot> {
+        let wide = self.widened((name, Bank::Word, slot), Bank::Double, false)?;
+        Ok(self.sum(wide, PARAM_WINDOW as i64, Scalar::U64))
     }
 
     /// Bytes of one element of an array.

@@ -173,12 +173,19 @@ impl<'a> Body<'_, 'a> {
                 wide: true,
                 place,
             }),
-            Some(Named::Register(Bank::Word, slot)) => Ok(Spot {
-                slot,
-                offset: address.offset,
-                wide: false,
-                place,
-            }),
+            Some(Named::Register(Bank::Word, slot)) => {
+                let wide = space == Some(Space::Param) && self.kind == FunctionKind::Entry;
+                Ok(Spot {
+                    slot: if wide {
+                        self.parameter_at(name, slot)?
+                    } else {
+                        slot
+                    },
+                    offset: address.offset,
+                    wide,
+                    place,
+                })
+            }
             Some(Named::Local(at)) => {
                 let slot = self.constant(Bank::Double, Constant::Bits(u64::from(at)));
                 let entry = self.kind == FunctionKind::Entry;
