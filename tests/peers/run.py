@@ -37,6 +37,9 @@ def arguments():
                         help="a checkout of tinygrad's repository, for its test/backend")
     parser.add_argument("--triton", type=pathlib.Path, metavar="CHECKOUT",
                         help="a checkout of Triton's repository, for its tests of the language")
+    parser.add_argument("--torch-python", type=pathlib.Path, metavar="PATH",
+                        help="the interpreter of an environment that has what torch-requirements.txt names "
+                             "already (5.6 GB)")
     parser.add_argument("--jobs", type=int, default=2, help="processes of a large suite (2)")
     parser.add_argument("--json", action="store_true", help="one JSON object a suite, no table")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
@@ -51,6 +54,8 @@ def arguments():
     given.binary, given.tools = given.binary.resolve(), given.tools.resolve()
     given.tinygrad = given.tinygrad and given.tinygrad.resolve()
     given.triton = given.triton and given.triton.resolve()
+    # Not resolved: an environment's interpreter is a link, and says by its place which environment it is.
+    given.torch_python = given.torch_python and given.torch_python.absolute()
     if not given.where and not given.binary.is_file():
         parser.error(f"{given.binary} is missing: cargo build --release, or --binary")
     if given.tinygrad and not (given.tinygrad / "test/backend").is_dir():

@@ -13,6 +13,7 @@ from .nvcc import nvcc
 from .plugin import plugin
 from .runtimes import runtime
 from .triton import triton, triton_own
+from .torch import torch
 from .workflows import workflows
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
@@ -194,12 +195,12 @@ def _count(row, ran):
 
 
 #: All suites in their order; those of the fast part.
-SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two, backend,
-                                                       plugin, runtime, nvcc, workflows, triton,
-                                                       triton_own)}
+SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two,
+                                                       backend, plugin, runtime, nvcc, workflows,
+                                                       triton, triton_own, torch)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own")
+ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch")
 
 
 def run(stage, name):
