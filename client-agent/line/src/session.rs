@@ -3,7 +3,7 @@
 mod load;
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,8 +29,10 @@ pub struct Session {
     images: Arc<Images>,
     slots: Mutex<Slots>,
     printed: Mutex<Vec<u8>>,
-    /// Every op through this one was answered for by a sync.
+    /// Every op through this one was answered for by a sync, or by a copy to the host where nothing prints.
     synced: AtomicU64,
+    /// Whether a kernel may print: what it printed comes with the answer to a sync only.
+    prints: AtomicBool,
     patience: Duration,
 }
 
@@ -44,6 +46,7 @@ impl Session {
             slots: Mutex::default(),
             printed: Mutex::default(),
             synced: AtomicU64::new(0),
+            prints: AtomicBool::new(false),
             patience,
         }
     }
@@ -118,15 +121,22 @@ impl Session {
     /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
     pub fn copy_out(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
         self.line.check(from, bytes.len() as u64)?;
-        let mut under_way = VecDeque::new();
+        let (mut under_way, mut last) = (VecDeque::new(), OpNumber::default());
         for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
             if under_way.len() == PIECES {
                 self.line.block_on(settle(&mut under_way))?;
             }
-            under_way.push_back(self.read(from + (index * PIECE) as u64, piece)?);
+            let (number, reading) = self.read(from + (index * PIECE) as u64, piece)?;
+            under_way.push_back(reading);
+            last = number;
         }
         while !under_way.is_empty() {
             self.line.block_on(settle(&mut under_way))?;
+        }
+        // Ops run in their order, and so nothing through the last of these is left: a sync right behind, as
+        // libraries make one behind each copy, need not ask again.
+        if !self.prints.load(Ordering::Relaxed) {
+            self.synced.fetch_max(last, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -142,7 +152,7 @@ impl Session {
             if under_way.len() == PIECES {
                 settle(&mut under_way).await?;
             }
-            under_way.push_back(self.read(from + (index * PIECE) as u64, piece)?);
+            under_way.push_back(self.read(from + (index * PIECE) as u64, piece)?.1);
         }
         while !under_way.is_empty() {
             settle(&mut under_way).await?;
@@ -332,14 +342,14 @@ impl Session {
         failed.map_or(Ok(()), |failure| Err(ClientError::Session(failure)))
     }
 
-    /// Asks for one piece of a copy to the host.
-    fn read<'p>(&'p self, from: u64, piece: &'p mut [u8]) -> Result<Reading<'p>> {
+    /// Asks for one piece of a copy to the host: the op's number, and what to wait for.
+    fn read<'p>(&'p self, from: u64, piece: &'p mut [u8]) -> Result<(OpNumber, Reading<'p>)> {
         let op = Op::CopyOut {
             address: from,
             bytes: piece.len() as u64,
         };
         let number = self.line.push(&op, 0, &[], KernelKey(0))?;
-        Ok(self.line.reading(number, piece))
+        Ok((number, self.line.reading(number, piece)))
     }
 
     fn append(&self, op: &Op) -> Result<()> {

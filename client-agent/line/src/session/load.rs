@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use bus_schemas::{Code, KernelKey, ModuleHash, Op, Row, Symbol, limits};
 
@@ -62,6 +63,9 @@ impl Session {
     pub fn load(&self, image: &[u8]) -> Result<Module> {
         let hash = ModuleHash::of(image);
         let info = self.images.examine(hash, image)?;
+        if memchr::memmem::find(image, b"vprintf").is_some() {
+            self.prints.store(true, Ordering::Relaxed);
+        }
         loop {
             self.give(hash, image)?;
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
