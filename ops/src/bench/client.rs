@@ -21,6 +21,7 @@ use super::memory::resident_kib;
 use super::metric::{Goal, Metric, Spec};
 use super::stage::{self, Stage, TENANT};
 use super::token;
+use super::torch;
 use crate::drop_in;
 use crate::local::LocalCluster;
 use crate::output;
@@ -95,7 +96,8 @@ pub(super) async fn client(
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
     let of_images = images::METRICS.iter().any(|spec| wanted(spec.name));
-    if !of_images && !METRICS.iter().any(|spec| wanted(spec.name)) {
+    let of_torch = torch::METRICS.iter().any(|spec| wanted(spec.name));
+    if !of_images && !of_torch && !METRICS.iter().any(|spec| wanted(spec.name)) {
         return Ok(());
     }
     let library = drop_in::library(settings.given("run.library"))?;
@@ -164,7 +166,7 @@ pub(super) async fn client(
     if wanted(TOKEN.name) {
         tell(token::measure(&TOKEN, cluster, &folder, reps).await?);
     }
-    Ok(())
+    torch::measure(cluster, &folder, reps, &wanted, &mut tell).await
 }
 
 /// Runs the measured program.
@@ -243,13 +245,14 @@ pub(super) struct Driver {
     pub(super) launch: Launch,
     pub(super) alloc: unsafe extern "C" fn(*mut u64, usize) -> c_int,
     free: unsafe extern "C" fn(u64) -> c_int,
-    to_device: unsafe extern "C" fn(u64, *const c_void, usize) -> c_int,
+    pub(super) to_device: unsafe extern "C" fn(u64, *const c_void, usize) -> c_int,
     pub(super) to_host: unsafe extern "C" fn(*mut c_void, u64, usize) -> c_int,
     record: unsafe extern "C" fn(usize, usize) -> c_int,
-    sync: unsafe extern "C" fn() -> c_int,
+    pub(super) sync: unsafe extern "C" fn() -> c_int,
     event: unsafe extern "C" fn(*mut usize, u32) -> c_int,
     pub(super) load: unsafe extern "C" fn(*mut usize, *const c_void) -> c_int,
     pub(super) function: unsafe extern "C" fn(*mut usize, usize, *const c_char) -> c_int,
+    pub(super) attribute: unsafe extern "C" fn(usize, c_int, c_int) -> c_int,
     _library: Library,
 }
 
@@ -283,6 +286,7 @@ impl Driver {
                 event: *library.get(b"cuEventCreate")?,
                 load: *library.get(b"cuModuleLoadData")?,
                 function: *library.get(b"cuModuleGetFunction")?,
+                attribute: *library.get(b"cuFuncSetAttribute")?,
                 _library: library,
             })
         }

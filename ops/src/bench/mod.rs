@@ -24,6 +24,7 @@ mod stage;
 mod takeover;
 mod throughput;
 mod token;
+mod torch;
 
 use anyhow::{Result, bail};
 use comfy_table::Table;
@@ -57,6 +58,9 @@ pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<
     }
     if name == images::PARTY {
         return images::serve();
+    }
+    if name == torch::replay::PARTY {
+        return torch::replay::serve();
     }
     if let Some(party) = name.strip_prefix('.') {
         // On a thread of its own: whoever waits for an answer drives the client's connection, which
@@ -133,7 +137,8 @@ fn list() -> Table {
     for spec in goals::METRICS {
         table.add_row(["bus", spec.name, spec.unit, spec.what]);
     }
-    for spec in client::METRICS.iter().chain(images::METRICS) {
+    let client = client::METRICS.iter().chain(images::METRICS);
+    for spec in client.chain(torch::METRICS) {
         table.add_row(["client", spec.name, spec.unit, spec.what]);
     }
     for spec in order::metrics() {
@@ -162,6 +167,7 @@ mod tests {
             .chain(order::metrics().map(|spec| spec.name))
             .chain(client::METRICS.iter().map(|spec| spec.name))
             .chain(images::METRICS.iter().map(|spec| spec.name))
+            .chain(torch::METRICS.iter().map(|spec| spec.name))
             .chain(chat::METRICS.iter().map(|spec| spec.name))
             .chain(ptx::metrics().map(|spec| spec.name))
             .chain(preempt::METRICS.iter().map(|spec| spec.name))
