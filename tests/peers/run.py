@@ -4,6 +4,7 @@
   tests/peers/run.py                         every suite; tinygrad's backend tests take hours
   tests/peers/run.py --fast                  a few minutes of it, as every test run does
   tests/peers/run.py --suite numba gpt2      these only
+  tests/peers/run.py --suite cupy --resume   5,000 of CuPy's own tests, and with each run more
   tests/peers/run.py --tinygrad ~/tinygrad   with tinygrad's backend tests, from a checkout
   tests/peers/run.py --suite triton-own --triton ~/triton   Triton's own tests, from a checkout
 
@@ -41,6 +42,16 @@ def arguments():
                         help="the interpreter of an environment that has what torch-requirements.txt names "
                              "already (5.6 GB)")
     parser.add_argument("--jobs", type=int, default=2, help="processes of a large suite (2)")
+    parser.add_argument("--sample", metavar="N", type=_sample,
+                        help="tests of CuPy's suite: a number (5000), or all")
+    parser.add_argument("--seed", type=int, help="what draws them (a fresh one, which is printed)")
+    parser.add_argument("--resume", type=pathlib.Path, nargs="?", metavar="DIR",
+                        const=ROOT / "target/peers-cupy",
+                        help="keeps what was drawn and its results there (target/peers-cupy), and "
+                             "goes on from them: first with what was cut, then with the next ones")
+    parser.add_argument("--again", action="store_true",
+                        help="with --resume: those that failed, once more")
+    parser.add_argument("--minutes", type=float, help="ends CuPy's suite then; --resume goes on")
     parser.add_argument("--json", action="store_true", help="one JSON object a suite, no table")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
                         help="where JUnit files and logs stay (default: a temporary folder)")
@@ -52,6 +63,7 @@ def arguments():
                         help="the interpreter of the installed clients; installs nothing")
     given = parser.parse_args()
     given.binary, given.tools = given.binary.resolve(), given.tools.resolve()
+    given.resume = given.resume and given.resume.resolve()
     given.tinygrad = given.tinygrad and given.tinygrad.resolve()
     given.triton = given.triton and given.triton.resolve()
     # Not resolved: an environment's interpreter is a link, and says by its place which environment it is.
@@ -63,6 +75,12 @@ def arguments():
     if given.triton and not (given.triton / "python/test/unit/language").is_dir():
         parser.error(f"{given.triton} has no python/test/unit/language")
     return given
+
+
+def _sample(text):
+    if text != "all" and not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is neither a number nor all")
+    return text
 
 
 def run(options, keep):

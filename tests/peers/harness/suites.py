@@ -8,6 +8,7 @@ import time
 
 from . import outcome, tenants, wheels
 from .cluster import stop
+from .cupy import cupy
 from .outcome import Outcome
 from .nvcc import nvcc
 from .plugin import plugin
@@ -197,10 +198,10 @@ def _count(row, ran):
 #: All suites in their order; those of the fast part.
 SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two,
                                                        backend, plugin, runtime, nvcc, workflows,
-                                                       triton, triton_own, torch)}
+                                                       triton, triton_own, torch, cupy)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch")
+ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy")
 
 
 def run(stage, name):

@@ -96,15 +96,26 @@ def merged(tools, name):
 
 def tinygrad_source(tools, python):
     """The unpacked source distribution of tinygrad."""
+    return _source(tools, "tinygrad-source.txt", python, {})
+
+
+def cupy_source(tools, python):
+    """The unpacked source distribution of CuPy, whose tests are in no wheel."""
+    # Its setup looks for a CUDA toolkit even to say its name, but for those who build its manual.
+    return _source(tools, "cupy-source.txt", python, {"READTHEDOCS": "True"})
+
+
+def _source(tools, name, python, variables):
+    """The source distribution that a requirement file names, unpacked and not built."""
     def make(partial):
         partial.mkdir()
         # pip asks the package for its name, which takes setuptools: the environment's.
-        pinned = {**os.environ, "PYTHONPATH": str(_packages(python.parents[1]))}
+        pinned = {**os.environ, **variables, "PYTHONPATH": str(_packages(python.parents[1]))}
         ran([*PIP, "download", *QUIETLY, "--no-build-isolation", "--no-binary", ":all:",
-              "--dest", partial, "-r", PEERS / "tinygrad-source.txt"], pinned)
-        (archive,) = partial.glob("tinygrad-*.tar.gz")
+              "--dest", partial, "-r", PEERS / name], pinned)
+        (archive,) = partial.glob("*.tar.gz")
         with tarfile.open(archive) as packed:
             packed.extraction_filter = getattr(tarfile, "data_filter", None)
             packed.extractall(partial)
-    (source,) = _once(tools, ["tinygrad-source.txt"], make).glob("tinygrad-*/")
+    (source,) = (path for path in _once(tools, [name], make).iterdir() if path.is_dir())
     return source
