@@ -41,7 +41,7 @@ async fn the_runtimes_tables_are_answered_where_somebody_says_so() {
     assert!(refused.contains("0 answered, 14 refused"), "{refused}");
     let answered = run("on", &["--cuda-runtime"], None);
     assert!(!answered.contains("--cuda-runtime"), "{answered}");
-    let counted = "11 answered, 1 refused (f8cff951-2146-8b4e-b9e2-fb469e7c0dd9 1 times)";
+    let counted = "12 answered, 1 refused (f8cff951-2146-8b4e-b9e2-fb469e7c0dd9 1 times)";
     assert!(answered.contains(counted), "{answered}");
     run("on", &[], Some("on"));
     run("off", &[], Some("off"));

@@ -98,6 +98,21 @@ static void on(void) {
     CHECK(answer(13050, 2, second));
     CHECK(answer(13051, 2, third));
     ASSERT(!memcmp(first, second, 16) && memcmp(first, third, 16));
+
+    /* Whoever asks for something by a number is never left with what lay there before. */
+    CHECK(table(&places, TABLES[6].id));
+    int (*belonging)(CUcontext, uint64_t, void **) = (int (*)(CUcontext, uint64_t, void **))places[51];
+    int (*number)(CUcontext, void *, uint64_t *) = (int (*)(CUcontext, void *, uint64_t *))places[39];
+    void *found = NULL;
+    uint64_t its = 7;
+    ANSWERS(1, belonging(primary, 0, NULL));
+    ANSWERS(400, belonging(primary, UINT64_MAX, &found));
+    CHECK(belonging(primary, 0, &found));
+    ASSERT(found != NULL);
+    ANSWERS(1, number(primary, NULL, &its));
+    ANSWERS(1, number(primary, found, NULL));
+    CHECK(number(primary, found, &its));
+    ASSERT(its == 0);
 }
 
 int main(int argc, char **argv) {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::device::device;
 use super::{put, put_if};
+use crate::context::Context;
 use crate::current::{self, current, current_device};
 use crate::guard::api;
 use crate::process::process;
@@ -16,6 +17,18 @@ fn limit_of(limit: c_int) -> Result<usize> {
         .ok()
         .filter(|at| *at < crate::context::LIMITS.len());
     at.ok_or(Status::UNSUPPORTED_LIMIT)
+}
+
+/// Limits that say whether kernels share the device with graphics (`CU_LIMIT_CIG_ENABLED`), and whether
+/// shared memory then falls back (`CU_LIMIT_CIG_SHMEM_FALLBACK_ENABLED`): they do not.
+const SHARED_WITH_GRAPHICS: [c_int; 2] = [8, 9];
+
+/// What a limit of a context is.
+fn limit(context: &Context, limit: c_int) -> Result<usize> {
+    if SHARED_WITH_GRAPHICS.contains(&limit) {
+        return Ok(0);
+    }
+    Ok(context.limits[limit_of(limit)?].load(Ordering::Relaxed))
 }
 
 fn create(handle: *mut usize, flags: u32, number: c_int) -> Result {
@@ -144,11 +157,10 @@ api! {
         unsafe { put(version, 3020) }
     }
 
-    fn cuCtxGetLimit(value: *mut usize, limit: c_int) {
+    fn cuCtxGetLimit(value: *mut usize, number: c_int) {
         let (_, context) = current()?;
-        let at = limit_of(limit)?;
         // SAFETY: the caller's pointer.
-        unsafe { put(value, context.limits[at].load(Ordering::Relaxed)) }
+        unsafe { put(value, limit(&context, number)?) }
     }
 
     fn cuCtxSetLimit(limit: c_int, value: usize) {

@@ -120,6 +120,35 @@ pub(super) unsafe extern "C" fn tools(context: usize, state: *mut u64) -> c_int 
     0
 }
 
+/// What belongs to a number in a context: something of which nothing is known but that it is there.
+pub(super) unsafe extern "C" fn belonging(
+    context: usize,
+    number: u64,
+    found: *mut *const c_void,
+) -> c_int {
+    let _ = context;
+    if found.is_null() {
+        return Status::INVALID_VALUE.0;
+    }
+    if number == u64::MAX {
+        return Status::INVALID_HANDLE.0;
+    }
+    // SAFETY: the caller's pointer.
+    unsafe { found.write(QUIET.as_ptr().cast()) };
+    0
+}
+
+/// A number of what [`belonging`] found.
+pub(super) unsafe extern "C" fn number(context: usize, of: usize, found: *mut u64) -> c_int {
+    let _ = context;
+    if of == 0 || found.is_null() {
+        return Status::INVALID_VALUE.0;
+    }
+    // SAFETY: the caller's pointer.
+    unsafe { found.write(0) };
+    0
+}
+
 /// The number by which the runtime knows that it was answered.
 pub(super) unsafe extern "C" fn integrity(version: u32, seconds: u64, out: *mut [u8; 16]) -> c_int {
     guard("the runtime's tables", || {

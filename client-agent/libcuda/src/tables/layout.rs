@@ -75,7 +75,11 @@ static CONTEXT: Table<4> = Table::new(&[
 ]);
 static CHECKS: Table<4> = Table::new(&[(2, check as *const ()), (3, nothing as *const ())]);
 pub(super) static INTEGRITY: Integrity = Integrity(Table::new(&[(1, integrity as *const ())]));
-static TOOLS: Table<95> = Table::new(&[(4, tools as *const ())]);
+static TOOLS: Table<95> = Table::new(&[
+    (4, tools as *const ()),
+    (39, number as *const ()),
+    (51, belonging as *const ()),
+]);
 
 /// The table whose own address is part of what it answers.
 pub(super) struct Integrity(Table<3>);
