@@ -18,6 +18,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+import signal
 import sys
 import tempfile
 
@@ -105,6 +106,8 @@ def run(options, keep):
 
 def main():
     options = arguments()
+    # What is asked to end ends its cluster and its programs first, as with Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if options.where:
         try:
             print(wheels.environment(options.tools, "requirements.txt", install=False))

@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import time
 
 from . import outcome, wheels
@@ -163,6 +164,7 @@ def _run(suite, drawn, left, options):
                     del jobs[number]
                     if rest := job.left():
                         parts.appendleft(rest)
+                    print(f"peers:   {len(drawn.left())} tests left", file=sys.stderr, flush=True)
     finally:
         for job in jobs.values():
             stop(job.process)
