@@ -59,7 +59,7 @@ known! {
     "worker.metering" = "1s", "between two blocks of a worker's accounts: what a worker that is killed may not have said";
     "worker.threads" = "1", "threads of the CPU device; 0 is one per core";
     "worker.engine" = "native", "what runs kernels on the CPU device: native or interpreter";
-    "worker.model" = "usual", "what the CPU device says of itself, by which programs choose their kernels: usual (compute capability 8.0, 108 multiprocessors), machine (one multiprocessor a thread), t4, a100, a10, rtx3090, l4 or rtx4090";
+    "worker.model" = "usual", "what the CPU device says of itself, by which programs choose their kernels: usual (compute capability 8.0, 108 multiprocessors), machine (one multiprocessor a thread), t4, a100, a10, rtx3090, l4, rtx4090 or rtx5090";
     "worker.watchdog" = "30s", "a kernel that runs longer (on the CPU device: takes more processor time) ends with E-KERNEL-WATCHDOG";
     "worker.compile_seconds" = "60", "processor time that preparing one module for the CPU device may take: what is not compiled by then is interpreted, and a module that cannot even be read ends with E-MODULE-LIMIT";
     "worker.compile_bytes" = "1GiB", "memory that preparing one module for the CPU device may take; beyond as `worker.compile_seconds`";
@@ -92,7 +92,7 @@ impl Kind {
             ("worker.capacity" | "worker.reserve", _) => Self::Size,
             ("worker.device", _) => Self::OneOf(&["auto", "cpu", "cuda"]),
             ("worker.model", _) => Self::OneOf(&[
-                "usual", "machine", "t4", "a100", "a10", "rtx3090", "l4", "rtx4090",
+                "usual", "machine", "t4", "a100", "a10", "rtx3090", "l4", "rtx4090", "rtx5090",
             ]),
             ("worker.engine", _) => Self::OneOf(&["native", "interpreter"]),
             ("worker.share", _) => Self::OneOf(&["all", "tenant", "off"]),

@@ -35,7 +35,7 @@ pub struct Product {
 }
 
 /// The products, by the words of the setting.
-static PRODUCTS: [Product; 6] = [
+static PRODUCTS: [Product; 7] = [
     Product {
         setting: "t4",
         name: "Tesla T4",
@@ -96,6 +96,18 @@ static PRODUCTS: [Product; 6] = [
         memory_bus_bits: 384,
         l2_kib: 72 << 10,
     },
+    // Newer than NVIDIA's libraries before CUDA 12.8: for a GPU that they do not know they take PTX, and
+    // machine code for those that they know.
+    Product {
+        setting: "rtx5090",
+        name: "NVIDIA GeForce RTX 5090",
+        compute: (12, 0),
+        sms: 170,
+        clock_khz: 2_407_000,
+        memory_clock_khz: 14_001_000,
+        memory_bus_bits: 512,
+        l2_kib: 96 << 10,
+    },
 ];
 
 /// Multiprocessors of [`Model::Usual`]: as an A100 has.
@@ -113,7 +125,7 @@ fn limits(compute: (u32, u32)) -> Limits {
     let (threads, blocks, shared_kib) = match compute {
         (7, 5) => (1024, 16, (64, 64, 0)),
         (8, 6) => (1536, 16, (100, 99, 1)),
-        (8, 9) => (1536, 24, (100, 99, 1)),
+        (8, 9) | (12, 0) => (1536, 24, (100, 99, 1)),
         _ => (2048, 32, (164, 163, 1)),
     };
     Limits {
