@@ -12,8 +12,8 @@ import time
 class Cluster:
     """`warploom up` in a folder of its own, with workers on the CPU, one as a rule; stopped on leaving."""
 
-    def __init__(self, binary, folder, workers=1):
-        self.binary, self.folder, self.workers = binary, folder, workers
+    def __init__(self, binary, folder, workers=1, settings=()):
+        self.binary, self.folder, self.workers, self.settings = binary, folder, workers, settings
         folder.mkdir(parents=True, exist_ok=True)
         ours = {name: value for name, value in os.environ.items()
                 if not name.startswith("WARPLOOM_")}
@@ -32,7 +32,8 @@ class Cluster:
             [self.binary, "up", "--leaders", "1", "--workers", str(self.workers),
              "--set", "worker.device=cpu",
              # Kernels made for a GPU's thousands of lanes take a while here; tests have limits.
-             "--set", "worker.watchdog=600s", "--set", "up.tenants=default"],
+             "--set", "worker.watchdog=600s", "--set", "up.tenants=default",
+             *(part for setting in self.settings for part in ("--set", setting))],
             cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, stderr=log, text=True,
             # Ctrl-C is ours to handle: what runs on the cluster ends first.
             start_new_session=True)

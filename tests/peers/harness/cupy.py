@@ -10,7 +10,7 @@ import sys
 import time
 
 from . import outcome, wheels
-from .cluster import stop
+from .cluster import Cluster, stop
 from .drawn import Drawn
 from .runtimes import ON
 
@@ -18,6 +18,9 @@ PEERS = pathlib.Path(__file__).resolve().parents[1]
 PLUGIN = PEERS / "pytest"
 REQUIREMENTS = "cupy-requirements.txt"
 
+#: What the device says of itself. NVIDIA's libraries choose machine code for the GPUs that they know,
+#: and PTX for one that is newer than they are: those of the requirements were made before this one.
+MODEL = "worker.model=rtx5090"
 #: What runs on one device; its suite's other folders test its build, its types and its examples.
 FOLDERS = ("cupy_tests", "cupyx_tests")
 MARKS = "not slow and not multi_gpu"
@@ -32,7 +35,12 @@ SAMPLE = 5000
 
 def cupy(stage, row):
     """A sample of CuPy's own tests, drawn by a seed; later runs may go on from it."""
-    suite = Suite(stage)
+    options = stage.options
+    with Cluster(options.binary, stage.keep / "cupy-cluster", settings=[MODEL]) as cluster:
+        _suite(Suite(cluster, options.tools, stage.keep), stage, row)
+
+
+def _suite(suite, stage, row):
     options = stage.options
     tests, without = suite.tests()
     drawn = Drawn(options.resume or stage.keep / "cupy", tests, options.seed)
@@ -50,9 +58,8 @@ def cupy(stage, row):
 class Suite:
     """The installed CuPy and its tests."""
 
-    def __init__(self, stage):
-        tools = stage.options.tools
-        self.stage, self.tools = stage, tools
+    def __init__(self, cluster, tools, keep):
+        self.cluster, self.tools, self.keep = cluster, tools, keep
         self.python = wheels.environment(tools, REQUIREMENTS)
         self.source = wheels.cupy_source(tools, self.python)
         self.folder = self.source / "tests"
@@ -73,7 +80,7 @@ class Suite:
             f"be read without optional packages: {', '.join(sorted(told['unread']))}")
 
     def _list(self, listed):
-        partial, log = self.stage.keep / "cupy-tests.json", self.stage.keep / "cupy-tests.log"
+        partial, log = self.keep / "cupy-tests.json", self.keep / "cupy-tests.log"
         with log.open("w") as out:
             process = self.start(["--collect-only", "-q", *FOLDERS], {"PEERS_LIST": str(partial)}, out)
             try:
@@ -102,7 +109,7 @@ class Suite:
                    "--rootdir", self.folder, "-p", "drawn", "-p", "no:cacheprovider", "-q",
                    "--tb=native", "--continue-on-collection-errors", "-m", MARKS,
                    "--timeout", str(LIMIT), "--timeout-method", "thread", *arguments]
-        return self.stage.cluster.start(command, variables=variables, cwd=self.folder, stdout=out,
+        return self.cluster.start(command, variables=variables, cwd=self.folder, stdout=out,
                                         stderr=subprocess.STDOUT)
 
 

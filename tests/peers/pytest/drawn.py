@@ -12,6 +12,10 @@ import time
 import pytest
 from _pytest.skipping import evaluate_skip_marks
 
+#: Which lines of a failure's text say what is wrong.
+TELLING = r"\S*(Error|Exception|Warning)\b|Not equal to|Mismatched|Max \w+ difference"
+#: What the suite can do without: a test that needs it, and does not say so beforehand, is not run.
+OPTIONAL = ("scipy",)
 #: How much of a failure's text is kept.
 KEPT = 4000
 
@@ -55,8 +59,8 @@ def write(name, outcome, text=""):
 def short(text):
     """A failure's first line, and the errors that it is about."""
     lines = text.splitlines() or [""]
-    errors = [line for line in lines[1:] if re.match(r"\S*(Error|Exception|Warning)\b", line)]
-    return "; ".join(line[:200] for line in dict.fromkeys([lines[0], *errors[:2]]))
+    errors = [line for line in lines[1:] if re.match(TELLING, line)]
+    return "; ".join(line[:200] for line in dict.fromkeys([lines[0], *errors[:4]]))
 
 
 class Writer:
@@ -80,7 +84,9 @@ class Writer:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
         report = yield
-        if report.failed:
+        if call.excinfo and getattr(call.excinfo.value, "name", None) in OPTIONAL:
+            self.reports.setdefault("skipped", str(call.excinfo.value))
+        elif report.failed:
             said = str(call.excinfo.value) if call.excinfo else str(report.longrepr)
             kind = call.excinfo.type.__name__ if call.excinfo else "failed"
             self.reports.setdefault("failed", f"{kind}: {said}")
