@@ -120,10 +120,8 @@ impl<'a> Replay<'a> {
             let (mut address, (contents, behind)) = (0, rest.split_at(*bytes));
             rest = behind;
             // SAFETY: see above.
-            check(
-                unsafe { (driver.alloc)(&mut address, (*bytes).max(1)) },
-                "cuMemAlloc",
-            )?;
+            let status = unsafe { (driver.alloc)(&mut address, (*bytes).max(1)) };
+            check(status, "cuMemAlloc")?;
             fill(driver, address, contents)?;
             addresses.push(address);
         }
