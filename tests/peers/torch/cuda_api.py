@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 
 import torch
 import torch.nn.functional as F
@@ -313,6 +314,17 @@ def told():
         check(word in lines[0], f"it does not say {word}: {lines[0]}")
 
 
+def collectives():
+    """NCCL is refused by an error that says what it lacks: NVML. Its kernels are machine code, too."""
+    from torch import distributed
+    with tempfile.TemporaryDirectory() as folder:
+        def call():
+            distributed.init_process_group("nccl", init_method=f"file://{folder}/meeting", rank=0, world_size=1)
+        raised(call, RuntimeError, "libnvidia-ml.so.1")
+    x = torch.randn(16)
+    check(torch.equal(x.to("cuda").cpu(), x), "the device is lost")
+
+
 CASES = {it.__name__.replace("_", " "): it for it in (
     devices, memory, out_of_memory, copies, pinned, loader, streams, events, graph, reduce_overhead, seeds,
-    refused, libraries, told)}
+    refused, libraries, told, collectives)}
