@@ -29,8 +29,8 @@ PR_SET_PDEATHSIG = 1
 
 
 def _end_with_parent():
-    """In a new process: it is interrupted when the one that started it is gone, however it went."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
+    """In a new process: it is told to end when the one that started it is gone, however it went."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 class Cluster:
@@ -80,7 +80,7 @@ class Child:
         command = [binary(), "run", *(["--cuda-runtime"] if runtime else []), "--",
                    sys.executable, "-m", "pytest", "-p", "warploom.pytest_child", *invocation.args]
         self.process = subprocess.Popen([str(part) for part in command], env=variables,
-                                        cwd=invocation.dir,
+                                        cwd=invocation.dir, preexec_fn=_end_with_parent,
                                         pass_fds=(theirs_to_read, theirs_to_write))
         os.close(theirs_to_read)
         os.close(theirs_to_write)
@@ -89,10 +89,10 @@ class Child:
     def collected(self):
         """What it says while it collects, the list of tests last."""
         for said in self._heard():
+            if "died" in said:
+                raise Failed(f"the process that collects the tests {said['died']}")
             yield said
-            if "items" in said or "died" in said:
-                if "died" in said:
-                    raise Failed(f"the process that collects the tests {said['died']}")
+            if "items" in said:
                 return
 
     def run(self, nodeid, following):
