@@ -94,19 +94,8 @@ async fn look(
     let name = storage.name(Stored::Record);
     let stream = storage.jetstream().get_stream(&name).await;
     let stream = stream.map_err(|error| error.to_string())?;
-    let info = stream.cached_info();
-    let limit = u64::try_from(info.config.max_bytes).unwrap_or(0).max(1);
-    let oldest = u64::try_from(info.state.first_timestamp.unix_timestamp()).unwrap_or(0);
-    let old = info.state.messages > 0 && oldest.saturating_add(age) < now();
-    let large = info.state.bytes > limit / 100 * CUT.0;
-    if !old && !large {
+    let Some((bytes, before)) = too_much(stream.cached_info(), age) else {
         return Ok(reader);
-    }
-    // At least so many bytes go, and all that was stored before then.
-    let most = limit / 100 * CUT.1;
-    let (bytes, before) = match large {
-        true => (info.state.bytes.saturating_sub(most), 0),
-        false => (0, now().saturating_sub(age)),
     };
     let mut reader = match reader {
         Some(reader) => reader,
@@ -114,9 +103,21 @@ async fn look(
     };
     let cut = reader.reach(&stream, bytes, before).await?;
     if let Some(cut) = cut {
-        reader.cut(storage, subjects, &stream, cut).await?;
+        reader.cut(storage, subjects, &stream, (cut, age)).await?;
     }
     Ok(Some(reader))
+}
+
+/// How many bytes have to go, and until when what was stored has to, if anything has to.
+fn too_much(info: &stream::Info, age: u64) -> Option<(u64, u64)> {
+    let limit = u64::try_from(info.config.max_bytes).unwrap_or(0).max(1);
+    let oldest = u64::try_from(info.state.first_timestamp.unix_timestamp()).unwrap_or(0);
+    let old = info.state.messages > 0 && oldest.saturating_add(age) < now();
+    let large = info.state.bytes > limit / 100 * CUT.0;
+    match large {
+        true => Some((info.state.bytes.saturating_sub(limit / 100 * CUT.1), 0)),
+        false => old.then(|| (0, now().saturating_sub(age))),
+    }
 }
 
 impl Reader {
@@ -227,13 +228,14 @@ impl Reader {
         Ok(())
     }
 
-    /// Stores an anchor, and purges what lies before the epoch behind it.
+    /// Stores an anchor, and purges what lies before the epoch behind it, where it is too much still:
+    /// replaying took its time, and the limit may have been raised.
     async fn cut(
         &mut self,
         storage: &Storage,
         subjects: &Subjects,
         stream: &stream::Stream,
-        found: Found,
+        (found, age): (Found, u64),
     ) -> Result<(), String> {
         let anchor = &found.anchor;
         if found.sequence <= stream.cached_info().state.first_sequence {
@@ -242,6 +244,10 @@ impl Reader {
         let id = format!("{}.{}.{}", anchor.epoch, anchor.leader, Anchor::NUMBER);
         let (subject, bytes) = (subjects.record(ANCHORS).into(), anchor.encode().into());
         crate::stream::append(storage, Stored::Record, subject, &id, bytes).await?;
+        let info = stream.get_info().await.map_err(|error| error.to_string())?;
+        if too_much(&info, age).is_none() {
+            return Ok(());
+        }
         let purged = stream.purge().sequence(found.sequence).await;
         purged.map_err(|error| error.to_string())?;
         let (epoch, positions) = (anchor.epoch, anchor.positions);

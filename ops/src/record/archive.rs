@@ -110,7 +110,9 @@ pub fn read_archive(dir: &Path) -> Result<Record> {
 pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     let _lock = lock(dir)?;
     let found = segments(dir)?;
-    let first = record.blocks.iter().map(|block| block.0).min();
+    // What there may be of earlier epochs was appended once more, and joins nothing.
+    let least = record.anchor()?.map_or(0, |anchor| anchor.epoch);
+    let first = record.blocks.iter().map(|block| block.0.max(least)).min();
     let first = first.context("E-REPLAY: the record is empty")?;
     let mut known = BTreeSet::new();
     for segment in &found {
@@ -126,8 +128,11 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
     }
     let is_new = |block: &&Block| !known.contains(&fingerprint(block));
     let new: Vec<Block> = record.blocks.iter().filter(is_new).cloned().collect();
-    let numbered = |blocks: &[Block]| blocks.iter().filter(|it| it.1 != Anchor::NUMBER).count();
-    let overlap = numbered(&record.blocks) > numbered(&new);
+    let numbered = |blocks: &[Block], least| {
+        let blocks = blocks.iter().filter(|it| it.0 >= least);
+        blocks.filter(|it| it.1 != Anchor::NUMBER).count()
+    };
+    let overlap = numbered(&record.blocks, least) > numbered(&new, least);
     if !found.is_empty() && !overlap && !leads_to(dir, record)? {
         bail!(
             "E-ARCHIVE-GAP: the record begins with epoch {first}, and what lies between it and the \
@@ -137,7 +142,7 @@ pub fn add(dir: &Path, record: &Record) -> Result<Added> {
         );
     }
     let segments = found.len() as u64;
-    if numbered(&new) == 0 {
+    if numbered(&new, 0) == 0 {
         return Ok(Added {
             blocks: 0,
             bytes: 0,

@@ -60,12 +60,7 @@ impl Record {
     /// # Errors
     /// When the anchor cannot be read.
     pub fn anchor(&self) -> Result<Option<Anchor>> {
-        let blocks = || self.blocks.iter();
-        let first = blocks().filter(|block| block.1 != Anchor::NUMBER);
-        let first = first.map(|block| block.0).min();
-        let anchor = blocks().find(|block| Some(block.0) == first && block.1 == Anchor::NUMBER);
-        let anchor = anchor.map(|(epoch, _, bytes)| Anchor::decode(*epoch, bytes));
-        anchor.transpose().context("E-REPLAY: the record's anchor")
+        replay::beginning(&self.blocks).context("E-REPLAY: the record's anchor")
     }
 
     /// Recomputes the order, which must be whole.

@@ -4,7 +4,7 @@
 use bus_schemas::{Chain, ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, WIRE_VERSION};
 use serde::{Deserialize, Serialize};
 
-use super::{Replay, ReplayError};
+use super::{Replay, ReplayError, Stream};
 use crate::policy::ORDER_VERSION;
 
 /// A worker's chain at an anchor.
@@ -91,6 +91,22 @@ impl Anchor {
     }
 }
 
+/// The anchor that a replay of these blocks begins behind, in any order, if it does not begin with the
+/// first block there ever was.
+///
+/// # Errors
+/// [`ReplayError`] when a block cannot be read or is by other rules.
+pub fn beginning(blocks: &[(Epoch, u64, Vec<u8>)]) -> Result<Option<Anchor>, ReplayError> {
+    let mut replay = Replay::default();
+    if blocks.iter().any(|block| block.1 == Anchor::NUMBER) {
+        for (epoch, number, bytes) in blocks {
+            replay.add(*epoch, *number, bytes)?;
+        }
+        replay.restore();
+    }
+    Ok(replay.restored)
+}
+
 /// What is counted of what lies before an epoch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Before {
@@ -115,14 +131,24 @@ impl Replay {
         self.reached.as_ref()
     }
 
-    /// Begins behind the anchor of the lowest epoch that is there, if it has one.
+    /// Begins behind the first anchor before which something is missing, if there is one: what there
+    /// is of earlier epochs was appended once more by a later leader, and the anchor counts it.
     pub(super) fn restore(&mut self) {
-        let first = self.streams.keys().next();
-        let anchor = first.and_then(|first| self.anchors.get(first)).cloned();
-        if let Some(anchor) = anchor.filter(|_| self.reign.is_none() && self.restored.is_none()) {
-            self.chains.restore(&anchor);
-            self.restored = Some(anchor);
+        if self.reign.is_some() || self.restored.is_some() {
+            return;
         }
+        let begins = |(of, anchor): &(&(Epoch, LeaderId), &Anchor)| {
+            let before: u64 = self.streams.range(..*of).map(|it| it.1.inputs_held()).sum();
+            let begun = self.streams.get(of).is_some_and(Stream::has_beginning);
+            begun && before < anchor.inputs
+        };
+        let Some((of, anchor)) = self.anchors.iter().find(begins) else {
+            return;
+        };
+        let (of, anchor) = (*of, anchor.clone());
+        self.streams = self.streams.split_off(&of);
+        self.chains.restore(&anchor);
+        self.restored = Some(anchor);
     }
 
     /// Notes an anchor, if the reign that it has come to has just got so far.

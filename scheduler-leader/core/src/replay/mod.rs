@@ -18,7 +18,7 @@ pub use crate::leader::Gap;
 use crate::order::Order;
 use crate::policy::ORDER_VERSION;
 use anchor::Before;
-pub use anchor::{Anchor, Anchored};
+pub use anchor::{Anchor, Anchored, beginning};
 use chains::{AnchoredChains, Chains, Proposed};
 use launches::Launches;
 pub use replayed::{End, Fate, Hole, Position, ReplayError, Replayed, Tail};

@@ -67,6 +67,17 @@ impl Stream {
         self.blocks = self.blocks.split_off(&(self.taken + 1));
     }
 
+    /// Whether its first block is there.
+    pub(super) fn has_beginning(&self) -> bool {
+        self.blocks.contains_key(&1)
+    }
+
+    /// Inputs of the blocks that are there from the first on, none of which was taken yet.
+    pub(super) fn inputs_held(&self) -> InputNumber {
+        let whole = (1..).map_while(|number| self.blocks.get(&number));
+        whole.last().map_or(0, |block| block.through)
+    }
+
     /// Inputs that were taken.
     pub(super) fn inputs(&self) -> InputNumber {
         self.inputs

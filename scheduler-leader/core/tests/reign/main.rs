@@ -14,7 +14,7 @@ mod world;
 use bus_schemas::subject::ToLeader;
 use bus_schemas::{WIRE_VERSION, encode};
 use scheduler_leader_core::replay::{
-    Anchor, Position, Replay, ReplayError, replay as replay_blocks,
+    Anchor, Position, Replay, ReplayError, beginning, replay as replay_blocks,
 };
 use scheduler_leader_core::{Event, ReignEnd};
 use worker::Worker;
@@ -350,10 +350,34 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         }
     }
     assert!(anchors.len() > 3, "{}", anchors.len());
+    // Where nothing was cut yet, or only the older of two cuts was made, the replay begins there.
+    let mut marked = blocks.clone();
+    marked.extend(
+        anchors
+            .iter()
+            .map(|it| (it.epoch, Anchor::NUMBER, it.encode())),
+    );
+    assert_eq!(beginning(&marked).unwrap(), None);
+    marked.retain(|(epoch, _, _)| *epoch >= anchors[1].epoch);
+    assert_eq!(beginning(&marked).unwrap().as_ref(), Some(&anchors[1]));
     for anchor in &anchors[1..] {
         let mut cut = blocks.clone();
         cut.retain(|(epoch, _, _)| *epoch >= anchor.epoch);
+        let at = cut.len();
         cut.push((anchor.epoch, Anchor::NUMBER, anchor.encode()));
+        // A later leader appended once more what it had not heard to be stored of an earlier epoch:
+        // it is not cut off. Of one epoch that is its end, of another all.
+        let mut before = blocks.iter().filter(|it| it.0 < anchor.epoch).rev();
+        let end = before.next().expect("an epoch before");
+        cut.push(end.clone());
+        let whole_epoch = before.find(|it| it.0 < end.0).map(|it| it.0);
+        cut.extend(
+            blocks
+                .iter()
+                .filter(|it| Some(it.0) == whole_epoch)
+                .cloned(),
+        );
+        assert_eq!(beginning(&cut).unwrap().as_ref(), Some(anchor));
         let rest = replay_blocks(&cut, &finals).unwrap();
         assert_eq!(rest.digest, whole.digest);
         assert_eq!(rest.skipped, 0);
@@ -379,8 +403,7 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         // An anchor that is not what lies before is noticed.
         let mut wrong = anchor.clone();
         wrong.workers[0].tail.chain = wrong.workers[1].tail.chain;
-        let last = cut.len() - 1;
-        cut[last].2 = wrong.encode();
+        cut[at].2 = wrong.encode();
         if wrong != *anchor {
             let failed = replay_blocks(&cut, &finals).unwrap_err();
             assert!(matches!(failed, ReplayError::Disagrees { .. }), "{failed}");
