@@ -126,6 +126,16 @@ async fn a_killed_programs_memory_is_free() {
     assert_eq!(text(&asks), told, "{:?}", asks.status);
 }
 
+#[tokio::test]
+async fn a_kernel_that_waits_for_one_of_another_stream_is_told_why_it_ended() {
+    // A cluster of tests has a watchdog of two seconds.
+    let scene = Scene::idle(1, 1, &[plan("a", "search", 1)], &[]).await;
+    let dir = TempDir::new().expect("a directory");
+    let program = compile(dir.path(), "faults");
+    let meets = guest::finish(command(&scene, "a", dir.path(), &program).arg("meets"));
+    assert_eq!(text(&meets).0, "ended\n", "{meets:?}");
+}
+
 /// The process that `run` started.
 fn only_child(parent: u32) -> i32 {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-enum { OUT_OF_MEMORY = 2, DEVICE_UNAVAILABLE = 46, N = 1000, MEBIBYTE = 1 << 20 };
+enum { OUT_OF_MEMORY = 2, DEVICE_UNAVAILABLE = 46, LAUNCH_TIMEOUT = 702, N = 1000, MEBIBYTE = 1 << 20 };
 
 /* Adds 1 to each of `count` words. */
 static const char *INCREMENT = ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -17,6 +17,14 @@ static const char *INCREMENT = ".version 7.0\n.target sm_70\n.address_size 64\n"
                                "  mul.wide.u32 %a2, %r3, 4;\n  add.u64 %a1, %a1, %a2;\n"
                                "  ld.global.u32 %r6, [%a1];\n  add.u32 %r6, %r6, 1;\n"
                                "  st.global.u32 [%a1], %r6;\n  ret;\n}\n";
+
+/* Waits until the first word is not 0. */
+static const char *AWAIT = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                           ".visible .entry await(.param .u64 words) {\n"
+                           "  .reg .pred %p;\n  .reg .b32 %r;\n  .reg .b64 %a;\n"
+                           "  ld.param.u64 %a, [words];\n  cvta.to.global.u64 %a, %a;\n"
+                           "again:\n  ld.volatile.global.u32 %r, [%a];\n"
+                           "  setp.eq.u32 %p, %r, 0;\n  @%p bra again;\n  ret;\n}\n";
 
 static CUfunction increment;
 static CUdeviceptr words;
@@ -133,6 +141,28 @@ static void ends(void) {
     printf("ends\n");
 }
 
+/* A kernel waits for one of another stream: the watchdog ends it, and says why it had to. */
+static void meets(void) {
+    CUmodule module;
+    CUfunction await;
+    CUstream waiting, other;
+    const char *text = "";
+    unsigned count = N;
+    begin();
+    CHECK(cuModuleLoadData(&module, AWAIT));
+    CHECK(cuModuleGetFunction(&await, module, "await"));
+    CHECK(cuStreamCreate(&waiting, 1));
+    CHECK(cuStreamCreate(&other, 1));
+    void *address[] = {&words}, *parameters[] = {&words, &count};
+    CHECK(cuLaunchKernel(await, 1, 1, 1, 1, 1, 1, 0, waiting, address, NULL));
+    CHECK(cuLaunchKernel(increment, 8, 1, 1, 128, 1, 1, 0, other, parameters, NULL));
+    ANSWERS(LAUNCH_TIMEOUT, cuStreamSynchronize(waiting));
+    CHECK(cuGetErrorString(LAUNCH_TIMEOUT, &text));
+    ASSERT(strstr(text, "`await`") && strstr(text, "worker.watchdog (2s)"));
+    ASSERT(strstr(text, "a kernel of another stream"));
+    printf("ended\n");
+}
+
 /* Is told that there is nobody, and what to do. */
 static void alone(void) {
     const char *text = "";
@@ -147,6 +177,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } parts[] = {
         {"works", works}, {"loses", loses}, {"asks", asks}, {"ends", ends}, {"alone", alone},
+        {"meets", meets},
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (size_t at = 0; argc == 2 && at < sizeof parts / sizeof *parts; at++) {

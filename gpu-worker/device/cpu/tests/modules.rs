@@ -320,7 +320,7 @@ fn reserved_shared_memory_lies_between_what_is_static_and_what_is_dynamic() {
     let found = run_image(&text, grid(16), &[], 7);
     assert_eq!(found, [32, 32 + 512, 32 + 1024, 32 + 16, 1, 2, 3]);
     // It is not the program's, whose limit stays what it is.
-    let most = 100 * 1024 - 32;
+    let most = 163 * 1024 - 32;
     assert_eq!(run_image(&text, grid(most), &[], 1), [32]);
 }
 

@@ -7,6 +7,7 @@ use super::failure::{fault_failure, launch_failure};
 use super::launched::{Launched, Streak};
 use super::session::{Progressing, Run, Session, Step, nanos};
 use crate::engine::{Grid, Progress};
+use crate::error::FaultKind;
 use bus_schemas::{Code, Failure, Launch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,6 +18,16 @@ const STRIDE: u64 = 50_000;
 /// The watchdog counts processor time: on a busy machine a kernel is no worse for it. Time that
 /// passes without counts after so many times as much.
 const WAITING: u32 = 20;
+
+/// What the program is told of a kernel that the watchdog ended. That a kernel waits for what comes
+/// behind it works on a GPU and never here, so that this is said too.
+fn exceeded_words(limit: Duration) -> String {
+    format!(
+        "it ran longer than worker.watchdog ({limit:?}). If it waited for a kernel of another stream, \
+         or for what the program writes to memory meanwhile: a session's calls run one after another, \
+         in the order in which they were made, whatever their stream"
+    )
+}
 
 impl Progressing {
     /// Counts the launches of the streak that has been, if there was one: when it ended.
@@ -100,9 +111,12 @@ impl Session {
                 .running
                 .step_unless(memory, stride, &kill, stop, latest)
             {
-                Err(fault) => {
+                Err(mut fault) => {
                     launched.running.take_printed(&mut self.printed);
                     run.engine.recycle(launched.running);
+                    if kill.load(Ordering::Relaxed) && fault.kind == FaultKind::Timeout {
+                        fault.detail = exceeded_words(run.watchdog);
+                    }
                     return Err(fault_failure(&fault));
                 }
                 Ok(Progress::Done(_)) => break,

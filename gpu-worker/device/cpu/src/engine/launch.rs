@@ -8,8 +8,8 @@ use crate::lane::{Doubles, LANES, Words};
 use ptx::Scalar;
 use std::sync::Arc;
 
-/// Most shared memory of a block, dynamic included.
-pub(crate) const SHARED_LIMIT: u64 = 100 << 10;
+/// Most shared memory of a block, dynamic included: what a GPU of compute capability 8.0 has.
+pub(crate) const SHARED_LIMIT: u64 = 163 << 10;
 
 /// Most blocks of a grid along each axis.
 pub(crate) const GRID_LIMITS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
