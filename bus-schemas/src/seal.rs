@@ -209,7 +209,8 @@ pub struct SealPage {
     /// least one.
     #[serde(with = "rows")]
     pub tail: Vec<SealedGrant>,
-    /// Whose those of their sessions are that are closed.
+    /// Whose the sessions of these grants are: one that closes before the answer is not among its
+    /// `sessions`.
     #[serde(with = "rows", default, skip_serializing_if = "Vec::is_empty")]
     pub named: Vec<SealedName>,
 }

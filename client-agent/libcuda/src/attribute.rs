@@ -3,6 +3,7 @@
 use bus_schemas::{DeviceProperties, Opened};
 
 use crate::fatbin::Target;
+use crate::uuid::Uuid;
 
 /// The version of CUDA that this library speaks.
 pub(crate) const DRIVER_VERSION: i32 = 13_000;
@@ -57,7 +58,7 @@ impl Properties {
         &self.device.name
     }
 
-    pub(crate) fn uuid(&self) -> [u8; 16] {
+    pub(crate) fn uuid(&self) -> Uuid {
         self.device.uuid
     }
 

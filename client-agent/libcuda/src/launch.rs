@@ -98,7 +98,7 @@ pub(crate) fn start(
     submitted.map_err(|status| match status {
         // A shape that no device has. The runtime hands on what it is told, and its programs know this
         // by a code of the runtime's.
-        Status::INVALID_VALUE if crate::tables::is_used() => Status::INVALID_CONFIGURATION,
+        Status::INVALID_VALUE if crate::tables::asked::is_used() => Status::INVALID_CONFIGURATION,
         status => status,
     })?;
     match is_blocking() {

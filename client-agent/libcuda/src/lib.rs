@@ -12,6 +12,7 @@
 //! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
 //! | [`process`] | what begins with `cuInit`: settings, connection, devices |
 //! | [`visible`] | which devices the program sees, by CUDA's variables |
+//! | [`uuid`] | UUIDs, read and written |
 //! | [`connection`] | the sessions' way to the cluster: opened, kept alive, ended |
 //! | [`fork`] | what the child of a fork is told |
 //! | [`device`] | one virtual device: its session, its memory, what is known of it |
@@ -60,6 +61,7 @@ mod tables;
 mod texture;
 mod timekeeper;
 mod user_object;
+mod uuid;
 mod visible;
 mod volume;
 mod work;

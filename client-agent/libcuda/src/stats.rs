@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::Device;
-use crate::{module, tables};
+use crate::module;
+use crate::tables::asked;
 
 /// What was called and is not supported.
 static MISSED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
@@ -64,7 +65,7 @@ pub(crate) fn tell(devices: &[Device]) {
     let _ = writeln!(
         std::io::stderr(),
         "warploom: waited {waits} times for an answer; called in vain: {names}{}{}{}",
-        tables::told(),
+        asked::told(),
         module::refused(),
         failures(devices)
     );
@@ -81,7 +82,7 @@ fn failures(devices: &[Device]) -> String {
 }
 
 fn json(waits: u64) -> String {
-    let (answered, refused) = tables::counts();
+    let (answered, refused) = asked::counts();
     let without = module::refusals().into_iter();
     let without: Vec<_> = without
         .map(|(file, count)| format!("{}: {count}", quoted(&file)))

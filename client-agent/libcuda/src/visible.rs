@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use crate::attribute::Properties;
 use crate::device::Device;
+use crate::uuid;
 
 /// Keeps the devices that `CUDA_VISIBLE_DEVICES` names, in its order; without it all of them, in the
 /// order of `CUDA_DEVICE_ORDER`. The sessions of the others end.
@@ -38,23 +39,11 @@ struct Row {
 impl Row {
     fn of(properties: &Properties) -> Self {
         let number = |attribute| i64::from(properties.attribute(attribute).unwrap_or(0));
-        let hex: String = properties
-            .uuid()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        let parts = [
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..],
-        ];
         Self {
             bus: properties.gpu,
             // Multiprocessors and their clock.
             width: number(16) * number(13).max(1),
-            uuid: format!("GPU-{}", parts.join("-")),
+            uuid: format!("GPU-{}", uuid::text(&properties.uuid())),
         }
     }
 }

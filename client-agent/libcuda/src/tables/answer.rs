@@ -26,7 +26,7 @@ pub(super) extern "C" fn nothing() -> c_int {
 
 /// A function of which nothing is known but its place.
 pub(super) extern "C" fn unknown<const PLACE: usize>() -> c_int {
-    super::missed(PLACE);
+    super::asked::missed(PLACE);
     0
 }
 

@@ -1,0 +1,82 @@
+//! What the program's runtime asked for, counted for `--stats`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::ids::{IDS, Id};
+use crate::uuid;
+
+/// What was asked for, by id: whether it was answered, and how often.
+static ASKED: Mutex<BTreeMap<Id, (bool, u64)>> = Mutex::new(BTreeMap::new());
+/// Whether anything was answered.
+static USED: AtomicBool = AtomicBool::new(false);
+/// Functions that were called and that nobody has described, by their places in their tables.
+static MISSED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+/// Most ids that are told apart.
+const KINDS: usize = 64;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Counts a question; whether it is the first one of the runtime's that is refused.
+pub(super) fn count(id: Id, answered: bool) -> bool {
+    let mut asked = lock(&ASKED);
+    let first = !asked.iter().any(|(id, row)| !row.0 && IDS.contains(id));
+    if asked.len() < KINDS || asked.contains_key(&id) {
+        let row = asked.entry(id).or_insert((answered, 0));
+        row.1 += 1;
+    }
+    if answered {
+        USED.store(true, Ordering::Relaxed);
+    }
+    first
+}
+
+/// Notes a function that was called and that nobody has described.
+#[cfg(feature = "runtime-tables")]
+pub(super) fn missed(place: usize) {
+    lock(&MISSED).insert(place);
+}
+
+/// Whether a runtime in this process was answered.
+pub(crate) fn is_used() -> bool {
+    USED.load(Ordering::Relaxed)
+}
+
+/// How many questions were answered, and how many refused.
+pub(crate) fn counts() -> (u64, u64) {
+    let asked = lock(&ASKED);
+    let count = |answered| {
+        let rows = asked.values().filter(move |row| row.0 == answered);
+        rows.map(|row| row.1).sum()
+    };
+    (count(true), count(false))
+}
+
+/// What was asked for, for `--stats`; empty where nothing was.
+pub(crate) fn told() -> String {
+    let asked = lock(&ASKED);
+    if asked.is_empty() {
+        return String::new();
+    }
+    let answered: u64 = asked.values().filter(|row| row.0).map(|row| row.1).sum();
+    let refused: Vec<_> = asked.iter().filter(|(_, row)| !row.0).collect();
+    let count: u64 = refused.iter().map(|(_, row)| row.1).sum();
+    let mut text = format!("; runtime tables: {answered} answered, {count} refused");
+    for (at, (id, row)) in refused.into_iter().enumerate() {
+        let (before, times) = (if at == 0 { " (" } else { ", " }, row.1);
+        // Writing to a string does not fail.
+        let _ = write!(text, "{before}{} {times} times", uuid::text(id));
+    }
+    if count > 0 {
+        text.push(')');
+    }
+    for place in lock(&MISSED).iter() {
+        let _ = write!(text, ", place {place} of a table called in vain");
+    }
+    text
+}

@@ -1,0 +1,47 @@
+//! UUIDs, of devices and of tables: their bytes are in the order of their text.
+
+pub(crate) type Uuid = [u8; 16];
+
+/// The UUID of a text that is one.
+pub(crate) const fn parsed(text: &str) -> Uuid {
+    let (text, mut id, mut at, mut digits) = (text.as_bytes(), [0; 16], 0, 0);
+    while at < text.len() {
+        let digit = match text[at] {
+            b'-' => {
+                at += 1;
+                continue;
+            }
+            digit @ b'0'..=b'9' => digit - b'0',
+            digit => digit - b'a' + 10,
+        };
+        id[digits / 2] = id[digits / 2] << 4 | digit;
+        digits += 1;
+        at += 1;
+    }
+    id
+}
+
+/// A UUID as it is written.
+pub(crate) fn text(uuid: &Uuid) -> String {
+    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ];
+    parts.join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_it_is_read() {
+        let written = "6bd5fb6c-5bf4-e74a-8987-d93912fd9df9";
+        assert_eq!(text(&parsed(written)), written);
+        assert_eq!(parsed(written)[..2], [0x6b, 0xd5]);
+    }
+}
