@@ -380,6 +380,17 @@ mod tests {
     }
 
     #[test]
+    fn every_model_of_the_device_can_be_set() {
+        let known = KNOWN.iter().find(|known| known.key == "worker.model");
+        let known = known.expect("a setting");
+        let words: Vec<_> = device_cpu::Model::words().collect();
+        assert!(matches!(Kind::of(known), Kind::OneOf(named) if named == words));
+        for word in words {
+            assert!(known.help.contains(word), "{word}");
+        }
+    }
+
+    #[test]
     fn sizes_and_durations() {
         assert_eq!(parse_bytes("8GiB"), Some(8 << 30));
         assert_eq!(parse_bytes("123"), Some(123));

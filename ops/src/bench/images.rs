@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::client::{Driver, check};
+use super::driver::{Driver, check};
 use super::memory::resident_kib;
 use super::metric::{Goal, Metric, Spec};
 use crate::output;

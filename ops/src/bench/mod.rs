@@ -8,6 +8,7 @@ mod bomb;
 mod bus;
 mod chat;
 mod client;
+mod driver;
 mod footprint;
 mod goals;
 mod images;

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::bench::client::{Driver, check};
+use crate::bench::driver::{Driver, check};
 use crate::output;
 
 /// What `warploom bench` is started with to be this program.
