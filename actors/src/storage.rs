@@ -279,7 +279,7 @@ impl Storage {
             };
             match self.jetstream.create_key_value(config).await {
                 Ok(store) => return Ok(store),
-                Err(error) if copies > 1 && lacks_servers(&error) => copies = 1,
+                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
                 Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
             }
         }
@@ -308,7 +308,7 @@ impl Storage {
             };
             match self.jetstream.get_or_create_stream(config).await {
                 Ok(stream) => return Ok(stream),
-                Err(error) if copies > 1 && lacks_servers(&error) => copies = 1,
+                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
                 Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
             }
         }
@@ -414,16 +414,24 @@ fn lacks_room(error: &(dyn Error + 'static)) -> bool {
         ErrorCode::STORAGE_RESOURCES_EXCEEDED,
         ErrorCode::STREAM_MAX_STREAM_BYTES_EXCEEDED,
     ];
-    refusal(error).is_some_and(|code| codes.contains(&code))
+    refusal(error).is_some_and(|code| codes.contains(&code)) || lacks_roomy_servers(error)
 }
 
-/// Whether the broker says that it has not as many servers, or not at the moment.
-fn lacks_servers(error: &(dyn Error + 'static)) -> bool {
+/// Whether the broker says that it has not as many servers, or not at the moment. Those that lack
+/// room count as missing where fewer bytes cannot be asked for (`least`).
+fn lacks_servers(error: &(dyn Error + 'static), least: bool) -> bool {
     let codes = [
         ErrorCode::CLUSTER_NO_PEERS,
         ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED,
     ];
-    refusal(error).is_some_and(|code| codes.contains(&code))
+    let missing = refusal(error).is_some_and(|code| codes.contains(&code));
+    missing && (least || !lacks_roomy_servers(error))
+}
+
+/// Whether the broker has servers enough, but not with so much room: its text alone says so.
+fn lacks_roomy_servers(error: &(dyn Error + 'static)) -> bool {
+    refusal(error) == Some(ErrorCode::CLUSTER_NO_PEERS)
+        && text(error).contains("insufficient storage")
 }
 
 /// Whether the broker says that there is no such stream.

@@ -117,7 +117,7 @@ impl Watcher {
         let client = ConnectOptions::new()
             .user_and_password(user.user.clone(), user.password.clone())
             .custom_inbox_prefix(subjects.cluster_inbox())
-            .connect(&credentials.url)
+            .connect(&credentials.urls()[..])
             .await
             .unwrap();
         let beats = client.subscribe(subjects.leader_beat()).await.unwrap();

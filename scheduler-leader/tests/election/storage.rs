@@ -87,6 +87,34 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
 }
 
 #[test]
+fn servers_with_little_room_keep_a_smaller_record() {
+    let broker = TestBroker::with("test", &["a"], |config| {
+        config.servers = 3;
+        config.max_file_store = Some(2 << 30);
+    });
+    block_on(async {
+        let mut watcher = Watcher::new(&broker).await;
+        let jetstream = jetstream::new(watcher.client.clone());
+        let _leader = Candidate::start(&broker, 1, true);
+        watcher.beat(|_| true).await;
+        let asked = Instant::now();
+        let name = watcher.subjects.record_stream();
+        let stream = loop {
+            if let Ok(stream) = jetstream.get_stream(&name).await {
+                break stream;
+            }
+            assert!(asked.elapsed() < 3 * PATIENCE, "there is a record");
+        };
+        let config = &stream.cached_info().config;
+        assert_eq!(config.num_replicas, 3);
+        assert!(
+            (4 << 20..=2 << 30).contains(&config.max_bytes),
+            "{config:?}"
+        );
+    });
+}
+
+#[test]
 fn a_bucket_that_is_nearly_full_is_an_alarm() {
     let broker = TestBroker::start();
     block_on(async {
