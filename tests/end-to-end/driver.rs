@@ -29,6 +29,7 @@ const PARTS: [(&str, &[&str]); 5] = [
     ("images", &["fatbins", "large", "links", "grids"]),
     ("textures", &["arrays", "objects", "reset"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
+    ("pools", &["figures", "current"]),
     (
         "nothing",
         &["allocations", "copies", "sets", "boxes", "launches"],

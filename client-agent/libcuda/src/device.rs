@@ -12,6 +12,7 @@ use crate::attribute::Properties;
 use crate::held::Held;
 use crate::managed::Managed;
 use crate::mirror::Mirrors;
+use crate::pool::{Pool, Pools};
 use crate::status::{Result, Status, note};
 
 /// Allocations are of so many bytes or a multiple, as a driver's are: programs that reach a few bytes
@@ -25,8 +26,7 @@ pub(crate) struct Device {
     pub(crate) mirrors: Mirrors,
     pub(crate) managed: Managed,
     held: Held,
-    /// An attribute of its memory pool, kept for who set it.
-    threshold: AtomicU64,
+    pub(crate) pools: Pools,
     session: RwLock<Arc<Session>>,
     /// How often the program had to wait for an answer.
     round_trips: AtomicU64,
@@ -47,7 +47,7 @@ impl Device {
             mirrors: Mirrors::default(),
             managed: Managed::default(),
             held: Held::default(),
-            threshold: AtomicU64::new(0),
+            pools: Pools::default(),
             session: RwLock::new(Arc::new(session)),
             round_trips: AtomicU64::new(0),
         })
@@ -79,11 +79,15 @@ impl Device {
 
     /// Allocates memory.
     pub(crate) fn alloc(&self, bytes: usize) -> Result<u64> {
-        let whole = (bytes as u64).checked_next_multiple_of(GRAIN);
-        let whole = whole.ok_or(Status::OUT_OF_MEMORY)?;
+        let whole = whole(bytes)?;
         let address = self.with(|session| session.alloc(whole))?;
         self.held.add(address);
         Ok(address)
+    }
+
+    /// Allocates memory from a pool of its own.
+    pub(crate) fn alloc_from(&self, pool: &Arc<Pool>, bytes: usize) -> Result<u64> {
+        self.pools.alloc(pool, whole(bytes)?, || self.alloc(bytes))
     }
 
     /// Allocates managed memory.
@@ -97,6 +101,7 @@ impl Device {
     pub(crate) fn free(&self, address: u64) -> Result {
         // Before it is free: another thread may be given it then.
         self.held.remove(address);
+        self.pools.free(address);
         self.with(|session| {
             if self.managed.free(session, &self.mirrors, address)? {
                 return Ok(());
@@ -123,15 +128,6 @@ impl Device {
         })
     }
 
-    /// Bytes that its pool keeps, as the program said.
-    pub(crate) fn release_threshold(&self) -> u64 {
-        self.threshold.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_release_threshold(&self, bytes: u64) {
-        self.threshold.store(bytes, Ordering::Relaxed);
-    }
-
     /// The session.
     pub(crate) fn session(&self) -> Arc<Session> {
         Arc::clone(&self.session.read().unwrap_or_else(PoisonError::into_inner))
@@ -144,9 +140,10 @@ impl Device {
     }
 }
 
-/// The handle of a device's own memory pool. Every pool is this one by another name.
-pub(crate) fn pool(ordinal: usize) -> usize {
-    0x100 + ordinal
+/// The bytes of an allocation for which so many were asked.
+fn whole(bytes: usize) -> Result<u64> {
+    let whole = (bytes as u64).checked_next_multiple_of(GRAIN);
+    whole.ok_or(Status::OUT_OF_MEMORY)
 }
 
 /// Gives up what [`reserve`] reserved.

@@ -48,6 +48,7 @@ mod managed;
 mod mirror;
 mod module;
 mod onlooker;
+mod pool;
 mod process;
 mod reset;
 mod settings;

@@ -1,11 +1,10 @@
-//! Hints about memory, and what is asked of them; pools by where they are.
+//! Hints about memory, and what is asked of them.
 
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::device::device;
 use super::put;
 use crate::current::current;
-use crate::device::pool;
 use crate::guard::api;
 use crate::process::holder;
 use crate::status::{Result, Status};
@@ -15,12 +14,12 @@ use crate::stream::number_of;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Location {
-    kind: c_int,
-    id: c_int,
+    pub(crate) kind: c_int,
+    pub(crate) id: c_int,
 }
 
 /// A location on a device.
-const DEVICE: c_int = 1;
+pub(crate) const DEVICE: c_int = 1;
 /// `CU_DEVICE_INVALID`: none was advised.
 const NOWHERE: c_int = -2;
 
@@ -54,22 +53,6 @@ unsafe fn advised(data: *mut c_void, bytes: usize, attribute: c_int, address: u6
         unsafe { put(data.cast::<c_int>().wrapping_add(at), value)? };
     }
     Ok(())
-}
-
-/// The pool of a place.
-///
-/// # Safety
-/// The pointer is to a location, or null.
-unsafe fn pool_at(location: *const Location) -> Result<usize> {
-    if location.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller vouches for it.
-    let location = unsafe { location.read() };
-    match location.kind {
-        DEVICE => Ok(pool(device(location.id)?.ordinal)),
-        _ => Err(Status::NOT_SUPPORTED),
-    }
 }
 
 api! {
@@ -122,23 +105,6 @@ api! {
             }
         }
         Ok(())
-    }
-
-    fn cuMemGetDefaultMemPool(handle: *mut usize, location: *const Location, kind: c_int)
-        also cuMemGetMemPool
-    {
-        let _ = kind;
-        // SAFETY: the caller's pointers.
-        unsafe { put(handle, pool_at(location)?) }
-    }
-
-    fn cuMemSetMemPool(location: *const Location, kind: c_int, handle: usize) {
-        let _ = kind;
-        // SAFETY: the caller's pointer. Every pool of a device is the same.
-        match unsafe { pool_at(location)? } == handle {
-            true => Ok(()),
-            false => Err(Status::INVALID_VALUE),
-        }
     }
 
     fn cuDeviceGraphMemTrim(number: c_int) {

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_void};
 use super::put;
 use crate::attribute::Properties;
 use crate::current;
-use crate::device::{Device, pool as pool_of};
+use crate::device::Device;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
@@ -123,18 +123,6 @@ api! {
         let primary = process()?.contexts.primary(device(number)?.ordinal)?;
         primary.flags.store(flags, std::sync::atomic::Ordering::Relaxed);
         Ok(())
-    }
-
-    fn cuDeviceGetMemPool(pool: *mut usize, number: c_int) also cuDeviceGetDefaultMemPool {
-        // SAFETY: the caller's pointer.
-        unsafe { put(pool, pool_of(device(number)?.ordinal)) }
-    }
-
-    fn cuDeviceSetMemPool(number: c_int, pool: usize) {
-        if pool == pool_of(device(number)?.ordinal) {
-            return Ok(());
-        }
-        Err(Status::INVALID_VALUE)
     }
 
     fn cuDeviceGetByPCIBusId(handle: *mut c_int, id: *const c_char) {

@@ -1,4 +1,4 @@
-//! Device memory, host memory, pools, pointers.
+//! Device memory, host memory, pointers.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -6,7 +6,7 @@ use super::stream::device as of_stream;
 use super::{put, put_if};
 use crate::capture;
 use crate::current::{current, current_device};
-use crate::device::{Device, pool};
+use crate::device::Device;
 use crate::guard::api;
 use crate::host;
 use crate::process::{holder, process};
@@ -21,18 +21,6 @@ fn alloc(address: *mut u64, bytes: usize) -> Result {
     let made = device.alloc(bytes)?;
     // SAFETY: the caller's pointer.
     unsafe { put(address, made) }
-}
-
-/// As [`alloc`]; no bytes are no address, and no error, as drivers have it in the order of a stream.
-fn alloc_on(address: *mut u64, bytes: usize, stream: usize) -> Result {
-    number_of(stream)?;
-    capture::refuse(stream)?;
-    if bytes > 0 {
-        return alloc(address, bytes);
-    }
-    current_device()?;
-    // SAFETY: the caller's pointer.
-    unsafe { put(address, 0) }
 }
 
 fn free(address: u64) -> Result {
@@ -142,17 +130,6 @@ api! {
         free(address)
     }
 
-    fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) also cuMemAllocAsync_ptsz {
-        alloc_on(address, bytes, stream)
-    }
-
-    fn cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, stream: usize)
-        also cuMemAllocFromPoolAsync_ptsz
-    {
-        let _ = pool;
-        alloc_on(address, bytes, stream)
-    }
-
     fn cuMemFreeAsync(address: u64, stream: usize) also cuMemFreeAsync_ptsz {
         number_of(stream)?;
         capture::refuse(stream)?;
@@ -201,63 +178,6 @@ api! {
     fn cuMemAdvise(address: u64, bytes: usize, advice: c_int, device: c_int) {
         let _ = (bytes, advice, device);
         range(address).map(|_| ())
-    }
-
-    fn cuMemPoolCreate(handle: *mut usize, properties: *const c_void) {
-        let _ = properties;
-        let device = current_device()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, pool(device.ordinal)) }
-    }
-
-    fn cuMemPoolDestroy(handle: usize) {
-        let _ = handle;
-        process().map(|_| ())
-    }
-
-    fn cuMemPoolTrimTo(handle: usize, bytes: usize) {
-        let _ = (handle, bytes);
-        process().map(|_| ())
-    }
-
-    fn cuMemPoolGetAttribute(handle: usize, attribute: c_int, value: *mut c_void) {
-        let number = handle.wrapping_sub(pool(0));
-        let device = process()?.devices.get(number).ok_or(Status::INVALID_VALUE)?;
-        let held = device.with(|session| session.line().held());
-        // SAFETY: the caller's pointer: flags are ints, counts are of 64 bits.
-        unsafe {
-            match attribute {
-                1..=3 => put(value.cast::<c_int>(), 1),
-                4 => put(value.cast::<u64>(), device.release_threshold()),
-                5..=8 => put(value.cast::<u64>(), held),
-                _ => Err(Status::INVALID_VALUE),
-            }
-        }
-    }
-
-    fn cuMemPoolSetAttribute(handle: usize, attribute: c_int, value: *const c_void) {
-        let number = handle.wrapping_sub(pool(0));
-        let device = process()?.devices.get(number).ok_or(Status::INVALID_VALUE)?;
-        if value.is_null() || !(1..=8).contains(&attribute) {
-            return Err(Status::INVALID_VALUE);
-        }
-        if attribute == 4 {
-            // SAFETY: the caller's pointer, of 64 bits for this attribute.
-            device.set_release_threshold(unsafe { value.cast::<u64>().read_unaligned() });
-        }
-        Ok(())
-    }
-
-    fn cuMemPoolSetAccess(handle: usize, access: *const c_void, count: usize) {
-        let _ = (handle, access, count);
-        process().map(|_| ())
-    }
-
-    fn cuMemPoolGetAccess(flags: *mut c_int, handle: usize, location: *const c_void) {
-        let _ = (handle, location);
-        process()?;
-        // SAFETY: the caller's pointer. Reading and writing.
-        unsafe { put(flags, 3) }
     }
 
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, address: u64) {

@@ -25,6 +25,7 @@ mod module;
 mod node;
 mod object;
 mod options;
+mod pool;
 mod stream;
 mod texture;
 
@@ -47,6 +48,7 @@ pub(crate) use memory::*;
 pub(crate) use module::*;
 pub(crate) use node::*;
 pub(crate) use object::*;
+pub(crate) use pool::*;
 pub(crate) use stream::*;
 pub(crate) use texture::*;
 

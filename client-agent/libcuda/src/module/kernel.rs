@@ -17,6 +17,13 @@ const SHARED: i32 = 48 << 10;
 /// Registers of a multiprocessor.
 const REGISTERS: u32 = 65_536;
 
+/// Registers that a thread may have where a block of so many is to fit a multiprocessor, as the assembler sees to
+/// it: a warp has its registers whole, and a thread has eight or a multiple.
+fn fitting(threads: u32) -> u32 {
+    let each = REGISTERS / threads.max(1).next_multiple_of(32);
+    each / 8 * 8
+}
+
 /// An entry of a library: a `CUfunction` or a `CUkernel`.
 pub(crate) struct Kernel {
     pub(crate) library: Weak<Library>,
@@ -125,10 +132,9 @@ impl Kernel {
                 constant.map(|global| global.size).sum::<u64>() as i32
             }
             3 => entry.local_bytes as i32,
-            // A block of the most threads fits a multiprocessor.
             4 => entry
                 .registers
-                .min(REGISTERS / most.max(1) as u32)
+                .min(fitting(most as u32))
                 .clamp(1, self.registers) as i32,
             7 | 10..=13 | 15 => 0,
             // The virtual architecture, by which libraries choose among their kernels; not the version
@@ -155,6 +161,24 @@ impl Kernel {
             // Hints.
             9..=15 => Ok(()),
             _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_of_the_most_threads_fits_a_multiprocessor() {
+        for threads in 1..=1024_u32 {
+            let warps = threads.div_ceil(32);
+            let taken = warps * 32 * fitting(threads);
+            assert!(taken <= REGISTERS, "{threads} threads take {taken}");
+            assert!(
+                taken + warps * 32 * 8 > REGISTERS,
+                "{threads} could have more"
+            );
         }
     }
 }
