@@ -65,6 +65,33 @@ fn a_spin_lock_among_the_lanes_of_a_warp_makes_progress() {
     assert_eq!(got, (0..96).collect::<Vec<_>>());
 }
 
+/// Lanes below 16 write for three rounds, in which the others have nothing to do; then all read what was
+/// written. There is no barrier: as on a GPU, lanes wait where their ways meet.
+#[test]
+fn lanes_wait_where_ways_meet_however_the_text_is_laid() {
+    let first = "mov.u64 %d1, word; mov.u32 %t1, 0; mov.u32 %t3, 0; setp.gt.u32 %p2, %tid, 15;";
+    let next = "add.u32 %t1, %t1, 1; setp.lt.u32 %p1, %t1, 3;";
+    let inner = "inner: add.u32 %t3, %t3, 1; st.shared.u32 [%d1], %t3; and.b32 %t4, %t3, 7;
+        setp.ne.u32 %p3, %t4, 0; @%p3 bra inner;";
+    let last = "ld.shared.u32 %r, [%d1];";
+    let laid = [
+        format!("{first} body: @%p2 bra next; {inner} next: {next} @%p1 bra body; {last}"),
+        // The end of the loop, and what is behind it, ahead of its body.
+        format!(
+            "{first} bra body; next: {next} @%p1 bra body; {last} bra out;
+            body: @%p2 bra next; {inner} bra next; out:"
+        ),
+        // What is behind the loop ahead of it, which some lanes never enter.
+        format!(
+            "{first} top: setp.lt.u32 %p1, %t1, 3; not.pred %p4, %p2; and.pred %p1, %p1, %p4; @%p1 bra body; {last} bra out;
+            body: {inner} add.u32 %t1, %t1, 1; bra top; out:"
+        ),
+    ];
+    for text in laid {
+        assert_eq!(good(&text, "", 32), [24; 32], "{text}");
+    }
+}
+
 #[test]
 fn barriers_count_reduce_and_forget_those_who_left() {
     let body = "setp.lt.u32 %p1, %tid, 37; bar.red.popc.u32 %r, 0, %p1;";

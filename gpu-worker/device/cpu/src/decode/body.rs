@@ -7,6 +7,7 @@ use super::label::Reference;
 use super::liveness;
 use super::names::Registers;
 use super::operand::{Body, Named};
+use super::order::order;
 use super::place::Places;
 use crate::error::BuildError;
 use ptx::{FunctionKind, Instruction, Linkage, Space, Statement, Variable};
@@ -266,6 +267,15 @@ fn settle(
     let (start, pool, sites) = begun;
     let out = &mut body.builder.out;
     let flow = Flow::of(&out.code[start..], start, &out.tables);
+    let within = |block: &u32| {
+        let (from, to) = (flow.starts[*block as usize], flow.end_of(*block as usize));
+        (from + start as u32, to + start as u32)
+    };
+    let order = order(&flow)
+        .unwrap_or_default()
+        .iter()
+        .map(within)
+        .collect();
     let kept: Vec<Slot> = body.specials.iter().map(|(_, slot)| *slot).collect();
     let kept: Vec<u32> = kept
         .iter()
@@ -314,6 +324,7 @@ fn settle(
         indirect: body.indirect,
         constants: body.constants,
         unwritten: unwritten.collect(),
+        order,
         alive: Alive {
             starts: flow.starts.iter().map(|at| at + start as u32).collect(),
             behind: lives.behind,

@@ -424,7 +424,7 @@ impl CallSite {
 }
 
 /// A function or entry, decoded.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Function {
     pub(crate) start: u32,
     pub(crate) frame: Frame,
@@ -439,6 +439,9 @@ pub(crate) struct Function {
     pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
     /// Registers that it may read before it writes them: zeroed when it starts.
     pub(crate) unwritten: Vec<(Bank, Slot)>,
+    /// The blocks in the order in which parted lanes run, each by its first instruction and that behind its last;
+    /// empty where that is the order of the text.
+    pub(crate) order: Vec<(u32, u32)>,
     /// Where its registers live, for who generates code.
     pub(crate) alive: Alive,
 }

@@ -25,6 +25,7 @@ mod matrix;
 mod module;
 mod names;
 mod operand;
+mod order;
 mod parts;
 mod place;
 mod scope;

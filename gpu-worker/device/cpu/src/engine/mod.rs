@@ -13,6 +13,7 @@ mod gather;
 pub(crate) mod instance;
 pub(crate) mod launch;
 mod layout;
+mod order;
 mod printed;
 mod program;
 mod running;

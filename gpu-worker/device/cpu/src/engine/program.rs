@@ -2,6 +2,7 @@
 
 use super::code::{self, Step};
 use super::layout::Layout;
+use super::order::Order;
 use crate::decode::{self, Decoded};
 use crate::error::BuildError;
 use crate::lane::LANES;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct Program {
     pub(crate) decoded: Decoded,
     pub(crate) steps: Vec<Step>,
+    /// In which order lanes that have parted run them.
+    pub(crate) order: Order,
     /// Where its variables lie in a session's block of them.
     pub(crate) layout: Layout,
     /// What the steps' native code lies in.
@@ -101,9 +104,11 @@ impl Program {
         } else {
             Default::default()
         };
+        let order = Order::of(&decoded.functions, steps.len());
         // Where registers live was for who generates code.
         for function in &mut decoded.functions {
             function.alive = Default::default();
+            function.order = Vec::new();
         }
         #[cfg(all(target_arch = "x86_64", unix))]
         for (at, native) in &generated.runs {
@@ -128,6 +133,7 @@ impl Program {
             layout: Layout::of(&decoded.globals),
             decoded,
             steps,
+            order,
             #[cfg(all(target_arch = "x86_64", unix))]
             _generated: generated,
             callable,
@@ -137,7 +143,7 @@ impl Program {
     /// Bytes of memory that it takes, about: instructions in the forms they are kept in, generated
     /// code, initial values.
     pub fn bytes(&self) -> u64 {
-        let code = self.steps.len() * size_of::<Step>();
+        let code = self.steps.len() * size_of::<Step>() + self.order.bytes();
         let decoded = self.decoded.code.len() * size_of::<crate::decode::form::Inst>();
         let globals = self.decoded.globals.iter().map(|global| global.bytes.len());
         #[cfg(all(target_arch = "x86_64", unix))]

@@ -1,4 +1,4 @@
-//! Running a warp: its splits in turn, the deepest and lowest first, merged where they meet.
+//! Running a warp: its splits in turn, the deepest and earliest first, merged where they meet.
 
 #![expect(
     unsafe_code,
@@ -12,6 +12,7 @@ use super::context::Context;
 use super::control::PATIENCE;
 use super::gather::named;
 use super::launch::Launch;
+use super::order::Order;
 use crate::lane::{FULL, LANES};
 #[cfg(all(target_arch = "x86_64", unix))]
 use crate::native::Ending;
@@ -89,7 +90,7 @@ impl Block {
     }
 
     /// Merges splits that stand at the same place, then picks the next to run.
-    fn pick(&mut self, warp: usize) -> Option<usize> {
+    fn pick(&mut self, order: &Order, warp: usize) -> Option<usize> {
         let splits = &mut self.warps[warp].splits;
         if splits.len() == 1 {
             let ready = matches!(splits[0].state, State::Ready | State::Gathered);
@@ -123,21 +124,25 @@ impl Block {
             (
                 split.age / PATIENCE,
                 usize::MAX - split.calls.len(),
-                split.pc,
+                order.place(split.pc),
                 split.mask,
             )
         });
         best.map(|(at, _)| at)
     }
 
-    /// The next place above a split where another one stands.
-    fn limit(&self, warp: usize, current: usize) -> u32 {
+    /// The next place above a split where another one stands, or may have its turn before it.
+    fn limit(&self, order: &Order, warp: usize, current: usize) -> u32 {
         let splits = &self.warps[warp].splits;
+        if splits.len() == 1 {
+            return u32::MAX;
+        }
         let own = &splits[current];
         let above = splits.iter().enumerate().filter(|(at, split)| {
             *at != current && split.state == State::Ready && split.pc > own.pc
         });
-        above.map(|(_, split)| split.pc).min().unwrap_or(u32::MAX)
+        let next = above.map(|(_, split)| split.pc).min();
+        next.unwrap_or(u32::MAX).min(order.seam(own.pc))
     }
 
     /// Runs a warp whose lanes are together in native code, if it stands where there is some: most
@@ -192,7 +197,7 @@ impl Block {
         }
         cx.carry = self.warps[warp].carry;
         let stop = loop {
-            let Some(current) = self.pick(warp) else {
+            let Some(current) = self.pick(&launch.program.order, warp) else {
                 break Stop::Waits;
             };
             let came = self.run_split(launch, cx, (warp, current), allowance);
@@ -235,7 +240,7 @@ impl Block {
         let split = &self.warps[warp].splits[current];
         let (base, mut pc, mask) = (split.base, split.pc, split.mask);
         let mut gathered = split.state == State::Gathered;
-        let limit = self.limit(warp, current);
+        let limit = self.limit(&launch.program.order, warp, current);
         let alone = self.warps[warp].splits.len() == 1;
         self.enter(launch, cx, warp, base);
         // Instructions from here on are not counted yet.
