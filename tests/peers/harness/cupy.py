@@ -17,6 +17,9 @@ from .runtimes import ON
 PEERS = pathlib.Path(__file__).resolve().parents[1]
 PLUGIN = PEERS / "pytest"
 REQUIREMENTS = "cupy-requirements.txt"
+#: Not there when its tests are listed: drawn are those that its suite runs without optional packages. There when
+#: they run: some compare with SciPy where they find it, and where not with NumPy, which does other things.
+SCIPY = "cupy-scipy.txt"
 
 #: What the device says of itself. NVIDIA's libraries choose machine code for the GPUs that they know,
 #: and PTX for one that is newer than they are: those of the requirements were made before this one.
@@ -63,6 +66,7 @@ class Suite:
         self.python = wheels.environment(tools, REQUIREMENTS)
         self.source = wheels.cupy_source(tools, self.python)
         self.folder = self.source / "tests"
+        self.scipy = wheels.merged(tools, SCIPY)
         # A file of its tests asks nvcc for its version before it can be read.
         self.nvcc = wheels.merged(tools, "nvcc-requirements.txt") / "nvidia/cu13/bin/nvcc"
         self.nvcc.chmod(0o755)
@@ -93,17 +97,19 @@ class Suite:
         told["unread"] = sorted(set(re.findall(r"^ERROR (\S+\.py)", log.read_text(), re.M)))
         listed.write_text(json.dumps(told))
 
-    def start(self, arguments, variables, out):
-        """Starts its tests on the cluster."""
+    def start(self, arguments, variables, out, *packages):
+        """Starts its tests on the cluster, with folders of further packages."""
         variables = {
             **ON, **variables,
             "NVCC": str(self.nvcc),
             "CUPY_CACHE_DIR": str(self.tools / "cupy-kernels"),
-            "PYTHONPATH": f"{PLUGIN}:{self.folder}",
+            "PYTHONPATH": ":".join(map(str, (PLUGIN, self.folder, *packages))),
             # Names of tests hold the order of sets.
             "PYTHONHASHSEED": "0",
-            # Loading some hundred files takes half as long from byte code.
+            # Loading some hundred files takes half as long from byte code. It lies by the path of its source, for
+            # it holds that: in a folder that was moved, what looks for the source of a function would not find it.
             "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(self.tools / "cupy-byte-code"),
         }
         command = [self.python, "-m", "pytest", "-c", self.source / "pyproject.toml",
                    "--rootdir", self.folder, "-p", "drawn", "-p", "no:cacheprovider", "-q",
@@ -125,7 +131,8 @@ class Job:
         with self.log.open("w") as out:
             self.process = suite.start(
                 sorted({test.split("::")[0] for test in tests}),
-                {"PEERS_DRAWN": str(names), "PEERS_RESULTS": str(drawn.results(number))}, out)
+                {"PEERS_DRAWN": str(names), "PEERS_RESULTS": str(drawn.results(number))}, out,
+                suite.scipy)
 
     def ended(self):
         """Whether it is over; one that says nothing for too long is ended."""

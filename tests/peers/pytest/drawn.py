@@ -14,8 +14,6 @@ from _pytest.skipping import evaluate_skip_marks
 
 #: Which lines of a failure's text say what is wrong.
 TELLING = r"\S*(Error|Exception|Warning)\b|Not equal to|Mismatched|Max \w+ difference"
-#: What the suite can do without: a test that needs it, and does not say so beforehand, is not run.
-OPTIONAL = ("scipy",)
 #: How much of a failure's text is kept.
 KEPT = 4000
 
@@ -84,9 +82,7 @@ class Writer:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item, call):
         report = yield
-        if call.excinfo and getattr(call.excinfo.value, "name", None) in OPTIONAL:
-            self.reports.setdefault("skipped", str(call.excinfo.value))
-        elif report.failed:
+        if report.failed:
             said = str(call.excinfo.value) if call.excinfo else str(report.longrepr)
             kind = call.excinfo.type.__name__ if call.excinfo else "failed"
             self.reports.setdefault("failed", f"{kind}: {said}")
