@@ -5,9 +5,6 @@ use bus_schemas::{DeviceProperties, Opened};
 use crate::fatbin::Target;
 use crate::uuid::Uuid;
 
-/// The version of CUDA that this library speaks.
-pub(crate) const DRIVER_VERSION: i32 = 13_000;
-
 /// Properties of a device.
 #[derive(Debug, Clone)]
 pub(crate) struct Properties {

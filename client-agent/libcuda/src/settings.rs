@@ -27,6 +27,29 @@ pub(crate) struct Settings {
 const OPENING: Duration = Duration::from_millis(2_400);
 const DEADLINE: Duration = Duration::from_secs(30);
 
+/// The version of CUDA that this library speaks, which it names where nobody says another.
+const DRIVER_VERSION: i32 = 13_000;
+/// Names another: there are programs that send PTX only to a driver as new as their own toolkit.
+const DRIVER_VARIABLE: &str = "WARPLOOM_CLIENT_DRIVER_VERSION";
+
+/// The version of CUDA that the driver says it speaks, 1000 times the major plus 10 times the minor.
+pub(crate) fn driver_version() -> i32 {
+    static VERSION: OnceLock<i32> = OnceLock::new();
+    *VERSION.get_or_init(|| {
+        let said = std::env::var(DRIVER_VARIABLE).ok();
+        said.and_then(|text| version(&text))
+            .unwrap_or(DRIVER_VERSION)
+    })
+}
+
+/// A version such as 13.4, not below what this library speaks.
+fn version(text: &str) -> Option<i32> {
+    let (major, minor) = text.split_once('.')?;
+    let (major, minor) = (major.parse::<u8>().ok()?, minor.parse::<u8>().ok()?);
+    let version = i32::from(major) * 1000 + i32::from(minor) * 10;
+    (version >= DRIVER_VERSION && minor < 100).then_some(version)
+}
+
 /// Most virtual devices of one process.
 const DEVICES: usize = bus_schemas::limits::DEVICES as usize;
 
@@ -103,6 +126,13 @@ impl Settings {
                 _ => return Err(format!("WARPLOOM_DEVICES is 1 to {DEVICES}, not `{text}`")),
             },
         };
+        if let Some(said) = text(DRIVER_VARIABLE)?
+            && version(&said).is_none()
+        {
+            return Err(format!(
+                "{DRIVER_VARIABLE} is a version from 13.0 on, such as 13.4, not `{said}`"
+            ));
+        }
         let time = |name: &str, usual| match text(name)? {
             None => Ok(usual),
             Some(text) => parse_duration(&text)
@@ -163,6 +193,15 @@ mod tests {
     }
 
     #[test]
+    fn versions_are_written_with_a_dot() {
+        assert_eq!(version("13.0"), Some(13_000));
+        assert_eq!(version("13.4"), Some(13_040));
+        for wrong in ["12.9", "13", "13.4.1", "", "13.x", "13.100"] {
+            assert_eq!(version(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn what_is_wrong_is_said_with_its_variable() {
         let url = ("WARPLOOM_BROKER_URL", "nats://127.0.0.1:4222");
         let errors = [
@@ -170,6 +209,7 @@ mod tests {
             read(&[url, ("WARPLOOM_DEVICES", "none")]),
             read(&[url, ("WARPLOOM_TENANT", "Not A Name")]),
             read(&[url, ("WARPLOOM_CLIENT_DEADLINE", "soon")]),
+            read(&[url, ("WARPLOOM_CLIENT_DRIVER_VERSION", "12.9")]),
             read(&[("WARPLOOM_BROKER_CREDENTIALS", "/nowhere/at/all")]),
         ];
         let names = [
@@ -177,6 +217,7 @@ mod tests {
             "WARPLOOM_DEVICES",
             "WARPLOOM_TENANT",
             "WARPLOOM_CLIENT_DEADLINE",
+            "WARPLOOM_CLIENT_DRIVER_VERSION",
             "/nowhere/at/all",
         ];
         for (error, name) in errors.into_iter().zip(names) {

@@ -210,6 +210,13 @@ fn variables(
         let value = settings.text(key).into();
         variables.push(Variable { name, value, why });
     }
+    if let Some(version) = settings.given("client.driver_version") {
+        variables.push(Variable {
+            name: "WARPLOOM_CLIENT_DRIVER_VERSION",
+            value: version.into(),
+            why: "the version of CUDA that the driver says it speaks",
+        });
+    }
     Ok(variables)
 }
 

@@ -3,10 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{put, put_if, text};
-use crate::attribute::DRIVER_VERSION;
 use crate::guard::api;
 use crate::process::{init, process};
-use crate::settings::is_eager;
+use crate::settings::{driver_version, is_eager};
 use crate::status::{Status, describe, explain};
 use crate::symbol::{self, Found};
 use crate::tables;
@@ -32,7 +31,7 @@ api! {
 
     fn cuDriverGetVersion(version: *mut c_int) {
         // SAFETY: the caller's pointer.
-        unsafe { put(version, DRIVER_VERSION) }
+        unsafe { put(version, driver_version()) }
     }
 
     fn cuGetErrorString(error: c_int, string: *mut *const c_char) {

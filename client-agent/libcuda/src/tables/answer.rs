@@ -8,9 +8,9 @@ use super::digest::{Device, Question};
 use super::layout::Integrity;
 use super::{digest, layout, storage};
 use crate::api::{cuCtxGetCurrent, cuDevicePrimaryCtxRetain, cuModuleLoadData};
-use crate::attribute::DRIVER_VERSION;
 use crate::guard::guard;
 use crate::process::process;
+use crate::settings::driver_version;
 use crate::status::Status;
 
 /// A destructor of what is kept with a context: (context, key, value).
@@ -165,7 +165,7 @@ pub(super) unsafe extern "C" fn integrity(version: u32, seconds: u64, out: *mut 
             }
         });
         let question = Question {
-            driver: DRIVER_VERSION as u32,
+            driver: driver_version() as u32,
             version,
             process: std::process::id(),
             // SAFETY: it has no conditions.
