@@ -8,7 +8,7 @@ use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
 /// Parts of the programs of these names.
-const PARTS: [(&str, &[&str]); 5] = [
+const PARTS: &[(&str, &[&str])] = &[
     (
         "driver",
         &[
@@ -42,7 +42,7 @@ async fn c_programs_walk_through_the_driver_api() {
     let dir = TempDir::new().expect("a directory");
     for (name, parts) in PARTS {
         let program = compile(dir.path(), name);
-        for part in parts {
+        for part in *parts {
             run(&scene, &dir, &program, part);
         }
     }
