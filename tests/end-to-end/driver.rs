@@ -30,6 +30,7 @@ const PARTS: &[(&str, &[&str])] = &[
     ("textures", &["arrays", "objects", "reset"]),
     ("corners", &["rows", "advice", "attributes", "nodes"]),
     ("pools", &["figures", "current"]),
+    ("mapping", &["mapping", "unified"]),
     (
         "nothing",
         &["allocations", "copies", "sets", "boxes", "launches"],

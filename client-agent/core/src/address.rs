@@ -19,6 +19,8 @@ pub struct Addresses {
     by_size: BTreeSet<(u64, u64)>,
     // Address -> (bytes taken, bytes asked for).
     live: BTreeMap<u64, (u64, u64)>,
+    // Address -> bytes that are kept free of allocations, but for those mapped there.
+    reserved: BTreeMap<u64, u64>,
     /// Where the worker puts module variables.
     worker: (u64, u64),
     quota: u64,
@@ -34,6 +36,7 @@ impl Addresses {
             free: BTreeMap::new(),
             by_size: BTreeSet::new(),
             live: BTreeMap::new(),
+            reserved: BTreeMap::new(),
             worker: (window.worker_part(), window.end()),
             quota,
             held: 0,
@@ -62,14 +65,110 @@ impl Addresses {
         if bytes == 0 {
             return Err(Failure::new(Code::BadAddress, "an allocation of 0 bytes"));
         }
-        if bytes > self.quota.saturating_sub(self.held) {
-            let detail = format!(
-                "{bytes} bytes asked for, {} of the quota of {} bytes are held",
-                self.held, self.quota
-            );
-            return Err(Failure::new(Code::Quota, detail));
-        }
+        self.afford(bytes)?;
         let align = if bytes >= LARGE { LARGE } else { GRAIN };
+        let (address, need) = self.cut(bytes, align)?;
+        self.live.insert(address, (need, bytes));
+        self.held += bytes;
+        Ok(address)
+    }
+
+    /// Keeps `bytes` bytes of addresses free for [`Addresses::map`]: the first of them, a multiple of
+    /// `align`, which is a power of two. Nothing is held by that.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] for no bytes, [`Code::OutOfMemory`] where the window has no such range.
+    pub fn reserve(&mut self, bytes: u64, align: u64) -> Result<u64, Failure> {
+        if bytes == 0 {
+            return Err(Failure::new(Code::BadAddress, "a range of 0 bytes"));
+        }
+        let (address, need) = self.cut(bytes, align.max(GRAIN))?;
+        self.reserved.insert(address, need);
+        Ok(address)
+    }
+
+    /// Gives a range back that [`Addresses::reserve`] made.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where none begins there or something is mapped in it.
+    pub fn unreserve(&mut self, address: u64) -> Result<(), Failure> {
+        let Some(&bytes) = self.reserved.get(&address) else {
+            let detail = format!("no reserved range begins at {address:#x}");
+            return Err(Failure::new(Code::BadAddress, detail));
+        };
+        if self.live.range(address..address + bytes).next().is_some() {
+            let detail = format!("memory is mapped in the range at {address:#x}");
+            return Err(Failure::new(Code::BadAddress, detail));
+        }
+        self.reserved.remove(&address);
+        self.give(address, bytes);
+        Ok(())
+    }
+
+    /// An allocation at an address of a reserved range.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where that is not within one reserved range or not free there,
+    /// [`Code::Quota`] above the quota.
+    pub fn map(&mut self, address: u64, bytes: u64) -> Result<(), Failure> {
+        let end = address.checked_add(bytes).filter(|_| bytes > 0);
+        let within = end.is_some_and(|end| {
+            self.reservation(address)
+                .is_some_and(|(start, size)| end <= start + size)
+        });
+        let before = self.live.range(..end.unwrap_or(0)).next_back();
+        let free = before.is_none_or(|(start, (taken, _))| start + taken <= address);
+        if !within || !free || !address.is_multiple_of(GRAIN) || !bytes.is_multiple_of(GRAIN) {
+            let detail = format!("{bytes} bytes at {address:#x} are not reserved and free");
+            return Err(Failure::new(Code::BadAddress, detail));
+        }
+        self.afford(bytes)?;
+        self.live.insert(address, (bytes, bytes));
+        self.held += bytes;
+        Ok(())
+    }
+
+    /// Whether an allocation that [`Addresses::map`] made begins there.
+    #[must_use]
+    pub fn is_mapped(&self, address: u64) -> bool {
+        self.live.contains_key(&address) && self.reservation(address).is_some()
+    }
+
+    /// Ends an allocation that [`Addresses::map`] made; its range stays reserved.
+    ///
+    /// # Errors
+    /// [`Code::BadAddress`] where none begins there.
+    pub fn unmap(&mut self, address: u64) -> Result<u64, Failure> {
+        if self.is_mapped(address)
+            && let Some((_, asked)) = self.live.remove(&address)
+        {
+            self.held -= asked;
+            return Ok(asked);
+        }
+        let detail = format!("nothing is mapped at {address:#x}");
+        Err(Failure::new(Code::BadAddress, detail))
+    }
+
+    /// The reserved range that holds an address: where it begins, and its bytes.
+    fn reservation(&self, address: u64) -> Option<(u64, u64)> {
+        let (start, size) = self.reserved.range(..=address).next_back()?;
+        (address - start < *size).then_some((*start, *size))
+    }
+
+    /// Whether the quota has room for so many bytes more.
+    fn afford(&self, bytes: u64) -> Result<(), Failure> {
+        if bytes <= self.quota.saturating_sub(self.held) {
+            return Ok(());
+        }
+        let detail = format!(
+            "{bytes} bytes asked for, {} of the quota of {} bytes are held",
+            self.held, self.quota
+        );
+        Err(Failure::new(Code::Quota, detail))
+    }
+
+    /// Takes a range out of the free ones: its first address and its bytes.
+    fn cut(&mut self, bytes: u64, align: u64) -> Result<(u64, u64), Failure> {
         let Some((start, size, address, need)) = self.fit(bytes, align) else {
             let detail = format!("no {bytes} bytes in a row are free in the session's window");
             return Err(Failure::new(Code::OutOfMemory, detail));
@@ -81,9 +180,7 @@ impl Addresses {
         if address + need < start + size {
             self.put(address + need, start + size - (address + need));
         }
-        self.live.insert(address, (need, bytes));
-        self.held += bytes;
-        Ok(address)
+        Ok((address, need))
     }
 
     /// Gives the allocation that begins at `address` back and returns its bytes.
@@ -91,11 +188,20 @@ impl Addresses {
     /// # Errors
     /// [`Code::BadAddress`] where none begins there.
     pub fn free(&mut self, address: u64) -> Result<u64, Failure> {
-        let Some((taken, asked)) = self.live.remove(&address) else {
+        let is_mapped = self.is_mapped(address);
+        let found = self.live.get(&address).filter(|_| !is_mapped).copied();
+        let Some((taken, asked)) = found else {
             let detail = format!("no allocation begins at {address:#x}");
             return Err(Failure::new(Code::BadAddress, detail));
         };
+        self.live.remove(&address);
         self.held -= asked;
+        self.give(address, taken);
+        Ok(asked)
+    }
+
+    /// Joins a range with the free ones beside it.
+    fn give(&mut self, address: u64, taken: u64) {
         let (mut start, mut size) = (address, taken);
         if let Some((&before, &length)) = self.free.range(..address).next_back()
             && before + length == start
@@ -108,7 +214,6 @@ impl Addresses {
             size += length;
         }
         self.put(start, size);
-        Ok(asked)
     }
 
     /// The allocation that holds `address`: where it begins and how many bytes were asked for.
@@ -169,6 +274,45 @@ mod tests {
         base: 0x1000_0000_0000,
         size: 64 << 20,
     };
+
+    #[test]
+    fn memory_is_mapped_where_addresses_are_reserved() {
+        let mut addresses = Addresses::new(WINDOW, 8 << 20);
+        let range = addresses.reserve(16 << 20, 2 << 20).unwrap();
+        assert!(range.is_multiple_of(2 << 20));
+        assert_eq!(addresses.held(), 0);
+        assert_eq!(
+            addresses.check(range, 1).unwrap_err().code,
+            Code::BadAddress
+        );
+        let middle = range + (4 << 20);
+        addresses.map(middle, 4 << 20).unwrap();
+        assert_eq!(addresses.held(), 4 << 20);
+        assert_eq!(addresses.range(middle + 1), Some((middle, 4 << 20)));
+        let outside = range + (14 << 20);
+        for (start, bytes, code) in [
+            (middle, 2 << 20, Code::BadAddress),
+            (range, 5 << 20, Code::BadAddress),
+            (middle + (2 << 20), 4 << 20, Code::BadAddress),
+            (outside, 4 << 20, Code::BadAddress),
+            (range - 256, 256, Code::BadAddress),
+            (range, 0, Code::BadAddress),
+            (middle + (4 << 20), 6 << 20, Code::Quota),
+        ] {
+            assert_eq!(addresses.map(start, bytes).unwrap_err().code, code);
+        }
+        // It is no allocation that could be freed, and its range is not given to another one.
+        assert!(addresses.free(middle).is_err());
+        assert!(addresses.unreserve(range).is_err());
+        let other = addresses.alloc(4 << 20).unwrap();
+        assert!(other + (4 << 20) <= range || other >= range + (16 << 20));
+        assert_eq!(addresses.unmap(middle), Ok(4 << 20));
+        assert!(addresses.unmap(middle).is_err());
+        assert!(addresses.unmap(other).is_err());
+        addresses.unreserve(range).unwrap();
+        addresses.free(other).unwrap();
+        assert_eq!((addresses.free.len(), addresses.held()), (1, 0));
+    }
 
     #[test]
     fn refusals_name_their_reason() {

@@ -129,8 +129,9 @@ impl Properties {
             21..=29 | 42..=49 | 52..=74 | 77 => texture(number),
             // What it can: overlap, mapped host memory, concurrent kernels, copies beside kernels,
             // unified addresses, stream priorities, caches, managed memory, preemption,
-            // cooperative launches, registering host memory, memory pools.
-            15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 115 => 1,
+            // cooperative launches, registering host memory, mapping memory at reserved addresses,
+            // memory pools.
+            15 | 19 | 31 | 40 | 41 | 78 | 79 | 80 | 83 | 90 | 95 | 99 | 102 | 115 => 1,
             // Everything else there is: no.
             17..=161 => 0,
             _ => return None,

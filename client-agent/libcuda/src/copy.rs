@@ -41,10 +41,20 @@ fn device_of(address: u64) -> Result<&'static Device> {
     Ok(holder(address)?.unwrap_or(current))
 }
 
+/// Whether an address is pinned memory of the host's: addresses are unified, and so a program may name it
+/// where a device's is asked for.
+fn is_pinned(address: u64) -> Result<bool> {
+    Ok(holder(address)?.is_none() && host::find(address as usize).is_some())
+}
+
 /// # Safety
 /// As [`bytes`].
 pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Result {
     let device = device_of(to)?;
+    if is_pinned(to)? {
+        // SAFETY: the caller vouches for them.
+        return unsafe { any(to, from as u64, count) };
+    }
     if count == 0 {
         return Ok(());
     }
@@ -57,6 +67,10 @@ pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Re
 /// As [`room`].
 pub(crate) unsafe fn to_host(to: *mut c_void, from: u64, count: usize) -> Result {
     let device = device_of(from)?;
+    if is_pinned(from)? {
+        // SAFETY: the caller vouches for them.
+        return unsafe { any(to as u64, from, count) };
+    }
     if count == 0 {
         return Ok(());
     }
@@ -66,6 +80,10 @@ pub(crate) unsafe fn to_host(to: *mut c_void, from: u64, count: usize) -> Result
 
 pub(crate) fn within(to: u64, from: u64, count: usize) -> Result {
     let (target, source) = (device_of(to)?, device_of(from)?);
+    if is_pinned(to)? || is_pinned(from)? {
+        // SAFETY: the caller vouches for them, as it does for what it names a device's.
+        return unsafe { any(to, from, count) };
+    }
     if count == 0 {
         return Ok(());
     }

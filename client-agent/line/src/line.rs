@@ -237,7 +237,8 @@ impl Line {
     /// [`ClientError::Refused`] where none begins there, else as [`Line::push`].
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
         // Pushed before the range is given out again, so that its next allocation comes later.
-        if self.range(address).is_none_or(|(base, _)| base != address) {
+        let begins = self.range(address).is_some_and(|(base, _)| base == address);
+        if !begins || self.lock().addresses.is_mapped(address) {
             let detail = format!("no allocation begins at {address:#x}");
             return Err(refused(Code::BadAddress, detail));
         }
@@ -247,6 +248,51 @@ impl Line {
             .free(address)
             .map_err(ClientError::Refused)?;
         Ok(())
+    }
+
+    /// Keeps a range of addresses free for [`Line::map`]: its first address, a multiple of `align`.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where the window has no such range.
+    pub fn reserve(&self, bytes: u64, align: u64) -> Result<u64, ClientError> {
+        let mut inner = self.lock();
+        let made = inner.addresses.reserve(bytes, align);
+        made.map_err(ClientError::Refused)
+    }
+
+    /// Gives back what [`Line::reserve`] kept.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where none begins there or something is mapped in it.
+    pub fn unreserve(&self, address: u64) -> Result<(), ClientError> {
+        let mut inner = self.lock();
+        let done = inner.addresses.unreserve(address);
+        done.map_err(ClientError::Refused)
+    }
+
+    /// Appends an allocation at an address of a reserved range.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where that is not reserved and free, or above the quota; else as
+    /// [`Line::push`].
+    pub fn map(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
+        let made = self.lock().addresses.map(address, bytes);
+        made.map_err(ClientError::Refused)?;
+        self.push(&Op::Alloc { address, bytes }, 0, &[], KernelKey(0))?;
+        Ok(())
+    }
+
+    /// Ends what [`Line::map`] made.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] where nothing is mapped there, else as [`Line::push`].
+    pub fn unmap(&self, address: u64) -> Result<(), ClientError> {
+        // As [`Line::free`]: what is mapped there next comes later.
+        if self.lock().addresses.is_mapped(address) {
+            self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
+        }
+        let done = self.lock().addresses.unmap(address);
+        done.map(|_| ()).map_err(ClientError::Refused)
     }
 
     /// Whether `bytes` bytes at `address` are the program's: within one allocation, or (where

@@ -29,6 +29,7 @@ int cuDeviceGraphMemTrim(int);
 int cuDeviceGetGraphMemAttribute(int, int, void *);
 int cuCtxResetPersistingL2Cache(void);
 int cuStreamGetCtx_v2(CUstream, CUcontext *, void **);
+int cuStreamGetGreenCtx(CUstream, void **);
 int cuStreamGetAttribute(CUstream, int, void *);
 int cuStreamSetAttribute(CUstream, int, void *);
 int cuStreamCopyAttributes(CUstream, CUstream);
@@ -133,6 +134,9 @@ static void attributes(void) {
     CHECK(cuStreamCreate(&stream, 0));
     CHECK(cuStreamGetCtx_v2(stream, &found, &green));
     ASSERT(found == context && !green);
+    green = &green;
+    CHECK(cuStreamGetGreenCtx(stream, &green));
+    ASSERT(!green);
     CHECK(cuStreamGetAttribute(stream, 8, value));
     ASSERT(value[0] == 0);
     CHECK(cuStreamSetAttribute(stream, 3, value));

@@ -155,6 +155,12 @@ api! {
         number_of(stream).map(|_| ())
     }
 
+    fn cuStreamGetGreenCtx(stream: usize, green: *mut usize) {
+        number_of(stream)?;
+        // SAFETY: the caller's pointer. No context here is a part of a device.
+        unsafe { put(green, 0) }
+    }
+
     fn cuStreamGetCtx_v2(stream: usize, context: *mut usize, green: *mut usize)
         also cuStreamGetCtx_v2_ptsz
     {

@@ -1,0 +1,215 @@
+//! Memory that is mapped at reserved addresses.
+
+use std::ffi::{c_int, c_ulonglong, c_void};
+
+use super::put;
+use crate::current::current_device;
+use crate::device::Device;
+use crate::guard::api;
+use crate::physical::{self, GRAIN};
+use crate::process::{holder, process};
+use crate::status::{Result, Status, note};
+
+/// A location that is a device.
+const DEVICE: c_int = 1;
+/// Memory that stays where it is.
+const PINNED: c_int = 1;
+/// Reading and writing.
+const BOTH: c_int = 3;
+
+/// `CUmemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Location {
+    kind: c_int,
+    number: c_int,
+}
+
+/// `CUmemAllocationProp`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Properties {
+    kind: c_int,
+    /// Kinds of handles for other processes.
+    shared: c_int,
+    location: Location,
+    windows: *const c_void,
+    flags: [u8; 8],
+}
+
+/// `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Access {
+    location: Location,
+    flags: c_int,
+}
+
+fn unsupported<T>(why: &str) -> Result<T> {
+    note(Status::NOT_SUPPORTED, why.into());
+    Err(Status::NOT_SUPPORTED)
+}
+
+/// The device of a location.
+fn located(location: Location) -> Result<&'static Device> {
+    if location.kind != DEVICE {
+        return unsupported("memory that is mapped lies on a device here, not on the host");
+    }
+    let devices = &process()?.devices;
+    let number = usize::try_from(location.number).ok();
+    let found = number.and_then(|number| devices.get(number));
+    found.ok_or(Status::INVALID_DEVICE)
+}
+
+/// The device that a program's properties name.
+fn wanted(properties: *const Properties) -> Result<&'static Device> {
+    if properties.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the caller's pointer, not null.
+    let properties = unsafe { properties.read_unaligned() };
+    if properties.kind != PINNED {
+        return Err(Status::INVALID_VALUE);
+    }
+    let device = located(properties.location)?;
+    if properties.shared != 0 {
+        return unsupported("memory of cuMemCreate has no handles for other processes");
+    }
+    Ok(device)
+}
+
+/// The device in whose window an address lies.
+fn device_of(address: u64) -> Result<&'static Device> {
+    holder(address)?.ok_or(Status::INVALID_VALUE)
+}
+
+api! {
+    fn cuMemAddressReserve(
+        address: *mut u64,
+        bytes: usize,
+        alignment: usize,
+        hint: u64,
+        flags: c_ulonglong,
+    ) {
+        let _ = hint;
+        let device = current_device()?;
+        let bytes = bytes as u64;
+        let aligned = alignment == 0 || alignment.is_power_of_two();
+        if address.is_null() || bytes == 0 || !bytes.is_multiple_of(GRAIN) || !aligned || flags != 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let align = GRAIN.max(alignment as u64);
+        let made = device.with(|session| session.line().reserve(bytes, align))?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(address, made) }
+    }
+
+    fn cuMemAddressFree(address: u64, bytes: usize) {
+        let _ = bytes;
+        let device = device_of(address)?;
+        Ok(device.with(|session| session.line().unreserve(address))?)
+    }
+
+    fn cuMemCreate(
+        handle: *mut u64,
+        bytes: usize,
+        properties: *const Properties,
+        flags: c_ulonglong,
+    ) {
+        let device = wanted(properties)?;
+        if handle.is_null() || flags != 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let made = physical::create(device, bytes as u64)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(handle, made as u64) }
+    }
+
+    fn cuMemRelease(handle: u64) {
+        process()?;
+        physical::release(handle as usize)
+    }
+
+    fn cuMemRetainAllocationHandle(handle: *mut u64, address: u64) {
+        process()?;
+        if handle.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        let found = physical::retain(address)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(handle, found as u64) }
+    }
+
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
+        let device = device_of(address)?;
+        let piece = physical::piece(handle as usize)?;
+        let whole = offset == 0 && piece.bytes == bytes as u64;
+        if !whole || flags != 0 || !address.is_multiple_of(GRAIN) || piece.device != device.ordinal {
+            return Err(Status::INVALID_VALUE);
+        }
+        physical::map(device, address, handle as usize)
+    }
+
+    fn cuMemUnmap(address: u64, bytes: usize) {
+        physical::unmap(device_of(address)?, address, bytes as u64)
+    }
+
+    fn cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize) {
+        let device = device_of(address)?;
+        if access.is_null() || !physical::is_mapped(address, bytes as u64) {
+            return Err(Status::INVALID_VALUE);
+        }
+        for at in 0..count {
+            // SAFETY: the caller's list.
+            let access = unsafe { access.add(at).read_unaligned() };
+            if located(access.location)?.ordinal != device.ordinal {
+                return unsupported("memory is reached from its own device only");
+            }
+            if access.flags != BOTH {
+                return unsupported("memory that is mapped can be read and written");
+            }
+        }
+        Ok(())
+    }
+
+    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const Location, address: u64) {
+        let device = device_of(address)?;
+        if location.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        let (base, bytes) = device
+            .with(|session| session.line().range(address))
+            .ok_or(Status::INVALID_VALUE)?;
+        if !physical::is_mapped(base, bytes) {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointers, not null or looked at.
+        unsafe {
+            let of = located(location.read_unaligned())?.ordinal;
+            put(flags, if of == device.ordinal { BOTH as c_ulonglong } else { 0 })
+        }
+    }
+
+    fn cuMemGetAllocationGranularity(
+        bytes: *mut usize,
+        properties: *const Properties,
+        option: c_int,
+    ) {
+        wanted(properties)?;
+        if !matches!(option, 0 | 1) {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { put(bytes, GRAIN as usize) }
+    }
+
+    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut Properties, handle: u64) {
+        process()?;
+        let piece = physical::piece(handle as usize)?;
+        let location = Location { kind: DEVICE, number: piece.device as c_int };
+        let windows = std::ptr::null();
+        let told = Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] };
+        // SAFETY: the caller's pointer.
+        unsafe { put(properties, told) }
+    }
+}

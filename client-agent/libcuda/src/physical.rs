@@ -1,0 +1,198 @@
+//! Memory that a program maps at addresses which it has reserved (`cuMemCreate`, `cuMemMap`).
+//!
+//! A worker's memory has one address, and so does a piece of memory here: it is allocated where it is
+//! mapped, when it is. A second address at the same time, or another one later, is refused in words.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use crate::device::Device;
+use crate::handle::Handles;
+use crate::status::{Result, Status, note};
+
+/// Pieces of memory, addresses and reserved ranges are multiples of this.
+pub(crate) const GRAIN: u64 = 2 << 20;
+
+/// A piece of memory.
+#[derive(Debug)]
+pub(crate) struct Physical {
+    /// The device's number.
+    pub(crate) device: usize,
+    pub(crate) bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The program's own references.
+    references: u32,
+    /// Whether it has ever had an address.
+    was_mapped: bool,
+}
+
+impl Physical {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+static PIECES: LazyLock<Handles<Physical>> = LazyLock::new(Handles::new);
+
+/// What is mapped, by its first address: the handle it had, and the piece.
+static MAPPED: Mutex<BTreeMap<u64, (usize, Arc<Physical>)>> = Mutex::new(BTreeMap::new());
+
+fn mapped() -> MutexGuard<'static, BTreeMap<u64, (usize, Arc<Physical>)>> {
+    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A new piece of a device's memory.
+pub(crate) fn create(device: &Device, bytes: u64) -> Result<usize> {
+    if bytes == 0 || !bytes.is_multiple_of(GRAIN) {
+        return Err(Status::INVALID_VALUE);
+    }
+    let mut waiting = 0;
+    // Those without an address have no memory yet, and are to find it when they are mapped.
+    PIECES.which(|piece| {
+        if piece.device == device.ordinal && !piece.state().was_mapped {
+            waiting += piece.bytes;
+        }
+        false
+    });
+    let held = device.with(|session| session.line().held());
+    if bytes > device.properties.memory.saturating_sub(held + waiting) {
+        return Err(Status::OUT_OF_MEMORY);
+    }
+    Ok(PIECES.add(Physical {
+        device: device.ordinal,
+        bytes,
+        state: Mutex::new(State {
+            references: 1,
+            was_mapped: false,
+        }),
+    }))
+}
+
+/// The piece of a handle.
+pub(crate) fn piece(handle: usize) -> Result<Arc<Physical>> {
+    let found = PIECES.get(handle).filter(|it| it.state().references > 0);
+    found.ok_or(Status::INVALID_VALUE)
+}
+
+/// Takes a reference of the program's away; what is mapped stays until it is unmapped.
+pub(crate) fn release(handle: usize) -> Result {
+    let piece = piece(handle)?;
+    let mut state = piece.state();
+    state.references -= 1;
+    let is_last = state.references == 0;
+    drop(state);
+    if is_last && !mapped().values().any(|(of, _)| *of == handle) {
+        PIECES.remove(handle);
+    }
+    Ok(())
+}
+
+/// The handle of what is mapped at an address, with one reference more.
+pub(crate) fn retain(address: u64) -> Result<usize> {
+    let mapped = mapped();
+    let (start, (handle, piece)) = mapped
+        .range(..=address)
+        .next_back()
+        .ok_or(Status::INVALID_VALUE)?;
+    if address - start >= piece.bytes {
+        return Err(Status::INVALID_VALUE);
+    }
+    piece.state().references += 1;
+    Ok(*handle)
+}
+
+/// Gives a piece its address.
+pub(crate) fn map(device: &Device, address: u64, handle: usize) -> Result {
+    let piece = piece(handle)?;
+    let mut state = piece.state();
+    if state.was_mapped {
+        let why = "memory of cuMemCreate has one address here: it cannot be mapped at a second one";
+        note(Status::NOT_SUPPORTED, why.into());
+        return Err(Status::NOT_SUPPORTED);
+    }
+    device.with(|session| session.line().map(address, piece.bytes))?;
+    state.was_mapped = true;
+    drop(state);
+    mapped().insert(address, (handle, piece));
+    Ok(())
+}
+
+/// Takes the addresses of a range away from the pieces there, which it holds whole.
+pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
+    let mut mapped = mapped();
+    let whole = covered(&mapped, address, bytes).ok_or(Status::INVALID_VALUE)?;
+    for start in whole {
+        device.with(|session| session.line().unmap(start))?;
+        if let Some((handle, piece)) = mapped.remove(&start)
+            && piece.state().references == 0
+        {
+            PIECES.remove(handle);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a range is mapped from its beginning to its end.
+pub(crate) fn is_mapped(address: u64, bytes: u64) -> bool {
+    covered(&mapped(), address, bytes).is_some()
+}
+
+/// The first addresses of the pieces that make up a range, if they do.
+fn covered(
+    mapped: &BTreeMap<u64, (usize, Arc<Physical>)>,
+    address: u64,
+    bytes: u64,
+) -> Option<Vec<u64>> {
+    let end = address.checked_add(bytes)?;
+    let mut next = address;
+    let mut found = Vec::new();
+    for (start, (_, piece)) in mapped.range(address..end) {
+        if *start != next {
+            return None;
+        }
+        found.push(*start);
+        next += piece.bytes;
+    }
+    (next == end && !found.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_made_up_of_whole_pieces() {
+        let piece = |bytes| {
+            let state = Mutex::default();
+            (
+                0,
+                Arc::new(Physical {
+                    device: 0,
+                    bytes,
+                    state,
+                }),
+            )
+        };
+        let table = BTreeMap::from([(GRAIN, piece(GRAIN)), (2 * GRAIN, piece(2 * GRAIN))]);
+        assert_eq!(covered(&table, GRAIN, GRAIN), Some(vec![GRAIN]));
+        assert_eq!(
+            covered(&table, GRAIN, 3 * GRAIN),
+            Some(vec![GRAIN, 2 * GRAIN])
+        );
+        for (address, bytes) in [
+            (0, GRAIN),
+            (0, 2 * GRAIN),
+            (GRAIN, 2 * GRAIN),
+            (GRAIN, 4 * GRAIN),
+            (3 * GRAIN, GRAIN),
+            (GRAIN, 0),
+            (u64::MAX, GRAIN),
+        ] {
+            assert_eq!(covered(&table, address, bytes), None, "{address} {bytes}");
+        }
+    }
+}
