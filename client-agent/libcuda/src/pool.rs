@@ -69,7 +69,7 @@ impl Pool {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an allocation, unless that is more than the pool may have.
+    /// Counts an allocation that is about to be made, unless that is more than the pool may have.
     fn grow(&self, bytes: u64) -> Result {
         let mut figures = self.lock();
         let used = figures.used.saturating_add(bytes);
@@ -77,9 +77,15 @@ impl Pool {
             return Err(Status::OUT_OF_MEMORY);
         }
         figures.used = used;
+        Ok(())
+    }
+
+    /// An allocation was made: the most that was ever in use may be more for it.
+    fn made(&self) {
+        let mut figures = self.lock();
+        let used = figures.used;
         figures.most_used = figures.most_used.max(used);
         figures.most_reserved = figures.most_reserved.max(used);
-        Ok(())
     }
 
     fn shrink(&self, bytes: u64) {
@@ -161,6 +167,7 @@ impl Pools {
     ) -> Result<u64> {
         pool.grow(bytes)?;
         let address = alloc().inspect_err(|_| pool.shrink(bytes))?;
+        pool.made();
         self.of().insert(address, (Arc::clone(pool), bytes));
         Ok(address)
     }
