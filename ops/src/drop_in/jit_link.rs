@@ -34,32 +34,58 @@ pub(super) fn find(
     real.find(|path| !path.components().any(|part| part.as_os_str() == "drop-in"))
 }
 
-fn places(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let path = |name: &str| present(name).filter(|it| !it.is_empty()).map(PathBuf::from);
-    let list = |name: &str| -> Vec<PathBuf> {
-        let list = present(name);
-        list.map_or_else(Vec::new, |it| std::env::split_paths(&it).collect())
-    };
-    let mut places = list("LD_LIBRARY_PATH");
-    let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"]
-        .into_iter()
-        .filter_map(path)
-        .collect();
-    for program in program.into_iter().flat_map(|it| located(it, list("PATH"))) {
+/// Whether a program's Python has a package in one of its folders.
+pub(super) fn has_package(
+    package: &str,
+    program: Option<&Path>,
+    present: &impl Fn(&str) -> Option<OsString>,
+) -> bool {
+    let prefixes = prefixes(program, present).into_iter();
+    let mut folders = prefixes.flat_map(|prefix| packages(&prefix));
+    folders.any(|folder| folder.join(package).is_dir())
+}
+
+/// A variable that names a file or a folder.
+fn path(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let value = present(name).filter(|it| !it.is_empty());
+    value.map(PathBuf::from)
+}
+
+/// A variable that names several of them.
+fn list(name: &str, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let list = present(name);
+    list.map_or_else(Vec::new, |it| std::env::split_paths(&it).collect())
+}
+
+/// Where a program's Python and its packages may be installed.
+fn prefixes(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter();
+    let mut prefixes: Vec<_> = environments.filter_map(|it| path(it, present)).collect();
+    let programs = program.into_iter();
+    for program in programs.flat_map(|it| located(it, list("PATH", present))) {
         prefixes.extend(program.parent().and_then(Path::parent).map(Path::to_owned));
     }
-    prefixes.extend(path("HOME").map(|home| home.join(".local")));
+    prefixes.extend(path("HOME", present).map(|home| home.join(".local")));
     prefixes.push("/usr/local".into());
-    for prefix in prefixes {
+    prefixes
+}
+
+/// The folders of packages of the Pythons below a prefix.
+fn packages(prefix: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let pythons = pythons(&prefix.join("lib")).into_iter();
+    pythons.flat_map(|python| ["site-packages", "dist-packages"].map(|it| python.join(it)))
+}
+
+fn places(program: Option<&Path>, present: &impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    let mut places = list("LD_LIBRARY_PATH", present);
+    for prefix in prefixes(program, present) {
         places.push(prefix.join("lib"));
-        for python in pythons(&prefix.join("lib")) {
-            for packages in ["site-packages", "dist-packages"] {
-                let nvidia = python.join(packages).join("nvidia");
-                places.extend(PACKAGES.map(|package| nvidia.join(package)));
-            }
+        for packages in packages(&prefix) {
+            places.extend(PACKAGES.map(|package| packages.join("nvidia").join(package)));
         }
     }
-    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(path);
+    let toolkits = ["CUDA_HOME", "CUDA_PATH"].into_iter();
+    let toolkits = toolkits.filter_map(|it| path(it, present));
     for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
         places.extend(TOOLKIT.map(|below| toolkit.join(below)));
     }

@@ -21,11 +21,19 @@ const FOLDER: &str = "WARPLOOM_DROP_IN";
 pub const SESSIONS: &str = "WARPLOOM_SESSIONS";
 /// Versions of nvJitLink that programs look for.
 const JIT_LINKS: [&str; 2] = ["libnvJitLink.so.12", "libnvJitLink.so.13"];
+/// The package that brings JAX's part for CUDA.
+const JAX: &str = "jax_plugins";
+/// Where a folder has the libraries that only JAX is to find, and what it takes for a toolkit.
+const MANAGEMENT: &str = "nvml";
+const TOOLKIT: &str = "toolkit";
+/// XLA's flag against trying kernels: on a processor that takes minutes, and says nothing of a GPU. What
+/// the program's user sets stands behind it, and so decides.
+const AT_ONCE: &str = "--xla_gpu_autotune_level=0";
 /// What Numba and cuda.core say of the empty nvJitLink: it is not old, and nothing is to be upgraded.
 const QUIET: &str = "ignore:libnvJitLink.so* is too old:RuntimeWarning";
 /// Takes PTX for machine code: what Triton is told to assemble with.
 const ASSEMBLER: &str = "#!/bin/sh
-# Called as ptxas by Triton: hands the PTX on as it is.
+# Called as ptxas by Triton and JAX: hands the PTX on as it is.
 out= ; in=
 while [ $# -gt 0 ]; do
     case $1 in
@@ -34,10 +42,12 @@ while [ $# -gt 0 ]; do
     --output-file=*) out=${1#--output-file=} ;;
     -*) ;;
     *.ptx) in=$1 ;;
+    *) [ -n \"$in\" ] || [ ! -f \"$1\" ] || in=$1 ;;
     esac
     shift
 done
-exec cp \"$in\" \"$out\"
+# XLA gives the driver what comes out without a zero byte behind it, by which text ends.
+{ cat \"$in\" && printf '\\0'; } >\"$out\"
 ";
 
 /// Finds the library: where the setting says, beside this program, or where an installation has it.
@@ -99,13 +109,20 @@ pub fn folder(base: &Path, library: &Path) -> Result<PathBuf> {
     // One inode: two files would be two libraries with a state each.
     let second = partial.join("libcuda.so");
     fs::hard_link(&first, &second).with_context(|| failed(&second))?;
+    let management = partial.join(MANAGEMENT);
+    fs::create_dir_all(&management).with_context(|| failed(&management))?;
+    let third = management.join("libnvidia-ml.so.1");
+    fs::hard_link(&first, &third).with_context(|| failed(&third))?;
     for name in JIT_LINKS {
         let path = partial.join(name);
         fs::write(&path, elf::empty_library(name)).with_context(|| failed(&path))?;
     }
-    let assembler = partial.join("ptxas");
-    fs::write(&assembler, ASSEMBLER).with_context(|| failed(&assembler))?;
-    fs::set_permissions(&assembler, fs::Permissions::from_mode(0o755))?;
+    let tools = partial.join(TOOLKIT).join("bin");
+    fs::create_dir_all(&tools).with_context(|| failed(&tools))?;
+    for assembler in [partial.join("ptxas"), tools.join("ptxas")] {
+        fs::write(&assembler, ASSEMBLER).with_context(|| failed(&assembler))?;
+        fs::set_permissions(&assembler, fs::Permissions::from_mode(0o755))?;
+    }
     // Somebody else may have been faster; theirs is the same.
     if fs::rename(&partial, &folder).is_err() {
         fs::remove_dir_all(&partial).with_context(|| failed(&partial))?;
@@ -169,12 +186,30 @@ pub fn variables(
         None => QUIET.into(),
     };
     let count = devices.to_string();
-    vec![
-        ahead(
-            "LD_LIBRARY_PATH",
-            &[folder.to_owned()],
-            "programs find libcuda there",
-        ),
+    let mut libraries = vec![folder.to_owned()];
+    let has_jax = jit_link::has_package(JAX, program, &present);
+    if has_jax {
+        libraries.push(folder.join(MANAGEMENT));
+    }
+    let for_jax = has_jax.then(|| {
+        let mut flags = OsString::from(AT_ONCE);
+        if let Some(old) = present("XLA_FLAGS").filter(|old| !old.is_empty()) {
+            flags.push(" ");
+            flags.push(old);
+        }
+        let toolkit = folder.join(TOOLKIT);
+        let why = "JAX finds a ptxas there, and so sends PTX";
+        [
+            set("CUDA_ROOT", toolkit.as_os_str(), why),
+            set(
+                "XLA_FLAGS",
+                &flags,
+                "XLA times no kernels to choose among them",
+            ),
+        ]
+    });
+    let mut variables = vec![
+        ahead("LD_LIBRARY_PATH", &libraries, "programs find libcuda there"),
         ahead(
             "LD_PRELOAD",
             &links,
@@ -216,7 +251,9 @@ pub fn variables(
             folder.as_os_str(),
             "our own roles leave all this alone",
         ),
-    ]
+    ];
+    variables.extend(for_jax.into_iter().flatten());
+    variables
 }
 
 /// Takes what [`variables`] sets out of the environment of a role of ours: a worker must not find
@@ -294,22 +331,57 @@ mod tests {
     }
 
     #[test]
+    fn a_python_with_jax_finds_the_assembler_and_the_management_library() {
+        use std::os::unix::fs::MetadataExt;
+        let base = broker::testing::TempDir::new().expect("a folder");
+        let library = base.path().join("some.so");
+        fs::write(&library, "code").expect("written");
+        let made = folder(base.path(), &library).expect("made");
+        let inode = |name: &str| fs::metadata(made.join(name)).expect("there").ino();
+        assert_eq!(inode("nvml/libnvidia-ml.so.1"), inode("libcuda.so.1"));
+        let tenant = "research".parse().expect("a name");
+        let python = base.path().join("environment/bin/python");
+        fs::create_dir_all(python.parent().expect("a parent")).expect("made");
+        fs::write(&python, "").expect("written");
+        let told = |name: &str| {
+            let present = |name: &str| (name == "XLA_FLAGS").then(|| "--own".into());
+            let set = variables(&made, "/c".as_ref(), &tenant, 1, Some(&python), present);
+            let found = set.into_iter().find(|it| it.name == name);
+            found.map(|it| it.value.to_string_lossy().into_owned())
+        };
+        let here = made.display().to_string();
+        // The machine may have JAX for everybody.
+        if !jit_link::has_package(JAX, None, &|_: &str| None) {
+            assert_eq!(told("LD_LIBRARY_PATH"), Some(here.clone()));
+            assert_eq!(told("CUDA_ROOT"), None);
+        }
+        let packages = "environment/lib/python3.11/site-packages/jax_plugins";
+        fs::create_dir_all(base.path().join(packages)).expect("made");
+        assert_eq!(told("LD_LIBRARY_PATH"), Some(format!("{here}:{here}/nvml")));
+        assert_eq!(told("CUDA_ROOT"), Some(format!("{here}/toolkit")));
+        let flags = "--xla_gpu_autotune_level=0 --own";
+        assert_eq!(told("XLA_FLAGS"), Some(flags.into()));
+        assert!(made.join("toolkit/bin/ptxas").is_file());
+    }
+
+    #[test]
     fn the_assembler_copies() {
         let base = broker::testing::TempDir::new().expect("a folder");
         let library = base.path().join("some.so");
         fs::write(&library, "code").expect("written");
         let made = folder(base.path(), &library).expect("made");
-        let (from, to) = (base.path().join("k.ptx"), base.path().join("k.cubin"));
-        fs::write(&from, "ptx").expect("written");
-        let mut command = Command::new(made.join("ptxas"));
-        command
-            .arg("-lineinfo")
-            .arg("-v")
-            .arg("--gpu-name=sm_80")
-            .arg(&from)
-            .arg("-o")
-            .arg(&to);
-        assert!(command.status().expect("it runs").success());
-        assert_eq!(fs::read(to).expect("written"), b"ptx");
+        // Triton names its file, XLA does not.
+        for name in ["k.ptx", "tempfile-1"] {
+            let (from, to) = (base.path().join(name), base.path().join("k.cubin"));
+            fs::write(&from, name).expect("written");
+            let mut command = Command::new(made.join("ptxas"));
+            let options = ["-lineinfo", "-v", "--opt-level", "0", "--gpu-name=sm_80"];
+            command.args(options).arg(&from).arg("-o").arg(&to);
+            assert!(command.status().expect("it runs").success());
+            assert_eq!(
+                fs::read(to).expect("written"),
+                format!("{name}\0").as_bytes()
+            );
+        }
     }
 }
