@@ -42,6 +42,10 @@ def arguments():
     parser.add_argument("--torch-python", type=pathlib.Path, metavar="PATH",
                         help="the interpreter of an environment that has what torch-requirements.txt names "
                              "already (5.6 GB)")
+    for name in ("warp", "jax"):
+        parser.add_argument(f"--{name}-python", type=pathlib.Path, metavar="PATH",
+                            help=f"the interpreter of an environment that has what {name}-requirements.txt "
+                                 "names already")
     parser.add_argument("--jobs", type=int, default=2, help="processes of a large suite (2)")
     parser.add_argument("--sample", metavar="N", type=_sample,
                         help="tests of CuPy's suite: a number (5000), or all")
@@ -68,7 +72,9 @@ def arguments():
     given.tinygrad = given.tinygrad and given.tinygrad.resolve()
     given.triton = given.triton and given.triton.resolve()
     # Not resolved: an environment's interpreter is a link, and says by its place which environment it is.
-    given.torch_python = given.torch_python and given.torch_python.absolute()
+    for name in ("torch_python", "warp_python", "jax_python"):
+        python = getattr(given, name)
+        setattr(given, name, python and python.absolute())
     if not given.where and not given.binary.is_file():
         parser.error(f"{given.binary} is missing: cargo build --release, or --binary")
     if given.tinygrad and not (given.tinygrad / "test/backend").is_dir():

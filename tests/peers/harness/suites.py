@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from . import outcome, tenants, wheels
+from .arrays import jax, warp
 from .cluster import stop
 from .cupy import cupy
 from .outcome import Outcome
@@ -198,10 +199,11 @@ def _count(row, ran):
 #: All suites in their order; those of the fast part.
 SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two,
                                                        backend, plugin, runtime, nvcc, workflows,
-                                                       triton, triton_own, torch, cupy)}
+                                                       triton, triton_own, torch, cupy,
+                                                       warp, jax)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy")
+ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax")
 
 
 def run(stage, name):
