@@ -4,7 +4,8 @@
 //! As a rule that is the order of the text. Compilers also write a loop's end before its body, or
 //! what is behind a loop before the loop. In the order of the text, lanes that are done with the body would run
 //! on ahead of the others; a GPU has them wait for one another where their ways meet, and there are
-//! programs that count on it.
+//! programs that count on it. Lanes that leave a loop straight for the head of one around it do not wait: the head is
+//! the earlier of the two.
 
 use super::flow::Flow;
 use std::cmp::Reverse;
