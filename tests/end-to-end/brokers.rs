@@ -11,6 +11,9 @@ use crate::stage::{Scene, plan};
 
 /// The servers of a stream elect another leader within nine seconds.
 const SOON: Duration = Duration::from_secs(40);
+/// How long a server that was away may take until it has what the others have: how it catches up, and when it tries
+/// again, is the broker's.
+const CATCH_UP: Duration = Duration::from_secs(150);
 
 /// Three servers, whose routes lead through links that can be cut.
 async fn three(leaders: usize, workers: usize) -> (Scene, Links) {
@@ -29,7 +32,7 @@ async fn three(leaders: usize, workers: usize) -> (Scene, Links) {
 
 /// Waits until the loss of any one server may be borne again.
 async fn in_step(scene: &Scene) {
-    if let Err(error) = scene.stage.administrator.in_step(SOON).await {
+    if let Err(error) = scene.stage.administrator.in_step(CATCH_UP).await {
         scene.panic(&format!("{error:#}"));
     }
 }
