@@ -99,9 +99,10 @@ api! {
     }
 
     fn cuMemPoolGetAttribute(handle: usize, attribute: c_int, value: *mut c_void) {
-        // SAFETY: the caller's pointer: switches are ints, counts are of 64 bits.
         match pool::find(handle)?.1.get(attribute)? {
+            // SAFETY: the caller's pointer, to an int for a switch.
             Figure::Switch(on) => unsafe { put(value.cast::<c_int>(), on) },
+            // SAFETY: the caller's pointer, to 64 bits for a number of bytes.
             Figure::Bytes(bytes) => unsafe { put(value.cast::<u64>(), bytes) },
         }
     }
@@ -111,9 +112,10 @@ api! {
         if value.is_null() {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the caller's pointer: switches are ints, counts are of 64 bits.
         let figure = match pool::is_switch(attribute) {
+            // SAFETY: the caller's pointer, to an int for a switch.
             true => Figure::Switch(unsafe { value.cast::<c_int>().read_unaligned() }),
+            // SAFETY: the caller's pointer, to 64 bits for a number of bytes.
             false => Figure::Bytes(unsafe { value.cast::<u64>().read_unaligned() }),
         };
         pool.set(attribute, figure)
