@@ -18,6 +18,9 @@
 //! | [`device`] | one virtual device: its session, its memory, what is known of it |
 //! | [`context`], [`stack`], [`current`] | contexts, each thread's stack of them, the one a thread is in |
 //! | [`module`] | images, libraries, functions |
+//! | [`pool`], [`pool_handle`] | pools of memory, and their handles |
+//! | [`physical`] | memory that is mapped at reserved addresses |
+//! | [`nvml`] | the little of NVIDIA's management library that JAX asks for |
 //! | [`copy`], [`volume`] | copies and sets |
 //! | [`array`], [`texture`] | arrays, texture and surface objects |
 //! | [`reset`], [`held`] | the end of all that a primary context has |
@@ -51,6 +54,7 @@ mod nvml;
 mod onlooker;
 mod physical;
 mod pool;
+mod pool_handle;
 mod process;
 mod reset;
 mod settings;

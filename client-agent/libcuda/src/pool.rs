@@ -3,18 +3,9 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::device::Device;
-use crate::handle::Handles;
-use crate::process::process;
 use crate::status::{Result, Status};
-
-/// The handle of the first device's own pool; the other devices' follow.
-const OWN: usize = 0x100;
-
-/// The pools that programs made, each with the number of its device.
-static MADE: LazyLock<Handles<(usize, Arc<Pool>)>> = LazyLock::new(Handles::new);
 
 /// What a pool is asked for, or told: a switch or a number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +123,7 @@ pub(crate) fn is_switch(attribute: c_int) -> bool {
 
 /// The pools of a device, as far as it must know them.
 pub(crate) struct Pools {
-    own: Arc<Pool>,
-    /// The handle of the pool that allocations come from that name none; nothing for its own.
+    pub(crate) own: Arc<Pool>,
     current: Mutex<Option<usize>>,
     /// The allocations of pools, by address: the pool and the bytes.
     of: Mutex<HashMap<u64, (Arc<Pool>, u64)>>,
@@ -150,7 +140,8 @@ impl Default for Pools {
 }
 
 impl Pools {
-    fn current(&self) -> MutexGuard<'_, Option<usize>> {
+    /// The handle of the pool that allocations come from that name none; nothing for its own.
+    pub(crate) fn current(&self) -> MutexGuard<'_, Option<usize>> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -179,52 +170,6 @@ impl Pools {
             pool.shrink(bytes);
         }
     }
-}
-
-/// Makes a pool on a device; its handle.
-pub(crate) fn make(device: &Device, limit: u64) -> usize {
-    MADE.add((device.ordinal, Arc::new(Pool::new(limit))))
-}
-
-/// Takes a pool of the program's out. Its allocations stay until they are freed.
-pub(crate) fn destroy(handle: usize) -> Result {
-    let made = MADE.remove(handle).ok_or(Status::INVALID_VALUE)?;
-    let device = process()?.devices.get(made.0);
-    let device = device.ok_or(Status::INVALID_VALUE)?;
-    device.pools.current().take_if(|current| *current == handle);
-    Ok(())
-}
-
-/// The pool of a handle, and its device.
-pub(crate) fn find(handle: usize) -> Result<(&'static Device, Arc<Pool>)> {
-    let devices = &process()?.devices;
-    if let Some(made) = MADE.get(handle) {
-        let device = devices.get(made.0).ok_or(Status::INVALID_VALUE)?;
-        return Ok((device, Arc::clone(&made.1)));
-    }
-    let device = devices.get(handle.wrapping_sub(OWN));
-    let device = device.ok_or(Status::INVALID_VALUE)?;
-    Ok((device, Arc::clone(&device.pools.own)))
-}
-
-/// The handle of a device's own pool.
-pub(crate) fn own(device: &Device) -> usize {
-    OWN + device.ordinal
-}
-
-/// The handle of the pool that a device's allocations come from where they name none.
-pub(crate) fn current(device: &Device) -> usize {
-    device.pools.current().unwrap_or_else(|| own(device))
-}
-
-/// Makes a pool the one that its device's allocations come from.
-pub(crate) fn set_current(device: &Device, handle: usize) -> Result {
-    let (of, _) = find(handle)?;
-    if of.ordinal != device.ordinal {
-        return Err(Status::INVALID_VALUE);
-    }
-    *device.pools.current() = (handle != own(device)).then_some(handle);
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 
+use super::advice::{DEVICE, Location};
 use super::put;
 use crate::current::current_device;
 use crate::device::Device;
@@ -10,20 +11,10 @@ use crate::physical::{self, GRAIN};
 use crate::process::{holder, process};
 use crate::status::{Result, Status, note};
 
-/// A location that is a device.
-const DEVICE: c_int = 1;
 /// Memory that stays where it is.
 const PINNED: c_int = 1;
 /// Reading and writing.
 const BOTH: c_int = 3;
-
-/// `CUmemLocation`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct Location {
-    kind: c_int,
-    number: c_int,
-}
 
 /// `CUmemAllocationProp`.
 #[repr(C)]
@@ -56,7 +47,7 @@ fn located(location: Location) -> Result<&'static Device> {
         return unsupported("memory that is mapped lies on a device here, not on the host");
     }
     let devices = &process()?.devices;
-    let number = usize::try_from(location.number).ok();
+    let number = usize::try_from(location.id).ok();
     let found = number.and_then(|number| devices.get(number));
     found.ok_or(Status::INVALID_DEVICE)
 }
@@ -206,7 +197,7 @@ api! {
     fn cuMemGetAllocationPropertiesFromHandle(properties: *mut Properties, handle: u64) {
         process()?;
         let piece = physical::piece(handle as usize)?;
-        let location = Location { kind: DEVICE, number: piece.device as c_int };
+        let location = Location { kind: DEVICE, id: piece.device as c_int };
         let windows = std::ptr::null();
         let told = Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] };
         // SAFETY: the caller's pointer.

@@ -9,6 +9,7 @@ use crate::capture;
 use crate::current::current_device;
 use crate::guard::api;
 use crate::pool::{self, Figure};
+use crate::pool_handle;
 use crate::process::process;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
@@ -28,7 +29,7 @@ pub(crate) struct Properties {
 fn alloc(address: *mut u64, bytes: usize, handle: usize, stream: usize) -> Result {
     number_of(stream)?;
     capture::refuse(stream)?;
-    let (device, pool) = pool::find(handle)?;
+    let (device, pool) = pool_handle::find(handle)?;
     if address.is_null() {
         return Err(Status::INVALID_VALUE);
     }
@@ -61,7 +62,7 @@ unsafe fn at(
 
 api! {
     fn cuMemAllocAsync(address: *mut u64, bytes: usize, stream: usize) also cuMemAllocAsync_ptsz {
-        alloc(address, bytes, pool::current(current_device()?), stream)
+        alloc(address, bytes, pool_handle::current(current_device()?), stream)
     }
 
     fn cuMemAllocFromPoolAsync(address: *mut u64, bytes: usize, pool: usize, stream: usize)
@@ -84,22 +85,22 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: the caller's pointer.
-        unsafe { put(handle, pool::make(of, wanted.limit as u64)) }
+        unsafe { put(handle, pool_handle::make(of, wanted.limit as u64)) }
     }
 
     fn cuMemPoolDestroy(handle: usize) {
         process()?;
-        pool::destroy(handle)
+        pool_handle::destroy(handle)
     }
 
     fn cuMemPoolTrimTo(handle: usize, bytes: usize) {
         // It keeps nothing that could be given back.
         let _ = bytes;
-        pool::find(handle).map(|_| ())
+        pool_handle::find(handle).map(|_| ())
     }
 
     fn cuMemPoolGetAttribute(handle: usize, attribute: c_int, value: *mut c_void) {
-        match pool::find(handle)?.1.get(attribute)? {
+        match pool_handle::find(handle)?.1.get(attribute)? {
             // SAFETY: the caller's pointer, to an int for a switch.
             Figure::Switch(on) => unsafe { put(value.cast::<c_int>(), on) },
             // SAFETY: the caller's pointer, to 64 bits for a number of bytes.
@@ -108,7 +109,7 @@ api! {
     }
 
     fn cuMemPoolSetAttribute(handle: usize, attribute: c_int, value: *const c_void) {
-        let (_, pool) = pool::find(handle)?;
+        let (_, pool) = pool_handle::find(handle)?;
         if value.is_null() {
             return Err(Status::INVALID_VALUE);
         }
@@ -123,46 +124,46 @@ api! {
 
     fn cuMemPoolSetAccess(handle: usize, access: *const c_void, count: usize) {
         let _ = (access, count);
-        pool::find(handle).map(|_| ())
+        pool_handle::find(handle).map(|_| ())
     }
 
     fn cuMemPoolGetAccess(flags: *mut c_int, handle: usize, location: *const c_void) {
         let _ = location;
-        pool::find(handle)?;
+        pool_handle::find(handle)?;
         // SAFETY: the caller's pointer. Reading and writing.
         unsafe { put(flags, 3) }
     }
 
     fn cuDeviceGetDefaultMemPool(handle: *mut usize, number: c_int) {
         // SAFETY: the caller's pointer.
-        unsafe { put(handle, pool::own(device(number)?)) }
+        unsafe { put(handle, pool_handle::own(device(number)?)) }
     }
 
     fn cuDeviceGetMemPool(handle: *mut usize, number: c_int) {
         // SAFETY: the caller's pointer.
-        unsafe { put(handle, pool::current(device(number)?)) }
+        unsafe { put(handle, pool_handle::current(device(number)?)) }
     }
 
     fn cuDeviceSetMemPool(number: c_int, handle: usize) {
-        pool::set_current(device(number)?, handle)
+        pool_handle::set_current(device(number)?, handle)
     }
 
     fn cuMemGetDefaultMemPool(handle: *mut usize, location: *const Location, kind: c_uint) {
         let _ = kind;
         // SAFETY: the caller's pointers.
-        unsafe { put(handle, at(location, pool::own)?) }
+        unsafe { put(handle, at(location, pool_handle::own)?) }
     }
 
     fn cuMemGetMemPool(handle: *mut usize, location: *const Location, kind: c_uint) {
         let _ = kind;
         // SAFETY: the caller's pointers.
-        unsafe { put(handle, at(location, pool::current)?) }
+        unsafe { put(handle, at(location, pool_handle::current)?) }
     }
 
     fn cuMemSetMemPool(location: *const Location, kind: c_uint, handle: usize) {
         let _ = kind;
         // SAFETY: the caller's pointer.
-        let own = unsafe { at(location, pool::own)? };
-        pool::set_current(pool::find(own)?.0, handle)
+        let own = unsafe { at(location, pool_handle::own)? };
+        pool_handle::set_current(pool_handle::find(own)?.0, handle)
     }
 }
