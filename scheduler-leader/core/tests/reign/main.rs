@@ -1,6 +1,7 @@
 //! Whole reigns: nodes, workers and a client exchange real messages; leaders die; the record is
 //! replayed and must arrive at the workers' chains.
 
+mod cutting;
 mod devices;
 mod drains;
 mod lost;
@@ -13,9 +14,7 @@ mod world;
 
 use bus_schemas::subject::ToLeader;
 use bus_schemas::{WIRE_VERSION, encode};
-use scheduler_leader_core::replay::{
-    Anchor, Position, Replay, ReplayError, beginning, replay as replay_blocks,
-};
+use scheduler_leader_core::replay::ReplayError;
 use scheduler_leader_core::{Event, ReignEnd};
 use worker::Worker;
 use world::{MS, World, opened, tenant};
@@ -307,107 +306,6 @@ fn a_large_or_old_epoch_is_followed_by_another_of_the_same_leader_at_once() {
         let replayed = world.replay().unwrap();
         assert_eq!(replayed.epochs, world.reigns.len() as u64 + 1);
         assert_eq!((replayed.adopted, replayed.skipped), (0, 0));
-    }
-}
-
-#[test]
-fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
-    let mut world = World::new(2, 2);
-    world.settings(|settings| settings.record_max_bytes = 8 * 6_000);
-    world.pass(250);
-    world.open();
-    world.pass(20);
-    for round in 0..150 {
-        world.submit(100);
-        world.pass(33);
-        if round == 70 {
-            // A leader's death in between, with what it had not recorded.
-            world.acknowledge = false;
-            world.submit(100);
-            world.pass(30);
-            world.kill_leader(30 * MS);
-            world.acknowledge = true;
-            world.pass(60);
-        }
-    }
-    world.pass(1_000);
-    world.check();
-    let (whole, finals) = (world.replay().unwrap(), world.finals());
-    let of = |epoch, number, bytes: &Vec<u8>| (epoch, number, bytes.clone());
-    let blocks = world.blocks.iter();
-    let blocks: Vec<_> = blocks
-        .map(|(epoch, number, bytes, _)| of(*epoch, *number, bytes))
-        .collect();
-    // What comes to the anchors keeps nothing else, and sees the record in small parts.
-    let (mut anchors, mut replay) = (Vec::<Anchor>::new(), Replay::for_anchors());
-    for (epoch, number, bytes) in &blocks {
-        replay.add(*epoch, *number, bytes).unwrap();
-        replay.advance(|_| {}).unwrap();
-        if let Some(anchor) = replay.anchor()
-            && anchors.last().is_none_or(|last| last.epoch < anchor.epoch)
-        {
-            anchors.push(anchor.clone());
-        }
-    }
-    assert!(anchors.len() > 3, "{}", anchors.len());
-    // Where nothing was cut yet, or only the older of two cuts was made, the replay begins there.
-    let mut marked = blocks.clone();
-    marked.extend(
-        anchors
-            .iter()
-            .map(|it| (it.epoch, Anchor::NUMBER, it.encode())),
-    );
-    assert_eq!(beginning(&marked).unwrap(), None);
-    marked.retain(|(epoch, _, _)| *epoch >= anchors[1].epoch);
-    assert_eq!(beginning(&marked).unwrap().as_ref(), Some(&anchors[1]));
-    for anchor in &anchors[1..] {
-        let mut cut = blocks.clone();
-        cut.retain(|(epoch, _, _)| *epoch >= anchor.epoch);
-        let at = cut.len();
-        cut.push((anchor.epoch, Anchor::NUMBER, anchor.encode()));
-        // A later leader appended once more what it had not heard to be stored of an earlier epoch:
-        // it is not cut off. Of one epoch that is its end, of another all.
-        let mut before = blocks.iter().filter(|it| it.0 < anchor.epoch).rev();
-        let end = before.next().expect("an epoch before");
-        cut.push(end.clone());
-        let whole_epoch = before.find(|it| it.0 < end.0).map(|it| it.0);
-        cut.extend(
-            blocks
-                .iter()
-                .filter(|it| Some(it.0) == whole_epoch)
-                .cloned(),
-        );
-        assert_eq!(beginning(&cut).unwrap().as_ref(), Some(anchor));
-        let rest = replay_blocks(&cut, &finals).unwrap();
-        assert_eq!(rest.digest, whole.digest);
-        assert_eq!(rest.skipped, 0);
-        let behind = |row: &&Position| {
-            let mut workers = anchor.workers.iter();
-            let at = workers.find(|at| at.incarnation == row.incarnation);
-            at.is_none_or(|at| row.position > at.tail.position)
-        };
-        let expected: Vec<_> = whole.positions.iter().filter(behind).cloned().collect();
-        assert_eq!(rest.positions, expected, "the same rows");
-        let before = whole.positions.len() - expected.len();
-        assert_eq!(anchor.positions as usize, before);
-        assert_eq!(rest.adopted + anchor.adopted, whole.adopted);
-        assert_eq!(rest.inputs + anchor.inputs, whole.inputs);
-        assert_eq!(rest.anchor.as_ref(), Some(anchor));
-        // And from there to the anchors behind it.
-        let mut again = Replay::for_anchors();
-        for (epoch, number, bytes) in &cut {
-            again.add(*epoch, *number, bytes).unwrap();
-        }
-        again.advance(|_| {}).unwrap();
-        assert_eq!(again.anchor(), anchors.last());
-        // An anchor that is not what lies before is noticed.
-        let mut wrong = anchor.clone();
-        wrong.workers[0].tail.chain = wrong.workers[1].tail.chain;
-        cut[at].2 = wrong.encode();
-        if wrong != *anchor {
-            let failed = replay_blocks(&cut, &finals).unwrap_err();
-            assert!(matches!(failed, ReplayError::Disagrees { .. }), "{failed}");
-        }
     }
 }
 
