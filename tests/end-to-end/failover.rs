@@ -87,7 +87,7 @@ fn comes_and_goes(client: &Client, stop: &AtomicBool) {
 }
 
 #[tokio::test]
-async fn what_no_leader_left_is_told_by_the_worker_however_much_it_is() {
+async fn what_no_candidate_has_is_with_the_worker_however_much_it_is() {
     // One message of a worker's holds about 7,000 grants.
     const GRANTS: u64 = 9_000;
     const GUESTS: usize = 6;
@@ -124,7 +124,12 @@ async fn what_no_leader_left_is_told_by_the_worker_however_much_it_is() {
     record.empty(&jetstream).await;
     scene.progress(3, SOON).await;
     let (_, replayed) = scene.replayed().await;
-    assert!(replayed.adopted > GRANTS, "{replayed:?}");
+    // The worker had what the dead leader granted by, and handed it on: its own word for what it
+    // accepted, in several messages, is compared with that.
+    assert!(
+        replayed.positions > GRANTS && replayed.adopted * 10 < replayed.positions,
+        "{replayed:?}"
+    );
 }
 
 /// Copies megabytes there and back, others each time, until it is told to stop.

@@ -1,5 +1,7 @@
 //! Blocks on their way into the record stream: appended again until acknowledged.
 
+mod copies;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use actix::Recipient;
 use bus_schemas::subject::Subjects;
-use bus_schemas::{ClusterSettings, Epoch, LeaderId, MessageError, WIRE_VERSION, decode, encode};
-use bytes::Bytes;
+use bus_schemas::{ClusterSettings, Epoch, LeaderId};
 use futures_util::TryStreamExt;
-use scheduler_leader_core::{Reign, Unstored, UnstoredBlock};
+use scheduler_leader_core::{Unstored, UnstoredBlock};
 use tokio::sync::{Notify, Semaphore};
 
 use super::cutter::ANCHORS;
@@ -52,6 +53,10 @@ impl UnderWay {
         }
     }
 
+    fn is_clear(&self) -> bool {
+        self.blocks.borrow().is_empty()
+    }
+
     /// Until none of an earlier epoch is left.
     async fn first(&self, epoch: Epoch) {
         let earlier = || self.blocks.borrow().range(..epoch).next().is_some();
@@ -69,6 +74,8 @@ pub(super) struct Appender {
     leader: LeaderId,
     /// The lowest epoch that is written: blocks of those below are given up.
     from: Rc<Cell<Epoch>>,
+    /// The epoch in which this candidate led last.
+    epoch: Rc<Cell<Epoch>>,
     under_way: Rc<UnderWay>,
     flight: Rc<Semaphore>,
     repeated: Rc<RefCell<Repeated>>,
@@ -78,6 +85,8 @@ pub(super) struct Appender {
     unstored: Rc<RefCell<Unstored>>,
     /// All that is not stored is being said again.
     repeating: Rc<Cell<bool>>,
+    /// Workers keep copies.
+    lent: Rc<Cell<bool>>,
     /// What the core's clock begins with.
     began: Instant,
 }
@@ -91,6 +100,7 @@ impl Appender {
             subjects: subjects.clone(),
             leader,
             from: Rc::new(Cell::new(NONE)),
+            epoch: Rc::default(),
             under_way: Rc::default(),
             flight: Rc::new(Semaphore::new(FLIGHT)),
             repeated: Rc::default(),
@@ -98,6 +108,7 @@ impl Appender {
             connected: Rc::default(),
             unstored: Rc::default(),
             repeating: Rc::default(),
+            lent: Rc::default(),
             began: Instant::now(),
         }
     }
@@ -112,84 +123,9 @@ impl Appender {
         }
     }
 
-    fn ask(&self) {
-        self.publish(self.subjects.unstored_ask(), Vec::new());
-    }
-
     /// Whether anything is appended here.
     fn writes(&self) -> bool {
         self.from.get() != NONE
-    }
-
-    fn publish(&self, subject: String, bytes: Vec<u8>) {
-        let client = self.storage.jetstream().client();
-        actix::spawn(async move {
-            // What is lost is asked for by whoever is connected anew.
-            let _ = client.publish(subject, bytes.into()).await;
-        });
-    }
-
-    /// A message of a block that is not stored, or with number 0 only of how far a reign's are.
-    fn copy(&self, (epoch, leader): Reign, number: u64, bytes: &[u8]) -> Vec<u8> {
-        let stored = self.unstored.borrow().stored_through((epoch, leader));
-        encode(&bus_schemas::Unstored {
-            v: WIRE_VERSION,
-            epoch,
-            leader,
-            stored,
-            number,
-            bytes,
-        })
-    }
-
-    /// Tells the other candidates what is stored since this was last done: they need not keep it.
-    pub(super) fn tell_stored(&self) {
-        if self.writes() {
-            let news = self.unstored.borrow_mut().news();
-            let copies = news.into_iter().map(|reign| self.copy(reign, 0, &[]));
-            copies.for_each(|copy| self.publish(self.subjects.unstored(), copy));
-        }
-    }
-
-    /// Another leader says what of its record is not stored. It is asked for what was not heard of it,
-    /// not too often.
-    ///
-    /// # Errors
-    /// If that cannot be read.
-    pub(super) fn heard(&self, message: &Bytes) -> Result<(), MessageError> {
-        let copy: bus_schemas::Unstored<'_> = decode(message)?;
-        let (reign, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
-        let mut unstored = self.unstored.borrow_mut();
-        unstored.hear(reign, copy.stored, copy.number, bytes);
-        let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        if unstored.is_to_ask(now, reign) {
-            self.ask();
-        }
-        Ok(())
-    }
-
-    /// A candidate may have missed what was said: all of it is said again, to all who ask meanwhile
-    /// at once, and block by block, for it may be much.
-    pub(super) fn asked(&self) {
-        if !self.writes() || self.repeating.replace(true) {
-            return;
-        }
-        let this = self.clone();
-        actix::spawn(async move {
-            let client = this.storage.jetstream().client();
-            let all = this.unstored.borrow().all();
-            for block in all {
-                let copy = this.copy(block.reign, block.number, &block.bytes);
-                if client
-                    .publish(this.subjects.unstored(), copy.into())
-                    .await
-                    .is_err()
-                {
-                    break;
-                }
-            }
-            this.repeating.set(false);
-        });
     }
 
     /// Since when nothing can be appended, and why, if that is so.
@@ -217,18 +153,25 @@ impl Appender {
     /// A reign begins. What is left of those before is appended first.
     pub(super) fn begin(&self, epoch: Epoch) {
         self.from.set(self.from.get().min(epoch));
-        let left = self.unstored.borrow_mut().take_over(epoch);
+        self.epoch.set(epoch);
+        self.append_left();
+    }
+
+    /// Appends what is here of the reigns before this one.
+    fn append_left(&self) {
+        let left = self.unstored.borrow_mut().take_over(self.epoch.get());
         for block in left {
             self.from.set(self.from.get().min(block.reign.0));
             self.start(block, None);
         }
     }
 
-    /// What is not appended is given up: it is left to the next leader.
+    /// What is not appended is given up: it is left to the next leader, who may not have heard of it.
     pub(super) fn give_up(&self) {
         *self.unwritten.borrow_mut() = None;
         self.from.set(NONE);
         self.unstored.borrow_mut().give_up();
+        self.say_all();
     }
 
     /// Appends a block of this leader's until it is acknowledged or given up.
@@ -254,11 +197,18 @@ impl Appender {
         self.publish(self.subjects.unstored(), copy);
         this.under_way.begins(epoch);
         actix::spawn(async move {
-            // Who reads the record as it grows reads one epoch behind the other.
-            this.under_way.first(epoch).await;
-            let permit = this.flight.acquire().await;
-            this.append_until(&block, leader).await;
-            drop(permit);
+            let appended = async {
+                // Who reads the record as it grows reads one epoch behind the other.
+                this.under_way.first(epoch).await;
+                let _permit = this.flight.acquire().await;
+                this.append_until(&block, leader).await;
+            };
+            let mut appended = std::pin::pin!(appended);
+            let soon = tokio::time::timeout(copies::LONG, &mut appended).await;
+            if soon.is_err() {
+                this.lend(&block);
+                appended.await;
+            }
             this.under_way.ends(epoch);
         });
     }
@@ -344,89 +294,4 @@ impl Appender {
 }
 
 #[cfg(test)]
-mod tests {
-    use broker::testing::TestBroker;
-    use futures_util::StreamExt as _;
-
-    use super::*;
-
-    async fn connect(broker: &TestBroker, subjects: &Subjects) -> async_nats::Client {
-        let login = broker.credentials().cluster_user.clone().expect("a login");
-        async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
-            .custom_inbox_prefix(subjects.cluster_inbox())
-            .connect(broker.url())
-            .await
-            .expect("it connects")
-    }
-
-    #[test]
-    fn a_block_that_was_not_heard_is_asked_for() {
-        actix::System::new().block_on(missing_block());
-    }
-
-    async fn missing_block() {
-        let broker = TestBroker::start();
-        let subjects = Subjects::new(&"test".parse().expect("a name"));
-        let client = connect(&broker, &subjects).await;
-        let mut asks = client
-            .subscribe(subjects.unstored_ask())
-            .await
-            .expect("it hears");
-        client.flush().await.expect("flushed");
-        let jetstream = async_nats::jetstream::new(connect(&broker, &subjects).await);
-        let storage = Storage::new(jetstream, &subjects);
-        let [leading, standing_by] =
-            [1, 2].map(|id| Appender::new(&storage, &subjects, LeaderId(id)));
-        let said = |number| {
-            let copy = leading.copy((1, LeaderId(1)), number, b"block");
-            standing_by.heard(&copy.into()).expect("it is read");
-        };
-        said(1);
-        said(3);
-        said(4);
-        let mut asked = async || {
-            let patience = Duration::from_millis(500);
-            tokio::time::timeout(patience, asks.next()).await.is_ok()
-        };
-        assert!(asked().await, "the second is missing");
-        assert!(!asked().await, "it is asked for once");
-        said(5);
-        assert!(!asked().await, "nothing more is missing");
-        said(7);
-        assert!(asked().await, "the sixth is missing as well");
-        said(2);
-        said(6);
-        said(8);
-        assert!(!asked().await, "nothing is missing");
-    }
-
-    #[tokio::test]
-    async fn an_epoch_that_cannot_be_read_is_not_zero() {
-        let mut broker = TestBroker::start();
-        let subjects = Subjects::new(&"test".parse().expect("a name"));
-        let client = connect(&broker, &subjects).await;
-        let mut jetstream = async_nats::jetstream::new(client);
-        jetstream.set_timeout(Duration::from_millis(500));
-        let storage = Storage::new(jetstream, &subjects);
-        let last = async || Appender::last_epoch(&storage, &subjects).await;
-        assert_eq!(last().await, Ok(0), "no stream");
-        storage.ensure().await.expect("they are made");
-        assert_eq!(last().await, Ok(0), "an empty stream");
-        // An epoch of before, and more anchors behind it than anybody looks back.
-        for epoch in [7, 9].into_iter().chain([ANCHORS; 40]) {
-            let sent = storage
-                .jetstream()
-                .publish(subjects.record(epoch), "".into());
-            sent.await.expect("sent").await.expect("stored");
-        }
-        assert_eq!(last().await, Ok(9));
-        for server in broker.servers_mut() {
-            server.pause().expect("it stands still");
-        }
-        assert!(last().await.is_err(), "nobody answers");
-        for server in broker.servers_mut() {
-            server.resume().expect("it goes on");
-        }
-        assert_eq!(last().await, Ok(9));
-    }
-}
+mod tests;

@@ -4,6 +4,7 @@
 //! socket to the sequencer and back without changing threads; only the device has its own.
 
 mod actor;
+mod blocks;
 mod clerk;
 mod compiler;
 mod deed;
@@ -176,6 +177,9 @@ pub async fn serve(
         let source = client.subscribe(subject).await;
         sources.push(source.map_err(|error| WorkerError::Subscribe(error.to_string()))?);
     }
+    blocks::keep(client.clone(), subjects.clone(), incarnation)
+        .await
+        .map_err(|error| WorkerError::Subscribe(error.to_string()))?;
     let capacity = idle.info.capacity.saturating_sub(options.reserve);
     let mut properties = idle.info.properties.clone();
     if properties.uuid == [0; 16] {

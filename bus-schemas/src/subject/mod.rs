@@ -334,6 +334,12 @@ impl Subjects {
         format!("{}.s.unstored", self.root)
     }
 
+    /// [`crate::Unstored`], leader to workers: a block that the stream has not acknowledged for a while.
+    #[must_use]
+    pub fn unstored_worker(&self) -> String {
+        format!("{}.s.unstored.worker", self.root)
+    }
+
     /// A candidate asks the leader for every block that is not stored: it may have missed some.
     #[must_use]
     pub fn unstored_ask(&self) -> String {

@@ -14,6 +14,9 @@ use crate::time::Nanos;
 const OTHERS_BYTES: usize = 64 << 20;
 /// Reigns that are known of at most.
 const REIGNS: usize = 64;
+/// So many later reigns have stored something before a reign's blocks are given up: what a leader granted
+/// that was cut off with a server comes when that server is back, and others have led meanwhile.
+const LATER: usize = 8;
 /// Between two questions for what was not heard, and before the same is asked for again: the answer is
 /// all that is not stored, and may be much. What it does not bring is perhaps stored by now.
 const ASK_APART: Nanos = 500_000_000;
@@ -121,18 +124,13 @@ impl Unstored {
     /// Another leader said that a reign's blocks through `stored` are stored, and, with a number above
     /// 0, that this one is not.
     pub fn hear(&mut self, reign: Reign, stored: u64, number: u64, bytes: Bytes) {
-        let later = (
-            Bound::Excluded((reign.0, LeaderId(u64::MAX))),
-            Bound::Unbounded,
-        );
-        let is_over = self.reigns.range(later).any(|(_, it)| it.has_stored());
         let is_known = self.reigns.contains_key(&reign);
-        if is_over || (!is_known && self.reigns.len() >= REIGNS) {
+        if self.is_over(reign.0) || (!is_known && self.reigns.len() >= REIGNS) {
             return;
         }
         if stored > 0 {
             self.through(reign, stored);
-            self.forget_before(reign.0);
+            self.forget_oldest();
         }
         let blocks = self.reigns.entry(reign).or_default();
         let is_new = number > blocks.stored
@@ -158,7 +156,7 @@ impl Unstored {
         blocks.ahead.insert(number);
         self.gone(stored);
         self.through(reign, 0);
-        self.forget_before(reign.0);
+        self.forget_oldest();
     }
 
     /// A reign's blocks are stored through here, and as far as what was stored out of turn goes on.
@@ -177,9 +175,28 @@ impl Unstored {
         self.gone(behind);
     }
 
-    /// Of an earlier epoch nothing is appended any more once a later one has a block: who reads the
-    /// record as it grows reads one behind the other.
-    fn forget_before(&mut self, epoch: Epoch) {
+    /// Whether so many later reigns have stored something that nothing of this epoch is appended any more.
+    fn is_over(&self, epoch: Epoch) -> bool {
+        let later = (
+            Bound::Excluded((epoch, LeaderId(u64::MAX))),
+            Bound::Unbounded,
+        );
+        let stored = self.reigns.range(later).filter(|(_, it)| it.has_stored());
+        stored.count() >= LATER
+    }
+
+    /// Gives up the blocks of reigns that are over.
+    fn forget_oldest(&mut self) {
+        while let Some((reign, _)) = self.reigns.first_key_value()
+            && self.is_over(reign.0)
+            && let Some((_, blocks)) = self.reigns.pop_first()
+        {
+            self.gone(blocks.kept.into_values());
+        }
+    }
+
+    /// What another keeps of the epochs before this one is not needed any more.
+    pub fn forget_before(&mut self, epoch: Epoch) {
         let kept = self.reigns.split_off(&(epoch, LeaderId(0)));
         let gone = std::mem::replace(&mut self.reigns, kept);
         let blocks = gone.into_values().map(|blocks| blocks.kept);
@@ -195,15 +212,13 @@ impl Unstored {
     /// All that is not stored, in order.
     #[must_use]
     pub fn all(&self) -> Vec<UnstoredBlock> {
-        let all = self.reigns.iter().flat_map(|(reign, blocks)| {
-            let kept = blocks.kept.iter();
-            kept.map(|(number, kept)| UnstoredBlock {
-                reign: *reign,
-                number: *number,
-                bytes: kept.bytes.clone(),
-            })
-        });
-        all.collect()
+        listed(self.reigns.iter())
+    }
+
+    /// All of the epochs before this one that is not stored, in order.
+    #[must_use]
+    pub fn before(&self, epoch: Epoch) -> Vec<UnstoredBlock> {
+        listed(self.reigns.range(..(epoch, LeaderId(0))))
     }
 
     /// Whether to ask now for blocks that a reign's leader said and that were not heard: a block behind a
@@ -248,6 +263,18 @@ impl Unstored {
         });
         news.collect()
     }
+}
+
+fn listed<'a>(reigns: impl Iterator<Item = (&'a Reign, &'a Blocks)>) -> Vec<UnstoredBlock> {
+    let blocks = reigns.flat_map(|(reign, blocks)| {
+        let kept = blocks.kept.iter();
+        kept.map(|(number, kept)| UnstoredBlock {
+            reign: *reign,
+            number: *number,
+            bytes: kept.bytes.clone(),
+        })
+    });
+    blocks.collect()
 }
 
 #[cfg(test)]
@@ -298,9 +325,28 @@ mod tests {
         assert_eq!(numbers(&kept.take_over(5)), [(4, 1)]);
         kept.stored(own, 1);
         assert_eq!(kept.news(), [own]);
-        // What comes late is of no use any more.
-        kept.hear(reign, 0, 5, block(5));
-        assert_eq!((kept.all(), kept.others, kept.reigns.len()), (vec![], 0, 1));
+    }
+
+    #[test]
+    fn what_comes_when_another_leads_is_appended_still() {
+        let mut kept = Unstored::default();
+        let (cut_off, own) = ((3, LeaderId(7)), (4, LeaderId(8)));
+        kept.hear(cut_off, 4, 0, Bytes::new());
+        kept.append(&unstored(own, 1));
+        kept.stored(own, 1);
+        kept.hear(cut_off, 4, 5, block(5));
+        assert_eq!(numbers(&kept.before(4)), [(3, 5)]);
+        assert_eq!(numbers(&kept.before(3)), []);
+        assert_eq!(numbers(&kept.take_over(4)), [(3, 5)]);
+        kept.stored(cut_off, 5);
+        kept.hear(cut_off, 4, 5, block(5));
+        assert_eq!((kept.all(), kept.others), (vec![], 0), "it is stored");
+        // So many have led meanwhile that it is over.
+        let later = 4 + LATER as u64;
+        (5..later).for_each(|epoch| kept.hear((epoch, LeaderId(8)), 1, 0, Bytes::new()));
+        kept.hear(cut_off, 4, 6, block(6));
+        assert_eq!((kept.all(), kept.others), (vec![], 0));
+        assert_eq!(kept.reigns.len(), LATER);
     }
 
     #[test]

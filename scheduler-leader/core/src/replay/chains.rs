@@ -228,6 +228,8 @@ impl Chains {
             .collect();
         let worker = self.workers.entry(incarnation).or_default();
         worker.tail.gpu = answer.gpu;
+        // A leader that was cut off with its server may have missed it until it took it for lost.
+        worker.lost = false;
         worker
             .proposed
             .split_off(&answer.position.saturating_add(1));

@@ -102,6 +102,18 @@ fn where_nobody_told_how_a_standing_grant_ended_there_is_nothing_to_compare() {
     assert_eq!(recorded(&chains), 3);
 }
 
+#[test]
+fn a_worker_that_is_sealed_was_not_lost() {
+    let (mut chains, answer) = sealed(0, true);
+    chains.lost(WORKER, false, 2);
+    assert_eq!(chains.tails()[0].fate, Fate::Lost);
+    let tail = answer.tail.clone();
+    chains
+        .seal(WORKER, &answer, &tail, &Launches::default())
+        .unwrap();
+    assert_eq!(chains.tails()[0].fate, Fate::Here);
+}
+
 /// What a worker says when it is sealed behind `granted()`, whose third grant ended with op 9, and
 /// behind a session that came, ran two ops and went. `inputs` of epoch 1 are recorded.
 fn sealed(inputs: InputNumber, named: bool) -> (Chains, SealAnswer) {
