@@ -140,7 +140,8 @@ pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
         key: "record.buffer",
         field: "record_buffer",
         help: "bytes of inputs that a leader keeps while they cannot be recorded; above it a gap is recorded",
-        kind: Kind::Bytes(64 << 10, 64 << 30),
+        // What the workers say when they are sealed must fit, or no reign gets beyond its beginning.
+        kind: Kind::Bytes(16 << 20, 64 << 30),
     },
     ClusterSetting {
         key: "usage.max_age",
@@ -403,7 +404,8 @@ mod tests {
             ("tenant.addresses", "1GiB", "2GiB"),
             ("tenant.addresses", "65TiB", "64TiB"),
             ("record.max_age", "1s", "7d"),
-            ("record.buffer", "8GB", "64KiB"),
+            ("record.buffer", "8GB", "16MiB"),
+            ("record.buffer", "64KiB", "16MiB"),
             ("usage.max_age", "30", "12h"),
             ("broker.replicas", "2", "1, 3, 5 or auto"),
             ("broker.replicas", "0", "1, 3, 5 or auto"),

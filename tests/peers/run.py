@@ -48,7 +48,7 @@ def arguments():
                                  "names already")
     parser.add_argument("--jobs", type=int, default=2, help="processes of a large suite (2)")
     parser.add_argument("--sample", metavar="N", type=_sample,
-                        help="tests of CuPy's suite: a number (5000), or all")
+                        help="tests of CuPy's suite (5000), or of Triton's own (all): a number, or all")
     parser.add_argument("--seed", type=int, help="what draws them (a fresh one, which is printed)")
     parser.add_argument("--resume", type=pathlib.Path, nargs="?", metavar="DIR",
                         const=ROOT / "target/peers-cupy",

@@ -53,10 +53,6 @@ impl UnderWay {
         }
     }
 
-    fn is_clear(&self) -> bool {
-        self.blocks.borrow().is_empty()
-    }
-
     /// Until none of an earlier epoch is left.
     async fn first(&self, epoch: Epoch) {
         let earlier = || self.blocks.borrow().range(..epoch).next().is_some();
@@ -85,6 +81,8 @@ pub(super) struct Appender {
     unstored: Rc<RefCell<Unstored>>,
     /// All that is not stored is being said again.
     repeating: Rc<Cell<bool>>,
+    /// Blocks that take long.
+    late: Rc<Cell<u64>>,
     /// Workers keep copies.
     lent: Rc<Cell<bool>>,
     /// What the core's clock begins with.
@@ -108,6 +106,7 @@ impl Appender {
             connected: Rc::default(),
             unstored: Rc::default(),
             repeating: Rc::default(),
+            late: Rc::default(),
             lent: Rc::default(),
             began: Instant::now(),
         }
@@ -204,10 +203,19 @@ impl Appender {
                 this.append_until(&block, leader).await;
             };
             let mut appended = std::pin::pin!(appended);
+            // Where those before it take long, it will as well.
+            let lent = this.late.get() > 0;
+            if lent {
+                this.lend(&block);
+            }
             let soon = tokio::time::timeout(copies::LONG, &mut appended).await;
             if soon.is_err() {
-                this.lend(&block);
+                if !lent {
+                    this.lend(&block);
+                }
+                this.late.set(this.late.get() + 1);
                 appended.await;
+                this.late.set(this.late.get() - 1);
             }
             this.under_way.ends(epoch);
         });

@@ -1,5 +1,7 @@
 """Triton: our tests of its language, with and without PyTorch, and its own suite."""
 
+import random
+
 from . import outcome, wheels
 from .runtimes import ON
 
@@ -47,14 +49,26 @@ def triton_own(stage, row):
         row.skip("it is in Triton's repository only: --triton CHECKOUT")
         return
     row.bound = 0.95
+    sampled = _sampled(stage, row)
     python = wheels.environment(stage.options.tools, _with_torch())
     more = wheels.merged(stage.options.tools, "triton-own-requirements.txt")
     # The tests import one another; PyTorch's own kernels are done on the host.
     variables = {**_cache(stage, "own"), **ON, "PYTHONPATH": f"{checkout / OWN}:{more}"}
-    tests = stage.pytest(row.suite, ["-p", "host_kernels", "--continue-on-collection-errors",
-                                     "--rootdir", checkout, OWN, *_workers(stage)],
+    tests = stage.pytest(row.suite, ["-p", "host_kernels", *sampled,
+                                     "--continue-on-collection-errors", "--rootdir", checkout, OWN, *_workers(stage)],
                          python=python, variables=variables, cwd=checkout, limit=6 * 3600, timeout=300)
     outcome.judge(row, tests, outcome.expected(EXPECTED / "triton-own.txt"))
+
+
+def _sampled(stage, row):
+    """Arguments for a sample where one is asked for: of its more than 20,000 tests most say the same of
+    another type."""
+    number = stage.options.sample
+    if number in (None, "all"):
+        return []
+    seed = random.randrange(2**32) if stage.options.seed is None else stage.options.seed
+    row.notes.append(f"{number} tests, drawn by seed {seed}")
+    return ["-p", "sampled", "--sampled", number, "--sampled-seed", seed]
 
 
 def _with_torch():

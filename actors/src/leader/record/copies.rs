@@ -59,7 +59,7 @@ impl Appender {
             }
             self.publish(self.subjects.unstored(), copy);
         }
-        if self.under_way.is_clear() {
+        if self.late.get() == 0 {
             self.lent.set(false);
         }
     }
