@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Every relative link in the repository's Markdown resolves, anchors included.
+
+Looked at are all *.md files. Beside them, every `docs/….md` that a source file, a help text or an error
+message names must be there. Prints each that is not; exit status 1 if there is one.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.parse
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
+LINK = re.compile(r"\]\(\s*<?([^()\s<>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
+ATTRIBUTE = re.compile(r"\b(?:src|srcset|href)=\"([^\"]+)\"")
+HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
+MENTION = re.compile(r"docs/[\w./-]+\.(?:md|yml|svg)\b")
+
+
+def prose(text):
+    """The lines outside fenced code, with their numbers.
+
+    >>> list(prose("a\\n```\\n# no heading\\n```\\nb"))
+    [(1, 'a'), (5, 'b')]
+    """
+    fence = None
+    for number, line in enumerate(text.splitlines(), 1):
+        mark = FENCE.match(line)
+        if fence:
+            fence = None if mark and mark[1].startswith(fence) else fence
+        elif mark:
+            fence = mark[1]
+        else:
+            yield number, line
+
+
+def anchors(text):
+    """The anchors that a forge gives the headings of a page.
+
+    >>> sorted(anchors("# The broker\\n## `pytest --warploom`\\n## Users, and *who* may\\n## The broker"))
+    ['pytest---warploom', 'the-broker', 'the-broker-1', 'users-and-who-may']
+    """
+    found = {}
+    for _, line in prose(text):
+        if heading := HEADING.match(line):
+            words = re.sub(r"\]\([^)]*\)", "", heading[1]).lower()
+            slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+            found[slug] = found.get(slug, -1) + 1
+    return {f"{slug}-{more}" if more else slug for slug, last in found.items() for more in range(last + 1)}
+
+
+def targets(line):
+    """The relative targets of a line's links; code is left out.
+
+    >>> targets("[a](b.md#c), [d](https://e), `[f](g)`, <img src=\\"h.svg\\">, [i](#j)")
+    ['b.md#c', '#j', 'h.svg']
+    """
+    line = re.sub(r"`[^`]*`", "``", line)
+    found = LINK.findall(line) + ATTRIBUTE.findall(line)
+    return [target for target in found if not re.match(r"[a-z][a-z0-9+.-]*:", target)]
+
+
+def broken(page, target):
+    """What is wrong with a page's link, or None."""
+    path, _, anchor = urllib.parse.unquote(target).partition("#")
+    file = (page.parent / path).resolve() if path else page
+    if not file.is_relative_to(ROOT):
+        return "leads out of the repository"
+    if not file.exists():
+        return "is not there"
+    if anchor and file.suffix == ".md" and anchor not in anchors(file.read_text()):
+        return f"has no heading for #{anchor}"
+    return None
+
+
+def faults(names):
+    """One line for each link and each mention that leads nowhere."""
+    for name in names:
+        file = ROOT / name
+        try:
+            text = file.read_text()
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue
+        if file.suffix == ".md":
+            for number, line in prose(text):
+                for target in targets(line):
+                    if wrong := broken(file, target):
+                        yield f"{name}:{number}: {target} {wrong}"
+        for number, line in enumerate(text.splitlines(), 1):
+            for mention in MENTION.findall(line):
+                if not (ROOT / mention).is_file():
+                    yield f"{name}:{number}: {mention} is not there"
+
+
+def files():
+    """What git knows or would take; of a tree without git, all but what builds leave behind."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+        return [name for name in listed.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        found = []
+        for folder, inner, names in os.walk(ROOT):
+            inner[:] = [name for name in inner if name not in ("target", ".git", "__pycache__")]
+            found += [os.path.relpath(os.path.join(folder, name), ROOT) for name in names]
+        return found
+
+
+def main():
+    found = sorted(set(faults(files())))
+    for fault in found:
+        print(fault, file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
