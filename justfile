@@ -1,0 +1,86 @@
+# What is done every day. `just` alone lists it. Nothing needs just: the recipes of the first group call
+# .ci/run, which CI calls as well, and each of the others is one command.
+
+_list:
+    @just --list --unsorted
+
+# everything a change must pass: all steps, as CI runs them
+[group('what CI runs')]
+ci:
+    .ci/run
+
+# the sources are formatted
+[group('what CI runs')]
+format:
+    .ci/run format
+
+# every link of the pages leads somewhere
+[group('what CI runs')]
+links:
+    .ci/run links
+
+# clippy, warnings are errors
+[group('what CI runs')]
+lints:
+    .ci/run lints
+
+# cores know neither runtime, actors, bus nor CUDA; roles do not know one another
+[group('what CI runs')]
+layers:
+    .ci/run layers
+
+# all tests of the workspace
+[group('what CI runs')]
+test:
+    .ci/run tests
+
+# the demo, a release build
+[group('what CI runs')]
+demo:
+    .ci/run demo
+
+# all that needs no tests run: format, links, layers, and that everything compiles
+[group('daily')]
+check:
+    .ci/run format links layers
+    cargo check --workspace --all-targets --locked
+
+# formats the sources
+[group('daily')]
+fmt:
+    cargo fmt --all
+
+# the tests of one crate: `just test-of gpu-worker-core`, `just test-of ptx comments`
+[group('daily')]
+test-of crate *filter:
+    cargo test --locked --package {{crate}} {{filter}}
+
+# the cluster with faults in virtual time: `just sim --seeds 10000`
+[group('daily')]
+sim *arguments='--seeds 1000':
+    cargo run --release --locked -- sim faults {{arguments}}
+
+# real processes killed and cut off: `just chaos --kills 100 --seconds 300`
+[group('daily')]
+chaos *arguments='--kills 10 --seconds 30':
+    cargo run --release --locked -- chaos {{arguments}}
+
+# clients and test suites of others: `just peers --suite numba`
+[group('daily')]
+peers *arguments='--fast':
+    cargo build --release --locked
+    tests/peers/run.py {{arguments}}
+
+# mutated PTX through parser, decoder, linker and device
+[group('daily')]
+fuzz seconds='600':
+    fuzz/run.sh {{seconds}}
+
+# writes anew what tests generate: three pages, and the bytes of messages that have none yet. Look at the difference
+[group('daily')]
+bless:
+    WARPLOOM_BLESS=1 cargo test --locked --package libcuda --lib
+    WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test opcodes
+    WARPLOOM_BLESS=1 cargo test --locked --package device-cpu --test corpus table
+    GOLDEN=write cargo test --locked --package bus-schemas --test golden
+    git status --short docs bus-schemas/tests/golden
