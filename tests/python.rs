@@ -1,5 +1,6 @@
 //! A client in another language against real processes: `tests/peers/python/submit.py` opens a
-//! session, runs a kernel and verifies its result, with nothing but `docs/wire.md` to go by.
+//! session, runs a kernel and verifies its result, with nothing but `docs/reference/wire.md` to go
+//! by.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -198,7 +198,7 @@ fn usage(tenant: &Tenant) -> Usage {
 
 /// Every metric that is sent is a row of the page's table with its unit, and the reverse.
 fn check_docs(received: &[Value]) {
-    let page = include_str!("../../docs/telemetry.md");
+    let page = include_str!("../../docs/reference/telemetry.md");
     let (_, section) = page.split_once("## Metrics").expect("the page has metrics");
     let rows = section
         .lines()

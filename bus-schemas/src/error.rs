@@ -1,4 +1,4 @@
-//! Stable error codes. `docs/errors.md` lists each with its meaning and remedy.
+//! Stable error codes. `docs/reference/errors.md` lists each with its meaning and remedy.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ macro_rules! codes {
             #[must_use]
             pub fn number(self) -> u16 { match self { $(Self::$name => $number),* } }
 
-            /// The name in messages and in `docs/errors.md`.
+            /// The name in messages and in `docs/reference/errors.md`.
             #[must_use]
             pub fn name(self) -> &'static str { match self { $(Self::$name => $text),* } }
 

@@ -1,7 +1,7 @@
 //! Ids, subjects, messages, versions and limits of the Warploom bus: no I/O.
 //!
-//! `docs/wire.md` describes the same for clients in other languages; the golden bytes under
-//! `tests/` hold the two together. The hot four messages ([`Batch`], [`Intent`], [`Order`],
+//! `docs/reference/wire.md` describes the same for clients in other languages; the golden bytes
+//! under `tests/` hold the two together. The hot four messages ([`Batch`], [`Intent`], [`Order`],
 //! [`Done`]) are small MessagePack arrays around packed little-endian columns, so that decoding
 //! borrows from the message and allocates nothing. All other messages are maps by field name.
 //!

@@ -1,5 +1,6 @@
-//! The bytes of every message, as `docs/wire.md` describes them to other languages. A difference
-//! here is a difference to every client out there. `GOLDEN=write` writes the files of new ones.
+//! The bytes of every message, as `docs/reference/wire.md` describes them to other languages. A
+//! difference here is a difference to every client out there. `GOLDEN=write` writes the files of
+//! new ones.
 
 mod sample;
 
@@ -323,14 +324,15 @@ fn kernel_keys_are_what_the_wire_says() {
 #[test]
 fn the_documentation_shows_these_bytes() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(folder.join("../docs/wire.md")).expect("docs/wire.md");
+    let page = std::fs::read_to_string(folder.join("../docs/reference/wire.md"))
+        .expect("docs/reference/wire.md");
     let mut shown = 0;
     for entry in std::fs::read_dir(folder.join("tests/golden")).expect("the golden files") {
         let path = entry.expect("an entry").path();
         let text = std::fs::read_to_string(&path).expect("a golden file");
         assert!(
             page.contains(&format!("```\n{text}```\n")),
-            "{path:?} is not in docs/wire.md"
+            "{path:?} is not in docs/reference/wire.md"
         );
         shown += 1;
     }

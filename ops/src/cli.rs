@@ -34,7 +34,7 @@ Examples:
   warploom replay                   recompute the launch order from the record, compare digests
   warploom order show --live        positions of the launch order as they end
 
-Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable. Errors are listed in docs/errors.md.";
+Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable. Errors are listed in docs/reference/errors.md.";
 
 /// Flags of every command.
 #[derive(Debug, Args)]
@@ -260,7 +260,7 @@ pub struct DemoArgs {
     /// Workers
     #[arg(long, default_value_t = 2)]
     pub workers: usize,
-    /// Tenants to run instead of chat, search and train (docs/demo.md)
+    /// Tenants to run instead of chat, search and train (docs/howto/demo.md)
     #[arg(long, value_name = "FILE")]
     pub tenants: Option<PathBuf>,
     /// Writes submitted.jsonl, started.jsonl, order.jsonl and kills.jsonl here

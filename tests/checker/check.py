@@ -2,7 +2,7 @@
 """Decides from what clients and workers wrote whether a cluster kept its promises.
 
 Reads submitted.jsonl, started.jsonl, failures.jsonl and the signed manifest of each directory
-(docs/evidence.md) and shares no code with Warploom. Prints a JSON object each; exit code 1 if one does
+(docs/reference/evidence.md) and shares no code with Warploom. Prints a JSON object each; exit code 1 if one does
 not hold: ops ran at most once, in program order, as a gapless prefix, all of them unless the program
 was told; each worker's chain and the digest are what the record led to."""
 

@@ -1,4 +1,5 @@
-//! docs/errors.md lists every code, those on the bus with number, CUDA error and whether to retry.
+//! docs/reference/errors.md lists every code, those on the bus with number, CUDA error and whether
+//! to retry.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,7 +8,7 @@ use bus_schemas::Code;
 
 #[test]
 fn every_code_is_documented() {
-    let text = include_str!("../../docs/errors.md");
+    let text = include_str!("../../docs/reference/errors.md");
     for code in Code::ALL {
         let retry = if code.retryable() { "yes" } else { "no" };
         let row = format!(
@@ -16,7 +17,10 @@ fn every_code_is_documented() {
             code.name(),
             code.cuda()
         );
-        assert!(text.contains(&row), "docs/errors.md lacks the row {row:?}");
+        assert!(
+            text.contains(&row),
+            "docs/reference/errors.md lacks the row {row:?}"
+        );
     }
 }
 
@@ -50,7 +54,7 @@ fn collect(dir: &Path, named: &mut BTreeMap<String, String>) {
 
 #[test]
 fn every_code_that_the_sources_name_has_one_row() {
-    let text = include_str!("../../docs/errors.md");
+    let text = include_str!("../../docs/reference/errors.md");
     let mut rows = BTreeMap::<&str, u32>::new();
     for row in text.lines().filter(|line| line.starts_with('|')) {
         let mut cells = row.split('|').map(str::trim).skip(1);

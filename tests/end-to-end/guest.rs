@@ -1,5 +1,5 @@
-//! A CUDA program on a scene's cluster without `warploom run`, as docs/programs.md has it: some
-//! variables suffice.
+//! A CUDA program on a scene's cluster without `warploom run`, as docs/howto/programs.md has it:
+//! some variables suffice.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};

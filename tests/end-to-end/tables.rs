@@ -37,7 +37,7 @@ async fn the_runtimes_tables_are_answered_where_somebody_says_so() {
     };
     let refused = run("off", &[], None);
     assert_eq!(refused.matches("--cuda-runtime").count(), 1, "{refused}");
-    assert!(refused.contains("docs/cuda-runtime.md"), "{refused}");
+    assert!(refused.contains("docs/howto/cuda-runtime.md"), "{refused}");
     assert!(refused.contains("0 answered, 14 refused"), "{refused}");
     let answered = run("on", &["--cuda-runtime"], None);
     assert!(!answered.contains("--cuda-runtime"), "{answered}");

@@ -9,7 +9,7 @@
   tests/peers/run.py --suite triton-own --triton ~/triton   Triton's own tests, from a checkout
 
 The clients come from PyPI, pinned by version and hash, into target/tools/peers-<hash>: for CPython
-3.11 on Linux x86-64. What cannot be had is skipped, and said. docs/peers.md has results, and of
+3.11 on Linux x86-64. What cannot be had is skipped, and said. docs/evidence/peers.md has results, and of
 each expected failure the reason. Exit status: 0 as expected, 1 a suite failed, 2 wrong usage.
 """
 

@@ -1,5 +1,5 @@
 //! The OpenTelemetry instruments behind the meters. Names, units and meanings are published in
-//! `docs/telemetry.md`; a test holds the two to each other.
+//! `docs/reference/telemetry.md`; a test holds the two to each other.
 
 use std::sync::{Arc, Weak};
 

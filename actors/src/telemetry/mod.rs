@@ -4,7 +4,8 @@
 //! Metrics are always kept in process ([`Meters`]) for `warploom status` and the demo. Spans and
 //! the export of both over OTLP are off unless an endpoint is set; what is then left of a span
 //! is one branch. Exporters run on threads of their own, so neither a collector that is slow nor
-//! one that is gone holds up an actor. What each metric means is defined in `docs/telemetry.md`.
+//! one that is gone holds up an actor. What each metric means is defined in
+//! `docs/reference/telemetry.md`.
 
 mod context;
 mod export;

@@ -1,4 +1,4 @@
-//! The evidence log: one line for every position that ended. See `docs/evidence.md`.
+//! The evidence log: one line for every position that ended. See `docs/reference/evidence.md`.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(names.len(), 724);
     }
 
-    /// `docs/cuda-coverage.md`; with `WARPLOOM_BLESS` set it is written.
+    /// `docs/reference/cuda-coverage.md`; with `WARPLOOM_BLESS` set it is written.
     #[test]
     fn the_coverage_table_is_up_to_date() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -187,14 +187,14 @@ mod tests {
                 named.join(", ")
             );
         }
-        let path = root.join("docs/cuda-coverage.md");
+        let path = root.join("docs/reference/cuda-coverage.md");
         if std::env::var_os("WARPLOOM_BLESS").is_some() {
             std::fs::write(&path, &table).expect("it is written");
         }
         let have = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(
             have == table,
-            "with WARPLOOM_BLESS=1 this test writes docs/cuda-coverage.md"
+            "with WARPLOOM_BLESS=1 this test writes docs/reference/cuda-coverage.md"
         );
     }
 }

@@ -29,7 +29,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The stable code, as `docs/errors.md` lists them.
+    /// The stable code, as `docs/reference/errors.md` lists them.
     #[must_use]
     pub fn code(&self) -> Code {
         match self {

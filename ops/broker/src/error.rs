@@ -138,7 +138,7 @@ pub enum Error {
     #[error(
         "E-BROKER-SERVERS-OTHER: {} holds the data of {found} broker(s), not {wanted}: start {found} \
          (`warploom up --brokers {found}`), which keeps tenants, settings, record and usage, or begin \
-         anew with {wanted} in another state directory (docs/broker.md, \"More servers later\")",
+         anew with {wanted} in another state directory (docs/howto/broker.md, \"More servers later\")",
         state_dir.display()
     )]
     OtherServers {

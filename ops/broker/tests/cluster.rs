@@ -106,7 +106,11 @@ fn a_state_directory_keeps_its_number_of_servers() {
     let error = Broker::start(&config).err().expect("it is refused");
     assert_eq!(error.code(), "E-BROKER-SERVERS-OTHER");
     let said = error.to_string();
-    for remedy in ["up --brokers 1", "anew with 3 in another", "docs/broker.md"] {
+    for remedy in [
+        "up --brokers 1",
+        "anew with 3 in another",
+        "docs/howto/broker.md",
+    ] {
         assert!(said.contains(remedy), "{said}");
     }
 }

@@ -2,7 +2,8 @@
 //! schedulers, share modelled devices under the same programs.
 //!
 //! Everything follows from a seed; nothing here reads a clock or does I/O but for the files of
-//! workloads. `docs/simulation.md` says what is modelled, from which sources, and what is not.
+//! workloads. `docs/internals/simulation.md` says what is modelled, from which sources, and what is
+//! not.
 //!
 //! ```
 //! use simulator::{Policy, Scenario, SHAPES, generate};

@@ -1,6 +1,6 @@
 //! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
 //! the same broker, `client` the drop-in library, `order` the leader's order, `ptx` the CPU device's engine beside
-//! PoCL and native loops. docs/benchmarks.md describes them.
+//! PoCL and native loops. docs/evidence/benchmarks.md describes them.
 
 pub mod allocation;
 mod baseline;

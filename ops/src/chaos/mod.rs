@@ -1,5 +1,5 @@
 //! `warploom chaos`: real processes on a cluster of their own are killed, stopped and cut off, and
-//! every promise is checked afterwards. docs/chaos.md describes it.
+//! every promise is checked afterwards. docs/evidence/chaos.md describes it.
 
 mod checker;
 mod collect;

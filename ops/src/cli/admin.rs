@@ -58,7 +58,7 @@ pub struct TenantSetArgs {
     #[arg(long, conflicts_with = "groups")]
     pub no_group: bool,
     /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it
-    /// away. Lower priorities make room for it (docs/slo.md)
+    /// away. Lower priorities make room for it (docs/howto/slo.md)
     #[arg(long, value_name = "TARGET")]
     pub slo: Option<String>,
     /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it, that
@@ -122,7 +122,7 @@ Examples:
   warploom usage --json | jq .core_credits
 
 A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
-(docs/metering.md). Times are UTC.")]
+(docs/reference/metering.md). Times are UTC.")]
 pub struct UsageArgs {
     /// What rows are told apart by: several with commas between them
     #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]

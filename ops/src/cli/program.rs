@@ -28,7 +28,7 @@ pub struct RunArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
     /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
-    /// on` does: what that is, and what its licence says, is in docs/cuda-runtime.md
+    /// on` does: what that is, and what its licence says, is in docs/howto/cuda-runtime.md
     #[arg(long)]
     pub cuda_runtime: bool,
     /// Prints at its end how often the program waited for an answer, and what it called in vain
@@ -53,7 +53,7 @@ pub struct EnvArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     pub devices: u32,
     /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
-    /// on` does: what that is, and what its licence says, is in docs/cuda-runtime.md
+    /// on` does: what that is, and what its licence says, is in docs/howto/cuda-runtime.md
     #[arg(long)]
     pub cuda_runtime: bool,
 }

@@ -74,7 +74,7 @@ pub fn standard() -> Vec<TenantPlan> {
 /// Reads a tenants file.
 ///
 /// # Errors
-/// [`Usage`] when it is not what docs/demo.md says.
+/// [`Usage`] when it is not what docs/howto/demo.md says.
 pub(super) fn read(path: &Path) -> Result<Vec<TenantPlan>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)

@@ -1,5 +1,6 @@
 //! Evidence: what clients submitted, what workers started, what the record says the order was,
-//! and who was killed; and the check that they agree. `docs/evidence.md` describes the files.
+//! and who was killed; and the check that they agree. `docs/reference/evidence.md` describes the
+//! files.
 //!
 //! Deleting, doubling or swapping any one line of any file makes the check fail. A manifest with the
 //! hash of each file is signed, so that files rewritten consistently are noticed as well.

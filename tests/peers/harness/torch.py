@@ -10,7 +10,7 @@ from . import outcome, wheels
 from .runtimes import ON
 
 CASES = pathlib.Path(__file__).resolve().parents[1] / "torch"
-PAGE = CASES.parents[2] / "docs/pytorch.md"
+PAGE = CASES.parents[2] / "docs/howto/pytorch.md"
 EXPECTED = CASES.parent / "expected" / "torch.txt"
 #: The longest first, so that none is left over at the end.
 MODULES = ("models", "functions", "seeded")

@@ -1,4 +1,4 @@
-"""The workflow files of docs/ci, step by step in fresh environments, with a wheel made just now."""
+"""The workflow files of docs/howto/ci, step by step in fresh environments, with a wheel made just now."""
 
 import os
 import pathlib
@@ -11,11 +11,11 @@ from . import plugin as wheel
 from . import wheels
 
 PEERS = pathlib.Path(__file__).resolve().parents[1]
-FILES = PEERS.parents[1] / "docs/ci"
+FILES = PEERS.parents[1] / "docs/howto/ci"
 
 
 def workflows(stage, row):
-    """A repository of CUDA C++ and one of Python, tested as docs/ci says."""
+    """A repository of CUDA C++ and one of Python, tested as docs/howto/ci says."""
     made = wheel.build(stage)
     row.notes.append(made)
     cpp, python = stage.keep / "cpp", stage.keep / "python"

@@ -1,4 +1,4 @@
-"""JAX on the cluster's device: docs/programs.md has the line that a program needs."""
+"""JAX on the cluster's device: docs/howto/programs.md has the line that a program needs."""
 
 import jax._src.hardware_utils
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Warploom client in another language: y = 2 x + y on a GPU somewhere, as docs/wire.md says.
+"""A Warploom client in another language: y = 2 x + y on a GPU somewhere, as docs/reference/wire.md says.
 
   pip install --target target/tools/python -r tests/peers/python/requirements.txt
   PYTHONPATH=target/tools/python tests/peers/python/submit.py URL CLUSTER TENANT USER PASSWORD

@@ -1,4 +1,4 @@
-"""What a program sets so that torch.compile makes its kernels itself: docs/pytorch.md has these three lines."""
+"""What a program sets so that torch.compile makes its kernels itself: docs/howto/pytorch.md has these three lines."""
 
 import torch
 import torch._inductor.config as inductor

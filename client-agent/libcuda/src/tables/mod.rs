@@ -2,8 +2,8 @@
 //! them a program that contains the runtime (nvcc's, CuPy, PyTorch, cuBLAS) fails with its first call.
 //!
 //! A person turns them on (`client.runtime_tables`), because whether NVIDIA's software may be used with
-//! another driver is for them to decide: see docs/cuda-runtime.md. All is answered here; nothing of it
-//! goes to the cluster.
+//! another driver is for them to decide: see docs/howto/cuda-runtime.md. All is answered here;
+//! nothing of it goes to the cluster.
 //!
 //! | module | what |
 //! | --- | --- |
@@ -93,7 +93,7 @@ fn refusal() -> String {
     };
     format!(
         "this program contains NVIDIA's CUDA runtime, which does not start without tables that are \
-         answered only where you say so: {how}; docs/cuda-runtime.md has what they are and what the \
+         answered only where you say so: {how}; docs/howto/cuda-runtime.md has what they are and what the \
          runtime's licence says"
     )
 }

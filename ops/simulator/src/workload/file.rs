@@ -1,4 +1,4 @@
-//! Models in files: one TOML file a model, as `docs/simulation.md` describes.
+//! Models in files: one TOML file a model, as `docs/internals/simulation.md` describes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

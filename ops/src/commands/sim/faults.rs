@@ -28,7 +28,7 @@ Examples:
 
 Nothing is started and no GPU is needed: leaders, workers and clients run in virtual time on a bus
 that fails, and everything follows from the seed. What fails is reduced to a short script, which is
-printed and written; docs/faults.md says how to read it. Exit code 1 if anything failed.")]
+printed and written; docs/evidence/faults.md says how to read it. Exit code 1 if anything failed.")]
 pub struct FaultsArgs {
     /// Seeds to play
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]

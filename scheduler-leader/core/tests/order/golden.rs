@@ -72,7 +72,7 @@ fn file(kinds: Kinds, extension: &str) -> PathBuf {
         .join(name)
 }
 
-/// A block of the record, as docs/wire.md describes it.
+/// A block of the record, as docs/reference/wire.md describes it.
 #[derive(Serialize)]
 struct Block {
     v: u16,

@@ -1,4 +1,4 @@
-//! `docs/ptx-corpus.md`: what the corpus covers, counted from the PTX itself.
+//! `docs/evidence/ptx-corpus.md`: what the corpus covers, counted from the PTX itself.
 
 use crate::document::agree;
 use crate::manifest::Case;
@@ -100,7 +100,7 @@ pub(crate) fn is_wide(cases: &[Case]) -> Result<(), String> {
 /// The document is what the corpus says; `WARPLOOM_BLESS=1` writes it.
 pub(crate) fn is_current(cases: &[Case]) -> Result<(), String> {
     let text = document(&rows(cases)?);
-    agree("ptx-corpus.md", &text)
+    agree("evidence/ptx-corpus.md", &text)
 }
 
 fn document(rows: &BTreeMap<String, Row>) -> String {
@@ -111,7 +111,7 @@ fn document(rows: &BTreeMap<String, Row>) -> String {
     let mut text = String::from(
         "# The PTX corpus\n\n\
          Kernels of five compilers that run on the CPU device in every test run, each compared with \
-         a reference computed by NumPy. [tests/corpus/README.md](../tests/corpus/README.md) tells \
+         a reference computed by NumPy. [tests/corpus/README.md](../../tests/corpus/README.md) tells \
          how a case is made. This file is generated: `WARPLOOM_BLESS=1 cargo test -p device-cpu \
          --test corpus table`.\n\n\
          | compiler | cases | kernels | modules | targets | instructions | opcodes | forms |\n\

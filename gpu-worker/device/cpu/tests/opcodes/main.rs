@@ -2,7 +2,7 @@
 //! without the engine; with the vector lane loops and with the portable ones.
 //!
 //! A suite is a module with `pub(crate) fn tests() -> Vec<Test>`, named once below. Its tests are
-//! run, and what they cover goes into `docs/ptx-coverage.md`.
+//! run, and what they cover goes into `docs/reference/ptx-coverage.md`.
 
 mod cells;
 #[path = "../document/mod.rs"]

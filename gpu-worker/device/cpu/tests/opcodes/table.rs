@@ -126,7 +126,8 @@ fn table(suites: &[(String, Vec<String>)]) -> String {
 
 #[test]
 fn the_coverage_table_is_what_the_tests_say() {
-    agree("ptx-coverage.md", &table(&crate::covered())).unwrap_or_else(|why| panic!("{why}"));
+    agree("reference/ptx-coverage.md", &table(&crate::covered()))
+        .unwrap_or_else(|why| panic!("{why}"));
 }
 
 #[test]
