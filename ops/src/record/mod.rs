@@ -1,5 +1,5 @@
 //! Launch orders: a record of a leader's inputs, read from the cluster's stream or from a file,
-//! and the rows that it is replayed to. `docs/howto/order.md` describes the files.
+//! and the rows that it is replayed to. `docs/internals/record.md` describes the files.
 
 mod archive;
 mod beginning;
