@@ -2,7 +2,8 @@
 """Every relative link in the repository's Markdown resolves, anchors included.
 
 Looked at are all *.md files. Beside them, every `docs/….md` that a source file, a help text or an error
-message names must be there. Prints each that is not; exit status 1 if there is one.
+message names must be there, and every page of docs/ must be in docs/index.md, or in a README.md beside it.
+Prints what is wrong; exit status 1 if there is anything.
 """
 
 import os
@@ -95,6 +96,17 @@ def faults(names):
                     yield f"{name}:{number}: {mention} is not there"
 
 
+def unlisted(names):
+    """One line for each page of docs/ that no index leads to."""
+    pages = {ROOT / name for name in names if name.startswith("docs/") and name.endswith(".md")}
+    listed = {ROOT / "docs/index.md"}
+    for index in [page for page in pages if page.name in ("index.md", "README.md")]:
+        for _, line in prose(index.read_text()):
+            listed.update((index.parent / target.partition("#")[0]).resolve() for target in targets(line))
+    for page in sorted(pages - listed):
+        yield f"{page.relative_to(ROOT)}: is not in docs/index.md"
+
+
 def files():
     """What git knows or would take; of a tree without git, all but what builds leave behind."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -110,7 +122,8 @@ def files():
 
 
 def main():
-    found = sorted(set(faults(files())))
+    names = files()
+    found = sorted({*faults(names), *unlisted(names)})
     for fault in found:
         print(fault, file=sys.stderr)
     return 1 if found else 0
