@@ -2,8 +2,8 @@
 """Every relative link in the repository's Markdown resolves, anchors included.
 
 Looked at are all *.md files. Beside them, every `docs/….md` that a source file, a help text or an error
-message names must be there, and every page of docs/ must be in docs/index.md, or in a README.md beside it.
-Prints what is wrong; exit status 1 if there is anything.
+message names must be there, with the heading that it names (`…, "Heading"`); and every page of docs/ must
+be in docs/index.md, or in a README.md beside it. Prints what is wrong; exit status 1 if there is anything.
 """
 
 import os
@@ -18,7 +18,7 @@ FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 LINK = re.compile(r"\]\(\s*<?([^()\s<>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 ATTRIBUTE = re.compile(r"\b(?:src|srcset|href)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
-MENTION = re.compile(r"docs/[\w./-]+\.(?:md|yml|svg)\b")
+MENTION = re.compile(r"(docs/[\w./-]+\.(?:md|yml|svg))\b(?:, \\?\"([^\"\\]+))?")
 
 
 def prose(text):
@@ -91,9 +91,10 @@ def faults(names):
                     if wrong := broken(file, target):
                         yield f"{name}:{number}: {target} {wrong}"
         for number, line in enumerate(text.splitlines(), 1):
-            for mention in MENTION.findall(line):
-                if not (ROOT / mention).is_file():
-                    yield f"{name}:{number}: {mention} is not there"
+            for page, heading in MENTION.findall(line):
+                anchor = "#" + next(iter(anchors(f"# {heading}"))) if heading else ""
+                if wrong := broken(ROOT / "README.md", page + anchor):
+                    yield f"{name}:{number}: {page} {wrong}"
 
 
 def unlisted(names):
