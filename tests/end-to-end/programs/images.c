@@ -243,6 +243,15 @@ static void grids(void) {
                                                         NULL, parameters));
     CHECK(cuMemcpyDtoH_v2(got, words, sizeof got));
     for (int at = 0; at <= BLOCKS; at++) ASSERT(got[at] == BLOCKS);
+    /* As many as the occupancy names on every multiprocessor, as programs ask for. */
+    unsigned all = each * devices, last = 0;
+    CUdeviceptr many;
+    CHECK(cuMemAlloc_v2(&many, 4 * (1 + all)));
+    CHECK(cuMemsetD8_v2(many, 0, 4 * (1 + all)));
+    CHECK(cuLaunchCooperativeKernel(meet, all, 1, 1, 1, 1, 1, 0, NULL, (void *[]){&many}));
+    CHECK(cuMemcpyDtoH_v2(&last, many + 4 * all, 4));
+    ASSERT(last == all);
+    CHECK(cuMemFree_v2(many));
 }
 
 int main(int argc, char **argv) {

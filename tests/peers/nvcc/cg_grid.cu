@@ -28,7 +28,7 @@ int main() {
   CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&per, rounds, 64, 0));
   CHECK(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, dev));
   EXPECT(per >= 1 && sms >= 1);
-  int blocks = per * sms < 4 ? per * sms : 4;
+  int blocks = per * sms;
   void *args[] = {&a, &b, &n, &times};
   CHECK(cudaLaunchCooperativeKernel((void *)rounds, dim3(blocks), dim3(64), args, 0, 0));
   CHECK(cudaDeviceSynchronize());

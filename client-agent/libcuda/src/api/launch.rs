@@ -83,7 +83,9 @@ fn fits_together(kernel: usize, shape: Shape) -> Result {
     }
 }
 
-/// Blocks of so many threads that run on one multiprocessor at a time.
+/// Blocks of so many threads that run on one multiprocessor at a time. Programs multiply it by the
+/// multiprocessors for a cooperative launch: together they are no more than what really runs at once,
+/// where that is one for each.
 fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
     let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
     let properties = &current_device()?.properties;
@@ -101,10 +103,16 @@ fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
     let bytes = shared + of_kernel(1)? as usize + attribute(111) as usize;
     let by_shared = attribute(81) as usize / bytes.max(1);
     let by_shared = c_int::try_from(by_shared).unwrap_or(c_int::MAX);
+    let multiprocessors = properties.multiprocessors().max(1);
+    let really = properties.resident_blocks().map_or(c_int::MAX, |blocks| {
+        let all = c_int::try_from(blocks).unwrap_or(c_int::MAX);
+        (all / multiprocessors).max(1)
+    });
     Ok(by_threads
         .min(by_registers)
         .min(by_shared)
-        .min(attribute(106)))
+        .min(attribute(106))
+        .min(really))
 }
 
 /// The block size of the most threads at a time, and the blocks that fill the device.

@@ -49,7 +49,9 @@ impl Default for EngineConfig {
         Self {
             threads: 1,
             fuel: 1 << 40,
-            resident: 64,
+            // A grid with a block for each multiprocessor of any device that this one says it is, also on
+            // one thread: programs launch as many where blocks wait for one another.
+            resident: 192,
             order: BlockOrder::default(),
         }
     }
