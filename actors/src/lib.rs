@@ -12,6 +12,8 @@ pub mod storage;
 mod stream;
 #[cfg(feature = "telemetry")]
 pub mod telemetry;
+#[cfg(all(test, any(feature = "leader", feature = "worker")))]
+mod testing;
 #[cfg(any(feature = "leader", feature = "worker"))]
 mod timer;
 #[cfg(feature = "worker")]

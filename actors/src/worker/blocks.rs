@@ -4,21 +4,19 @@
 
 use async_nats::{Client, Subscriber};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Epoch, Incarnation, MessageError, Seal, WIRE_VERSION, decode, encode};
+use bus_schemas::{Incarnation, MessageError, Seal, Unstored, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use scheduler_leader_core::Unstored;
+use scheduler_leader_core::{HandedOver, Handover};
 
-/// What this worker keeps.
+/// The worker's blocks, and the way to a leader.
 struct Blocks {
     client: Client,
     subjects: Subjects,
-    kept: Unstored,
-    /// The last two epochs whose leaders were given everything before them.
-    given: [Epoch; 2],
+    kept: Handover,
 }
 
-/// Keeps blocks, for as long as somebody else holds the connection.
+/// Receives copies and seals, and answers these, until the connection ends.
 ///
 /// # Errors
 /// Where a subscription is refused.
@@ -27,57 +25,49 @@ pub(super) async fn keep(
     subjects: Subjects,
     worker: Incarnation,
 ) -> Result<(), async_nats::SubscribeError> {
-    let told = client.subscribe(subjects.unstored_worker()).await?;
-    let sealed = client.subscribe(subjects.seal(worker)).await?;
+    let copies = client.subscribe(subjects.unstored_worker()).await?;
+    let seals = client.subscribe(subjects.seal(worker)).await?;
     let blocks = Blocks {
         client,
         subjects,
-        kept: Unstored::default(),
-        given: [0; 2],
+        kept: Handover::default(),
     };
-    actix::spawn(blocks.serve(told, sealed));
+    actix::spawn(blocks.serve(copies, seals));
     Ok(())
 }
 
 impl Blocks {
-    async fn serve(mut self, told: Subscriber, sealed: Subscriber) {
-        let told = told.map(|message| (message.payload, false));
-        let sealed = sealed.map(|message| (message.payload, true));
-        let mut heard = stream::select(told, sealed);
-        while let Some((payload, is_seal)) = heard.next().await {
-            let heard = match is_seal {
-                true => self.sealed(&payload).await,
-                false => self.told(&payload),
+    async fn serve(mut self, copies: Subscriber, seals: Subscriber) {
+        let copies = copies.map(|message| (message.payload, false));
+        let seals = seals.map(|message| (message.payload, true));
+        let mut received = stream::select(copies, seals);
+        while let Some((payload, is_seal)) = received.next().await {
+            let handled = match is_seal {
+                true => self.on_seal(&payload).await,
+                false => self.on_copy(&payload),
             };
-            if let Err(error) = heard {
-                tracing::warn!(%error, "what a leader says of its record cannot be read");
+            if let Err(error) = handled {
+                tracing::warn!(%error, "a leader's message about its record cannot be read");
             }
         }
     }
 
-    fn told(&mut self, payload: &Bytes) -> Result<(), MessageError> {
-        let copy: bus_schemas::Unstored<'_> = decode(payload)?;
+    fn on_copy(&mut self, payload: &Bytes) -> Result<(), MessageError> {
+        let copy: Unstored<'_> = decode(payload)?;
         let bytes = payload.slice_ref(copy.bytes);
         let reign = (copy.epoch, copy.leader);
         self.kept.hear(reign, copy.stored, copy.number, bytes);
         Ok(())
     }
 
-    /// A leader seals: it is given what is kept of those before it, but for what two were given already.
-    async fn sealed(&mut self, payload: &[u8]) -> Result<(), MessageError> {
+    async fn on_seal(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let seal: Seal = decode(payload)?;
-        let [before, last] = self.given;
-        if seal.epoch <= last {
-            return Ok(());
-        }
-        self.kept.forget_before(before);
-        self.given = [last, seal.epoch];
-        for block in self.kept.before(seal.epoch) {
-            let copy = encode(&bus_schemas::Unstored {
+        for HandedOver { block, stored } in self.kept.seal(seal.epoch) {
+            let copy = encode(&Unstored {
                 v: WIRE_VERSION,
                 epoch: block.reign.0,
                 leader: block.reign.1,
-                stored: self.kept.stored_through(block.reign),
+                stored,
                 number: block.number,
                 bytes: &block.bytes,
             });
@@ -95,9 +85,10 @@ mod tests {
     use std::time::Duration;
 
     use broker::testing::TestBroker;
-    use bus_schemas::{LeaderId, Unstored as Copy};
+    use bus_schemas::LeaderId;
 
     use super::*;
+    use crate::testing::connect;
 
     const WORKER: Incarnation = Incarnation(7);
 
@@ -109,16 +100,12 @@ mod tests {
     async fn lent() {
         let broker = TestBroker::start();
         let subjects = Subjects::new(&"test".parse().expect("a name"));
-        let login = broker.credentials().cluster_user.clone().expect("a login");
-        let client = async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
-            .connect(broker.url())
-            .await
-            .expect("it connects");
+        let client = connect(&broker, &subjects).await;
         let mut given = client.subscribe(subjects.unstored()).await.expect("heard");
         let kept = keep(client.clone(), subjects.clone(), WORKER).await;
         kept.expect("it keeps");
         let lend = async |stored, number| {
-            let copy = encode(&Copy {
+            let copy = encode(&Unstored {
                 v: WIRE_VERSION,
                 epoch: 3,
                 leader: LeaderId(1),
@@ -146,7 +133,7 @@ mod tests {
             let mut numbers = Vec::new();
             let patience = Duration::from_millis(500);
             while let Ok(Some(message)) = tokio::time::timeout(patience, given.next()).await {
-                let copy: Copy<'_> = decode(&message.payload).expect("a copy");
+                let copy: Unstored<'_> = decode(&message.payload).expect("a copy");
                 numbers.push((copy.epoch, copy.stored, copy.number));
             }
             numbers

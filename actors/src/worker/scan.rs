@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use bus_schemas::limits::LAUNCH_BYTES;
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, Tenant};
-use device::{LAUNCH_BYTES, SMALL_LAUNCH, Slice};
+use device::{SMALL_LAUNCH, Slice};
 use gpu_worker_core::pager::Need;
 use gpu_worker_core::weights::{self, Touch};
 

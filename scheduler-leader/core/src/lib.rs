@@ -35,4 +35,4 @@ pub use order::{
 pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
 pub use time::Nanos;
-pub use unstored::{Reign, Unstored, UnstoredBlock};
+pub use unstored::{HandedOver, Handover, Reign, Unstored, UnstoredBlock};

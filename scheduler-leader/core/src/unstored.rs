@@ -2,6 +2,8 @@
 //! other leaders said of theirs. While the broker stores nothing they are with every candidate, so
 //! that a leader that dies does not take them along: its successor appends them before its own.
 
+mod handover;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
@@ -9,6 +11,8 @@ use bus_schemas::{Epoch, LeaderId};
 use bytes::Bytes;
 
 use crate::time::Nanos;
+
+pub use handover::{HandedOver, Handover};
 
 /// Bytes of others' blocks that are kept at most; what comes behind is not.
 const OTHERS_BYTES: usize = 64 << 20;

@@ -2,15 +2,7 @@ use broker::testing::TestBroker;
 use futures_util::StreamExt as _;
 
 use super::*;
-
-async fn connect(broker: &TestBroker, subjects: &Subjects) -> async_nats::Client {
-    let login = broker.credentials().cluster_user.clone().expect("a login");
-    async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
-        .custom_inbox_prefix(subjects.cluster_inbox())
-        .connect(broker.url())
-        .await
-        .expect("it connects")
-}
+use crate::testing::connect;
 
 #[test]
 fn a_block_that_was_not_heard_is_asked_for() {
@@ -116,6 +108,17 @@ async fn numbers(copies: &mut async_nats::Subscriber) -> Vec<(Epoch, u64)> {
     numbers
 }
 
+/// Appends the first block of this epoch.
+fn append_first(leading: &Appender, epoch: Epoch) {
+    let block = UnstoredBlock {
+        reign: (epoch, leading.leader),
+        number: 1,
+        bytes: "block".into(),
+    };
+    leading.unstored.borrow_mut().append(&block);
+    leading.start(block, None);
+}
+
 #[test]
 fn what_is_not_stored_for_long_is_with_workers_and_said_again_when_the_reign_ends() {
     actix::System::new().block_on(not_stored());
@@ -140,13 +143,7 @@ async fn not_stored() {
     full(&storage).await;
     let leading = Appender::new(&storage, &subjects, LeaderId(1));
     leading.begin(3);
-    let block = UnstoredBlock {
-        reign: (3, LeaderId(1)),
-        number: 1,
-        bytes: "block".into(),
-    };
-    leading.unstored.borrow_mut().append(&block);
-    leading.start(block, None);
+    append_first(&leading, 3);
     assert_eq!(numbers(&mut lent).await, [(3, 1)]);
     assert_eq!(numbers(&mut said).await, [(3, 1)]);
     leading.give_up();
@@ -174,13 +171,7 @@ async fn said_late() {
     storage.ensure().await.expect("they are made");
     let [cut_off, leading] = [1, 2].map(|id| Appender::new(&storage, &subjects, LeaderId(id)));
     leading.begin(4);
-    let own = UnstoredBlock {
-        reign: (4, LeaderId(2)),
-        number: 1,
-        bytes: "block".into(),
-    };
-    leading.unstored.borrow_mut().append(&own);
-    leading.start(own, None);
+    append_first(&leading, 4);
     while leading.unstored.borrow().stored_through((4, LeaderId(2))) < 1 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

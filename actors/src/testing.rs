@@ -1,0 +1,14 @@
+//! Connections of unit tests to a real nats-server.
+
+use broker::testing::TestBroker;
+use bus_schemas::subject::Subjects;
+
+/// A connection that may do what the cluster's own roles may.
+pub(crate) async fn connect(broker: &TestBroker, subjects: &Subjects) -> async_nats::Client {
+    let login = broker.credentials().cluster_user.clone().expect("a login");
+    async_nats::ConnectOptions::with_user_and_password(login.user, login.password)
+        .custom_inbox_prefix(subjects.cluster_inbox())
+        .connect(broker.url())
+        .await
+        .expect("it connects")
+}
