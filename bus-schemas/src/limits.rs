@@ -25,6 +25,9 @@ pub const EVENT_TIMES: usize = 4_096;
 pub const SYMBOLS: usize = 65_536;
 /// Bytes of a kernel's parameters at most, as in CUDA 12.
 pub const PARAM_BYTES: usize = 32_764;
+/// Bytes that the blocks in progress of one launch take on a CPU worker at most, where one block does not
+/// take more.
+pub const LAUNCH_BYTES: u64 = 256 << 20;
 /// Entry functions of one module that can be named by a launch.
 pub const FUNCTIONS: u32 = 65_536;
 /// Devices that one request asks for at most.

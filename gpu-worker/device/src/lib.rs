@@ -94,8 +94,6 @@ const MOST_THREADS: u64 = 1_024;
 
 /// Bytes that the blocks of any launch may take without being asked for.
 pub const SMALL_LAUNCH: u64 = 256 << 10;
-/// Bytes that the blocks in progress of a launch take at most, where one does not take more.
-pub const LAUNCH_BYTES: u64 = 256 << 20;
 
 /// Time of the launches of one kernel key within a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use bus_schemas::limits::LAUNCH_BYTES;
+
 use super::{put, put_if};
 use crate::capture::or_capture;
 use crate::current::current_device;
@@ -62,35 +64,78 @@ unsafe fn launch(kernel: usize, shape: Shape, stream: usize, arguments: Argument
     })
 }
 
-/// Whether all blocks of a launch run at a time, as those that wait for one another must.
+/// Refuses a cooperative launch of more blocks than run at a time: each of them waits for all others.
 fn fits_together(kernel: usize, shape: Shape) -> Result {
     let threads = shape.block.iter().try_fold(1_i32, |product, side| {
         product.checked_mul(i32::try_from(*side).ok()?)
     });
     let threads = threads.ok_or(Status::INVALID_VALUE)?;
     let each = occupancy(kernel, threads, shape.shared as usize)?;
-    let properties = &current_device()?.properties;
-    let said = i64::from(each) * i64::from(properties.multiprocessors());
-    let most = properties
-        .resident_blocks()
-        .map_or(said, |real| said.min(real.into()));
+    let said = i64::from(each) * i64::from(current_device()?.properties.multiprocessors());
+    let most = match together(kernel, threads, shape.shared as usize)? {
+        Some(real) => u64::try_from(said).unwrap_or(0).min(real),
+        None => u64::try_from(said).unwrap_or(0),
+    };
     let blocks = shape.grid.iter().fold(1_u64, |product, side| {
         product.saturating_mul(u64::from(*side))
     });
-    match blocks <= most as u64 {
+    match blocks <= most {
         true => Ok(()),
         false => Err(Status::COOPERATIVE_LAUNCH_TOO_LARGE),
     }
 }
 
-/// Blocks of so many threads that run on one multiprocessor at a time. Programs multiply it by the
-/// multiprocessors for a cooperative launch: together they are no more than what really runs at once,
-/// where that is one for each.
-fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
+/// Blocks of one launch that a processor runs at a time: its threads keep a limited number in progress,
+/// in a limited memory. `None` on a GPU, where the other figures say it.
+fn together(kernel: usize, threads: c_int, shared: usize) -> Result<Option<u64>> {
     let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
     let properties = &current_device()?.properties;
+    let Some(resident) = properties.resident_blocks() else {
+        return Ok(None);
+    };
+    let of_kernel = |number| {
+        let value = kernel.attribute(number, properties.compute())?;
+        Result::Ok(u64::try_from(value).unwrap_or(0))
+    };
+    let block = BlockMemory {
+        threads: u64::try_from(threads).unwrap_or(0),
+        shared: shared as u64 + of_kernel(1)?,
+        local: of_kernel(3)?,
+        registers: of_kernel(4)?,
+    };
+    Ok(Some(block.fitting().min(resident.into())))
+}
+
+/// What the memory of one block is computed from.
+struct BlockMemory {
+    threads: u64,
+    /// Bytes of the block.
+    shared: u64,
+    /// Bytes of a thread.
+    local: u64,
+    /// Of a thread.
+    registers: u64,
+}
+
+impl BlockMemory {
+    /// Blocks that the worker keeps in progress within its limit. An eighth of it stays free, for the
+    /// blocks are divided evenly between threads; a register counts twice, for the worker's own compiler
+    /// may need more of them than NVIDIA's.
+    fn fitting(&self) -> u64 {
+        let thread = self.local + 8 * self.registers;
+        let block = self.threads.next_multiple_of(32) * thread + self.shared;
+        (LAUNCH_BYTES - LAUNCH_BYTES / 8) / block.max(1)
+    }
+}
+
+/// Blocks of so many threads that run on one multiprocessor at a time. Programs multiply it by the
+/// number of multiprocessors for the grid of a cooperative launch; on a processor the answer is such that
+/// this grid runs at a time, except where not even one block for each multiprocessor does.
+fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
+    let found = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+    let properties = &current_device()?.properties;
     let attribute = |number| properties.attribute(number).unwrap_or(1);
-    let of_kernel = |number| kernel.attribute(number, properties.compute());
+    let of_kernel = |number| found.attribute(number, properties.compute());
     if threads <= 0 {
         return Err(Status::INVALID_VALUE);
     }
@@ -103,10 +148,9 @@ fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
     let bytes = shared + of_kernel(1)? as usize + attribute(111) as usize;
     let by_shared = attribute(81) as usize / bytes.max(1);
     let by_shared = c_int::try_from(by_shared).unwrap_or(c_int::MAX);
-    let multiprocessors = properties.multiprocessors().max(1);
-    let really = properties.resident_blocks().map_or(c_int::MAX, |blocks| {
+    let really = together(kernel, threads, shared)?.map_or(c_int::MAX, |blocks| {
         let all = c_int::try_from(blocks).unwrap_or(c_int::MAX);
-        (all / multiprocessors).max(1)
+        (all / properties.multiprocessors().max(1)).max(1)
     });
     Ok(by_threads
         .min(by_registers)

@@ -203,6 +203,7 @@ impl FromStr for Model {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::EngineConfig;
 
     #[test]
     fn every_word_is_a_model_of_that_name() {
@@ -230,6 +231,10 @@ mod tests {
             );
             assert!(said.sm_shared >= said.block_shared_optin, "{word}");
             assert_eq!(said.sms == 2, word == "machine");
+            assert!(
+                said.sms as usize <= EngineConfig::default().resident,
+                "{word}: one thread runs a block for each multiprocessor at a time"
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ use super::worker::{Limits, Places, Turn, Worker};
 use crate::error::{Fault, LaunchError};
 use crate::lane::{Doubles, Words};
 use crate::memory::Memory;
+use bus_schemas::limits::LAUNCH_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,9 +17,6 @@ use std::time::{Duration, Instant};
 
 /// Blocks below which one thread does.
 const FEW_BLOCKS: u64 = 8;
-
-/// Bytes that the blocks in progress of one launch take at most, where one block does not take more.
-const IN_PROGRESS: u64 = device::LAUNCH_BYTES;
 
 /// What a launch cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -154,7 +152,7 @@ impl Running {
         if needed > room {
             return Err(LaunchError::BlockMemory { needed, room });
         }
-        let blocks = room.min(IN_PROGRESS) / needed;
+        let blocks = room.min(LAUNCH_BYTES) / needed;
         let blocks = usize::try_from(blocks).unwrap_or(usize::MAX);
         let few = self.launch.blocks < FEW_BLOCKS;
         let threads = if few { 1 } else { self.config.threads.max(1) };
