@@ -1,10 +1,11 @@
-//! The worker's decisions, pure: what starts when ([`sequencer`]), who may hold how much memory
-//! ([`pager`]), what of it are weights that others may have too ([`weights`]), who used what
-//! ([`meter`], and in blocks for the record [`ledger`]).
+//! The worker's decisions, pure: what starts when ([`sequencer`]), when the device gets it
+//! ([`dispatch`]), who may hold how much memory ([`pager`]), what of it are weights that others may
+//! have too ([`weights`]), who used what ([`meter`], and in blocks for the record [`ledger`]).
 //!
 //! Each is a state machine that is told what happened and answers with what to do. None reads a
 //! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
 
+pub mod dispatch;
 pub mod ledger;
 pub mod meter;
 pub mod pager;
@@ -12,6 +13,7 @@ pub mod sequencer;
 mod times;
 pub mod weights;
 
+pub use dispatch::Dispatch;
 pub use meter::Meter;
 pub use pager::Pager;
 pub use sequencer::Sequencer;

@@ -1,0 +1,91 @@
+//! The pager's end of the claims on memory: the one question that is open, asked again until the
+//! pager lets it pass or refuses it.
+
+use bus_schemas::{Failure, OpNumber, SessionId};
+
+use crate::Pager;
+use crate::pager::{Need, Verdict};
+
+/// A slice's claim on memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Question {
+    /// Its session.
+    pub session: SessionId,
+    /// Its first op.
+    pub first: OpNumber,
+    /// What its ops need, in op order.
+    pub needs: Vec<Need>,
+}
+
+/// What the pager has decided about a slice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// Its session.
+    pub session: SessionId,
+    /// Its first op.
+    pub first: OpNumber,
+    /// The op that does not get what it needs, and why.
+    pub refused: Option<(OpNumber, Failure)>,
+    /// Bytes that the blocks of launches may take from these ops on, in op order; before the first
+    /// [`Limits::small_launch`](super::Limits::small_launch).
+    pub launch_bytes: Vec<(OpNumber, u64)>,
+}
+
+/// The open question.
+#[derive(Debug)]
+pub struct Claims {
+    small_launch: u64,
+    waiting: Option<Question>,
+}
+
+impl Claims {
+    /// No question; launches may take so much without asking.
+    #[must_use]
+    pub fn new(small_launch: u64) -> Self {
+        Self {
+            small_launch,
+            waiting: None,
+        }
+    }
+
+    /// Asks the pager. Without an answer the question stays open: the slice waits for memory.
+    pub fn ask(&mut self, pager: &mut Pager, question: Question) -> Option<Answer> {
+        let Question { session, first, .. } = question;
+        let refused = match pager.admit(first, session, &question.needs) {
+            Verdict::Wait => {
+                self.waiting = Some(question);
+                return None;
+            }
+            Verdict::Fits => None,
+            Verdict::Refused(op, failure) => Some((op, failure)),
+        };
+        let mut launch_bytes = pager.take_granted();
+        for (_, bytes) in &mut launch_bytes {
+            // 0 is a launch that needs no admission behind one that did.
+            *bytes = (*bytes).max(self.small_launch);
+        }
+        Some(Answer {
+            session,
+            first,
+            refused,
+            launch_bytes,
+        })
+    }
+
+    /// Asks again, if a question is open: a slice has completed, or a session has ended.
+    pub fn ask_again(&mut self, pager: &mut Pager) -> Option<Answer> {
+        let question = self.waiting.take()?;
+        self.ask(pager, question)
+    }
+
+    /// The session's question needs no answer any more.
+    pub fn withdraw(&mut self, session: SessionId) {
+        self.waiting.take_if(|question| question.session == session);
+    }
+
+    /// Whether a slice waits for memory.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+}

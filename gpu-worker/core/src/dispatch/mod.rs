@@ -1,0 +1,313 @@
+//! The way of a started slice to the device: from [`sequencer::Action::Start`] until the device has
+//! it. `README.md` beside this file says what for and how.
+//!
+//! [`sequencer::Action::Start`]: crate::sequencer::Action::Start
+
+mod api;
+mod claims;
+mod scan;
+mod slots;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{Failure, ModuleHash, OpNumber, SessionId};
+
+pub use api::{
+    Action, Event, Image, Kernel, Limits, SessionView, StagedCopy, Submission, Transfer,
+};
+pub use claims::{Answer, Claims, Question};
+
+use crate::sequencer::StartAction;
+use crate::weights::{LEAST, Touch};
+use scan::{Scanned, scan};
+use slots::Slots;
+
+/// How far a slice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// What it uses is not here, or nobody has looked.
+    Unscanned,
+    /// It needs memory, and the pager was not asked.
+    Needs,
+    /// The pager was asked and has not answered.
+    Asked,
+    /// The device can have it.
+    Ready,
+}
+
+/// A started slice that the device does not have.
+#[derive(Debug)]
+struct Slice<S, M> {
+    start: StartAction,
+    ops: S,
+    progress: Progress,
+    /// What was found in it, from [`Progress::Needs`] on.
+    scanned: Scanned<M>,
+    /// What its launches may take, from the pager's answer on.
+    launch_bytes: Vec<(OpNumber, u64)>,
+}
+
+/// What is kept of a session until it is gone.
+#[derive(Debug)]
+struct Session<M> {
+    slots: Slots<M>,
+    /// It is being closed: what its slices fail with.
+    stopped: Option<Failure>,
+}
+
+impl<M> Default for Session<M> {
+    fn default() -> Self {
+        Self {
+            slots: Slots::default(),
+            stopped: None,
+        }
+    }
+}
+
+/// Started slices on their way to the device. `S` is what the shell keeps of a slice's ops, `M` a
+/// module as it knows it.
+#[derive(Debug)]
+pub struct Dispatch<S, M> {
+    limits: Limits,
+    /// In the order of their starts.
+    slices: VecDeque<Slice<S, M>>,
+    sessions: BTreeMap<SessionId, Session<M>>,
+    /// The slice that the pager was asked about and has not answered.
+    asked: Option<(SessionId, OpNumber)>,
+    /// A session whose question is to be withdrawn.
+    withdrawn: Option<SessionId>,
+    /// How far the walk through the slices is that the last event began.
+    at: usize,
+    /// Sessions of which this walk has passed a slice that is not ready.
+    held_back: Vec<SessionId>,
+}
+
+impl<S, M: Clone> Dispatch<S, M> {
+    /// No slices, for a device like this.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            slices: VecDeque::new(),
+            sessions: BTreeMap::new(),
+            asked: None,
+            withdrawn: None,
+            at: 0,
+            held_back: Vec::new(),
+        }
+    }
+
+    /// Tells what happened. What to do about it [`Dispatch::next_action`] says.
+    pub fn handle(&mut self, event: Event<S>) {
+        match event {
+            Event::Started(start, ops) => self.on_started(start, ops),
+            Event::Changed => {}
+            Event::Admitted(answer) => self.on_admitted(answer),
+            Event::Stopped { session, why } => self.on_stopped(session, why),
+            Event::Gone { session } => {
+                self.withdraw(session);
+                self.slices.retain(|slice| slice.start.session != session);
+                self.sessions.remove(&session);
+            }
+        }
+        self.at = 0;
+        self.held_back.clear();
+    }
+
+    /// What to do next; `None` until the next event. It is to be done before this is called again,
+    /// for it may change what `look` finds. `look` shows a session as the shell has it; one that it
+    /// does not know is gone, and its slices with it.
+    pub fn next_action<V>(&mut self, look: impl Fn(SessionId) -> Option<V>) -> Option<Action<S>>
+    where
+        V: SessionView<Ops = S, Module = M>,
+    {
+        if let Some(session) = self.withdrawn.take() {
+            return Some(Action::Withdraw { session });
+        }
+        while let Some(slice) = self.slices.get_mut(self.at) {
+            let session = slice.start.session;
+            if self.held_back.contains(&session) {
+                self.at += 1;
+                continue;
+            }
+            let Some(view) = look(session) else {
+                self.slices.remove(self.at);
+                continue;
+            };
+            let known = self.sessions.get(&session);
+            slice.scan(&view, known.map(|known| &known.slots), &self.limits);
+            match slice.progress {
+                Progress::Ready => {
+                    let slice = self.slices.remove(self.at)?;
+                    return Some(Action::Submit(self.submit(slice, &view)));
+                }
+                Progress::Needs if self.asked.is_none() => {
+                    let question = slice.ask();
+                    self.asked = Some((session, question.first));
+                    self.held_back.push(session);
+                    self.at += 1;
+                    return Some(Action::Ask(question));
+                }
+                Progress::Unscanned | Progress::Needs | Progress::Asked => {
+                    self.held_back.push(session);
+                    self.at += 1;
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether a slot of the session holds the image, as of the slices handed on so far.
+    #[must_use]
+    pub fn has_loaded(&self, session: SessionId, hash: ModuleHash) -> bool {
+        let session = self.sessions.get(&session);
+        session.is_some_and(|session| session.slots.have(hash))
+    }
+
+    /// Slices that the device does not have yet.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// Sessions of which something is kept beside their slices.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    fn on_started(&mut self, start: StartAction, ops: S) {
+        let mut slice = Slice {
+            start,
+            ops,
+            progress: Progress::Unscanned,
+            scanned: Scanned::default(),
+            launch_bytes: Vec::new(),
+        };
+        let session = self.sessions.get(&start.session);
+        if let Some(why) = session.and_then(|session| session.stopped.as_ref()) {
+            slice.stop(why);
+        }
+        self.slices.push_back(slice);
+    }
+
+    /// The pager has decided. An answer that nobody waits for any more changes nothing.
+    fn on_admitted(&mut self, answer: Answer) {
+        let of = (answer.session, answer.first);
+        if self.asked.take_if(|asked| *asked == of).is_none() {
+            return;
+        }
+        let mut slices = self.slices.iter_mut();
+        let asked = slices.find(|slice| (slice.start.session, slice.start.first) == of);
+        if let Some(slice) = asked {
+            slice.progress = Progress::Ready;
+            slice.launch_bytes = answer.launch_bytes;
+            let fails = slice.scanned.fail_at.take().into_iter();
+            let fails = fails.chain(answer.refused);
+            slice.scanned.fail_at = fails.min_by_key(|(op, _)| *op);
+        }
+    }
+
+    /// A session is being closed: what it has under way ends, and what waits for memory or for a
+    /// module waits no longer.
+    fn on_stopped(&mut self, session: SessionId, why: Failure) {
+        self.withdraw(session);
+        let slices = self.slices.iter_mut();
+        for slice in slices.filter(|slice| slice.start.session == session) {
+            slice.stop(&why);
+        }
+        self.sessions.entry(session).or_default().stopped = Some(why);
+    }
+
+    fn withdraw(&mut self, session: SessionId) {
+        let asked = self.asked.take_if(|(asked, _)| *asked == session);
+        self.withdrawn = self.withdrawn.or(asked.map(|(session, _)| session));
+    }
+
+    /// A slice goes to the device: the session's slots are as behind it.
+    fn submit<V>(&mut self, slice: Slice<S, M>, view: &V) -> Submission<S>
+    where
+        V: SessionView<Ops = S, Module = M>,
+    {
+        let (start, scanned) = (slice.start, slice.scanned);
+        let (mut loaded, mut left) = (Vec::new(), Vec::new());
+        for (slot, to) in scanned.changed {
+            let kept = self.sessions.entry(start.session).or_default();
+            loaded.extend(to.as_ref().map(|to| to.hash));
+            left.extend(kept.slots.set(slot, to));
+        }
+        let end = scanned.fail_at.as_ref();
+        let end = end.map_or(OpNumber::MAX, |(op, _)| *op);
+        Submission {
+            start,
+            ops: slice.ops,
+            touched: touched(scanned.touched, &scanned.copies, end, view),
+            fail_at: scanned.fail_at,
+            launch_bytes: slice.launch_bytes,
+            copies: scanned.copies,
+            declared: scanned.sum,
+            loaded,
+            left,
+        }
+    }
+}
+
+impl<S, M: Clone> Slice<S, M> {
+    /// Looks through it, if that has not been done yet and what it uses is here.
+    fn scan<V>(&mut self, view: &V, slots: Option<&Slots<M>>, limits: &Limits)
+    where
+        V: SessionView<Ops = S, Module = M>,
+    {
+        if self.progress != Progress::Unscanned {
+            return;
+        }
+        let Ok(scanned) = scan((&self.start, &self.ops), view, slots, limits) else {
+            return;
+        };
+        self.progress = match scanned.needs.is_empty() {
+            true => Progress::Ready,
+            false => Progress::Needs,
+        };
+        self.scanned = scanned;
+    }
+
+    fn ask(&mut self) -> Question {
+        self.progress = Progress::Asked;
+        Question {
+            session: self.start.session,
+            first: self.start.first,
+            needs: std::mem::take(&mut self.scanned.needs),
+        }
+    }
+
+    /// It fails at its first op and waits for nothing.
+    fn stop(&mut self, why: &Failure) {
+        self.progress = Progress::Ready;
+        self.launch_bytes = Vec::new();
+        self.scanned = Scanned {
+            fail_at: Some((self.start.first, why.clone())),
+            ..Scanned::default()
+        };
+    }
+}
+
+/// What the ops before `end` do to large allocations, in op order.
+fn touched<V: SessionView>(
+    mut touched: Vec<(OpNumber, Touch)>,
+    copies: &[StagedCopy],
+    end: OpNumber,
+    view: &V,
+) -> Vec<(OpNumber, Touch)> {
+    let large = copies.iter().filter(|copy| copy.bytes >= LEAST);
+    touched.extend(large.take_while(|copy| copy.op < end).filter_map(|copy| {
+        let copied = Touch::Copied {
+            address: copy.address,
+            bytes: copy.bytes,
+            fingerprint: view.fingerprint(copy.transfer)?,
+        };
+        Some((copy.op, copied))
+    }));
+    touched.sort_by_key(|(op, _)| *op);
+    touched.truncate(touched.partition_point(|(op, _)| *op < end));
+    touched
+}

@@ -1,0 +1,44 @@
+//! The modules in a session's slots, as of the slices handed on so far.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::ModuleHash;
+
+/// A module and the image that it is of.
+#[derive(Debug, Clone)]
+pub(super) struct Slot<M> {
+    pub(super) hash: ModuleHash,
+    pub(super) module: M,
+}
+
+/// The slots of one session.
+#[derive(Debug)]
+pub(super) struct Slots<M>(BTreeMap<u32, Slot<M>>);
+
+impl<M> Default for Slots<M> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<M> Slots<M> {
+    pub(super) fn get(&self, slot: u32) -> Option<&Slot<M>> {
+        self.0.get(&slot)
+    }
+
+    /// Fills or empties a slot. Gives the image that thereby is in no slot any more.
+    pub(super) fn set(&mut self, slot: u32, to: Option<Slot<M>>) -> Option<ModuleHash> {
+        let before = match to {
+            Some(to) => self.0.insert(slot, to),
+            None => self.0.remove(&slot),
+        };
+        before
+            .map(|before| before.hash)
+            .filter(|hash| !self.have(*hash))
+    }
+
+    /// Whether one of them holds the image.
+    pub(super) fn have(&self, hash: ModuleHash) -> bool {
+        self.0.values().any(|slot| slot.hash == hash)
+    }
+}

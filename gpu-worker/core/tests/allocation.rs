@@ -1,0 +1,118 @@
+//! Handing on a slice that waits for nothing allocates nothing.
+#![expect(unsafe_code, reason = "a global allocator that counts")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, SessionId};
+use gpu_worker_core::Dispatch;
+use gpu_worker_core::dispatch::{Action, Event, Image, Kernel, Limits, SessionView, Transfer};
+use gpu_worker_core::sequencer::StartAction;
+
+struct Counting;
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call is passed on to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A session with one module, all of whose functions are alike.
+struct Have;
+
+impl SessionView for Have {
+    type Ops = Vec<Op>;
+    type Module = ();
+
+    fn ops(&self, ops: &Vec<Op>) -> impl Iterator<Item = Op> {
+        ops.iter().copied()
+    }
+
+    fn transfer(&self, _: u64) -> Transfer {
+        Transfer::Gone
+    }
+
+    fn fingerprint(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn image(&self, _: ModuleHash) -> Image<()> {
+        Image::Ready(())
+    }
+
+    fn has_image(&self, _: ModuleHash) -> bool {
+        true
+    }
+
+    fn denied(&self, _: ModuleHash, _: &[ModuleHash]) -> Option<Failure> {
+        None
+    }
+
+    fn kernel(&self, _: &(), launch: &Launch) -> Option<Kernel> {
+        Some(Kernel {
+            key: KernelKey(u64::from(launch.function)),
+            block: 0,
+        })
+    }
+}
+
+fn hand_on(dispatch: &mut Dispatch<Vec<Op>, ()>, first: u64, ops: Vec<Op>) {
+    let start = StartAction {
+        position: first,
+        session: SessionId(1),
+        priority: 1,
+        first,
+        last: first + ops.len() as u64 - 1,
+        declared: None,
+        cost: 1,
+        epoch: 1,
+    };
+    dispatch.handle(Event::Started(start, ops));
+    let action = dispatch.next_action(|_| Some(Have));
+    let Some(Action::Submit(submission)) = action else {
+        panic!("it waits for nothing");
+    };
+    assert_eq!((submission.start, submission.fail_at), (start, None));
+    assert!(dispatch.next_action(|_| Some(Have)).is_none());
+}
+
+#[test]
+fn handing_on_a_slice_of_launches_allocates_nothing() {
+    let mut dispatch = Dispatch::new(Limits {
+        blocks: 1,
+        small_launch: 1,
+        launch_bytes: 1,
+    });
+    let (slot, hash) = (0, ModuleHash([1; 32]));
+    hand_on(&mut dispatch, 1, vec![Op::LoadModule { slot, hash }]);
+    let launch = |function| {
+        Op::Launch(Launch {
+            module: 0,
+            function,
+            grid: [1; 3],
+            block: [1; 3],
+            shared: 0,
+        })
+    };
+    let slices: Vec<_> = (0..100)
+        .map(|n| vec![launch(n), launch(0), Op::Sync])
+        .collect();
+    let before = COUNT.load(Ordering::Relaxed);
+    for (index, ops) in (0..).zip(slices) {
+        hand_on(&mut dispatch, 2 + index * 3, ops);
+    }
+    assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0);
+}

@@ -1,0 +1,415 @@
+//! Whatever happens in whatever order: who goes when, who is asked about when, and that everything
+//! goes once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Code, Op, OpNumber, SessionId};
+use gpu_worker_core::dispatch::{Answer, Event, Image, Transfer};
+use proptest::prelude::*;
+
+use crate::shell::{Did, Shell, Todo, did, fails, failure, image, launch, load, slice, staged};
+
+const SESSIONS: u64 = 4;
+const IMAGES: u8 = 3;
+const BYTES: u64 = 64;
+
+/// An op of a slice.
+#[derive(Debug, Clone, Copy)]
+enum What {
+    Sync,
+    Alloc,
+    Free,
+    Launch(u32),
+    Load(u32, u8),
+    /// A copy of a transfer of its own.
+    Staged,
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Start(u64, Vec<What>),
+    /// An image becomes what it is going to be: refused, or ready.
+    Prepared(u64, u8, bool),
+    /// The session's oldest transfer becomes whole.
+    Whole(u64),
+    Answer(bool),
+    /// An answer to a question that was withdrawn.
+    Late,
+    Stop(u64),
+    /// The session is stopped whose question is open.
+    StopAsked,
+    Gone(u64),
+}
+
+fn whats() -> impl Strategy<Value = Vec<What>> {
+    let what = prop_oneof![
+        4 => Just(What::Sync),
+        2 => Just(What::Alloc),
+        1 => Just(What::Free),
+        2 => (0..2_u32).prop_map(What::Launch),
+        2 => (0..2_u32, 0..IMAGES).prop_map(|(slot, name)| What::Load(slot, name)),
+        2 => Just(What::Staged),
+    ];
+    prop::collection::vec(what, 1..6)
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let session = 1..=SESSIONS;
+    let step = prop_oneof![
+        36 => (session.clone(), whats()).prop_map(|(of, ops)| Step::Start(of, ops)),
+        12 => (session.clone(), 0..IMAGES, prop::bool::weighted(0.9))
+            .prop_map(|(of, name, ready)| Step::Prepared(of, name, ready)),
+        24 => session.clone().prop_map(Step::Whole),
+        24 => prop::bool::weighted(0.2).prop_map(Step::Answer),
+        2 => Just(Step::Late),
+        1 => session.clone().prop_map(Step::Stop),
+        2 => Just(Step::StopAsked),
+        1 => session.prop_map(Step::Gone),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+/// A started slice that was not handed on.
+struct Waiting {
+    session: u64,
+    first: OpNumber,
+    ops: Vec<Op>,
+    answered: bool,
+}
+
+/// What a look at a slice would find.
+#[derive(PartialEq)]
+enum Look {
+    NotReady,
+    /// Whether it needs memory, and the filled slots behind it.
+    Ready(bool, BTreeSet<u32>),
+}
+
+/// The shell, and what must hold of it, kept in the plainest way.
+struct World {
+    shell: Shell,
+    waiting: Vec<Waiting>,
+    slots: BTreeMap<u64, BTreeSet<u32>>,
+    stopped: BTreeSet<u64>,
+    open: Option<(u64, OpNumber)>,
+    withdrawn: Option<(u64, OpNumber)>,
+    next: BTreeMap<u64, OpNumber>,
+    coming: BTreeMap<u64, Vec<u64>>,
+    transfers: u64,
+    /// Slices started, handed on, and dropped with their sessions.
+    counts: [usize; 3],
+    all: Vec<Todo>,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut shell = Shell::new(1..=SESSIONS);
+        for (session, name) in (1..=SESSIONS).flat_map(|s| (0..IMAGES).map(move |i| (s, i))) {
+            shell.image(session, name, Image::Preparing);
+        }
+        Self {
+            shell,
+            waiting: Vec::new(),
+            slots: BTreeMap::new(),
+            stopped: BTreeSet::new(),
+            open: None,
+            withdrawn: None,
+            next: BTreeMap::new(),
+            coming: BTreeMap::new(),
+            transfers: 0,
+            counts: [0; 3],
+            all: Vec::new(),
+        }
+    }
+
+    fn lives(&self, session: u64) -> bool {
+        self.shell.sessions.contains_key(&SessionId(session))
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Start(session, ref whats) => self.start(session, whats),
+            Step::Prepared(session, name, ready) if self.lives(session) => {
+                let before = self.shell.session(session).images[&image(name)].clone();
+                let state = match before {
+                    Image::Preparing if ready => Image::Ready(image(name)),
+                    Image::Preparing => Image::Refused(failure(Code::NoBinary)),
+                    settled => settled,
+                };
+                self.shell.image(session, name, state);
+                self.tell(Event::Changed);
+            }
+            Step::Whole(session) if self.lives(session) => {
+                let coming = self.coming.entry(session).or_default();
+                if !coming.is_empty() {
+                    let (transfer, whole) = (coming.remove(0), Transfer::Whole(BYTES));
+                    let have = self.shell.session(session);
+                    have.transfers.insert(transfer, whole);
+                }
+                self.tell(Event::Changed);
+            }
+            Step::Answer(refused) => {
+                if let Some((session, first)) = self.open {
+                    self.answer((session, first), refused.then_some(first));
+                }
+            }
+            Step::Late => {
+                if let Some(of) = self.withdrawn.take() {
+                    self.answer(of, Some(of.1));
+                }
+            }
+            Step::Stop(session) if self.lives(session) => {
+                self.stopped.insert(session);
+                let (session, why) = (SessionId(session), failure(Code::SessionGone));
+                self.tell(Event::Stopped { session, why });
+            }
+            Step::StopAsked => {
+                if let Some((session, _)) = self.open {
+                    self.step(&Step::Stop(session));
+                }
+            }
+            Step::Gone(session) if self.lives(session) => {
+                self.shell.sessions.remove(&SessionId(session));
+                let before = self.waiting.len();
+                self.waiting.retain(|slice| slice.session != session);
+                self.counts[2] += before - self.waiting.len();
+                let session = SessionId(session);
+                self.tell(Event::Gone { session });
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, session: u64, whats: &[What]) {
+        let mut ops = Vec::new();
+        for what in whats {
+            ops.push(match *what {
+                What::Sync => Op::Sync,
+                What::Alloc => Op::Alloc {
+                    address: 0,
+                    bytes: 1,
+                },
+                What::Free => Op::Free { address: 0 },
+                What::Launch(slot) => launch(slot, 0),
+                What::Load(slot, name) => load(slot, name),
+                What::Staged => {
+                    self.transfers += 1;
+                    let (transfer, coming) = (self.transfers, Transfer::Coming);
+                    if self.lives(session) {
+                        let have = self.shell.session(session);
+                        have.transfers.insert(transfer, coming);
+                    }
+                    self.coming.entry(session).or_default().push(transfer);
+                    staged(transfer, BYTES)
+                }
+            });
+        }
+        let next = self.next.entry(session).or_insert(1);
+        let first = *next;
+        *next += ops.len() as u64;
+        self.counts[0] += 1;
+        if self.lives(session) {
+            self.waiting.push(Waiting {
+                session,
+                first,
+                ops: ops.clone(),
+                answered: false,
+            });
+        } else {
+            self.counts[2] += 1;
+        }
+        self.tell(Event::Started(slice(session, first, &ops), ops));
+    }
+
+    fn answer(&mut self, of: (u64, OpNumber), refused: Option<OpNumber>) {
+        if self.open == Some(of) {
+            self.open = None;
+            let mut waiting = self.waiting.iter_mut();
+            let slice = waiting.find(|slice| (slice.session, slice.first) == of);
+            slice
+                .expect("the question is of a slice that waits")
+                .answered = true;
+        }
+        self.tell(Event::Admitted(Answer {
+            session: SessionId(of.0),
+            first: of.1,
+            refused: refused.map(|op| (op, failure(Code::Quota))),
+            launch_bytes: Vec::new(),
+        }));
+    }
+
+    fn look(&self, slice: &Waiting) -> Look {
+        let have = &self.shell.sessions[&SessionId(slice.session)];
+        let mut slots = self.slots.get(&slice.session).cloned().unwrap_or_default();
+        let mut needs = false;
+        for op in &slice.ops {
+            match *op {
+                Op::Alloc { .. } | Op::Free { .. } => needs = true,
+                Op::CopyIn { transfer, .. } if have.transfers[&transfer] == Transfer::Coming => {
+                    return Look::NotReady;
+                }
+                Op::Launch(launch) if !slots.contains(&launch.module) => break,
+                Op::LoadModule { slot, hash } => match have.images[&hash] {
+                    Image::Preparing => return Look::NotReady,
+                    Image::Ready(_) => drop(slots.insert(slot)),
+                    _ => break,
+                },
+                _ => {}
+            }
+        }
+        Look::Ready(needs, slots)
+    }
+
+    /// The sessions' oldest slices, the oldest first.
+    fn foremost(&self) -> Vec<&Waiting> {
+        let mut seen = BTreeSet::new();
+        let waiting = self.waiting.iter();
+        waiting.filter(|it| seen.insert(it.session)).collect()
+    }
+
+    /// Whether it would be asked about if no question were open.
+    fn wants_memory(&self, slice: &Waiting) -> bool {
+        !slice.answered && matches!(self.look(slice), Look::Ready(true, _))
+    }
+
+    fn tell(&mut self, event: Event<Vec<Op>>) {
+        // One by one: the shell does what each action says before the next.
+        self.shell.dispatch.handle(event);
+        loop {
+            let sessions = &self.shell.sessions;
+            let action = self.shell.dispatch.next_action(|id| sessions.get(&id));
+            let Some(action) = action else { break };
+            self.check(&action);
+            self.all.push(action);
+        }
+        self.settled();
+    }
+
+    fn check(&mut self, action: &Todo) {
+        match did(std::slice::from_ref(action))[..] {
+            [Did::Withdraws(session)] => {
+                let open = self.open.take().expect("a question is open");
+                assert_eq!(open.0, session);
+                assert!(self.stopped.contains(&session) || !self.lives(session));
+                self.withdrawn = Some(open);
+            }
+            [Did::Asks(session, first)] => {
+                assert_eq!(self.open, None, "one question at a time");
+                let foremost = self.foremost();
+                let oldest = foremost.iter().find(|it| self.wants_memory(it));
+                let oldest = oldest.map(|it| (it.session, it.first));
+                assert_eq!(oldest, Some((session, first)), "the oldest first");
+                self.open = Some((session, first));
+            }
+            [Did::Submits(session, first)] => {
+                let next = self.waiting.iter().position(|it| it.session == session);
+                let slice = self.waiting.remove(next.expect("handed on once"));
+                assert_eq!(slice.first, first, "in a session's order");
+                self.counts[1] += 1;
+                if let Todo::Submit(submission) = action {
+                    self.submitted(&slice, submission);
+                }
+            }
+            _ => unreachable!("one action"),
+        }
+    }
+
+    fn submitted(
+        &mut self,
+        slice: &Waiting,
+        submission: &gpu_worker_core::dispatch::Submission<Vec<Op>>,
+    ) {
+        assert_eq!(submission.ops, slice.ops);
+        if self.stopped.contains(&slice.session) {
+            let gone = Some((slice.first, Code::SessionGone));
+            assert_eq!(fails(submission), gone, "it waits for nothing");
+            return;
+        }
+        let Look::Ready(needs, slots) = self.look(slice) else {
+            panic!("handed on before it was ready");
+        };
+        assert!(!needs || slice.answered, "handed on without its memory");
+        self.slots.insert(slice.session, slots);
+    }
+
+    /// After all actions: whoever waits, waits for something of its own, or for the pager.
+    fn settled(&self) {
+        for slice in self.foremost() {
+            assert!(!self.stopped.contains(&slice.session), "stopped and waits");
+            let waits = match self.look(slice) {
+                Look::NotReady => true,
+                Look::Ready(needs, _) => needs && !slice.answered && self.open.is_some(),
+            };
+            assert!(waits, "{} waits for nothing", slice.session);
+        }
+        let dispatch = &self.shell.dispatch;
+        assert_eq!(
+            dispatch.waiting(),
+            self.waiting.len(),
+            "nothing else is kept"
+        );
+        let live = self.shell.sessions.len();
+        assert!(
+            dispatch.sessions() <= live,
+            "sessions that are gone are kept"
+        );
+        let [started, submitted, dropped] = self.counts;
+        assert_eq!(started, submitted + dropped + self.waiting.len());
+    }
+
+    /// Everything becomes ready and every question is answered.
+    fn finish(&mut self) {
+        for session in 1..=SESSIONS {
+            for name in 0..IMAGES {
+                self.step(&Step::Prepared(session, name, true));
+            }
+            for _ in 0..self.coming.get(&session).map_or(0, Vec::len) {
+                self.step(&Step::Whole(session));
+            }
+        }
+        while self.open.is_some() {
+            self.step(&Step::Answer(false));
+        }
+        assert!(self.waiting.is_empty(), "everything goes in the end");
+    }
+}
+
+fn run(steps: &[Step]) -> Vec<Todo> {
+    let mut world = World::new();
+    for step in steps {
+        world.step(step);
+    }
+    world.finish();
+    world.all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn everybody_goes_once_in_order_and_waits_for_nobody_else(steps in steps()) {
+        let all = run(&steps);
+        prop_assert!(all == run(&steps), "equal events, equal actions");
+    }
+}
+
+#[test]
+fn the_steps_come_to_everything_there_is() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    let (mut runner, mut seen) = (TestRunner::deterministic(), [0_usize; 5]);
+    for _ in 0..100 {
+        let steps = steps().new_tree(&mut runner).unwrap().current();
+        for action in run(&steps) {
+            match &action {
+                Todo::Ask(_) => seen[0] += 1,
+                Todo::Withdraw { .. } => seen[1] += 1,
+                Todo::Submit(it) if it.fail_at.is_some() => seen[2] += 1,
+                Todo::Submit(it) if !it.copies.is_empty() => seen[3] += 1,
+                Todo::Submit(it) => seen[4] += usize::from(!it.loaded.is_empty()),
+            }
+        }
+    }
+    assert!(seen.iter().all(|seen| *seen > 10), "{seen:?}");
+}

@@ -1,0 +1,248 @@
+//! A shell for the dispatch: sessions with modules and transfers that become ready when told to.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
+use gpu_worker_core::Dispatch;
+use gpu_worker_core::dispatch::{
+    Action, Answer, Event, Image, Kernel, Limits, SessionView, Submission, Transfer,
+};
+use gpu_worker_core::sequencer::StartAction;
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// A function of every module whose blocks take a MiB each; the others' take nothing.
+pub(crate) const WIDE: u32 = 3;
+/// Functions of a module.
+const FUNCTIONS: u32 = 4;
+
+pub(crate) type Todo = Action<Vec<Op>>;
+
+/// What the shell has of a session.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Have {
+    pub(crate) transfers: BTreeMap<u64, Transfer>,
+    pub(crate) images: BTreeMap<ModuleHash, Image<ModuleHash>>,
+    pub(crate) told: BTreeSet<ModuleHash>,
+    /// Images of this tenant that sessions may be charged for beside those they have.
+    pub(crate) spare_images: Option<usize>,
+    /// Launches that were looked at.
+    pub(crate) looked: Cell<u32>,
+    next: OpNumber,
+}
+
+impl SessionView for &Have {
+    type Ops = Vec<Op>;
+    type Module = ModuleHash;
+
+    fn ops(&self, ops: &Vec<Op>) -> impl Iterator<Item = Op> {
+        ops.iter().copied()
+    }
+
+    fn transfer(&self, transfer: u64) -> Transfer {
+        let transfer = self.transfers.get(&transfer);
+        transfer.copied().unwrap_or(Transfer::Gone)
+    }
+
+    fn fingerprint(&self, transfer: u64) -> Option<u64> {
+        self.transfers.get(&transfer).map(|_| transfer)
+    }
+
+    fn image(&self, hash: ModuleHash) -> Image<ModuleHash> {
+        let image = self.images.get(&hash).cloned();
+        image.unwrap_or(Image::Unknown)
+    }
+
+    fn has_image(&self, hash: ModuleHash) -> bool {
+        self.told.contains(&hash)
+    }
+
+    fn denied(&self, _: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
+        let most = self.spare_images?;
+        (self.told.len() + others.len() >= most).then(|| failure(Code::ModuleShare))
+    }
+
+    fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<Kernel> {
+        self.looked.set(self.looked.get() + 1);
+        (launch.function < FUNCTIONS).then(|| Kernel {
+            key: key(*module, launch),
+            block: if launch.function == WIDE { MIB } else { 0 },
+        })
+    }
+}
+
+fn key(module: ModuleHash, launch: &Launch) -> KernelKey {
+    KernelKey(u64::from(module.0[0]) << 32 | u64::from(launch.function))
+}
+
+pub(crate) fn failure(code: Code) -> Failure {
+    Failure::new(code, "for a test")
+}
+
+pub(crate) fn image(name: u8) -> ModuleHash {
+    ModuleHash([name; 32])
+}
+
+pub(crate) fn load(slot: u32, name: u8) -> Op {
+    let hash = image(name);
+    Op::LoadModule { slot, hash }
+}
+
+pub(crate) fn staged(transfer: u64, bytes: u64) -> Op {
+    Op::CopyIn {
+        address: 0,
+        bytes,
+        transfer,
+    }
+}
+
+/// A launch of one block.
+pub(crate) fn launch(module: u32, function: u32) -> Op {
+    Op::Launch(Launch {
+        module,
+        function,
+        grid: [1; 3],
+        block: [1; 3],
+        shared: 0,
+    })
+}
+
+/// What ops without launches declare.
+pub(crate) fn declared(ops: &[Op]) -> u64 {
+    let sums = ops
+        .iter()
+        .map(|op| CostRun::of(op, KernelKey(0)).declared());
+    sums.fold(0, u64::wrapping_add)
+}
+
+pub(crate) fn slice(session: u64, first: OpNumber, ops: &[Op]) -> StartAction {
+    StartAction {
+        position: first,
+        session: SessionId(session),
+        priority: 1,
+        first,
+        last: first + ops.len() as u64 - 1,
+        declared: None,
+        cost: 1_000,
+        epoch: 1,
+    }
+}
+
+/// The dispatch and the sessions it reads.
+pub(crate) struct Shell {
+    pub(crate) dispatch: Dispatch<Vec<Op>, ModuleHash>,
+    pub(crate) sessions: BTreeMap<SessionId, Have>,
+}
+
+impl Shell {
+    /// With these sessions.
+    pub(crate) fn new(sessions: impl IntoIterator<Item = u64>) -> Self {
+        let limits = Limits {
+            blocks: 8,
+            small_launch: 256 << 10,
+            launch_bytes: 4 * MIB,
+        };
+        let have = |session| (SessionId(session), Have::default());
+        Self {
+            dispatch: Dispatch::new(limits),
+            sessions: sessions.into_iter().map(have).collect(),
+        }
+    }
+
+    pub(crate) fn session(&mut self, session: u64) -> &mut Have {
+        self.sessions.get_mut(&SessionId(session)).unwrap()
+    }
+
+    /// An image that the session's tenant gave, and that it was told of.
+    pub(crate) fn image(&mut self, session: u64, name: u8, state: Image<ModuleHash>) {
+        let have = self.session(session);
+        have.images.insert(image(name), state);
+        have.told.insert(image(name));
+    }
+
+    pub(crate) fn ready(&mut self, session: u64, name: u8) {
+        self.image(session, name, Image::Ready(image(name)));
+    }
+
+    pub(crate) fn tell(&mut self, event: Event<Vec<Op>>) -> Vec<Todo> {
+        self.dispatch.handle(event);
+        let mut all = Vec::new();
+        while let Some(action) = self.dispatch.next_action(|id| self.sessions.get(&id)) {
+            if let Action::Submit(submission) = &action {
+                self.carry_out(submission);
+            }
+            all.push(action);
+        }
+        all
+    }
+
+    /// What a shell does with a slice: transfers are used up, images charged for.
+    fn carry_out(&mut self, submission: &Submission<Vec<Op>>) {
+        let session = self.sessions.get_mut(&submission.start.session).unwrap();
+        for copy in &submission.copies {
+            session.transfers.remove(&copy.transfer);
+        }
+        session.told.extend(&submission.loaded);
+    }
+
+    /// The next slice of a session.
+    pub(crate) fn start(&mut self, session: u64, ops: &[Op]) -> Vec<Todo> {
+        let next = self.sessions.get_mut(&SessionId(session));
+        let mut next = next.map(|have| &mut have.next);
+        let first = next.as_ref().map_or(1, |next| **next + 1);
+        if let Some(next) = &mut next {
+            **next += ops.len() as u64;
+        }
+        self.tell(Event::Started(slice(session, first, ops), ops.to_vec()))
+    }
+
+    pub(crate) fn changed(&mut self) -> Vec<Todo> {
+        self.tell(Event::Changed)
+    }
+
+    pub(crate) fn stop(&mut self, session: u64) -> Vec<Todo> {
+        let (session, why) = (SessionId(session), failure(Code::SessionGone));
+        self.tell(Event::Stopped { session, why })
+    }
+
+    pub(crate) fn admit(&mut self, session: u64, first: OpNumber) -> Vec<Todo> {
+        self.tell(Event::Admitted(Answer {
+            session: SessionId(session),
+            first,
+            refused: None,
+            launch_bytes: Vec::new(),
+        }))
+    }
+}
+
+/// What actions there are: of whom, and from which op on.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Did {
+    Asks(u64, OpNumber),
+    Withdraws(u64),
+    Submits(u64, OpNumber),
+}
+
+pub(crate) fn did(actions: &[Todo]) -> Vec<Did> {
+    let did = actions.iter().map(|action| match action {
+        Action::Ask(question) => Did::Asks(question.session.0, question.first),
+        Action::Withdraw { session } => Did::Withdraws(session.0),
+        Action::Submit(it) => Did::Submits(it.start.session.0, it.start.first),
+    });
+    did.collect()
+}
+
+/// The only action, which hands a slice on.
+pub(crate) fn submitted(actions: Vec<Todo>) -> Submission<Vec<Op>> {
+    match <[_; 1]>::try_from(actions) {
+        Ok([Action::Submit(submission)]) => submission,
+        other => panic!("not one submission: {other:?}"),
+    }
+}
+
+/// The op that a submission fails at, and the code.
+pub(crate) fn fails(submission: &Submission<Vec<Op>>) -> Option<(OpNumber, Code)> {
+    let fail_at = submission.fail_at.as_ref();
+    fail_at.map(|(op, failure)| (*op, failure.code))
+}
