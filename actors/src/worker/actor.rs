@@ -14,23 +14,24 @@ use bus_schemas::{
     ResultKind, SessionId, Tenant, Weights, limits,
 };
 use bytes::Bytes;
-use device::{Completion, KernelTime, OpResult};
+use device::{Completion, KernelTime, OpResult, OpSpan};
+use gpu_worker_core::dispatch;
 use gpu_worker_core::ledger::KernelRan;
 use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason, ImageState};
-use gpu_worker_core::{Sequencer, WeightTable};
+use gpu_worker_core::{Dispatch, Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
 use super::deed::Deed;
 use super::evidence::Evidence;
 use super::held::Held;
 use super::modules::{Modules, image_state};
+use super::names::Module;
 use super::news::News;
 use super::outgoing::Outgoing;
-use super::pager::{Answer, Tell, Use, VramPager};
+use super::pager::{Admitted, Tell, Use, VramPager};
 use super::realms::Realms;
 use super::spans::Spans;
 use super::stager::{Finished, Stager};
-use super::submission::Submission;
 use super::thread::{Command, DeviceThread, Done};
 use crate::timer::{Timer, nanos};
 
@@ -38,8 +39,6 @@ use crate::timer::{Timer, nanos};
 const MAILBOX: usize = 1_024;
 /// How long the end of a small slice is looked for before the bus is served again.
 const LOOK: Duration = Duration::from_micros(30);
-/// Charged cost of a slice that is small, nanoseconds.
-pub(super) const SMALL_NS: u64 = 40_000;
 
 /// What the worker says where, computed once.
 pub(super) struct Places {
@@ -106,8 +105,8 @@ pub(super) struct GpuWorker {
     pub(super) stager: Stager,
     pub(super) evidence: Option<Evidence>,
     pub(super) spans: Spans,
-    /// Started slices in order, until the device gets them.
-    pub(super) submissions: VecDeque<Submission>,
+    /// Started slices, until the device gets them: their ops are spans of the batches.
+    pub(super) dispatch: Dispatch<Vec<OpSpan>, Arc<Module>>,
     /// The slice handed to the device last is one whose end is worth looking for.
     pub(super) small: bool,
     pub(super) actions: Vec<Action>,
@@ -138,7 +137,7 @@ impl GpuWorker {
 
     /// After whatever happened: hands over what waits, sets the timer, leaves if told to.
     fn settle(&mut self, ctx: &mut Context<Self>) {
-        self.pump();
+        self.tell_dispatch(dispatch::Event::Changed);
         self.device.catch_up();
         self.look();
         let clear = self.outgoing.catch_up();
@@ -336,7 +335,7 @@ impl GpuWorker {
         let deeds = self.device.look(LOOK);
         if !deeds.is_empty() {
             self.on_deeds(deeds);
-            self.pump();
+            self.tell_dispatch(dispatch::Event::Changed);
         }
     }
 
@@ -446,11 +445,11 @@ impl Handler<Done> for GpuWorker {
     }
 }
 
-impl Handler<Answer> for GpuWorker {
+impl Handler<Admitted> for GpuWorker {
     type Result = ();
 
-    fn handle(&mut self, answer: Answer, ctx: &mut Self::Context) {
-        self.on_answer(answer);
+    fn handle(&mut self, admitted: Admitted, ctx: &mut Self::Context) {
+        self.tell_dispatch(dispatch::Event::Admitted(admitted.0));
         self.settle(ctx);
     }
 }

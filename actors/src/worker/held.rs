@@ -13,7 +13,6 @@ use bytes::Bytes;
 use device::OpSpan;
 
 use super::events::EventTimes;
-use super::names::Module;
 
 /// Ops of one batch message that have not been started.
 #[derive(Debug)]
@@ -131,10 +130,6 @@ pub(super) struct Held {
     pub(super) images: BTreeMap<ModuleHash, u32>,
     /// First ops of the slices started and not completed, and what their ops declare.
     pub(super) started: VecDeque<(OpNumber, u64)>,
-    /// Modules in their slots, as of the ops started so far.
-    pub(super) slots: HashMap<u32, Arc<Module>>,
-    /// Images that ops have loaded since that was last looked at.
-    pub(super) loaded: Vec<ModuleHash>,
     /// Images whose last module ops have unloaded, as often as they have, since that was last looked at.
     pub(super) left: Vec<ModuleHash>,
 }
@@ -153,8 +148,6 @@ impl Held {
             timed: 0,
             images: BTreeMap::new(),
             started: VecDeque::new(),
-            slots: HashMap::new(),
-            loaded: Vec::new(),
             left: Vec::new(),
         }
     }
@@ -236,6 +229,12 @@ impl Held {
     pub(super) fn forget_transfers(&mut self) -> usize {
         let forgotten = std::mem::take(&mut self.transfers);
         forgotten.values().map(Staging::bytes).sum()
+    }
+
+    /// Whether an image that it sent is all here and being checked.
+    pub(super) fn is_finishing(&self, hash: ModuleHash) -> bool {
+        let mut transfers = self.transfers.values();
+        transfers.any(|it| matches!(it, Staging::Finishing(image) if *image == hash))
     }
 
     /// Its client was told once more that an image is here; whether it was not before.

@@ -32,11 +32,13 @@ impl GpuWorker {
 
     /// What a session loads it has from when the device is told to: its client may load what its tenant gave
     /// before without a word.
-    pub(super) fn hold_loaded(&mut self, session: SessionId) {
-        let Some(held) = self.held.get_mut(&session) else {
+    pub(super) fn hold_loaded(&mut self, session: SessionId, loaded: Vec<ModuleHash>) {
+        if loaded.is_empty() {
+            return;
+        }
+        let Some(held) = self.held.get(&session) else {
             return;
         };
-        let loaded = std::mem::take(&mut held.loaded);
         let unsaid = |hash: &ModuleHash| !held.images.contains_key(hash);
         let unsaid: BTreeSet<_> = loaded.into_iter().filter(unsaid).collect();
         for hash in unsaid {
@@ -61,7 +63,7 @@ impl GpuWorker {
         };
         let mut gone = Vec::new();
         for hash in std::mem::take(&mut held.left) {
-            let used = held.slots.values().any(|module| module.hash() == hash);
+            let used = self.dispatch.has_loaded(session, hash);
             let last = held.images.get(&hash) == Some(&1);
             if !(used && last) && held.leave_image(hash) {
                 gone.push(hash);

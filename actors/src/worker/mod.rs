@@ -8,6 +8,7 @@ mod blocks;
 mod clerk;
 mod compiler;
 mod deed;
+mod dispatch;
 mod events;
 mod evidence;
 mod hear;
@@ -20,10 +21,8 @@ mod news;
 mod outgoing;
 mod pager;
 mod realms;
-mod scan;
 mod spans;
 mod stager;
-mod submission;
 mod submit;
 mod thread;
 
@@ -37,8 +36,9 @@ use std::time::{Duration, Instant};
 use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{DeviceProperties, Failure, GpuId, Incarnation, Tenant};
+use gpu_worker_core::dispatch::{Claims, Limits};
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
-use gpu_worker_core::{Meter, Pager, Sequencer, WeightTable};
+use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
@@ -261,7 +261,12 @@ fn start(
     let address = context.address();
     let (sms, exclusive) = (idle.info.units, !idle.info.overlaps);
     let meter = Meter::new(0, identity.incarnation, identity.gpu, sms, exclusive);
-    let (blocks, resident) = (idle.info.blocks, Arc::default());
+    let resident = Arc::default();
+    let limits = Limits {
+        blocks: idle.info.blocks,
+        small_launch: device::SMALL_LAUNCH,
+        launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
+    };
     let pager = VramPager {
         pager: Pager::new(identity.capacity),
         meter,
@@ -280,7 +285,7 @@ fn start(
         kernels: KernelBook::start(parts.outgoing.clone(), &places.subjects),
         metering: parts.metering,
         resident: Arc::clone(&resident),
-        waiting: None,
+        claims: Claims::new(limits.small_launch),
         saved: 0,
     }
     .start();
@@ -293,7 +298,7 @@ fn start(
         places,
         outgoing: Outgoing::new(parts.outgoing),
         held: HashMap::new(),
-        modules: Modules::new(blocks),
+        modules: Modules::default(),
         resident,
         weights: WeightTable::default(),
         told: Default::default(),
@@ -302,7 +307,7 @@ fn start(
         pager,
         stager,
         evidence: parts.evidence,
-        submissions: VecDeque::new(),
+        dispatch: Dispatch::new(limits),
         small: false,
         actions: Vec::new(),
         sources: parts.sources,

@@ -80,19 +80,9 @@ pub(super) struct Modules {
     /// Ends of sessions so far.
     ends: u64,
     pub(super) names: Names,
-    /// Blocks of one launch that the device has in progress at most.
-    pub(super) blocks: u64,
 }
 
 impl Modules {
-    /// No images yet, for a device that has so many blocks of a launch in progress at most.
-    pub(super) fn new(blocks: u64) -> Self {
-        Self {
-            blocks,
-            ..Self::default()
-        }
-    }
-
     /// Whether the tenant gave this image before.
     pub(super) fn is_given(&self, tenant: &Tenant, hash: ModuleHash) -> bool {
         self.given.contains(&(tenant.clone(), hash))

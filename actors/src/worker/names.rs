@@ -5,17 +5,18 @@ use std::collections::{HashMap, HashSet};
 
 use bus_schemas::{FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId};
 use device::{BlockBytes, ModuleInfo};
+use gpu_worker_core::dispatch::Kernel;
 
 /// What a launch needs to know of its module.
 #[derive(Debug)]
 pub(super) struct Module {
     hash: ModuleHash,
     /// By function index: what kernel keys are made of.
-    pub(super) fingerprints: Vec<FunctionFingerprint>,
+    fingerprints: Vec<FunctionFingerprint>,
     /// Names by function index.
     functions: Vec<String>,
     /// What a block of each takes.
-    pub(super) blocks: Vec<BlockBytes>,
+    blocks: Vec<BlockBytes>,
 }
 
 impl Module {
@@ -31,9 +32,15 @@ impl Module {
         }
     }
 
-    /// The image it is of.
-    pub(super) fn hash(&self) -> ModuleHash {
-        self.hash
+    /// What a launch of it is, if it has such a function.
+    pub(super) fn kernel(&self, launch: &Launch) -> Option<Kernel> {
+        let function = launch.function as usize;
+        let fingerprint = self.fingerprints.get(function)?;
+        let block = self.blocks.get(function);
+        Some(Kernel {
+            key: fingerprint.key(launch.grid, launch.block, launch.shared),
+            block: block.map_or(0, |block| block.of(launch)),
+        })
     }
 
     /// What the key of a launch of this module stands for.

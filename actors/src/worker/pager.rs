@@ -7,10 +7,10 @@ use std::time::{Duration, Instant, SystemTime};
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::{GpuId, KernelName, OpNumber, SessionId, Tenant, encode};
+use gpu_worker_core::dispatch::{Answer, Claims, Question};
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::meter::fold;
-use gpu_worker_core::pager::{Need, Verdict};
 use gpu_worker_core::{Meter, Pager};
 
 use super::clerk::Clerk;
@@ -39,12 +39,8 @@ pub(super) enum Tell {
     },
     /// A session has ended.
     Close { session: SessionId },
-    /// A slice that needs memory is to run next; answered by an [`Answer`].
-    Admit {
-        first: OpNumber,
-        session: SessionId,
-        needs: Vec<Need>,
-    },
+    /// A slice that needs memory is to run next; answered by an [`Admitted`].
+    Admit(Question),
     /// A session is being closed: it waits for nothing any more.
     Withdraw { session: SessionId },
     /// Slices have completed; the last done report that was made of them.
@@ -78,15 +74,9 @@ pub(super) struct Use {
 }
 
 /// The pager's answer to [`Tell::Admit`].
-pub(super) struct Answer {
-    pub(super) session: SessionId,
-    pub(super) first: OpNumber,
-    pub(super) verdict: Verdict,
-    /// What its launches may take: see [`device::Slice::launch_bytes`].
-    pub(super) launch_bytes: Vec<(OpNumber, u64)>,
-}
+pub(super) struct Admitted(pub(super) Answer);
 
-impl actix::Message for Answer {
+impl actix::Message for Admitted {
     type Result = ();
 }
 
@@ -98,7 +88,7 @@ pub(super) struct VramPager {
     pub(super) outgoing: Outgoing,
     pub(super) usage: Subject,
     pub(super) measured: Subject,
-    pub(super) worker: Recipient<Answer>,
+    pub(super) worker: Recipient<Admitted>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
     pub(super) clerk: Clerk,
@@ -107,8 +97,8 @@ pub(super) struct VramPager {
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
     pub(super) resident: Arc<AtomicU64>,
-    /// A slice that waits for memory: the only one, for slices run in order.
-    pub(super) waiting: Option<(OpNumber, SessionId, Vec<Need>)>,
+    /// The slice that waits for memory.
+    pub(super) claims: Claims,
     /// Bytes that sessions hold and that are stored once for several.
     pub(super) saved: u64,
 }
@@ -118,34 +108,20 @@ impl VramPager {
         nanos(self.began)
     }
 
-    /// What launches may take. 0 is a launch that needs no admission behind one that did.
-    fn launch_bytes(&mut self) -> Vec<(OpNumber, u64)> {
-        let mut granted = self.pager.take_granted();
-        for (_, bytes) in &mut granted {
-            *bytes = (*bytes).max(device::SMALL_LAUNCH);
-        }
-        granted
-    }
-
-    fn admit(&mut self, first: OpNumber, session: SessionId, needs: Vec<Need>) {
-        match self.pager.admit(first, session, &needs) {
-            Verdict::Wait => self.waiting = Some((first, session, needs)),
-            verdict => {
-                let launch_bytes = self.launch_bytes();
-                // One question at a time is open, so there is room for its answer.
-                self.worker.do_send(Answer {
-                    session,
-                    first,
-                    verdict,
-                    launch_bytes,
-                });
-            }
-        }
+    fn admit(&mut self, question: Question) {
+        let answer = self.claims.ask(&mut self.pager, question);
+        self.answer(answer);
     }
 
     fn admit_again(&mut self) {
-        if let Some((first, session, needs)) = self.waiting.take() {
-            self.admit(first, session, needs);
+        let answer = self.claims.ask_again(&mut self.pager);
+        self.answer(answer);
+    }
+
+    fn answer(&self, answer: Option<Answer>) {
+        if let Some(answer) = answer {
+            // One question at a time is open, so there is room for its answer.
+            self.worker.do_send(Admitted(answer));
         }
     }
 
@@ -223,14 +199,8 @@ impl Handler<Tell> for VramPager {
                 self.meter.close(session, byte_ms);
                 self.admit_again();
             }
-            Tell::Admit {
-                first,
-                session,
-                needs,
-            } => self.admit(first, session, needs),
-            Tell::Withdraw { session } => {
-                self.waiting.take_if(|(_, waiting, _)| *waiting == session);
-            }
+            Tell::Admit(question) => self.admit(question),
+            Tell::Withdraw { session } => self.claims.withdraw(session),
             Tell::Completed(mut uses, reports) => {
                 for used in &mut uses {
                     self.meter.names(used.names.drain(..));

@@ -1,5 +1,4 @@
-//! What the sequencer's actions become: messages, device commands, stored bytes; and the way of a
-//! started slice to the device.
+//! What the sequencer's actions become: messages, device commands, stored bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,17 +8,15 @@ use bus_schemas::{
     Code, Column, DeviceResult, Failure, Images, ModuleHash, OpNumber, SessionId, Tenant,
     WIRE_VERSION, Weights, WorkerBeat, encode,
 };
-use device::{OpResult, Slice};
-use gpu_worker_core::pager::Verdict;
+use device::OpResult;
+use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
 
-use super::actor::{GpuWorker, Incoming, SMALL_NS};
+use super::actor::{GpuWorker, Incoming};
 use super::held::{Answer as HeldAnswer, Held, Staging};
 use super::outgoing::Outgoing;
-use super::pager::{Answer, Tell};
-use super::scan::scan;
+use super::pager::Tell;
 use super::stager::Job;
-use super::submission::{Readiness, Submission};
 use super::thread::Command;
 
 /// Staged bytes of a session that are given back to the host when it ends.
@@ -82,6 +79,7 @@ impl GpuWorker {
                 self.held.remove(&session);
                 self.weights.close(session);
                 self.spans.ended(session);
+                self.tell_dispatch(dispatch::Event::Gone { session });
             }
             Action::Store {
                 session,
@@ -280,147 +278,17 @@ impl GpuWorker {
         let Some(held) = self.held.get_mut(&start.session) else {
             return;
         };
-        let slice = Slice {
-            position: start.position,
-            session: start.session,
-            priority: start.priority,
-            first: start.first,
-            spans: held.take(start.first, start.last),
-            transfers: Vec::new(),
-            fail_at: None,
-            launch_bytes: Vec::new(),
-        };
+        let ops = held.take(start.first, start.last);
         held.started.push_back((start.first, 0));
-        self.submissions.push_back(Submission {
-            slice,
-            declared: start.declared,
-            cost: start.cost,
-            readiness: Readiness::Lacks,
-        });
         self.spans.started(start);
-        self.pump();
+        self.tell_dispatch(dispatch::Event::Started(start, ops));
     }
 
-    /// Hands started slices to the device as far as they are ready, a session's in order. One that
-    /// waits for memory or for a module holds back no other session's.
-    pub(super) fn pump(&mut self) {
-        let asked = |it: &Submission| matches!(it.readiness, Readiness::Asked(_));
-        let mut asking = self.submissions.iter().any(asked);
-        let mut held_back: Vec<SessionId> = Vec::new();
-        let mut index = 0;
-        while let Some(submission) = self.submissions.get_mut(index) {
-            let session = submission.slice.session;
-            if held_back.contains(&session) {
-                index += 1;
-            } else if !self.held.contains_key(&session) {
-                self.submissions.remove(index);
-            } else if self.make_ready(index, &mut asking) {
-                self.hold_loaded(session);
-                self.submit(index);
-            } else {
-                held_back.push(session);
-                index += 1;
-            }
-        }
-    }
-
-    /// Whether the device can have a slice, whose earlier ones it has. Where memory is needed, the
-    /// pager is asked, about one slice at a time: those that are ready in the order they started.
-    fn make_ready(&mut self, index: usize, asking: &mut bool) -> bool {
-        let Some(submission) = self.submissions.get_mut(index) else {
-            return false;
-        };
-        let slice = &mut submission.slice;
-        let most = self.core.modules_most(slice.session);
-        let Some(held) = self.held.get_mut(&slice.session) else {
-            return false;
-        };
-        let mut readiness = std::mem::replace(&mut submission.readiness, Readiness::Lacks);
-        if let Readiness::Lacks = readiness {
-            let Ok(mut scanned) = scan(slice, submission.declared, held, (&self.modules, most))
-            else {
-                return false;
-            };
-            let needs = scanned.take_needs();
-            readiness = match needs.is_empty() {
-                true => Readiness::Settled(scanned, None),
-                false => Readiness::Needs(scanned, needs),
-            };
-        }
-        match readiness {
-            Readiness::Needs(scanned, needs) if !*asking => {
-                *asking = true;
-                submission.readiness = Readiness::Asked(scanned);
-                self.pager.do_send(Tell::Admit {
-                    first: slice.first,
-                    session: slice.session,
-                    needs,
-                });
-                false
-            }
-            Readiness::Settled(scanned, refused) => {
-                let touched = scanned.enter(slice, held);
-                let fails = slice.fail_at.take().into_iter().chain(refused);
-                slice.fail_at = fails.min_by_key(|(op, _)| *op);
-                let end = slice.fail_at.as_ref().map_or(OpNumber::MAX, |(op, _)| *op);
-                for (_, touch) in touched.iter().take_while(|(op, _)| *op < end) {
-                    self.weights.touch(slice.session, &held.tenant, *touch);
-                }
-                true
-            }
-            Readiness::Stopped(why) => {
-                slice.fail_at = Some((slice.first, why));
-                true
-            }
-            other => {
-                submission.readiness = other;
-                false
-            }
-        }
-    }
-
-    /// A session is being closed: what it has under way ends, and what waits for memory or for a module
-    /// waits no longer.
+    /// A session is being closed: what it has under way ends.
     fn on_stop(&mut self, session: SessionId) {
         let why = Failure::new(Code::SessionGone, "the session was closed");
-        let own = self.submissions.iter_mut();
-        for submission in own.filter(|it| it.slice.session == session) {
-            submission.readiness = Readiness::Stopped(why.clone());
-        }
-        self.pager.do_send(Tell::Withdraw { session });
-        self.device.command(Command::Stop(session, why));
-        self.pump();
-    }
-
-    fn submit(&mut self, index: usize) {
-        if let Some(submission) = self.submissions.remove(index) {
-            self.small = submission.cost <= SMALL_NS;
-            self.device.command(Command::Submit(submission.slice));
-        }
-    }
-
-    /// The pager has decided about a slice.
-    pub(super) fn on_answer(&mut self, answer: Answer) {
-        let mut asked = self.submissions.iter_mut();
-        let asked = asked.find(|submission| {
-            let slice = &submission.slice;
-            (slice.session, slice.first) == (answer.session, answer.first)
-        });
-        if let Some(submission) = asked {
-            let readiness = std::mem::replace(&mut submission.readiness, Readiness::Lacks);
-            submission.readiness = match readiness {
-                Readiness::Asked(scanned) => {
-                    submission.slice.launch_bytes = answer.launch_bytes;
-                    let refused = match answer.verdict {
-                        Verdict::Refused(op, failure) => Some((op, failure)),
-                        Verdict::Fits | Verdict::Wait => None,
-                    };
-                    Readiness::Settled(scanned, refused)
-                }
-                other => other,
-            };
-        }
-        self.pump();
+        self.device.command(Command::Stop(session, why.clone()));
+        self.tell_dispatch(dispatch::Event::Stopped { session, why });
     }
 }
 

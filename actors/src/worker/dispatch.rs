@@ -1,0 +1,136 @@
+//! The shell of the dispatch: what it reads of a session, and what its actions become.
+
+use std::sync::Arc;
+
+use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId};
+use device::{OpSpan, Slice};
+use gpu_worker_core::Sequencer;
+use gpu_worker_core::dispatch::{
+    Action, Event, Image, Kernel, SessionView, StagedCopy, Submission, Transfer,
+};
+
+use super::actor::GpuWorker;
+use super::held::{Held, Staging};
+use super::modules::{ModuleState, Modules};
+use super::names::Module;
+use super::pager::Tell;
+use super::thread::Command;
+
+/// Charged cost of a slice that is small, nanoseconds.
+const SMALL_NS: u64 = 40_000;
+
+impl GpuWorker {
+    /// Tells the dispatch and does what it says.
+    pub(super) fn tell_dispatch(&mut self, event: Event<Vec<OpSpan>>) {
+        self.dispatch.handle(event);
+        while let Some(action) = self.next_action() {
+            match action {
+                Action::Ask(question) => self.pager.do_send(Tell::Admit(question)),
+                Action::Withdraw { session } => self.pager.do_send(Tell::Withdraw { session }),
+                Action::Submit(submission) => self.submit(submission),
+            }
+        }
+    }
+
+    fn next_action(&mut self) -> Option<Action<Vec<OpSpan>>> {
+        let (held, modules, core) = (&self.held, &self.modules, &self.core);
+        self.dispatch.next_action(|session| {
+            Some(View {
+                session,
+                held: held.get(&session)?,
+                modules,
+                core,
+            })
+        })
+    }
+
+    /// The transfers that a slice uses move into it, and the device gets it.
+    fn submit(&mut self, submission: Submission<Vec<OpSpan>>) {
+        let start = submission.start;
+        let mut transfers = Vec::new();
+        if let Some(held) = self.held.get_mut(&start.session) {
+            held.declares(start.first, submission.declared);
+            held.left.extend(submission.left);
+            for (_, touch) in submission.touched {
+                self.weights.touch(start.session, &held.tenant, touch);
+            }
+            for StagedCopy { transfer, .. } in submission.copies {
+                if let Some(Staging::Whole(staged)) = held.transfers.remove(&transfer) {
+                    transfers.push((transfer, staged));
+                }
+            }
+        }
+        self.hold_loaded(start.session, submission.loaded);
+        self.small = start.cost <= SMALL_NS;
+        self.device.command(Command::Submit(Slice {
+            position: start.position,
+            session: start.session,
+            priority: start.priority,
+            first: start.first,
+            spans: submission.ops,
+            transfers,
+            fail_at: submission.fail_at,
+            launch_bytes: submission.launch_bytes,
+        }));
+    }
+}
+
+/// A session as the dispatch reads it.
+struct View<'a> {
+    session: SessionId,
+    held: &'a Held,
+    modules: &'a Modules,
+    core: &'a Sequencer,
+}
+
+impl SessionView for View<'_> {
+    type Ops = Vec<OpSpan>;
+    type Module = Arc<Module>;
+
+    fn ops(&self, ops: &Vec<OpSpan>) -> impl Iterator<Item = Op> {
+        let ops = ops.iter().flat_map(|span| span.ops().iter());
+        ops.map(|op| op.op)
+    }
+
+    fn transfer(&self, transfer: u64) -> Transfer {
+        match self.held.transfers.get(&transfer) {
+            Some(Staging::Whole(staged)) => Transfer::Whole(staged.len() as u64),
+            Some(Staging::Filling(_) | Staging::Finishing(_)) => Transfer::Coming,
+            None => Transfer::Gone,
+        }
+    }
+
+    fn fingerprint(&self, transfer: u64) -> Option<u64> {
+        match self.held.transfers.get(&transfer)? {
+            Staging::Whole(staged) => Some(staged.fingerprint()),
+            Staging::Filling(_) | Staging::Finishing(_) => None,
+        }
+    }
+
+    fn image(&self, hash: ModuleHash) -> Image<Arc<Module>> {
+        match self.modules.state(&self.held.tenant, hash) {
+            Some(ModuleState::Ready(module)) => Image::Ready(module),
+            Some(ModuleState::Preparing) => Image::Preparing,
+            Some(ModuleState::Refused(failure)) => Image::Refused(failure),
+            // Its client was told that all of it is here, and went on.
+            None if self.held.is_finishing(hash) => Image::Preparing,
+            None => Image::Unknown,
+        }
+    }
+
+    fn has_image(&self, hash: ModuleHash) -> bool {
+        self.held.images.contains_key(&hash)
+    }
+
+    fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure> {
+        let most = self.core.modules_most(self.session);
+        self.modules.denied(&self.held.tenant, hash, others, most)
+    }
+
+    fn kernel(&self, module: &Arc<Module>, launch: &Launch) -> Option<Kernel> {
+        let kernel = module.kernel(launch)?;
+        let names = &self.modules.names;
+        names.note(kernel.key, || module.name(kernel.key, launch));
+        Some(kernel)
+    }
+}
