@@ -79,7 +79,7 @@ impl GpuWorker {
                 self.held.remove(&session);
                 self.weights.close(session);
                 self.spans.ended(session);
-                self.tell_dispatch(dispatch::Event::Gone { session });
+                self.dispatch.handle(dispatch::Event::Gone { session });
             }
             Action::Store {
                 session,
