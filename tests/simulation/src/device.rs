@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Code, CostRun, Failure, FunctionFingerprint, KernelKey, ModuleHash, Op, OpNumber,
-    write_descriptor,
+    Code, Failure, FunctionFingerprint, KernelKey, ModuleHash, Op, OpNumber, write_descriptor,
 };
 
 use gpu_worker_core::pager::GRANULE;
@@ -110,8 +109,6 @@ pub(crate) struct SliceRun {
     pub peak: u64,
     /// Accesses: op, first address, bytes.
     pub touched: Vec<(OpNumber, u64, u64)>,
-    /// What its ops declare.
-    pub declared: u64,
 }
 
 impl SliceRun {
@@ -133,16 +130,12 @@ impl SliceRun {
 
 /// What a slice finds on the device and in its worker.
 pub(crate) struct Around<'a> {
-    /// What its ops must declare, where that is known.
-    pub declared: Option<u64>,
-    /// The bytes of a transfer.
-    pub staged: &'a dyn Fn(u64) -> Option<Vec<u8>>,
-    /// Whether a module is in the tenant's cache.
-    pub known: &'a dyn Fn(&ModuleHash) -> bool,
+    /// The bytes of its transfers.
+    pub staged: &'a BTreeMap<u64, Vec<u8>>,
     /// The device's memory, everybody's.
     pub cells: &'a mut Cells,
-    /// The op that does not get its memory.
-    pub refused: Option<(OpNumber, Failure)>,
+    /// An op that must fail when its turn comes, and why.
+    pub fail_at: Option<&'a (OpNumber, Failure)>,
     /// Addresses are not checked: a flaw.
     pub unchecked: bool,
 }
@@ -166,20 +159,12 @@ impl DeviceSession {
         around: &mut Around<'_>,
     ) -> SliceRun {
         let mut run = SliceRun {
-            declared: self.declared(ops),
             peak: self.held(),
             ..SliceRun::default()
         };
         if let Some((_, failure)) = &self.fault {
             run.fault = Some((first, failure.clone()));
             return run;
-        }
-        if around
-            .declared
-            .is_some_and(|declared| declared != run.declared)
-        {
-            let failure = Failure::new(Code::Protocol, "the ops cost other than was declared");
-            run.fault = Some((first, failure));
         }
         for (number, kept) in (first..).zip(ops) {
             if run.fault.is_some() {
@@ -193,16 +178,6 @@ impl DeviceSession {
         run
     }
 
-    fn declared(&self, ops: &[KeptOp]) -> u64 {
-        let mut slots = self.slots.clone();
-        ops.iter().fold(0_u64, |sum, kept| {
-            if let Op::LoadModule { slot, hash } = kept.op {
-                slots.insert(slot, hash);
-            }
-            sum.wrapping_add(CostRun::of(&kept.op, key_of(&slots, &kept.op)).declared())
-        })
-    }
-
     fn op(
         &mut self,
         number: OpNumber,
@@ -210,8 +185,8 @@ impl DeviceSession {
         run: &mut SliceRun,
         around: &mut Around<'_>,
     ) -> Result<(), Failure> {
-        if let Some((_, failure)) = around.refused.take_if(|(op, _)| *op == number) {
-            return Err(failure);
+        if let Some((_, failure)) = around.fail_at.filter(|(op, _)| *op == number) {
+            return Err(failure.clone());
         }
         for (address, bytes) in accesses(&kept.op) {
             if !around.unchecked && !self.holds(address, bytes) {
@@ -233,13 +208,10 @@ impl DeviceSession {
                 clear(around.cells, address, bytes);
             }
             Op::CopyIn { transfer, .. } if transfer != 0 => {
-                content = (around.staged)(transfer)
-                    .ok_or_else(|| Failure::new(Code::Protocol, "no such transfer"))?;
+                let none = || Failure::new(Code::Protocol, "no such transfer");
+                content = around.staged.get(&transfer).cloned().ok_or_else(none)?;
             }
             Op::LoadModule { slot, hash } => {
-                if !(around.known)(&hash) {
-                    return Err(Failure::new(Code::BadModule, "no such image"));
-                }
                 self.slots.insert(slot, hash);
             }
             Op::UnloadModule { slot } => {
@@ -350,28 +322,23 @@ mod tests {
     }
 
     #[test]
-    fn a_lie_and_a_fault_fail_the_session_for_good() {
+    fn what_must_fail_fails_the_session_for_good() {
         let sync = [kept(Op::Sync)];
-        let run = |session: &mut DeviceSession, first, declared| {
+        let run = |session: &mut DeviceSession, first, fail_at| {
             let mut around = Around {
-                declared,
-                staged: &|_| None,
-                known: &|_| false,
+                staged: &BTreeMap::new(),
                 cells: &mut Cells::new(),
-                refused: None,
+                fail_at,
                 unchecked: false,
             };
             session.run(first, &sync, &mut around)
         };
-        let truth = CostRun::of(&Op::Sync, KernelKey(0)).declared();
         let mut session = DeviceSession::default();
-        let honest = run(&mut session, 1, Some(truth));
+        let honest = run(&mut session, 1, None);
         assert!(honest.fault.is_none());
-        let lied = run(&mut session, 2, Some(truth ^ 1));
-        assert_eq!(
-            lied.fault.map(|(op, failure)| (op, failure.code)),
-            Some((2, Code::Protocol))
-        );
+        let fail_at = (2, Failure::new(Code::Protocol, "a lie"));
+        let lied = run(&mut session, 2, Some(&fail_at));
+        assert_eq!(lied.fault.as_ref(), Some(&fail_at));
         let later = run(&mut session, 3, None);
         assert!(later.ran.is_empty());
     }

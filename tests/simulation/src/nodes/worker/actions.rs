@@ -1,6 +1,7 @@
 //! What the sequencer wants done, carried out on bus and buffers.
 
 use bus_schemas::{Images, WeightSample, Weights};
+use gpu_worker_core::dispatch;
 
 use super::jobs::Pending;
 use super::*;
@@ -46,7 +47,7 @@ impl WorkerNode {
                     first: start.first,
                     last: start.last,
                 });
-                self.jobs.push_back(Pending::new(Job::Start(start, ops)));
+                self.tell_dispatch(io, dispatch::Event::Started(start, ops));
             }
             Action::Close { session } => {
                 self.jobs.push_back(Pending::new(Job::Close(session)));
@@ -74,6 +75,7 @@ impl WorkerNode {
             }
             Action::Ended { session } => {
                 self.sessions.remove(&session);
+                self.tell_dispatch(io, dispatch::Event::Gone { session });
             }
             other => self.say(io, reply, other),
         }
@@ -184,10 +186,16 @@ impl WorkerNode {
         let Some(place) = self.sessions.get_mut(&session) else {
             return broken(io, "a transfer of no session is whole");
         };
-        let Some(hash) = module.filter(|_| !known) else {
+        let Some(hash) = module else {
+            if let Some(staged) = place.transfers.get_mut(&transfer) {
+                staged.whole = true;
+            }
             return;
         };
-        let image = place.transfers.remove(&transfer).unwrap_or_default();
+        if known {
+            return;
+        }
+        let image = place.transfers.remove(&transfer).unwrap_or_default().bytes;
         let tenant = place.tenant.clone();
         if ModuleHash::of(&image) == hash {
             self.images.insert((tenant, hash));

@@ -1,13 +1,21 @@
 //! What the model device runs: one job at a time, on some devices in the order the sequencer
 //! started them, on others the most urgent first, which parks what it overtakes.
 
+use gpu_worker_core::dispatch::{Event, Submission};
+use gpu_worker_core::sequencer;
+
 use super::*;
+
+/// A slice that the dispatch has handed on.
+pub(super) struct Slice {
+    pub(super) submission: Submission<Vec<KeptOp>>,
+    /// The staged bytes that it uses, by transfer.
+    pub(super) staged: BTreeMap<u64, Vec<u8>>,
+}
 
 /// A job that has not ended.
 pub(super) struct Pending {
     pub(super) job: Job,
-    /// How it stands with the pager.
-    pub(super) claim: Claim,
     /// What came of it, once it has begun, and how long it still runs.
     begun: Option<(SliceRun, Nanos)>,
 }
@@ -20,30 +28,19 @@ pub(super) struct Running {
 
 impl Pending {
     pub(super) fn new(job: Job) -> Self {
-        let claim = match &job {
-            Job::Start(start, ops) => Claim::of(start.first, ops),
-            Job::Open(_) | Job::Close(_) => Claim::Settled(None),
-        };
-        Self {
-            job,
-            claim,
-            begun: None,
-        }
+        Self { job, begun: None }
     }
 
     /// It is stopped. Gives how long it still runs.
     fn stop(&mut self, why: &Failure) -> Nanos {
-        let Job::Start(start, _) = &self.job else {
+        let Job::Start(slice) = &self.job else {
             return self.begun.as_ref().map_or(0, |(_, left)| *left);
         };
         match &mut self.begun {
-            None => {
-                self.claim = Claim::Settled(None);
-                0
-            }
+            None => 0,
             Some((run, left)) => {
                 let soon = STOPS.min(*left);
-                run.stop(*left - soon, start.first, why);
+                run.stop(*left - soon, slice.submission.start.first, why);
                 *left = soon;
                 soon
             }
@@ -60,7 +57,7 @@ impl Job {
     fn session(&self) -> SessionId {
         match self {
             Self::Open(open) => open.session,
-            Self::Start(start, _) => start.session,
+            Self::Start(slice) => slice.submission.start.session,
             Self::Close(session) => *session,
         }
     }
@@ -68,7 +65,7 @@ impl Job {
     fn priority(&self) -> u8 {
         match self {
             Self::Open(open) => open.priority,
-            Self::Start(start, _) => start.priority,
+            Self::Start(slice) => slice.submission.start.priority,
             // It waits for nothing: nothing of its session is left.
             Self::Close(_) => 0,
         }
@@ -109,6 +106,11 @@ impl WorkerNode {
             return;
         }
         let why = Failure::new(Code::SessionGone, "the session was closed");
+        let stopped = Event::Stopped {
+            session,
+            why: why.clone(),
+        };
+        self.tell_dispatch(io, stopped);
         let Some(device) = self.device.get_mut(&session) else {
             return;
         };
@@ -134,29 +136,26 @@ impl WorkerNode {
     /// The index of the next job, and how urgent it is: as the most urgent of its session's, for
     /// those run in order.
     fn next_job(&self) -> Option<(usize, u8)> {
-        // Of each session: its first job, whether that may begin, how urgent they are together.
-        let mut sessions: Vec<(SessionId, usize, bool, u8)> = Vec::new();
-        for (index, Pending { job, claim, .. }) in self.jobs.iter().enumerate() {
+        // Of each session: its first job, and how urgent they are together.
+        let mut sessions: Vec<(SessionId, usize, u8)> = Vec::new();
+        for (index, Pending { job, .. }) in self.jobs.iter().enumerate() {
             let priority = if self.preemptive { job.priority() } else { 0 };
             let session = job.session();
             match sessions.iter_mut().find(|(other, ..)| *other == session) {
                 Some((.., urgency)) => *urgency = priority.min(*urgency),
-                None => {
-                    let ready = matches!(claim, Claim::Settled(_));
-                    sessions.push((session, index, ready, priority));
-                }
+                None => sessions.push((session, index, priority)),
             }
         }
-        let ready = sessions.iter().filter(|(_, _, ready, _)| *ready);
-        let urgent = ready.min_by_key(|(.., urgency)| *urgency);
-        urgent.map(|(_, index, _, urgency)| (*index, *urgency))
+        let urgent = sessions.iter().min_by_key(|(.., urgency)| *urgency);
+        urgent.map(|(_, index, urgency)| (*index, *urgency))
     }
 
     /// Lets the device begin its next job, or go on with one.
     pub(super) fn work(&mut self, io: &mut Io) {
-        self.claim(io);
+        self.hand_on(io);
         self.begin_next(io);
-        let waits = self.running.is_some() && !self.jobs.is_empty();
+        let behind = self.jobs.len() + self.dispatch.waiting();
+        let waits = self.running.is_some() && behind > 0;
         self.meter.waiting(io.now, waits);
     }
 
@@ -188,12 +187,7 @@ impl WorkerNode {
         let left = match &pending.begun {
             Some((_, left)) => *left,
             None => {
-                let claim = std::mem::replace(&mut pending.claim, Claim::Settled(None));
-                let refused = match claim {
-                    Claim::Settled(refused) => refused,
-                    Claim::Needs(_) => None,
-                };
-                let run = self.begin(io, &pending.job, refused);
+                let run = self.begin(io, &pending.job);
                 let time = run.device_ns;
                 pending.begun = Some((run, time));
                 time
@@ -204,7 +198,7 @@ impl WorkerNode {
         self.running = Some(Running { pending, ends });
     }
 
-    fn begin(&mut self, io: &mut Io, job: &Job, refused: Option<(OpNumber, Failure)>) -> SliceRun {
+    fn begin(&mut self, io: &mut Io, job: &Job) -> SliceRun {
         let incarnation = self.identity.incarnation;
         let mut run = SliceRun {
             device_ns: 20 * MICRO,
@@ -222,33 +216,27 @@ impl WorkerNode {
             Job::Close(session) => {
                 self.device.remove(session);
             }
-            Job::Start(start, ops) => run = self.run(io, start, ops, refused),
+            Job::Start(slice) => run = self.run(io, slice),
         }
         run
     }
 
-    fn run(
-        &mut self,
-        io: &mut Io,
-        start: &StartAction,
-        ops: &[KeptOp],
-        refused: Option<(OpNumber, Failure)>,
-    ) -> SliceRun {
+    fn run(&mut self, io: &mut Io, slice: &Slice) -> SliceRun {
+        let Submission {
+            start,
+            ops,
+            fail_at,
+            ..
+        } = &slice.submission;
         let session = start.session;
-        let (Some(place), Some(device)) =
-            (self.sessions.get(&session), self.device.get_mut(&session))
-        else {
+        let Some(device) = self.device.get_mut(&session) else {
             broken(io, "started a slice of a session that is not open");
             return SliceRun::default();
         };
-        let staged = |transfer: u64| place.transfers.get(&transfer).cloned();
-        let known = |hash: &ModuleHash| self.images.contains(&(place.tenant.clone(), *hash));
         let mut around = Around {
-            declared: start.declared,
-            staged: &staged,
-            known: &known,
+            staged: &slice.staged,
             cells: &mut self.cells,
-            refused,
+            fail_at: fail_at.as_ref(),
             unchecked: self.flaw == Some(Flaw::SkipsAddressCheck),
         };
         let run = device.run(start.first, ops, &mut around);
@@ -294,7 +282,7 @@ impl WorkerNode {
         let (run, _) = pending.begun.unwrap_or_default();
         match pending.job {
             Job::Open(open) => {
-                let event = Event::Opened {
+                let event = sequencer::Event::Opened {
                     session: open.session,
                     failure: None,
                 };
@@ -302,9 +290,10 @@ impl WorkerNode {
             }
             Job::Close(session) => {
                 self.vacate(io, session);
-                self.event(io, None, Event::Closed { session });
+                self.event(io, None, sequencer::Event::Closed { session });
             }
-            Job::Start(start, _) => {
+            Job::Start(slice) => {
+                let start = slice.submission.start;
                 self.account(io, &start, &run);
                 let results: Vec<u64> = run
                     .answers
@@ -317,10 +306,10 @@ impl WorkerNode {
                     session: start.session,
                     device_ns: run.device_ns,
                     results: &results,
-                    declared: run.declared,
+                    declared: slice.submission.declared,
                     fault: run.fault.as_ref().map(|(op, failure)| (*op, failure)),
                 };
-                self.event(io, None, Event::Completed(event));
+                self.event(io, None, sequencer::Event::Completed(event));
                 self.answers.clear();
             }
         }

@@ -1,63 +1,11 @@
-//! The real pager and meter at work: slices wait for memory, or are refused it, and are metered.
+//! The real pager and meter at work: what sessions hold and use.
 
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
-use gpu_worker_core::pager::{Need, Verdict};
 
-use super::jobs::Pending;
 use super::*;
 
-/// How a started slice stands with the pager.
-#[derive(Debug)]
-pub(super) enum Claim {
-    /// It needs this, which it was not promised.
-    Needs(Vec<Need>),
-    /// It may run, up to the op that does not get what it needs.
-    Settled(Option<(OpNumber, Failure)>),
-}
-
-impl Claim {
-    /// What a slice needs.
-    pub(super) fn of(first: OpNumber, ops: &[KeptOp]) -> Self {
-        let need = |(op, kept): (OpNumber, &KeptOp)| match kept.op {
-            Op::Alloc { address, bytes } => Some(Need::Alloc { op, address, bytes }),
-            Op::Free { address } => Some(Need::Free { address }),
-            _ => None,
-        };
-        let needs: Vec<Need> = (first..).zip(ops).filter_map(need).collect();
-        match needs.is_empty() {
-            true => Self::Settled(None),
-            false => Self::Needs(needs),
-        }
-    }
-}
-
 impl WorkerNode {
-    /// Asks the pager about started slices, in the order of their starts, up to one that waits.
-    pub(super) fn claim(&mut self, io: &mut Io) {
-        for Pending { job, claim, .. } in &mut self.jobs {
-            let (Job::Start(start, _), Claim::Needs(needs)) = (job, &*claim) else {
-                continue;
-            };
-            let (first, session) = (start.first, start.session);
-            let verdict = self.pager.admit(first, session, needs);
-            let refused = match verdict {
-                _ if self.flaw == Some(Flaw::IgnoresQuota) => None,
-                Verdict::Wait => return,
-                Verdict::Fits => None,
-                Verdict::Refused(op, failure) => {
-                    io.fact(Fact::Denied {
-                        incarnation: self.identity.incarnation,
-                        session,
-                        op,
-                    });
-                    Some((op, failure))
-                }
-            };
-            *claim = Claim::Settled(refused);
-        }
-    }
-
     /// A slice has ended: what it used, and what its session holds now.
     pub(super) fn account(&mut self, io: &mut Io, start: &StartAction, run: &SliceRun) {
         let (session, incarnation) = (start.session, self.identity.incarnation);

@@ -1,6 +1,7 @@
 //! A worker: the real sequencer, the model device, and the thin shell between them and the bus.
 
 mod actions;
+mod dispatch;
 mod jobs;
 mod memory;
 
@@ -8,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, Leave, Lost, ModuleHash, Op, OpNumber, Order,
-    Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode,
+    Batch, Code, DataChunk, DeviceResult, Failure, Launch, Leave, Lost, ModuleHash, Op, OpNumber,
+    Order, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode,
     encode, limits,
 };
 use gpu_worker_core::sequencer::{
@@ -17,10 +18,10 @@ use gpu_worker_core::sequencer::{
     OpenAction, StartAction,
 };
 
-use gpu_worker_core::{Meter, Pager, Sequencer};
+use gpu_worker_core::dispatch::{Claims, Limits};
+use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer};
 
-use jobs::{Pending, Running};
-use memory::Claim;
+use jobs::{Pending, Running, Slice};
 
 use crate::device::{Answer, Around, DeviceSession, KeptOp, SMS, SliceRun};
 use crate::fact::Fact;
@@ -34,17 +35,30 @@ const TELL: u64 = 0;
 const REPORT: u64 = 1;
 const REPORT_EVERY: Nanos = 250 * MILLI;
 
+/// A device whose launches take no memory beside their sessions'.
+const LIMITS: Limits = Limits {
+    blocks: SMS as u64,
+    small_launch: 0,
+    launch_bytes: 0,
+};
+
 enum Job {
     Open(OpenAction),
-    // With its ops: the sequencer forgets them as soon as it has said so.
-    Start(StartAction, Vec<KeptOp>),
+    Start(Box<Slice>),
     Close(SessionId),
+}
+
+/// The bytes of a transfer, as far as they are here.
+#[derive(Default)]
+struct Staged {
+    bytes: Vec<u8>,
+    whole: bool,
 }
 
 struct Kept {
     tenant: Tenant,
     ops: BTreeMap<OpNumber, KeptOp>,
-    transfers: BTreeMap<u64, Vec<u8>>,
+    transfers: BTreeMap<u64, Staged>,
     results: BTreeMap<u64, Answer>,
 }
 
@@ -59,6 +73,9 @@ pub(crate) struct WorkerNode {
     jobs: VecDeque<Pending>,
     running: Option<Running>,
     preemptive: bool,
+    // With their ops: the sequencer forgets those as soon as it has started them.
+    dispatch: Dispatch<Vec<KeptOp>, ModuleHash>,
+    claims: Claims,
     pager: Pager,
     meter: Meter,
     windows: BTreeMap<SessionId, Window>,
@@ -107,6 +124,8 @@ impl WorkerNode {
             device: BTreeMap::new(),
             jobs: VecDeque::new(),
             running: None,
+            dispatch: Dispatch::new(LIMITS),
+            claims: Claims::new(LIMITS.small_launch),
             pager: Pager::new(identity.capacity),
             meter: Meter::new(0, incarnation, identity.gpu, SMS, true),
             windows: BTreeMap::new(),
@@ -294,7 +313,7 @@ impl WorkerNode {
             } = *action
             {
                 let place = self.place(of, tenant);
-                let buffer = place.transfers.entry(transfer).or_default();
+                let buffer = &mut place.transfers.entry(transfer).or_default().bytes;
                 buffer.resize(total as usize, 0);
                 let end = offset as usize + chunk.bytes.len();
                 match buffer.get_mut(offset as usize..end) {
@@ -355,13 +374,7 @@ impl Node for WorkerNode {
             _ if self.draining => "draining",
             _ if self.core.sealed().0 == 0 => "unsealed",
             _ if self.jobs.iter().any(Pending::is_parked) => "one parked",
-            _ if self
-                .jobs
-                .iter()
-                .any(|job| matches!(job.claim, Claim::Needs(_))) =>
-            {
-                "waiting for memory"
-            }
+            _ if self.claims.is_waiting() => "waiting for memory",
             (0, false) => "idle",
             (0, true) => "waiting for a batch",
             (_, false) => "running",

@@ -1,0 +1,130 @@
+//! The real dispatch and the real claims on memory: the way of a started slice to the model device.
+
+use gpu_worker_core::dispatch::{
+    Action, Answer, Event, Image, Kernel, Question, SessionView, Submission, Transfer,
+};
+
+use super::jobs::{Pending, Slice};
+use super::*;
+use crate::device::kernel_key;
+
+impl WorkerNode {
+    /// Tells the dispatch and does what it says.
+    pub(super) fn tell_dispatch(&mut self, io: &mut Io, event: Event<Vec<KeptOp>>) {
+        self.dispatch.handle(event);
+        loop {
+            let (sessions, images) = (&self.sessions, &self.images);
+            let look = |session| {
+                let place = sessions.get(&session)?;
+                Some(View { place, images })
+            };
+            match self.dispatch.next_action(look) {
+                Some(Action::Ask(question)) => {
+                    if let Some(answer) = self.ask(question) {
+                        self.admitted(io, answer);
+                    }
+                }
+                Some(Action::Withdraw { session }) => self.claims.withdraw(session),
+                Some(Action::Submit(submission)) => self.submit(submission),
+                None => return,
+            }
+        }
+    }
+
+    /// Something has ended or become ready: what waits may go on.
+    pub(super) fn hand_on(&mut self, io: &mut Io) {
+        if let Some(answer) = self.claims.ask_again(&mut self.pager) {
+            self.admitted(io, answer);
+        }
+        self.tell_dispatch(io, Event::Changed);
+    }
+
+    fn ask(&mut self, question: Question) -> Option<Answer> {
+        if self.flaw != Some(Flaw::IgnoresQuota) {
+            return self.claims.ask(&mut self.pager, question);
+        }
+        let Question { session, first, .. } = question;
+        self.pager.admit(first, session, &question.needs);
+        Some(Answer {
+            session,
+            first,
+            refused: None,
+            launch_bytes: Vec::new(),
+        })
+    }
+
+    fn admitted(&mut self, io: &mut Io, answer: Answer) {
+        if let Some((op, _)) = &answer.refused {
+            io.fact(Fact::Denied {
+                incarnation: self.identity.incarnation,
+                session: answer.session,
+                op: *op,
+            });
+        }
+        self.dispatch.handle(Event::Admitted(answer));
+    }
+
+    /// The transfers that a slice uses move into it, and the device gets it.
+    fn submit(&mut self, submission: Submission<Vec<KeptOp>>) {
+        let mut staged = BTreeMap::new();
+        if let Some(place) = self.sessions.get_mut(&submission.start.session) {
+            for copy in &submission.copies {
+                let transfer = place.transfers.remove(&copy.transfer);
+                staged.extend(transfer.map(|transfer| (copy.transfer, transfer.bytes)));
+            }
+        }
+        let slice = Box::new(Slice { submission, staged });
+        self.jobs.push_back(Pending::new(Job::Start(slice)));
+    }
+}
+
+/// A session as the dispatch reads it. The model device has every image at once, its functions are
+/// as many as one likes, and their blocks take no memory.
+struct View<'a> {
+    place: &'a Kept,
+    images: &'a BTreeSet<(Tenant, ModuleHash)>,
+}
+
+impl SessionView for View<'_> {
+    type Ops = Vec<KeptOp>;
+    type Module = ModuleHash;
+
+    fn ops(&self, ops: &Vec<KeptOp>) -> impl Iterator<Item = Op> {
+        ops.iter().map(|kept| kept.op)
+    }
+
+    fn transfer(&self, transfer: u64) -> Transfer {
+        match self.place.transfers.get(&transfer) {
+            Some(staged) if staged.whole => Transfer::Whole(staged.bytes.len() as u64),
+            Some(_) => Transfer::Coming,
+            None => Transfer::Gone,
+        }
+    }
+
+    fn fingerprint(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn image(&self, hash: ModuleHash) -> Image<ModuleHash> {
+        let given = (self.place.tenant.clone(), hash);
+        match self.images.contains(&given) {
+            true => Image::Ready(hash),
+            false => Image::Unknown,
+        }
+    }
+
+    fn has_image(&self, _: ModuleHash) -> bool {
+        true
+    }
+
+    fn denied(&self, _: ModuleHash, _: &[ModuleHash]) -> Option<Failure> {
+        None
+    }
+
+    fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<Kernel> {
+        Some(Kernel {
+            key: kernel_key(module, launch),
+            block: 0,
+        })
+    }
+}
