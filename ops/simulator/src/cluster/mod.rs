@@ -6,6 +6,7 @@ mod bus;
 mod client;
 mod leader;
 mod place;
+mod plain;
 mod slices;
 mod voice;
 mod worker;

@@ -1,4 +1,5 @@
-//! The worker: the real sequencer and meter, a modelled device, and the thin shell between them.
+//! The worker: the real sequencer, dispatch and meter, a modelled device, and the thin shell between
+//! them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,14 +8,16 @@ use bus_schemas::{
     Batch, Column, DeviceResult, Op, OpNumber, Order, ResultKind, Seal, SessionId, WIRE_VERSION,
     decode, encode,
 };
+use gpu_worker_core::dispatch;
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, CompletedEvent, Config, Event, Identity, StartAction,
 };
-use gpu_worker_core::{Meter, Sequencer};
+use gpu_worker_core::{Dispatch, Meter, Sequencer};
 
 use super::bus::{self, Bus, Message, Party};
 use super::place::{CAPACITY, GPU, Place, SMS, WORKER};
+use super::plain::{LIMITS, Plain};
 use super::slices::{Slice, SliceOp, Slices};
 use super::voice::{say, send};
 use crate::device::{Device, Launch};
@@ -41,6 +44,7 @@ pub(super) struct WorkerShell {
     core: Sequencer,
     meter: Meter,
     sessions: BTreeMap<SessionId, Kept>,
+    dispatch: Dispatch<Slice, ()>,
     slices: Slices,
     device: Device,
     notice: Nanos,
@@ -66,6 +70,7 @@ impl WorkerShell {
             core: Sequencer::new(config, identity),
             meter: Meter::new(0, WORKER, 0, SMS, false),
             sessions: BTreeMap::new(),
+            dispatch: Dispatch::new(LIMITS),
             slices: Slices::new(scenario.call),
             device: Device::new(scenario.device, scenario.gap, from, to),
             notice: scenario.notice,
@@ -348,7 +353,19 @@ impl WorkerShell {
         let skip = (start.first - kept.first) as usize;
         let count = (start.last + 1 - start.first) as usize;
         let ops: Vec<SliceOp> = kept.ops.range(skip..skip + count).copied().collect();
-        self.slices.start(now, Slice::new(start, kept.client, ops));
+        let slice = Slice::new(start, kept.client, ops);
+        let unchecked = StartAction {
+            declared: None,
+            ..start
+        };
+        self.dispatch
+            .handle(dispatch::Event::Started(unchecked, slice));
+        let look = |session| self.sessions.contains_key(&session).then_some(Plain);
+        while let Some(action) = self.dispatch.next_action(look) {
+            if let dispatch::Action::Submit(submission) = action {
+                self.slices.start(now, submission.ops);
+            }
+        }
     }
 
     fn send_results(
