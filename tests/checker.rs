@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use broker::testing::TempDir;
 use bus_schemas::{Chain, ChainEntry, GpuTail, GrantKind};
+use lab::chaos::Checker;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use warploom::chaos::Checker;
-use warploom::evidence::{
+use warploom_cli::evidence::{
     Evidence, EvidenceKey, KILLED, Ordered, SessionFailure, Started, Submitted, WorkerEnd,
 };
 
@@ -164,7 +164,7 @@ fn good() -> Evidence {
             lost: *incarnation == "w1",
             dead: false,
             fate: String::new(),
-            with: warploom::record::With::Record,
+            with: warploom_cli::record::With::Record,
             through: *position,
             from: 0,
             from_chain: String::new(),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use broker::testing::TempDir;
 use bus_schemas::TenantSettings;
-use warploom::local::{LocalCluster, LocalOptions};
+use warploom_cli::local::{LocalCluster, LocalOptions};
 
 const TENANT: &str = "visitor";
 

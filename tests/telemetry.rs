@@ -12,7 +12,7 @@ use client_agent::telemetry::{Role, TelemetrySettings};
 use client_agent::{Client, Settings, Telemetry};
 use otlp::Receiver;
 use serde_json::Value;
-use warploom::local::{LocalCluster, LocalOptions};
+use warploom_cli::local::{LocalCluster, LocalOptions};
 
 const TENANT: &str = "chat";
 const REQUESTS: usize = 20;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use actors::storage::{Copies, Stored};
 use broker::{Links, Routes};
-use warploom::cluster_settings::ClusterSetting;
+use warploom_cli::cluster_settings::ClusterSetting;
 
 use crate::stage::{Scene, plan};
 

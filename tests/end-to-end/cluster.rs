@@ -7,7 +7,7 @@ use std::time::Duration;
 use bus_schemas::TenantSettings;
 use client_agent::{Client, Settings};
 use serde_json::Value;
-use warploom::evidence::Started;
+use warploom_cli::evidence::Started;
 
 use crate::run::{text, warploom};
 use crate::stage::{Scene, plan};
@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// Launches of a tenant of which there is more, and less.
 const MANY: u64 = 500;
 const FEW: u64 = 100;
-const KERNEL: &str = include_str!("../../ops/src/bench/long.ptx");
+const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 
 /// Runs a command of an administrator of a scene's cluster.
 pub(crate) fn administrator(scene: &Scene, arguments: &[&str]) -> Output {

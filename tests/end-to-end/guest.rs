@@ -35,8 +35,8 @@ pub(crate) fn command(scene: &Scene, tenant: &str, dir: &Path, program: &Path) -
 
 /// The folder that programs find the library in.
 pub(crate) fn drop_in(dir: &Path) -> PathBuf {
-    let library = warploom::drop_in::library(None).expect("it is built with this test");
-    warploom::drop_in::folder(dir, &library).expect("a folder")
+    let library = warploom_cli::drop_in::library(None).expect("it is built with this test");
+    warploom_cli::drop_in::folder(dir, &library).expect("a folder")
 }
 
 /// Runs a program to its end, which must come.

@@ -8,7 +8,7 @@ use std::path::Path;
 use bus_schemas::{ClusterSettings, Incarnation};
 use rustix::process::Signal;
 use serde_json::Value;
-use warploom::record;
+use warploom_cli::record;
 
 use crate::cluster::{administrator, done, objects};
 use crate::load::Load;

@@ -146,7 +146,7 @@ async fn order_holds(scene: &Scene, workers: usize, killed: &[(u32, Incarnation)
     let file = scene.stage.cluster.options().state_dir.join("run.jsonl");
     let shown = file.to_str().expect("a path");
     done(scene, &["order", "export", "--out", shown]);
-    let rows: Vec<Value> = warploom::evidence::read_lines(&file).expect("rows");
+    let rows: Vec<Value> = warploom_cli::evidence::read_lines(&file).expect("rows");
     let gpus = verdict["gpus"].as_array().expect("a list");
     let ids = gpus.iter().map(|gpu| {
         let worker = gpu["incarnation"].as_str().expect("an id");
@@ -414,7 +414,7 @@ async fn an_exclusive_worker_that_joins_late_serves_its_tenants_only() {
 #[tokio::test]
 async fn a_command_whose_worker_dies_fails_with_the_code_that_is_documented() {
     let scene = scene(1, 1).await;
-    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/ops/src/bench/long.ptx");
+    let kernel = concat!(env!("CARGO_MANIFEST_DIR"), "/ops/lab/src/bench/long.ptx");
     let submit = [
         "submit", "--tenant", "chat", kernel, "long", "--block", "32",
     ];
@@ -429,7 +429,7 @@ async fn a_command_whose_worker_dies_fails_with_the_code_that_is_documented() {
     let child = beside(&scene, &[&submit[..], &many].concat());
     until(&scene, "it is at work", |status| sessions(status) == 1).await;
     let usage = |scene: &Scene| {
-        let launches = |seen: &mut warploom::demo::Seen| {
+        let launches = |seen: &mut lab::demo::Seen| {
             let rows = seen.usage.values().flat_map(|usage| &usage.sessions);
             rows.map(|row| row.launches).sum::<u64>()
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::{Client, Settings};
-use warploom::evidence::Started;
+use warploom_cli::evidence::Started;
 
 use crate::stage::{Scene, plan};
 
@@ -22,7 +22,7 @@ const OVERTAKING: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The kernel that the benchmark of preemption runs, too.
-const LONG: &str = include_str!("../../ops/src/bench/long.ptx");
+const LONG: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 
 /// The word that thread `index` leaves, computed by doubling: n rounds are one affine map.
 fn expected(index: u32) -> u32 {

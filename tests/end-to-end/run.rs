@@ -17,8 +17,8 @@ fn source(path: &str) -> PathBuf {
 
 /// Compiles a program of `tests/end-to-end/programs` and links it with the drop-in.
 pub(crate) fn compile(dir: &Path, name: &str) -> PathBuf {
-    let library = warploom::drop_in::library(None).expect("it is built with this test");
-    let folder = warploom::drop_in::folder(dir, &library).expect("a folder");
+    let library = warploom_cli::drop_in::library(None).expect("it is built with this test");
+    let folder = warploom_cli::drop_in::folder(dir, &library).expect("a folder");
     let program = dir.join(name);
     let status = Command::new("gcc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Werror", "-o"])

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use broker::testing::TestBroker;
-use warploom::accounts::Query;
-use warploom::admin::Administrator;
-use warploom::{exit, record};
+use warploom_cli::accounts::Query;
+use warploom_cli::admin::Administrator;
+use warploom_cli::{exit, record};
 
 async fn administrator(broker: &TestBroker) -> Administrator {
     let connected = Administrator::patient(broker.credentials(), Duration::from_millis(500)).await;

@@ -10,9 +10,9 @@ use bus_schemas::{
     OpenAnswer, OpenRequest, Opened, Tenant, TenantSettings, WIRE_VERSION, decode, encode,
 };
 use client_agent::Settings;
-use warploom::demo::{Heard, Replayed, Stage, TenantPlan};
-use warploom::evidence::{Evidence, Submitted};
-use warploom::local::LocalOptions;
+use lab::demo::{Heard, Replayed, Stage, TenantPlan};
+use warploom_cli::evidence::{Evidence, Submitted};
+use warploom_cli::local::LocalOptions;
 
 /// A directory that outlives the cluster in it.
 pub(crate) struct Scene {

@@ -9,7 +9,7 @@ use bus_schemas::{
 };
 use futures_util::TryStreamExt;
 use serde_json::Value;
-use warploom::accounts::Query;
+use warploom_cli::accounts::Query;
 
 use crate::cluster::{done, objects};
 use crate::stage::{Scene, plan};

@@ -12,7 +12,7 @@ use crate::cluster::{administrator, done};
 use crate::run::{compile, text, warploom};
 use crate::stage::{Scene, plan};
 
-const KERNEL: &str = include_str!("../../ops/src/bench/long.ptx");
+const KERNEL: &str = include_str!("../../ops/lab/src/bench/long.ptx");
 /// For a living leader or worker on a busy machine, this is long.
 const DEADLINE: Duration = Duration::from_secs(3);
 

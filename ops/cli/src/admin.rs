@@ -1,0 +1,397 @@
+//! The administrator's side of a cluster: status, tenants, settings, hold, drain, kill.
+
+mod kept;
+mod servers;
+
+pub(crate) use kept::Kept;
+pub use servers::ServerStatus;
+
+use std::time::{Duration, Instant};
+
+use actors::storage::{Storage, Stored};
+use anyhow::{Context, Result, anyhow, bail};
+use async_nats::jetstream;
+use broker::Credentials;
+use bus_schemas::subject::{Admin, Subjects};
+use bus_schemas::{
+    Admission, AdmissionAnswer, AdmissionRequest, CloseReason, CloseRequest, ClusterSettings,
+    Drain, Failure, Hold, Incarnation, LeaderNotice, SessionId, Status, StatusRequest, Tenant,
+    TenantSettings, WIRE_VERSION, decode, encode,
+};
+use futures_util::TryStreamExt;
+use scheduler_leader_core::Placement;
+
+use crate::credentials::credentials;
+use crate::exit::{Unreachable, Usage};
+use crate::settings::Settings;
+
+/// How long one question to the leader may take; it is asked again until the caller's patience
+/// ends.
+const ASK: Duration = Duration::from_millis(500);
+
+/// How long is waited where nobody says: the default of `command.deadline`.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection with the cluster's login.
+pub struct Administrator {
+    client: async_nats::Client,
+    subjects: Subjects,
+    patience: Duration,
+}
+
+impl Administrator {
+    /// Connects as a command does: to the cluster of the settings, by `command.deadline`.
+    ///
+    /// # Errors
+    /// As [`Self::connect`]; [`Unreachable`] where there is no cluster.
+    pub async fn of(settings: &Settings) -> Result<Self> {
+        let patience = settings.duration("command.deadline")?;
+        Self::patient(&credentials(settings)?, patience).await
+    }
+
+    /// Connects as the cluster user.
+    ///
+    /// # Errors
+    /// [`Usage`] where the credentials are a tenant's; [`Unreachable`] when the broker does not
+    /// answer within 5 s.
+    pub async fn connect(credentials: &Credentials) -> Result<Self> {
+        Self::patient(credentials, PATIENCE).await
+    }
+
+    /// As [`Self::connect`], with this time for the broker, and for whatever else is waited for
+    /// through this connection.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub async fn patient(credentials: &Credentials, patience: Duration) -> Result<Self> {
+        if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
+            // Such as those that `warploom env` leads a shell's programs to.
+            bail!(Usage(
+                "these credentials are a tenant's, and this needs the cluster's own: see \
+                 broker.credentials (WARPLOOM_BROKER_CREDENTIALS)"
+                    .into()
+            ));
+        }
+        let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
+        let subjects = Subjects::new(&cluster);
+        let mut options = async_nats::ConnectOptions::new()
+            .name("administrator")
+            .connection_timeout(credentials.entry_patience(patience))
+            .custom_inbox_prefix(subjects.cluster_inbox());
+        if let Some(login) = &credentials.cluster_user {
+            options = options.user_and_password(login.user.clone(), login.password.clone());
+        }
+        let client = options.connect(credentials.urls()).await.map_err(|error| {
+            let url = &credentials.url;
+            Unreachable(format!(
+                "no broker answers at {url} ({error}); is `warploom up` running?"
+            ))
+        })?;
+        Ok(Self {
+            client,
+            subjects,
+            patience,
+        })
+    }
+
+    /// How long an answer is waited for.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    /// How long a leader is waited for by a command that goes on without one.
+    #[must_use]
+    pub fn glance(&self) -> Duration {
+        self.patience / 5
+    }
+
+    /// How long the next of many stored messages is waited for.
+    #[must_use]
+    pub fn stall(&self) -> Duration {
+        2 * self.patience
+    }
+
+    /// What is stored, with this connection's patience for each answer.
+    pub(crate) fn jetstream(&self) -> jetstream::Context {
+        let mut jetstream = jetstream::new(self.client.clone());
+        jetstream.set_timeout(self.patience);
+        jetstream
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn client(&self) -> &async_nats::Client {
+        &self.client
+    }
+
+    /// The cluster's subjects.
+    #[must_use]
+    pub fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
+    async fn ask(&self, verb: Admin, request: Vec<u8>, patience: Duration) -> Result<bytes::Bytes> {
+        let asked = Instant::now();
+        let subject = self.subjects.admin(verb);
+        loop {
+            let answer = self.client.request(subject.clone(), request.clone().into());
+            match tokio::time::timeout(ASK, answer).await {
+                Ok(Ok(message)) => return Ok(message.payload),
+                _ if asked.elapsed() < patience => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                _ => bail!(Unreachable(format!(
+                    "no leader of cluster {} answers after {patience:?}; `warploom up` starts one",
+                    self.subjects.cluster()
+                ))),
+            }
+        }
+    }
+
+    /// The leader's view of the cluster, asked until one answers.
+    ///
+    /// # Errors
+    /// [`Unreachable`] after `patience`.
+    pub async fn status(&self, patience: Duration) -> Result<Status> {
+        let request = encode(&StatusRequest { v: WIRE_VERSION });
+        let answer = self.ask(Admin::Status, request, patience).await?;
+        decode(&answer).map_err(|error| anyhow!(Failure::from(error)))
+    }
+
+    /// What the leader would say of all targets if a tenant were set like this.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within `patience`.
+    pub async fn admission(
+        &self,
+        tenant: &Tenant,
+        settings: &TenantSettings,
+        patience: Duration,
+    ) -> Result<Vec<Admission>> {
+        let request = encode(&AdmissionRequest {
+            v: WIRE_VERSION,
+            tenant: tenant.clone(),
+            settings: settings.clone(),
+        });
+        let answer = self.ask(Admin::Admission, request, patience).await?;
+        let answer: AdmissionAnswer =
+            decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+        Ok(answer.targets)
+    }
+
+    /// Waits until a leader answers and sees this many live workers.
+    ///
+    /// # Errors
+    /// [`Unreachable`] after `patience`.
+    pub async fn ready(&self, workers: usize, patience: Duration) -> Result<Status> {
+        let asked = Instant::now();
+        loop {
+            let left = patience.saturating_sub(asked.elapsed());
+            let status = self.status(left).await?;
+            let live = status.workers.iter().filter(|worker| !worker.lost).count();
+            if live >= workers {
+                return Ok(status);
+            }
+            if left.is_zero() {
+                bail!(Unreachable(format!(
+                    "{live} of {workers} workers came up in {patience:?}"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Holds back all grants, or lets them go. Returns when a leader that takes over from now on
+    /// would do the same.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within 5 s, or what it did is not stored within 5 s
+    /// more.
+    pub async fn hold(&self, held: bool) -> Result<()> {
+        let patience = Duration::from_secs(5);
+        let request = encode(&Hold {
+            v: WIRE_VERSION,
+            held,
+        });
+        self.ask(Admin::Hold, request, patience).await?;
+        self.stored(patience, |placement| placement.held == held)
+            .await
+    }
+
+    /// Drains a worker: it gets no new sessions, and leaves when it has none any more; or has it get
+    /// sessions again. Returns when a leader that takes over from now on would do the same, with what
+    /// the leader said when asked: a status that does not name the worker where it knows none.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within 5 s, or what it did is not stored within 5 s
+    /// more.
+    pub async fn drain(&self, incarnation: Incarnation, draining: bool) -> Result<Status> {
+        let patience = Duration::from_secs(5);
+        let request = encode(&Drain {
+            v: WIRE_VERSION,
+            incarnation,
+            draining,
+        });
+        let answer = self.ask(Admin::Drain, request, patience).await?;
+        let status: Status = decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+        let mut workers = status.workers.iter();
+        if workers.any(|worker| worker.incarnation == incarnation) {
+            // A worker without sessions may have left meanwhile.
+            let done = |placement: &Placement| {
+                let gone = placement.lost.contains(&incarnation);
+                gone || placement.drained.contains(&incarnation) == draining
+            };
+            self.stored(patience, done).await?;
+        }
+        Ok(status)
+    }
+
+    /// Waits until the placement that the leader has stored is like this.
+    async fn stored(&self, patience: Duration, is: impl Fn(&Placement) -> bool) -> Result<()> {
+        let (store, asked) = (self.bucket().await?, Instant::now());
+        loop {
+            let placement = store.get("placement").await?;
+            let stored = placement.and_then(|entry| serde_json::from_slice(&entry).ok());
+            if stored.is_some_and(|placement: Placement| is(&placement)) {
+                return Ok(());
+            }
+            if asked.elapsed() > patience {
+                bail!(Unreachable(format!(
+                    "the leader did as asked, but has not stored it after {patience:?}: its \
+                     successor would not know"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// Ends a session of any tenant.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader answers within 5 s; the leader's failure otherwise.
+    pub async fn kill(&self, session: SessionId) -> Result<()> {
+        let reason = CloseReason::Killed;
+        let request = encode(&CloseRequest {
+            v: WIRE_VERSION,
+            session,
+            after: 0,
+            reason,
+        });
+        let answer = self
+            .ask(Admin::Kill, request, Duration::from_secs(5))
+            .await?;
+        let notice: LeaderNotice =
+            decode(&answer).map_err(|error| anyhow!(Failure::from(error)))?;
+        drop(notice);
+        Ok(())
+    }
+
+    pub(crate) async fn bucket(&self) -> Result<jetstream::kv::Store> {
+        let jetstream = self.jetstream();
+        let storage = Storage::new(jetstream, &self.subjects);
+        storage.bucket(Stored::State).await.map_err(|error| {
+            anyhow!(Unreachable(format!(
+                "the broker's JetStream does not answer ({error})"
+            )))
+        })
+    }
+
+    /// Writes a tenant's settings; the leader hears of it and records it.
+    ///
+    /// # Errors
+    /// [`Usage`] when the settings make no sense, [`Unreachable`] without a broker.
+    pub async fn set_tenant(&self, tenant: &Tenant, settings: &TenantSettings) -> Result<()> {
+        if settings.priority > 4 {
+            bail!(Usage(format!(
+                "priority {} is not 0 (highest) to 4",
+                settings.priority
+            )));
+        }
+        if !(1..=1000).contains(&settings.weight) {
+            bail!(Usage(format!(
+                "weight {} is not 1 to 1000",
+                settings.weight
+            )));
+        }
+        let value = serde_json::to_vec(settings)?;
+        let store = self.bucket().await?;
+        store
+            .put(format!("tenant.{tenant}"), value.into())
+            .await
+            .context("writing the tenant")?;
+        Ok(())
+    }
+
+    /// Waits until the leader orders by these settings of a tenant.
+    ///
+    /// # Errors
+    /// [`Unreachable`] when no leader does within `patience`.
+    pub async fn tenant_applies(
+        &self,
+        tenant: &Tenant,
+        settings: &TenantSettings,
+        patience: Duration,
+    ) -> Result<()> {
+        let asked = Instant::now();
+        loop {
+            let status = self.status(patience).await?;
+            let mut known = status.tenants.iter();
+            if known.any(|known| known.tenant == *tenant && known.settings == *settings) {
+                return Ok(());
+            }
+            if asked.elapsed() > patience {
+                bail!(Unreachable(format!(
+                    "the leader has not heard of tenant {tenant} in {patience:?}"
+                )));
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    /// One tenant's settings, if it exists.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn tenant(&self, tenant: &Tenant) -> Result<Option<TenantSettings>> {
+        let entry = self.bucket().await?.get(format!("tenant.{tenant}")).await?;
+        entry
+            .map(|value| serde_json::from_slice(&value).context("a tenant's entry"))
+            .transpose()
+    }
+
+    /// All tenants, by name.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn tenants(&self) -> Result<Vec<(Tenant, TenantSettings)>> {
+        let store = self.bucket().await?;
+        let keys: Vec<String> = store.keys().await?.try_collect().await?;
+        let mut tenants = Vec::new();
+        for key in keys {
+            let Some(tenant) = key
+                .strip_prefix("tenant.")
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            if let Some(settings) = self.tenant(&tenant).await? {
+                tenants.push((tenant, settings));
+            }
+        }
+        tenants.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(tenants)
+    }
+
+    /// Writes all of the cluster's settings.
+    ///
+    /// # Errors
+    /// [`Unreachable`] without a broker.
+    pub async fn set_cluster(&self, settings: &ClusterSettings) -> Result<()> {
+        let value = serde_json::to_vec(settings)?;
+        let store = self.bucket().await?;
+        let written = store.put("settings", value.into()).await;
+        written.context("writing the settings")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,141 @@
+//! `warploom cluster`: how the cluster orders.
+
+use clap::Subcommand;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::ClusterSettings;
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+use crate::admin::Administrator;
+use crate::calendar;
+use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
+use crate::exit::{Unreachable, Usage};
+use crate::output;
+use crate::settings::Settings;
+use crate::table::fitted;
+
+/// `warploom cluster`.
+#[derive(Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Shows each setting, whence it came and what it does
+    Show,
+    /// Changes settings, all of them together or none
+    #[command(after_help = "\
+Examples:
+  warploom cluster set window=4ms quantum=1ms
+  warploom cluster set floors=0,0,0,0,10     priority 4 is left a tenth of each GPU
+  warploom cluster set learn=off
+  warploom cluster set window=default")]
+    Set {
+        /// SETTING=VALUE, or SETTING=default; `warploom cluster show` lists the settings
+        #[arg(required = true, value_name = "SETTING=VALUE")]
+        changes: Vec<String>,
+    },
+}
+
+/// Runs a cluster command.
+///
+/// # Errors
+/// [`Usage`] for settings that make no sense, [`Unreachable`] without a cluster.
+pub async fn cluster(command: &ClusterCommand, settings: &Settings, json: bool) -> Result<()> {
+    // What is wrong by itself is said without a cluster.
+    let changes = match command {
+        ClusterCommand::Show => Vec::new(),
+        ClusterCommand::Set { changes } => {
+            let changes = changes.iter().map(|change| read(change));
+            changes.collect::<Result<Vec<_>>>()?
+        }
+    };
+    let administrator = Administrator::of(settings).await?;
+    if !changes.is_empty() {
+        administrator.change_cluster(&changes).await?;
+        applied(&administrator).await?;
+    }
+    show(&administrator, json).await
+}
+
+fn read(change: &str) -> Result<(&'static ClusterSetting, Option<serde_json::Value>)> {
+    let (key, text) = change
+        .split_once('=')
+        .with_context(|| Usage(format!("{change:?} is not SETTING=VALUE")))?;
+    let setting = ClusterSetting::named(key.trim())?;
+    match text.trim() {
+        "default" => Ok((setting, None)),
+        text => Ok((setting, Some(setting.parse(text)?))),
+    }
+}
+
+/// Waits until the leader orders by the settings; without a leader, the next one will read them.
+async fn applied(administrator: &Administrator) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let Ok(status) = administrator.status(administrator.glance()).await else {
+            output::note("no leader answers; the next one will order by these settings");
+            return Ok(());
+        };
+        let Some(orders_by) = status.settings else {
+            output::note("the leader is of an earlier version and does not say what it orders by");
+            return Ok(());
+        };
+        if orders_by == in_force(administrator).await? {
+            return Ok(());
+        }
+        if begun.elapsed() > administrator.patience() {
+            bail!(Unreachable(format!(
+                "the leader does not order by the new settings after {:?}",
+                administrator.patience()
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// What a leader makes of the settings: a pinned profile and what does not learn settle nothing.
+async fn in_force(administrator: &Administrator) -> Result<ClusterSettings> {
+    let mut settings = administrator.chosen().await?.settings()?;
+    settings.learn &= administrator.pinned().await?.is_none();
+    settings.settle &= settings.learn;
+    Ok(settings)
+}
+
+async fn show(administrator: &Administrator, json: bool) -> Result<()> {
+    let chosen = administrator.chosen().await?;
+    let settings = serde_json::to_value(chosen.settings()?)?;
+    let orders_by = in_force(administrator).await?;
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(["setting", "value", "from", "what it does"]);
+    for setting in CLUSTER_SETTINGS {
+        let value = setting.show(&settings[setting.field]);
+        let from = match chosen.values.contains_key(setting.field) {
+            true => format!(
+                "set, revision {} of {} UTC",
+                chosen.revision,
+                calendar::moment(chosen.at_ms)
+            ),
+            false => "default".into(),
+        };
+        if json {
+            let (key, source) = (setting.key, from);
+            output::line(serde_json::json!({"key": key, "value": value, "source": source}))?;
+            continue;
+        }
+        table.add_row([setting.key, &value, &from, setting.help]);
+    }
+    if json {
+        return Ok(());
+    }
+    output::line(fitted(&table))?;
+    let wanted: ClusterSettings = serde_json::from_value(settings)?;
+    if wanted.learn && !orders_by.learn {
+        output::line(
+            "a profile is pinned: nothing is learned or settled (`warploom profile unpin`)",
+        )?;
+    } else if wanted.settle && !orders_by.settle {
+        output::line("learn is off, and so is settle: the order depends on nothing measured")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! The product's commands, one module each, which owns its arguments.
+
+pub(crate) mod admission;
+pub mod cluster;
+pub mod config;
+pub mod order;
+pub mod profile;
+pub mod replay;
+pub mod roles;
+pub mod run;
+pub mod status;
+pub mod submit;
+pub mod tenant;
+pub mod up;
+pub mod usage;
+pub mod worker;
+
+use std::future::Future;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::global::Global;
+use roles::WorkerArgs;
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Starts broker, leaders and workers on this host and runs until Ctrl-C
+    Up(up::UpArgs),
+    /// Runs a leader candidate
+    Leader(roles::LeaderArgs),
+    /// Runs the worker of one device; `drain` takes one out
+    Worker(roles::WorkerArgs),
+    /// Runs one kernel of a PTX file and prints the results
+    Submit(submit::SubmitArgs),
+    /// Runs an unmodified CUDA program on a remote worker
+    Run(run::RunArgs),
+    /// Prints what `run` sets for a program, as shell exports
+    Env(run::EnvArgs),
+    /// Creates, lists and changes tenants
+    #[command(subcommand)]
+    Tenant(tenant::TenantCommand),
+    /// Shows and changes how the cluster orders: window, quantum, floors and the like
+    #[command(subcommand)]
+    Cluster(cluster::ClusterCommand),
+    /// Shows and pins what kernels are estimated to cost
+    #[command(subcommand)]
+    Profile(profile::ProfileCommand),
+    /// Shows who used what: launches, device time, core and VRAM credits
+    Usage(usage::UsageArgs),
+    /// Shows leader, workers and tenants
+    Status(status::StatusArgs),
+    /// Recomputes the launch order from the record and compares digests
+    Replay(replay::ReplayArgs),
+    /// Shows, exports, verifies, compares and draws launch orders; holds grants back
+    #[command(subcommand)]
+    Order(order::OrderCommand),
+    /// Prints each setting and whence it came
+    Config,
+}
+
+/// Runs a command. Roles and clients have runtimes of their own; all others get one here.
+///
+/// # Errors
+/// As the command's own.
+pub fn run(command: &Command, global: &Global) -> Result<ExitCode> {
+    let (settings, json) = (&global.settings()?, global.json);
+    let done = match command {
+        Command::Config => config::config(settings, json),
+        Command::Submit(args) => submit::submit(args, settings, json),
+        Command::Leader(args) => roles::leader(args, settings),
+        Command::Env(args) => run::env(args, settings, json),
+        Command::Run(args) => return block_on(run::run(args, settings, global.verbose > 0)),
+        Command::Worker(WorkerArgs {
+            command: Some(command),
+            ..
+        }) => block_on(worker::worker(command, settings, json)),
+        Command::Worker(args) => roles::worker(args, settings),
+        Command::Up(args) => block_on(up::up(args, settings, json)),
+        Command::Tenant(command) => block_on(tenant::tenant(command, settings, json)),
+        Command::Cluster(command) => block_on(cluster::cluster(command, settings, json)),
+        Command::Profile(command) => block_on(profile::profile(command, settings, json)),
+        Command::Usage(args) => block_on(usage::usage(args, settings, json)),
+        Command::Status(args) => block_on(status::status(args, settings, json)),
+        Command::Replay(args) => block_on(replay::replay(args, settings, json)),
+        Command::Order(command) => block_on(order::order(command, settings, json)),
+    };
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs a command on a runtime of this thread.
+///
+/// # Errors
+/// As the command's own, and where no runtime can be made.
+pub fn block_on<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let done = runtime.block_on(command);
+    // A command that was told to stop does not wait for threads that still compute or read.
+    runtime.shutdown_background();
+    done
+}

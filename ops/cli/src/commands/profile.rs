@@ -1,0 +1,290 @@
+//! `warploom profile`: what kernels are estimated to cost.
+
+use clap::Subcommand;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use bus_schemas::{KernelKey, KernelRecord, ProfileStatus};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use serde_json::{Value, json};
+
+use crate::admin::Administrator;
+use crate::calendar;
+use crate::commands::usage::kernel_text;
+use crate::exit::Unreachable;
+use crate::output;
+use crate::profiles::{Changes, ProfileVersion};
+use crate::settings::Settings;
+use crate::table::fitted;
+
+/// `warploom profile`.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  warploom profile list
+  warploom profile show 12
+  warploom profile pin            the newest version, until unpin: the order depends on nothing measured")]
+pub enum ProfileCommand {
+    /// Lists the versions that are kept, the last 64
+    List,
+    /// Shows a version's kernels
+    Show {
+        /// Its number or the beginning of its hash (default: the one in force)
+        #[arg(value_name = "VERSION")]
+        name: Option<String>,
+    },
+    /// Orders by a version from now on, whatever is measured
+    Pin {
+        /// Its number or the beginning of its hash (default: the newest)
+        #[arg(value_name = "VERSION")]
+        name: Option<String>,
+    },
+    /// Learns from what is measured again
+    Unpin,
+}
+
+/// Digits of a hash that people see.
+const DIGITS: usize = 12;
+
+/// Runs a profile command.
+///
+/// # Errors
+/// [`crate::exit::Usage`] where there is no such version, [`Unreachable`] without a cluster.
+pub async fn profile(command: &ProfileCommand, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::of(settings).await?;
+    match command {
+        ProfileCommand::List => list(&administrator, json).await,
+        ProfileCommand::Show { name } => show(&administrator, name.as_deref(), json).await,
+        ProfileCommand::Pin { name } => {
+            let version = administrator.profile_version(name.as_deref()).await?;
+            administrator.pin(&version).await?;
+            let done = |status: &ProfileStatus| status.pinned && status.hash == version.hash;
+            applied(&administrator, done).await?;
+            say(&version, "pinned", json)
+        }
+        ProfileCommand::Unpin => {
+            let Some(version) = administrator.pinned().await? else {
+                return output::line("no profile is pinned");
+            };
+            let learns = administrator.chosen().await?.settings()?.learn;
+            administrator.unpin().await?;
+            applied(&administrator, |status| !status.pinned || !learns).await?;
+            say(&version, "unpinned", json)?;
+            if !learns && !json {
+                output::line("the cluster's setting learn is off: still nothing is learned")?;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Waits until the leader says that it is so; without a leader, the next one will read it.
+async fn applied(
+    administrator: &Administrator,
+    done: impl Fn(&ProfileStatus) -> bool,
+) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let Ok(status) = administrator.status(administrator.glance()).await else {
+            output::note("no leader answers; the next one will read it");
+            return Ok(());
+        };
+        if status.profile.as_ref().is_none_or(&done) {
+            return Ok(());
+        }
+        if begun.elapsed() > administrator.patience() {
+            bail!(Unreachable(format!(
+                "the leader orders by another profile after {:?}",
+                administrator.patience()
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn say(version: &ProfileVersion, what: &str, json: bool) -> Result<()> {
+    let (number, hash) = (version.version, version.hash.to_string());
+    if json {
+        return output::line(serde_json::json!({"version": number, "hash": hash, "now": what}));
+    }
+    let (hash, kernels) = (&hash[..DIGITS], version.entries.len());
+    output::line(format_args!(
+        "profile version {number} ({hash}, {kernels} kernels) is {what}"
+    ))
+}
+
+/// Microseconds, as tables show them.
+fn us(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
+}
+
+/// What a kernel key stands for; nothing where no worker said so.
+fn what(records: &BTreeMap<KernelKey, KernelRecord>, key: KernelKey) -> Option<String> {
+    let record = records.get(&key)?;
+    record.name.as_ref().map(kernel_text)
+}
+
+async fn list(administrator: &Administrator, json: bool) -> Result<()> {
+    let versions = administrator.profile_versions().await?;
+    let records = administrator.kernel_records().await?;
+    let pinned = administrator.pinned().await?;
+    let status = administrator.status(administrator.glance()).await.ok();
+    let in_force = status.and_then(|status| status.profile);
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "version",
+        "hash",
+        "kernels",
+        "new",
+        "changed",
+        "changed most, us",
+        "epoch",
+        "published (UTC)",
+        "state",
+    ]);
+    let kept = |pin: &ProfileVersion| versions.iter().any(|version| version.hash == pin.hash);
+    // One that is pinned is shown although its turn to be forgotten has come.
+    let beyond = pinned.iter().filter(|pin| !kept(pin));
+    let mut before: Option<&ProfileVersion> = None;
+    for version in beyond.chain(&versions) {
+        let changes = before.map(|before| version.since(before));
+        before = Some(version);
+        let mut state = Vec::new();
+        if in_force.as_ref().is_some_and(|it| it.hash == version.hash) {
+            state.push("in force");
+        }
+        if pinned.as_ref().is_some_and(|pin| pin.hash == version.hash) {
+            state.push("pinned");
+        }
+        let most = changes.and_then(|changes| changes.most);
+        let (number, hash) = (version.version, version.hash.to_string());
+        if json {
+            output::line(json!({
+                "version": number,
+                "hash": hash,
+                "kernels": version.entries.len(),
+                "new": changes.map(|changes| changes.new),
+                "changed": changes.map(|changes| changes.changed),
+                "changed_most": most.map(|(key, (before, after))| json!({
+                    "kernel": key.to_string(),
+                    "what": what(&records, key),
+                    "before_ns": before,
+                    "estimate_ns": after,
+                })),
+                "epoch": version.epoch,
+                "published_ms": version.at_ms,
+                "state": state,
+            }))?;
+            continue;
+        }
+        let count = |of: fn(Changes) -> u64| {
+            let changes = changes.map(|changes| of(changes).to_string());
+            changes.unwrap_or_default()
+        };
+        let most = most.map(|(key, (before, after))| {
+            let what = what(&records, key).unwrap_or_else(|| key.to_string());
+            format!("{what}: {} to {}", us(before), us(after))
+        });
+        table.add_row([
+            number.to_string(),
+            hash[..DIGITS].to_owned(),
+            version.entries.len().to_string(),
+            count(|changes| changes.new),
+            count(|changes| changes.changed),
+            most.unwrap_or_default(),
+            version.epoch.to_string(),
+            calendar::moment(version.at_ms),
+            state.join(", "),
+        ]);
+    }
+    match json {
+        true => Ok(()),
+        false => output::line(fitted(&table)),
+    }
+}
+
+async fn show(administrator: &Administrator, name: Option<&str>, json: bool) -> Result<()> {
+    let name = match name {
+        Some(name) => Some(name.to_owned()),
+        None => administrator
+            .pinned()
+            .await?
+            .map(|pin| pin.hash.to_string()),
+    };
+    let version = administrator.profile_version(name.as_deref()).await?;
+    let records = administrator.kernel_records().await?;
+    // What took the most of devices comes first, what nobody measured last.
+    let mut rows = version.entries;
+    rows.sort_by_key(|(key, _)| {
+        let took = records.get(key).map_or(0, |record| record.device_ns);
+        (Reverse(took), *key)
+    });
+    if json {
+        let rows = rows.into_iter();
+        return rows
+            .map(|(key, ns)| row(key, ns, records.get(&key)))
+            .try_for_each(output::line);
+    }
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "kernel",
+        "what",
+        "module",
+        "launches",
+        "estimate us",
+        "mean",
+        "median",
+        "p95",
+        "longest",
+    ]);
+    for (key, ns) in rows {
+        let record = records.get(&key).filter(|record| record.launches > 0);
+        let known = |of: &dyn Fn(&KernelRecord) -> Option<String>| {
+            let known = record.and_then(of);
+            known.unwrap_or_default()
+        };
+        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+        table.add_row([
+            Cell::new(key.to_string()),
+            Cell::new(what(&records, key).unwrap_or_default()),
+            Cell::new(known(&|it| Some(module(it)?[..DIGITS].to_owned()))),
+            right(known(&|it| Some(it.launches.to_string()))),
+            right(us(ns)),
+            right(known(&|it| it.mean_ns().map(us))),
+            right(known(&|it| it.percentile_ns(50).map(us))),
+            right(known(&|it| it.percentile_ns(95).map(us))),
+            right(known(&|it| Some(us(it.most_ns)))),
+        ]);
+    }
+    output::line(fitted(&table))
+}
+
+/// The image that a kernel is in, if a worker said so.
+fn module(record: &KernelRecord) -> Option<String> {
+    let module = record.name.as_ref()?.module?;
+    Some(module.to_string())
+}
+
+/// A kernel of a version, as JSON has it; what is not known is null.
+fn row(key: KernelKey, estimate: u64, record: Option<&KernelRecord>) -> Value {
+    let record = record.filter(|record| record.launches > 0);
+    let name = record.and_then(|record| record.name.as_ref());
+    json!({
+        "kernel": key.to_string(),
+        "function": name.map(|name| &name.function),
+        "grid": name.map(|name| name.grid_dim),
+        "block": name.map(|name| name.block_dim),
+        "shared_bytes": name.map(|name| name.shared_bytes),
+        "module": record.and_then(module),
+        "estimate_ns": estimate,
+        "launches": record.map(|it| it.launches),
+        "mean_ns": record.and_then(KernelRecord::mean_ns),
+        "median_ns": record.and_then(|it| it.percentile_ns(50)),
+        "p95_ns": record.and_then(|it| it.percentile_ns(95)),
+        "least_ns": record.map(|it| it.least_ns),
+        "most_ns": record.map(|it| it.most_ns),
+    })
+}

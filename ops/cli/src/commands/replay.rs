@@ -1,0 +1,245 @@
+//! `warploom replay`: recomputes the launch order from the record alone, whole or up to a position.
+
+mod stopped;
+
+use clap::Args;
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use scheduler_leader_core::replay::{self, Anchor, Fate, Position, Stop};
+use serde::{Deserialize, Serialize};
+
+use crate::admin::Administrator;
+use crate::evidence::{Ordered, WorkerEnd};
+use crate::exit::Usage;
+use crate::output;
+use crate::record::{AnchorLine, Record, Source, With, stream_blocks, whole};
+use crate::settings::Settings;
+
+/// `warploom replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom replay
+  warploom replay --order order.jsonl
+  warploom replay --expect 2dd05749…   fails if the record says otherwise
+  warploom replay --record run.record --until 1:4200   the order behind gpu 1's position 4200")]
+pub struct ReplayArgs {
+    /// Replays a file that `order export` wrote instead of the cluster's record
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Stops behind this position and prints queues, virtual times, windows and budgets:
+    /// GLOBAL, EPOCH/GLOBAL, GPU:POSITION or INCARNATION:POSITION
+    #[arg(long, value_name = "POSITION", conflicts_with_all = ["order", "expect"])]
+    pub until: Option<scheduler_leader_core::replay::Stop>,
+    /// Writes every position of the order to this file, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub order: Option<PathBuf>,
+    /// Fails unless the replay arrives at this digest
+    #[arg(long, value_name = "HEX")]
+    pub expect: Option<String>,
+}
+
+/// Adopted positions that are shown, of all.
+const ADOPTED: usize = 20;
+
+/// What a replay found, as `--json` prints it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Replayed {
+    /// The launch order's digest.
+    pub digest: String,
+    /// Positions recomputed or adopted.
+    pub positions: u64,
+    /// Positions taken from workers because their inputs died with a leader.
+    pub adopted: u64,
+    /// Positions that were accepted and that nothing tells: there must be none.
+    pub skipped: u64,
+    /// Positions that went unrecorded, as the record itself says.
+    #[serde(default)]
+    pub gap_positions: u64,
+    /// Recorded gaps.
+    pub gaps: u64,
+    /// Reigns.
+    pub epochs: u64,
+    /// Inputs applied.
+    pub inputs: u64,
+    /// Where each worker's chain ends.
+    pub workers: Vec<WorkerEnd>,
+    /// Where it begins, if what lies before was cut off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<AnchorLine>,
+}
+
+/// Replays and prints.
+///
+/// # Errors
+/// When the record cannot be read, does not replay, has a hole, or arrives at another digest than
+/// expected.
+pub async fn replay(args: &ReplayArgs, settings: &Settings, json: bool) -> Result<()> {
+    let record = record(args, settings).await?;
+    if let Some(stop) = args.until {
+        return until(&record, stop, json);
+    }
+    let order = record.replay()?;
+    if let Some(path) = &args.order {
+        write(path, &order.positions)?;
+    }
+    let found = Replayed {
+        digest: order.digest.to_string(),
+        positions: order.positions.len() as u64,
+        adopted: order.adopted,
+        skipped: order.skipped,
+        gap_positions: order.gap_positions,
+        gaps: order.gaps,
+        epochs: order.epochs,
+        inputs: order.inputs,
+        workers: order
+            .tails
+            .iter()
+            .map(|tail| end(tail, order.anchor.as_ref()))
+            .collect(),
+        anchor: order.anchor.as_ref().map(AnchorLine::of),
+    };
+    if json {
+        output::line(serde_json::to_string(&found)?)?;
+    } else {
+        if let Some(anchor) = &found.anchor {
+            output::line(anchor)?;
+        }
+        output::line(format_args!("launch order {}", found.digest))?;
+        output::line(format_args!(
+            "{} positions from {} inputs, reigns: {}; {} adopted, {} skipped, gaps: {} of {} positions",
+            found.positions,
+            found.inputs,
+            found.epochs,
+            found.adopted,
+            found.skipped,
+            found.gaps,
+            found.gap_positions
+        ))?;
+        for gap in &order.named {
+            output::line(gap)?;
+        }
+        found.workers.iter().try_for_each(say_worker)?;
+        let adopted = order.positions.iter().filter(|row| row.adopted);
+        adopted.take(ADOPTED).try_for_each(say_adopted)?;
+        for hole in &order.holes {
+            output::line(format_args!("nothing tells {hole}"))?;
+        }
+    }
+    whole(&order)?;
+    match &args.expect {
+        Some(expected) if *expected != found.digest => {
+            bail!(
+                "E-REPLAY: the replay arrives at {}, not at {expected}",
+                found.digest
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+fn say_worker(end: &WorkerEnd) -> Result<()> {
+    let gone = match &*end.fate {
+        "here" => String::new(),
+        fate => format!(", {fate}"),
+    };
+    let compared = match end.with {
+        With::Nothing => "compared with nothing".to_owned(),
+        _ => format!("compared with the record at position {}", end.through),
+    };
+    output::line(format_args!(
+        "gpu {} worker {}: position {}, chain {}{gone}, {compared}",
+        end.gpu, end.incarnation, end.position, end.chain
+    ))
+}
+
+fn say_adopted(row: &Position) -> Result<()> {
+    output::line(format_args!(
+        "adopted: gpu {} worker {} position {}: {} session {}, {} {}..{}",
+        row.gpu,
+        row.incarnation,
+        row.position,
+        row.tenant,
+        row.ordinal,
+        row.kind.name(),
+        row.first,
+        row.last
+    ))
+}
+
+fn end(tail: &replay::Tail, anchor: Option<&Anchor>) -> WorkerEnd {
+    let mut workers = anchor.into_iter().flat_map(|anchor| &anchor.workers);
+    let from = workers.find(|worker| worker.incarnation == tail.incarnation);
+    WorkerEnd {
+        gpu: tail.tail.gpu,
+        incarnation: tail.incarnation.to_string(),
+        position: tail.tail.position,
+        chain: tail.tail.chain.to_string(),
+        lost: tail.fate == Fate::Lost,
+        dead: false,
+        fate: tail.fate.name().into(),
+        with: With::in_record(tail),
+        through: tail.recorded,
+        from: from.map_or(0, |from| from.tail.position),
+        from_chain: from.map_or_else(String::new, |from| from.tail.chain.to_string()),
+    }
+}
+
+/// The record: a file's, or the cluster's.
+async fn record(args: &ReplayArgs, settings: &Settings) -> Result<Record> {
+    if let Some(path) = &args.record {
+        return match Source::read(path)? {
+            Source::Record(record) => Ok(record),
+            Source::Listing(_) => bail!(Usage(format!(
+                "{} holds rows of an order, which lack the inputs",
+                path.display()
+            ))),
+        };
+    }
+    let administrator = Administrator::of(settings).await?;
+    Ok(Record {
+        blocks: stream_blocks(&administrator).await?,
+        ..Record::default()
+    })
+}
+
+/// Stops at a position and looks at the order there.
+fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
+    let stopped = replay::replay_until(&record.blocks, stop).context("E-REPLAY")?;
+    match json {
+        true => output::line(stopped::json(&stopped)?),
+        false => output::line(stopped::tables(&stopped)),
+    }
+}
+
+fn write(path: &Path, positions: &[Position]) -> Result<()> {
+    let file = std::fs::File::create(path)
+        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))?;
+    let mut out = std::io::BufWriter::new(file);
+    for position in positions {
+        serde_json::to_writer(&mut out, &ordered(position))?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+        .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))
+}
+
+fn ordered(position: &Position) -> Ordered {
+    Ordered {
+        gpu: position.gpu,
+        incarnation: position.incarnation.to_string(),
+        position: position.position,
+        global: position.global,
+        epoch: position.epoch,
+        tenant: position.tenant.to_string(),
+        ordinal: position.ordinal,
+        session: position.session.to_string(),
+        kind: position.kind.name().into(),
+        first: position.first,
+        last: position.last,
+        adopted: position.adopted,
+    }
+}

@@ -1,0 +1,181 @@
+//! `warploom leader` and `warploom worker`: one role in this process, until it is told to stop.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+
+use actors::telemetry::Role;
+use anyhow::{Context, Result, bail};
+use bus_schemas::Tenant;
+use clap::Args;
+use gpu_worker::{DeclaredLost, WorkerSettings};
+use scheduler_leader::{Config, LeaderSettings};
+
+use crate::credentials::credentials;
+use crate::exit::Usage;
+use crate::process::{follow_parent, has_parent, stop_signal};
+use crate::settings::Settings;
+use crate::telemetry::{logs, telemetry};
+
+/// `warploom leader`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom leader --set broker.credentials=credentials.toml
+  warploom leader --set broker.url=nats://bus:4222 --set cluster.name=lab")]
+pub struct LeaderArgs {
+    /// Its id, 16 hexadecimal digits (default: random)
+    #[arg(long, value_name = "ID")]
+    pub id: Option<bus_schemas::LeaderId>,
+}
+
+/// `warploom worker`.
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  warploom worker --gpu 0 --set broker.credentials=credentials.toml
+  warploom worker --gpu 1 --device cpu --set worker.capacity=8GiB
+  warploom worker --gpu 2 --group batch --exclusive
+  warploom worker drain 1
+
+Tenants go to all groups that are not exclusive, or to those they are bound to: `warploom tenant set
+NAME --group batch`. An exclusive worker takes bound tenants only, one at a time."
+)]
+pub struct WorkerArgs {
+    /// What to do with running workers instead
+    #[command(subcommand)]
+    pub command: Option<crate::commands::worker::WorkerCommand>,
+    /// Number of its device in the cluster
+    #[arg(long)]
+    pub gpu: Option<u32>,
+    /// auto, cpu or cuda
+    #[arg(long)]
+    pub device: Option<String>,
+    /// native or interpreter: what runs kernels on the CPU device
+    #[arg(long)]
+    pub engine: Option<String>,
+    /// all, tenant or off: whose sessions keep what they hold alike in memory once, on a CPU device
+    #[arg(long)]
+    pub share: Option<String>,
+    /// Group of workers that it is in
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<bus_schemas::Tenant>,
+    /// Takes only tenants that are bound to its group, one at a time
+    #[arg(long)]
+    pub exclusive: bool,
+    /// Appends a line for every position that ended to this file
+    #[arg(long, value_name = "FILE")]
+    pub evidence: Option<PathBuf>,
+}
+
+/// Runs a leader candidate.
+///
+/// # Errors
+/// When it cannot start, or an actor dies.
+pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
+    follow_parent()?;
+    logs(settings)?;
+    let credentials = credentials(settings)?;
+    let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
+    let mut leader = LeaderSettings::new(&credentials.url, cluster);
+    let disconnects = credentials.disconnect_subject();
+    let login = |login: broker::Login| (login.user, login.password);
+    leader.login = credentials.cluster_user.map(login);
+    leader.events = credentials
+        .system_user
+        .map(|user| (login(user), disconnects));
+    leader.id = args.id;
+    leader.config = Some(protocol(settings, leader.cluster.clone())?);
+    leader.patience = Some(settings.duration("role.deadline")?);
+    leader.telemetry = telemetry(Role::Leader, settings)?;
+    scheduler_leader::run(leader, stop_signal)
+}
+
+/// The leader's protocol as the settings say.
+fn protocol(settings: &Settings, cluster: Tenant) -> Result<Config> {
+    let nanos = |key: &str| anyhow::Ok(settings.duration(key)?.as_nanos() as u64);
+    Ok(Config {
+        connection_lost: nanos("leader.connection_lost")?,
+        expiry: nanos("leader.expiry")?,
+        ..Config::new(cluster)
+    })
+}
+
+/// Runs the worker of one device.
+///
+/// # Errors
+/// When it cannot start, its device dies, or a leader declares it lost.
+pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
+    follow_parent()?;
+    logs(settings)?;
+    let credentials = credentials(settings)?;
+    let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
+    let gpu = args.gpu.map_or_else(|| settings.number("worker.gpu"), Ok)?;
+    let mut worker = WorkerSettings::new(&credentials.url, cluster, gpu);
+    worker.login = credentials
+        .cluster_user
+        .map(|login| (login.user, login.password));
+    let device = args
+        .device
+        .as_deref()
+        .unwrap_or_else(|| settings.text("worker.device"));
+    worker.device = device
+        .parse()
+        .map_err(|error| Usage(format!("worker.device: {error}")))?;
+    let group = settings.text("worker.group").parse();
+    let group = group.map_err(|error| Usage(format!("worker.group: {error}")))?;
+    worker.group = Some(args.group.clone().unwrap_or(group));
+    let exclusive = settings.text("worker.exclusive").parse::<bool>();
+    let exclusive = exclusive.map_err(|error| Usage(format!("worker.exclusive: {error}")))?;
+    worker.exclusive = args.exclusive || exclusive;
+    worker.capacity = settings.bytes("worker.capacity")?;
+    worker.reserve = settings.bytes("worker.reserve")?;
+    let share = args.share.as_deref();
+    worker.share = share
+        .unwrap_or_else(|| settings.text("worker.share"))
+        .parse()
+        .map_err(|error| Usage(format!("worker.share: {error}")))?;
+    worker.metering = settings.duration("worker.metering")?;
+    if worker.metering.is_zero() {
+        bail!(Usage(
+            "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
+        ));
+    }
+    worker.threads = settings.number("worker.threads")?;
+    worker.watchdog = settings.duration("worker.watchdog")?;
+    worker.compile.seconds = settings.number("worker.compile_seconds")?;
+    if let Some(bytes) = settings.bytes("worker.compile_bytes")? {
+        worker.compile.bytes = bytes;
+    }
+    let engine = args.engine.as_deref();
+    worker.engine = engine
+        .unwrap_or_else(|| settings.text("worker.engine"))
+        .parse()
+        .map_err(|error| Usage(format!("worker.engine: {error}")))?;
+    let model = settings.text("worker.model").parse();
+    worker.model = model.map_err(|error| Usage(format!("worker.model: {error}")))?;
+    worker.patience = Some(settings.duration("role.deadline")?);
+    worker.evidence = args.evidence.clone();
+    worker.telemetry = telemetry(Role::Worker, settings)?;
+    let ended = gpu_worker::run(worker, gpu_worker::asked_to_end());
+    match ended {
+        // A parent that looks after it starts it again itself.
+        Err(error) if error.is::<DeclaredLost>() && !has_parent() => {
+            Err(begin_anew().context(error))
+        }
+        ended => ended,
+    }
+}
+
+/// This program from its start, as the same process: a worker that was declared lost, because it
+/// stood still or was cut off, joins as another one. Gives why that did not work.
+fn begin_anew() -> anyhow::Error {
+    tracing::warn!("a leader declared this worker lost; it joins again as another");
+    let this = match std::env::current_exe() {
+        Ok(this) => this,
+        Err(error) => return error.into(),
+    };
+    let mut command = std::process::Command::new(this);
+    command.args(std::env::args_os().skip(1)).exec().into()
+}

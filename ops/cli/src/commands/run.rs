@@ -1,0 +1,377 @@
+//! `warploom run`: an unmodified program on a remote worker; `warploom env`: what it needs, as shell
+//! exports.
+
+use clap::Args;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use broker::{Broker, Credentials};
+use bus_schemas::subject::ToLeader;
+use bus_schemas::{
+    CloseReason, CloseRequest, SessionId, Tenant, TenantSettings, WIRE_VERSION, encode,
+};
+
+use crate::admin::Administrator;
+use crate::credentials::{credentials, state_dir};
+use crate::drop_in::{self, Variable};
+use crate::exit::{Unreachable, Usage};
+use crate::local::{LocalCluster, LocalOptions, Scratch};
+use crate::output;
+use crate::process;
+use crate::settings::Settings;
+
+/// `warploom run`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom run -- python train.py
+  warploom run --tenant research --priority 2 -- python train.py
+  warploom run --devices 2 --stats -- ./simulation
+  warploom run --cuda-runtime -- ./compiled_by_nvcc
+
+The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it needs
+no GPU and no change. Without a cluster (`warploom up`, or broker.url) one is started for the
+program's life. Exits as the program does, with 128 and its number if a signal ended it. -v prints
+what is set for the program.")]
+pub struct RunArgs {
+    /// Whose program it is; made if it does not exist and the credentials allow it
+    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
+    pub tenant: bus_schemas::Tenant,
+    /// The tenant's priority from now on, 0 (highest) to 4
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub priority: Option<u8>,
+    /// Virtual devices that the program sees, each on another worker
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub devices: u32,
+    /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
+    /// on` does: what that is, and what its licence says, is in docs/howto/cuda-runtime.md
+    #[arg(long)]
+    pub cuda_runtime: bool,
+    /// Prints at its end how often the program waited for an answer, and what it called in vain
+    #[arg(long)]
+    pub stats: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<PathBuf>,
+}
+
+/// `warploom env`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  eval \"$(warploom env --tenant research)\" && python train.py
+  warploom env --json")]
+pub struct EnvArgs {
+    /// Whose programs they are
+    #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]
+    pub tenant: bus_schemas::Tenant,
+    /// Virtual devices that they see, each on another worker
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
+    pub devices: u32,
+    /// Answers what NVIDIA's CUDA runtime in the program asks of its driver, as `client.runtime_tables =
+    /// on` does: what that is, and what its licence says, is in docs/howto/cuda-runtime.md
+    #[arg(long)]
+    pub cuda_runtime: bool,
+}
+
+/// Settings that concern the roles of a cluster of the program's own.
+const ROLES: [&str; 4] = ["role.", "leader.", "worker.", "log."];
+
+/// Runs the program, and ends its sessions when it is gone.
+///
+/// # Errors
+/// When there is no cluster, or the program cannot be started.
+pub async fn run(args: &RunArgs, settings: &Settings, verbose: bool) -> Result<ExitCode> {
+    let runs = state_dir(settings).join("run");
+    broker::private_dir(&state_dir(settings))?;
+    broker::private_dir(&runs)?;
+    let scratch = Scratch::within(&runs)?;
+    let prepared = async {
+        let (cluster, mut credentials) = find_cluster(args, settings, &scratch).await?;
+        prepare_tenant(args, settings, &mut credentials).await?;
+        Ok((cluster, credentials))
+    };
+    let (mut cluster, credentials) = process::unless_stopped(prepared).await?;
+    let tenant = args.tenant.clone();
+    let own = scratch.path().join("credentials.toml");
+    own_login(&credentials, &tenant)?.save(&own)?;
+    let sessions = scratch.path().join("sessions");
+    fs::write(&sessions, "").with_context(|| format!("writing {}", sessions.display()))?;
+    let program = args.command.first().map(Path::new);
+    let mut variables = variables(settings, &own, &tenant, args.devices, program)?;
+    variables.push(runtime_tables(settings, args.cuda_runtime));
+    if verbose {
+        explain(&variables, cluster.as_ref());
+    }
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err(Usage("no program to run".into()).into());
+    };
+    let mut command = tokio::process::Command::new(program);
+    command.args(arguments).env(drop_in::SESSIONS, &sessions);
+    if args.stats {
+        command.env("WARPLOOM_STATS", "1");
+    }
+    for variable in &variables {
+        command.env(variable.name, &variable.value);
+    }
+    let started = command.spawn();
+    let mut child = started
+        .with_context(|| format!("E-RUN-PROGRAM: {} cannot be started", program.display()))?;
+    let attended = attend(&mut child);
+    let status = match &mut cluster {
+        Some(cluster) => cluster.tended(attended, |line| output::note(line)).await?,
+        None => attended.await?,
+    };
+    let patience = settings.duration("command.deadline")?;
+    end_sessions(&sessions, &credentials, &tenant, patience).await;
+    drop(cluster);
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok(ExitCode::from(code as u8))
+}
+
+/// Waits for the program. Ctrl-C is the terminal's word to both of us and the program's to heed;
+/// being told to stop is handed on.
+async fn attend(child: &mut tokio::process::Child) -> Result<std::process::ExitStatus> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        let signal = tokio::select! {
+            status = child.wait() => return Ok(status?),
+            _ = interrupt.recv() => continue,
+            _ = terminate.recv() => rustix::process::Signal::TERM,
+            _ = hangup.recv() => rustix::process::Signal::HUP,
+        };
+        let pid = child
+            .id()
+            .and_then(|pid| rustix::process::Pid::from_raw(pid as i32));
+        if let Some(pid) = pid {
+            // It may be gone by now, which the next turn sees.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+}
+
+/// The cluster that is configured, else one for the program's life.
+async fn find_cluster(
+    args: &RunArgs,
+    settings: &Settings,
+    scratch: &Scratch,
+) -> Result<(Option<LocalCluster>, Credentials)> {
+    match credentials(settings) {
+        Ok(credentials) => return Ok((None, credentials)),
+        Err(error) if error.is::<Unreachable>() => {}
+        Err(error) => return Err(error),
+    }
+    output::note(
+        "no cluster is configured: starting one for this program (`warploom up` keeps one)",
+    );
+    let mut options = LocalOptions::new(scratch.path(), settings.text("cluster.name"))?;
+    options.workers = args.devices as usize;
+    options.server = settings.given("broker.server").map(Into::into);
+    options.tenants = vec![(args.tenant.clone(), TenantSettings::default())];
+    options.settings = settings
+        .iter()
+        .filter(|(key, _, _)| ROLES.iter().any(|section| key.starts_with(section)))
+        .filter(|(key, _, _)| *key != "worker.gpu")
+        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let cluster = LocalCluster::start(options).await?;
+    let credentials = Credentials::load(&cluster.credentials())?;
+    Ok((Some(cluster), credentials))
+}
+
+/// Makes the tenant, and what the arguments say of it, where the credentials allow that.
+async fn prepare_tenant(
+    args: &RunArgs,
+    settings: &Settings,
+    credentials: &mut Credentials,
+) -> Result<()> {
+    let tenant = &args.tenant;
+    if credentials.cluster_user.is_none() && !credentials.tenants.is_empty() {
+        if args.priority.is_some() {
+            let why = "--priority needs an administrator's credentials; ask yours, or leave it out";
+            return Err(Usage(why.into()).into());
+        }
+        return Ok(());
+    }
+    let administrator =
+        Administrator::patient(credentials, settings.duration("command.deadline")?).await?;
+    let found = administrator.tenant(tenant).await?;
+    let mut wanted = found.clone().unwrap_or_default();
+    wanted.priority = args.priority.unwrap_or(wanted.priority);
+    if found.as_ref() != Some(&wanted) {
+        administrator.set_tenant(tenant, &wanted).await?;
+        administrator
+            .tenant_applies(tenant, &wanted, administrator.patience())
+            .await?;
+    }
+    // A login is ours to give only where the broker is ours.
+    if credentials.tenant(tenant.as_str()).is_none()
+        && settings.given("broker.url").is_none()
+        && let Ok(mut broker) = Broker::attach(&state_dir(settings).join("broker"))
+    {
+        broker
+            .add_tenant(tenant.as_str())
+            .context("giving the tenant a login")?;
+        credentials.clone_from(broker.credentials());
+    }
+    Ok(())
+}
+
+/// Credentials that hold the tenant's login and no other.
+fn own_login(credentials: &Credentials, tenant: &Tenant) -> Result<Credentials> {
+    if credentials.tenants.is_empty() && credentials.cluster_user.is_none() {
+        return Ok(credentials.clone());
+    }
+    credentials.for_tenant(tenant.as_str()).with_context(|| {
+        Usage(format!(
+            "no login of tenant {tenant}; make it with `warploom tenant create {tenant}`"
+        ))
+    })
+}
+
+fn variables(
+    settings: &Settings,
+    credentials: &Path,
+    tenant: &Tenant,
+    devices: u32,
+    program: Option<&Path>,
+) -> Result<Vec<Variable>> {
+    let library = drop_in::library(settings.given("run.library"))?;
+    let folder = drop_in::folder(&state_dir(settings), &library)?;
+    let present = |name: &str| std::env::var_os(name);
+    let mut variables = drop_in::variables(&folder, credentials, tenant, devices, program, present);
+    for (name, key, why) in [
+        (
+            "WARPLOOM_CLIENT_DEADLINE",
+            "client.deadline",
+            "how long it waits for those who do not answer",
+        ),
+        (
+            "WARPLOOM_CLIENT_OPENING",
+            "client.opening",
+            "how long it waits for the cluster at first",
+        ),
+    ] {
+        settings.duration(key)?;
+        let value = settings.text(key).into();
+        variables.push(Variable { name, value, why });
+    }
+    if let Some(version) = settings.given("client.driver_version") {
+        variables.push(Variable {
+            name: "WARPLOOM_CLIENT_DRIVER_VERSION",
+            value: version.into(),
+            why: "the version of CUDA that the driver says it speaks",
+        });
+    }
+    Ok(variables)
+}
+
+/// Whether the runtime's tables are answered, as the flag or the setting says.
+fn runtime_tables(settings: &Settings, flag: bool) -> Variable {
+    let value = if flag {
+        "on"
+    } else {
+        settings.text("client.runtime_tables")
+    };
+    Variable {
+        name: "WARPLOOM_CLIENT_RUNTIME_TABLES",
+        value: value.into(),
+        why: "whether NVIDIA's CUDA runtime is answered what it asks of its driver",
+    }
+}
+
+fn explain(variables: &[Variable], cluster: Option<&LocalCluster>) {
+    if let Some(cluster) = cluster {
+        output::note(format_args!(
+            "cluster of its own at {}",
+            cluster.broker.url()
+        ));
+    }
+    for variable in variables {
+        let value = variable.value.to_string_lossy();
+        let (name, why) = (variable.name, variable.why);
+        output::note(format_args!("{name}={value}    # {why}"));
+    }
+}
+
+/// Ends the sessions that the program left, so that their memory is free at once.
+async fn end_sessions(file: &Path, credentials: &Credentials, tenant: &Tenant, patience: Duration) {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let sessions: Vec<SessionId> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    if sessions.is_empty() {
+        return;
+    }
+    let ended = async {
+        let client = connect(credentials, tenant).await?;
+        let subject = credentials.subjects()?.to_leader(tenant, ToLeader::Close);
+        for session in sessions {
+            let request = CloseRequest {
+                v: WIRE_VERSION,
+                session,
+                after: 0,
+                reason: CloseReason::Killed,
+            };
+            client
+                .publish(subject.clone(), encode(&request).into())
+                .await?;
+        }
+        client.flush().await?;
+        anyhow::Ok(())
+    };
+    if let Ok(Err(error)) = tokio::time::timeout(patience, ended).await {
+        tracing::warn!(%error, "the leader was not told that the program is gone");
+    }
+}
+
+/// A connection with the tenant's login.
+async fn connect(credentials: &Credentials, tenant: &Tenant) -> Result<async_nats::Client> {
+    let mut options = async_nats::ConnectOptions::new().name("run");
+    if let Some(it) = credentials.tenant(tenant.as_str()) {
+        options = options.user_and_password(it.login.user.clone(), it.login.password.clone());
+    }
+    Ok(options.connect(credentials.urls()).await?)
+}
+
+/// `warploom env`: the same as shell exports.
+///
+/// # Errors
+/// When there is no cluster.
+pub fn env(args: &EnvArgs, settings: &Settings, json: bool) -> Result<()> {
+    let credentials = credentials(settings)?;
+    let own = state_dir(settings)
+        .join("drop-in")
+        .join(format!("{}.toml", args.tenant));
+    broker::private_dir(&state_dir(settings))?;
+    fs::create_dir_all(own.parent().unwrap_or(Path::new(".")))?;
+    own_login(&credentials, &args.tenant)?.save(&own)?;
+    let mut variables = variables(settings, &own, &args.tenant, args.devices, None)?;
+    variables.push(runtime_tables(settings, args.cuda_runtime));
+    if json {
+        let map: serde_json::Map<_, _> = variables
+            .iter()
+            .map(|it| (it.name.to_owned(), it.value.to_string_lossy().into()))
+            .collect();
+        return output::line(serde_json::Value::Object(map));
+    }
+    for variable in variables {
+        let value = quoted(&variable.value.to_string_lossy());
+        let (name, why) = (variable.name, variable.why);
+        output::line(format_args!("export {name}={value}    # {why}"))?;
+    }
+    Ok(())
+}
+
+/// A word for the shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,288 @@
+//! `warploom status`: leader, workers, tenants.
+
+use clap::Args;
+use std::time::Duration;
+
+use anyhow::Result;
+use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+use crate::admin::{Administrator, ServerStatus};
+use crate::commands::tenant::{limit, size};
+use crate::credentials::{credentials, state_dir};
+use crate::exit::Unreachable;
+use crate::local::{disk_fault, is_up};
+use crate::output;
+use crate::settings::Settings;
+use crate::table::fitted;
+use crate::target::duration;
+
+/// `warploom status`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom status
+  warploom status --watch 1
+  warploom status --json | jq .tenants")]
+pub struct StatusArgs {
+    /// Repeats every so many seconds until Ctrl-C
+    #[arg(long, value_name = "SECONDS")]
+    pub watch: Option<f64>,
+}
+
+/// Prints the leader's view of the cluster.
+///
+/// # Errors
+/// [`crate::exit::Unreachable`] when nobody answers.
+pub async fn status(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
+    let shown = show(args, settings, json).await;
+    shown.map_err(|error| match error.downcast::<Unreachable>() {
+        Ok(Unreachable(why)) => match fault_here(settings) {
+            Some(fault) => Unreachable(format!("{why}; {fault}")).into(),
+            None => Unreachable(why).into(),
+        },
+        Err(error) => error,
+    })
+}
+
+/// What is wrong with the broker's disk, where nobody answers who could say so, and the cluster is
+/// one on this host.
+fn fault_here(settings: &Settings) -> Option<String> {
+    let elsewhere = ["broker.credentials", "broker.url"].map(|key| settings.given(key));
+    let folder = state_dir(settings);
+    let here = elsewhere.iter().all(Option::is_none) && is_up(&folder);
+    here.then(|| disk_fault(&folder)).flatten()
+}
+
+async fn show(args: &StatusArgs, settings: &Settings, json: bool) -> Result<()> {
+    let credentials = credentials(settings)?;
+    let key = credentials.evidence_key.as_deref();
+    let administrator = Administrator::of(settings).await?;
+    loop {
+        let status = administrator.status(administrator.patience()).await?;
+        let servers = administrator.servers(&credentials).await;
+        if json {
+            let mut shown = as_json(&status);
+            shown["evidence_key"] = key.into();
+            shown["servers"] = serde_json::to_value(&servers)?;
+            output::line(shown)?;
+        } else {
+            output::line(tables(&status))?;
+            if !servers.is_empty() {
+                output::line(broker_table(&servers))?;
+            }
+            if let Some(key) = key {
+                output::line(format_args!("evidence is signed with {key}"))?;
+            }
+        }
+        let Some(seconds) = args.watch else {
+            return Ok(());
+        };
+        tokio::time::sleep(Duration::from_secs_f64(seconds.max(0.1))).await;
+    }
+}
+
+fn tables(status: &Status) -> String {
+    let held = if status.held { ", grants are held" } else { "" };
+    let head = format!(
+        "leader {} epoch {}{held}\ninputs {} ({} recorded), global position {}",
+        status.leader, status.epoch, status.input, status.recorded, status.global
+    );
+    let mut workers = Table::new();
+    workers.load_style(UTF8_FULL_CONDENSED).set_header([
+        "gpu",
+        "worker",
+        "device",
+        "group",
+        "free",
+        "busy",
+        "sessions",
+        "granted",
+        "accepted",
+        "outstanding",
+        "state",
+    ]);
+    let mut places = status.places.iter();
+    for worker in &status.workers {
+        let place = places.next();
+        workers.add_row([
+            worker.gpu.to_string(),
+            worker.incarnation.to_string(),
+            worker.device.clone(),
+            place.map_or_else(String::new, group),
+            place.map_or_else(String::new, free),
+            place.map_or_else(String::new, |place| format!("{} %", place.busy)),
+            worker.sessions.to_string(),
+            worker.granted.to_string(),
+            worker.accepted.to_string(),
+            format!("{:.2} ms", worker.outstanding_ns as f64 / 1e6),
+            state(worker).to_owned(),
+        ]);
+    }
+    let mut tenants = Table::new();
+    tenants.load_style(UTF8_FULL_CONDENSED).set_header([
+        "tenant", "priority", "weight", "quota", "sessions", "queued", "granted", "target", "p99",
+        "attained", "requests",
+    ]);
+    for tenant in &status.tenants {
+        let quota = limit(tenant.settings.quota, size);
+        let row = [
+            tenant.tenant.to_string(),
+            tenant.settings.priority.to_string(),
+            tenant.settings.weight.to_string(),
+            quota,
+            tenant.sessions.to_string(),
+            tenant.queued.to_string(),
+            tenant.granted.to_string(),
+        ];
+        let attained = attainment(tenant);
+        tenants.add_row(row.into_iter().chain(attained));
+    }
+    let alarms: String = alarms(status)
+        .map(|(name, alarm)| format!("alarm: {name}: {alarm}\n"))
+        .collect();
+    let (workers, tenants) = (fitted(&workers), fitted(&tenants));
+    format!("{head}\n{alarms}{workers}\n{tenants}")
+}
+
+/// The broker's servers.
+fn broker_table(servers: &[ServerStatus]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(["broker", "url", "lease", "in step"]);
+    for server in servers {
+        let name = server.name.as_deref().unwrap_or("does not answer");
+        let lease = if server.leads_lease { "leads" } else { "" };
+        let in_step = format!("{} of {}", server.in_step, server.copies);
+        table.add_row([name, &server.url, lease, &in_step]);
+    }
+    table
+}
+
+/// What is wrong with what the broker keeps.
+fn alarms(status: &Status) -> impl Iterator<Item = (&str, &str)> {
+    let stores = status.stores.iter();
+    let alarms = stores.filter(|store| !store.alarm.is_empty());
+    alarms.map(|store| (store.name.as_str(), store.alarm.as_str()))
+}
+
+fn state(worker: &WorkerStatus) -> &'static str {
+    match (worker.lost, worker.draining) {
+        (true, _) => "lost",
+        (false, true) => "draining",
+        (false, false) => "live",
+    }
+}
+
+/// A tenant's target, and over the last minute its 99th percentile, the share of its requests
+/// within the target, and how many there were.
+fn attainment(tenant: &TenantStatus) -> [String; 4] {
+    let none = || "-".to_owned();
+    let target = match tenant.settings.slo_ns {
+        0 => "none".to_owned(),
+        target => duration(target),
+    };
+    let Some(counted) = &tenant.attainment else {
+        return [target, none(), none(), "0".to_owned()];
+    };
+    let share = attained(tenant).map_or_else(none, |share| format!("{:.2} %", share * 100.0));
+    let p99 = match counted.requests {
+        0 => none(),
+        _ => duration(counted.p99_ns),
+    };
+    let span = Duration::from_nanos(counted.counted_ns).as_secs().min(60);
+    [
+        target,
+        p99,
+        share,
+        format!("{} in {span} s", counted.requests),
+    ]
+}
+
+/// The share of the last minute's requests that took no longer than the target, if there are any.
+fn attained(tenant: &TenantStatus) -> Option<f64> {
+    let counted = tenant.attainment.as_ref()?;
+    let any = tenant.settings.slo_ns > 0 && counted.requests > 0;
+    any.then(|| counted.within as f64 / counted.requests as f64)
+}
+
+fn attainment_json(tenant: &TenantStatus) -> Option<serde_json::Value> {
+    let counted = tenant.attainment.as_ref()?;
+    Some(serde_json::json!({
+        "target_ns": tenant.settings.slo_ns,
+        "counted_s": counted.counted_ns as f64 / 1e9,
+        "p99_ns": counted.p99_ns,
+        "attained": attained(tenant),
+        "requests": counted.requests,
+        "within": counted.within,
+        "total_requests": counted.total_requests,
+        "total_within": counted.total_within,
+    }))
+}
+
+fn group(place: &PlaceStatus) -> String {
+    match place.exclusive {
+        true => format!("{} (exclusive)", place.group),
+        false => place.group.to_string(),
+    }
+}
+
+fn free(place: &PlaceStatus) -> String {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    format!("{:.1} of {:.1} GiB", gib(place.free), gib(place.capacity))
+}
+
+fn as_json(status: &Status) -> serde_json::Value {
+    let workers: Vec<_> = status
+        .workers
+        .iter()
+        .enumerate()
+        .map(|(index, worker)| {
+            let place = status.places.get(index);
+            serde_json::json!({
+                "incarnation": worker.incarnation.to_string(),
+                "gpu": worker.gpu,
+                "device": worker.device,
+                "sessions": worker.sessions,
+                "granted": worker.granted,
+                "accepted": worker.accepted,
+                "chain": worker.chain.to_string(),
+                "outstanding_ns": worker.outstanding_ns,
+                "group": place.map(|place| place.group.as_str()),
+                "exclusive": place.map(|place| place.exclusive),
+                "capacity": place.map(|place| place.capacity),
+                "free": place.map(|place| place.free),
+                "busy": place.map(|place| place.busy),
+                "lost": worker.lost,
+                "draining": worker.draining,
+            })
+        })
+        .collect();
+    let tenants: Vec<_> = status
+        .tenants
+        .iter()
+        .map(|tenant| {
+            serde_json::json!({
+                "tenant": tenant.tenant.as_str(),
+                "settings": tenant.settings,
+                "sessions": tenant.sessions,
+                "queued": tenant.queued,
+                "granted": tenant.granted,
+                "attainment": attainment_json(tenant),
+            })
+        })
+        .collect();
+    serde_json::json!({
+        "epoch": status.epoch,
+        "leader": status.leader.to_string(),
+        "input": status.input,
+        "recorded": status.recorded,
+        "global": status.global,
+        "held": status.held,
+        "stores": status.stores,
+        "workers": workers,
+        "tenants": tenants,
+    })
+}

@@ -1,0 +1,296 @@
+//! `warploom tenant`: create, set, list.
+
+use anyhow::{Context, Result, bail};
+use broker::Broker;
+use bus_schemas::{Admission, Allowance, Groups, TenantSettings};
+use clap::{Args, Subcommand};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+use crate::admin::Administrator;
+use crate::commands::admission;
+use crate::credentials::state_dir;
+use crate::exit::Usage;
+use crate::output;
+use crate::settings::{Settings, parse_bytes};
+use crate::table::fitted;
+use crate::target::{duration, parse_target};
+
+/// `warploom tenant`.
+#[derive(Debug, Subcommand)]
+pub enum TenantCommand {
+    /// Makes a tenant, with a login of its own on a broker that `up` started
+    Create(TenantSetArgs),
+    /// Changes a tenant's settings
+    Set(TenantSetArgs),
+    /// Lists tenants
+    List,
+}
+
+/// `warploom tenant create` and `set`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom tenant create chat --priority 0
+  warploom tenant set train --priority 4 --weight 2 --quota 8GiB
+  warploom tenant set train --group batch --group spare")]
+pub struct TenantSetArgs {
+    /// The tenant: 1 to 32 of a-z, 0-9, '-', starting with a letter
+    pub tenant: bus_schemas::Tenant,
+    /// 0 (highest) to 4
+    #[arg(long)]
+    pub priority: Option<u8>,
+    /// Share within the priority, 1 to 1000
+    #[arg(long)]
+    pub weight: Option<u32>,
+    /// Device memory per device, such as 4GiB; 0 is the device's capacity
+    #[arg(long)]
+    pub quota: Option<String>,
+    /// Sessions at a time; 0 is the cluster's `tenant.sessions`
+    #[arg(long)]
+    pub sessions: Option<u32>,
+    /// Device addresses of its sessions per device, such as 16TiB; 0 is the cluster's `tenant.addresses`
+    #[arg(long, value_name = "SIZE")]
+    pub addresses: Option<String>,
+    /// What module images of its sessions may take on a worker, such as 8GiB; 0 is the cluster's
+    /// `tenant.modules`
+    #[arg(long, value_name = "SIZE")]
+    pub modules: Option<String>,
+    /// What its sessions may have staged on a worker, such as 8GiB; 0 is the cluster's `tenant.staged`
+    #[arg(long, value_name = "SIZE")]
+    pub staged: Option<String>,
+    /// Charged work granted and not done, milliseconds; 0 is no bound
+    #[arg(long, value_name = "MS")]
+    pub outstanding: Option<u64>,
+    /// Percent of each device's time the tenant may use at most; 0 is no cap
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub cap: Option<u8>,
+    /// Group of workers its sessions go to; repeated, any of them
+    #[arg(long = "group", value_name = "NAME")]
+    pub groups: Vec<bus_schemas::Tenant>,
+    /// Its sessions go to any group that is not exclusive, as at first
+    #[arg(long, conflicts_with = "groups")]
+    pub no_group: bool,
+    /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it
+    /// away. Lower priorities make room for it (docs/howto/slo.md)
+    #[arg(long, value_name = "TARGET")]
+    pub slo: Option<String>,
+    /// Changes nothing (exit code 1) if the change means that a target cannot be met; without it, that
+    /// is a warning
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Runs a tenant command.
+///
+/// # Errors
+/// [`Usage`] for settings that make no sense, [`crate::exit::Unreachable`] without a cluster.
+pub async fn tenant(command: &TenantCommand, settings: &Settings, json: bool) -> Result<()> {
+    let administrator = Administrator::of(settings).await?;
+    match command {
+        TenantCommand::Create(args) => create(args, settings, &administrator, json).await,
+        TenantCommand::Set(args) => {
+            let Some(current) = administrator.tenant(&args.tenant).await? else {
+                bail!(Usage(format!(
+                    "there is no tenant {}; create it first",
+                    args.tenant
+                )));
+            };
+            let changed = changed(current.clone(), args)?;
+            let targets = admission::ask(&administrator, &args.tenant, &changed).await;
+            if args.strict {
+                let before = admission::ask(&administrator, &args.tenant, &current).await;
+                admission::refuse(&before.unwrap_or_default(), targets.as_deref())?;
+            }
+            administrator.set_tenant(&args.tenant, &changed).await?;
+            applied(args, &changed, &administrator).await?;
+            print_one(args, &changed, targets.as_deref(), json)
+        }
+        TenantCommand::List => list(&administrator, json).await,
+    }
+}
+
+async fn create(
+    args: &TenantSetArgs,
+    settings: &Settings,
+    administrator: &Administrator,
+    json: bool,
+) -> Result<()> {
+    if administrator.tenant(&args.tenant).await?.is_some() {
+        bail!(Usage(format!(
+            "tenant {} exists; change it with `tenant set`",
+            args.tenant
+        )));
+    }
+    let made = changed(TenantSettings::default(), args)?;
+    let targets = admission::ask(administrator, &args.tenant, &made).await;
+    if args.strict {
+        admission::refuse(&[], targets.as_deref())?;
+    }
+    administrator.set_tenant(&args.tenant, &made).await?;
+    // A login is ours to give only where the broker is ours.
+    let ours = settings.given("broker.url").is_none();
+    if let Ok(mut broker) = Broker::attach(&state_dir(settings).join("broker"))
+        && ours
+    {
+        broker
+            .add_tenant(args.tenant.as_str())
+            .context("giving the tenant a login")?;
+    }
+    applied(args, &made, administrator).await?;
+    print_one(args, &made, targets.as_deref(), json)
+}
+
+/// What comes after this command finds the tenant as it was set; without a leader, the next one
+/// will read it.
+async fn applied(
+    args: &TenantSetArgs,
+    settings: &TenantSettings,
+    administrator: &Administrator,
+) -> Result<()> {
+    if administrator.status(administrator.glance()).await.is_err() {
+        output::note("no leader answers; the next one will find the tenant");
+        return Ok(());
+    }
+    administrator
+        .tenant_applies(&args.tenant, settings, administrator.patience())
+        .await
+}
+
+fn changed(mut settings: TenantSettings, args: &TenantSetArgs) -> Result<TenantSettings> {
+    settings.priority = args.priority.unwrap_or(settings.priority);
+    settings.weight = args.weight.unwrap_or(settings.weight);
+    settings.sessions = args.sessions.unwrap_or(settings.sessions);
+    let sizes = [
+        ("quota", &args.quota, &mut settings.quota),
+        ("addresses", &args.addresses, &mut settings.addresses),
+    ];
+    let read = |name, text: &String| {
+        parse_bytes(text).with_context(|| Usage(format!("{name} {text:?} is no size such as 4GiB")))
+    };
+    for (name, text, setting) in sizes {
+        if let Some(text) = text {
+            *setting = read(name, text)?;
+        }
+    }
+    let allowances = [
+        ("modules", &args.modules, &mut settings.modules),
+        ("staged", &args.staged, &mut settings.staged),
+    ];
+    for (name, text, setting) in allowances {
+        if let Some(text) = text {
+            *setting = match read(name, text)? {
+                0 => Allowance::NONE,
+                bytes => Allowance::of(bytes),
+            };
+        }
+    }
+    if let Some(ms) = args.outstanding {
+        settings.outstanding_ns = ms.saturating_mul(1_000_000);
+    }
+    settings.cap = args.cap.unwrap_or(settings.cap);
+    if args.no_group || !args.groups.is_empty() {
+        let groups = Groups::new(args.groups.iter().cloned());
+        settings.groups = groups.with_context(|| Usage("these are too many groups".into()))?;
+    }
+    if let Some(text) = &args.slo {
+        settings.slo_ns = parse_target(text)?;
+    }
+    Ok(settings)
+}
+
+/// Says how a tenant is set now, and what the leader says of targets; without a leader, nothing.
+fn print_one(
+    args: &TenantSetArgs,
+    settings: &TenantSettings,
+    targets: Option<&[Admission]>,
+    json: bool,
+) -> Result<()> {
+    let tenant = args.tenant.as_str();
+    if json {
+        let mut said = serde_json::json!({"tenant": tenant, "settings": settings});
+        if let Some(targets) = targets {
+            said["admission"] = admission::as_json(targets);
+        }
+        return output::line(said);
+    }
+    let (priority, weight) = (settings.priority, settings.weight);
+    let target = match settings.slo_ns {
+        0 => String::new(),
+        target => format!(", target {}", duration(target)),
+    };
+    output::line(format_args!(
+        "tenant {tenant}: priority {priority}, weight {weight}{target}"
+    ))?;
+    admission::tell(&args.tenant, targets.unwrap_or_default())
+}
+
+async fn list(administrator: &Administrator, json: bool) -> Result<()> {
+    let tenants = administrator.tenants().await?;
+    let cluster = administrator.chosen().await?.settings()?;
+    if json {
+        for (tenant, settings) in tenants {
+            let (tenant, limits) = (tenant.as_str(), settings.limits(&cluster));
+            output::line(
+                serde_json::json!({"tenant": tenant, "settings": settings, "limits": limits}),
+            )?;
+        }
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_style(UTF8_FULL_CONDENSED).set_header([
+        "tenant",
+        "priority",
+        "weight",
+        "quota",
+        "sessions",
+        "addresses",
+        "modules",
+        "staged",
+        "outstanding",
+        "cap",
+        "target",
+        "groups",
+    ]);
+    for (tenant, settings) in tenants {
+        let limits = settings.limits(&cluster);
+        table.add_row([
+            tenant.to_string(),
+            settings.priority.to_string(),
+            settings.weight.to_string(),
+            limit(settings.quota, size),
+            limits.sessions.to_string(),
+            size(limits.addresses),
+            size(limits.modules),
+            size(limits.staged),
+            limit(settings.outstanding_ns, |ns| {
+                format!("{} ms", ns / 1_000_000)
+            }),
+            limit(settings.cap.into(), |cap| format!("{cap} %")),
+            limit(settings.slo_ns, duration),
+            match settings.groups.is_empty() {
+                true => "any".into(),
+                false => settings.groups.names().collect::<Vec<_>>().join(" "),
+            },
+        ]);
+    }
+    output::line(fitted(&table))
+}
+
+/// A limit for people: what has none says so, in the same word everywhere.
+pub(super) fn limit(value: u64, shown: impl Fn(u64) -> String) -> String {
+    match value {
+        0 => "none".into(),
+        value => shown(value),
+    }
+}
+
+/// Bytes for people.
+pub(super) fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes < 1 << 20 => format!("{bytes} B"),
+        bytes if bytes < 1 << 30 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        bytes if bytes < 1 << 40 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        bytes => format!("{:.1} TiB", bytes as f64 / (1_u64 << 40) as f64),
+    }
+}

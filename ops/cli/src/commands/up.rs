@@ -1,0 +1,134 @@
+//! `warploom up`: a whole cluster on this host, until Ctrl-C.
+
+use anyhow::{Context, Result, bail};
+use broker::SyncInterval;
+use bus_schemas::TenantSettings;
+use clap::Args;
+
+use crate::credentials::state_dir;
+use crate::exit::Usage;
+use crate::local::{LocalCluster, LocalOptions};
+use crate::output;
+use crate::process;
+use crate::settings::Settings;
+
+/// `warploom up`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom up                              until Ctrl-C, which drains
+  warploom up --workers 2 --set broker.port=4222
+  warploom up --set up.tenants=chat,train --set worker.threads=0")]
+pub struct UpArgs {
+    /// Brokers: 1, or 3 or 5 of which any one (any two) may be lost
+    #[arg(long)]
+    pub brokers: Option<usize>,
+    /// Leader candidates
+    #[arg(long)]
+    pub leaders: Option<usize>,
+    /// Workers
+    #[arg(long)]
+    pub workers: Option<usize>,
+}
+
+/// Starts everything, says how to use it, and drains at SIGINT or SIGTERM.
+///
+/// # Errors
+/// When something does not start, or does not stop.
+pub async fn up(args: &UpArgs, settings: &Settings, json: bool) -> Result<()> {
+    let mut options = LocalOptions::new(state_dir(settings), settings.text("cluster.name"))?;
+    options.brokers = args
+        .brokers
+        .map_or_else(|| settings.number("up.brokers"), Ok)?;
+    if !broker::SIZES.contains(&options.brokers) {
+        let error = broker::Error::Servers {
+            servers: options.brokers,
+        };
+        bail!(Usage(error.to_string()));
+    }
+    options.leaders = args
+        .leaders
+        .map_or_else(|| settings.number("up.leaders"), Ok)?;
+    if options.leaders == 0 {
+        bail!(Usage(
+            "up.leaders is 0: without a leader nothing runs".into()
+        ));
+    }
+    options.deadline = settings.duration("up.deadline")?;
+    options.workers = args
+        .workers
+        .map_or_else(|| settings.number("up.workers"), Ok)?;
+    options.server = settings.given("broker.server").map(Into::into);
+    options.port = Some(settings.number("broker.port")?).filter(|port| *port != 0);
+    options.sync = match settings.text("broker.sync") {
+        "relaxed" => SyncInterval::Relaxed,
+        "always" => SyncInterval::Always,
+        other => bail!(Usage(format!(
+            "broker.sync = {other:?} is not relaxed or always"
+        ))),
+    };
+    for name in settings
+        .text("up.tenants")
+        .split(',')
+        .filter(|name| !name.is_empty())
+    {
+        let tenant = name
+            .trim()
+            .parse()
+            .with_context(|| Usage(format!("up.tenants: {name:?}")))?;
+        options.tenants.push((tenant, TenantSettings::default()));
+    }
+    let own = ["broker.", "cluster.", "up."];
+    options.settings = settings
+        .iter()
+        .filter(|(key, _, _)| !own.iter().any(|section| key.starts_with(section)))
+        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
+        .collect();
+    let stop = process::stop_signal()?;
+    tokio::pin!(stop);
+    let mut cluster = tokio::select! {
+        started = LocalCluster::start(options) => started?,
+        () = &mut stop => {
+            output::note("stopped before the cluster was up");
+            return Ok(());
+        }
+    };
+    announce(&cluster, json)?;
+    cluster.tended(stop, |line| output::note(line)).await;
+    output::note("draining; Ctrl-C again ends everything at once");
+    cluster.drain_unless(process::stop_signal()?).await?;
+    cluster.broker.stop()?;
+    Ok(())
+}
+
+fn announce(cluster: &LocalCluster, json: bool) -> Result<()> {
+    let (url, credentials) = (cluster.broker.url(), cluster.credentials());
+    let servers = cluster.broker.servers();
+    if json {
+        let line = serde_json::json!({
+            "url": url,
+            "credentials": credentials,
+            "broker": cluster.broker.pid(),
+            "brokers": servers.iter().map(broker::Server::pid).collect::<Vec<_>>(),
+            "leaders": cluster.leaders.iter().map(|(_, role)| role.pid()).collect::<Vec<_>>(),
+            "workers": cluster.workers.iter().map(crate::local::Role::pid).collect::<Vec<_>>(),
+        });
+        return output::line(line);
+    }
+    let name = &cluster.options().cluster;
+    output::line(format_args!("cluster {name} is up at {url}"))?;
+    output::line(format_args!("credentials {}", credentials.display()))?;
+    for server in servers.iter().filter(|_| servers.len() > 1) {
+        let (name, pid, url) = (server.name(), server.pid(), server.url());
+        output::line(format_args!("{name} process {pid}  {url}"))?;
+    }
+    for (id, role) in &cluster.leaders {
+        let (name, pid) = (role.name(), role.pid());
+        output::line(format_args!("{name:<10} process {pid}  leader id {id}"))?;
+    }
+    for role in &cluster.workers {
+        let (name, pid) = (role.name(), role.pid());
+        output::line(format_args!("{name:<10} process {pid}"))?;
+    }
+    output::line("try: warploom status    stop: Ctrl-C")
+}

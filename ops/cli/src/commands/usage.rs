@@ -1,0 +1,334 @@
+//! `warploom usage`: who used what.
+
+use anyhow::{Result, anyhow};
+use bus_schemas::{KernelKey, KernelName, Tenant};
+use clap::Args;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{Cell, CellAlignment, Table};
+use scheduler_leader_core::replay::Told;
+use serde_json::{Map, Value, json};
+
+use crate::accounts::{Books, By, Label, Query, Unsaid, Used};
+use crate::admin::Administrator;
+use crate::calendar::{DAY_MS, date, now_ms, parse};
+use crate::exit::Usage;
+use crate::output;
+use crate::settings::Settings;
+use crate::table::fitted;
+
+/// `warploom usage`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom usage
+  warploom usage --by tenant,day --since 7d --csv > week.csv
+  warploom usage --by kernel --tenant train --since 2026-11-21T08:00Z
+  warploom usage --json | jq .core_credits
+
+A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
+(docs/reference/metering.md). Times are UTC.")]
+pub struct UsageArgs {
+    /// What rows are told apart by: several with commas between them
+    #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
+    pub by: Vec<crate::accounts::By>,
+    /// From then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Until then, likewise (default: now)
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
+    /// Of this tenant only
+    #[arg(long)]
+    pub tenant: Option<bus_schemas::Tenant>,
+    /// Prints CSV
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
+}
+
+/// Prints the accounts.
+///
+/// # Errors
+/// [`Usage`] for times that are none, [`crate::exit::Unreachable`] without a cluster; where the
+/// accounts do not add up.
+pub async fn usage(args: &UsageArgs, settings: &Settings, json: bool) -> Result<()> {
+    let now = now_ms();
+    let time = |text: &Option<String>| {
+        let parsed = text.as_ref().map(|text| parse(text, now));
+        parsed.transpose().map_err(|why| anyhow!(Usage(why)))
+    };
+    let query = Query {
+        by: args.by.clone(),
+        since: time(&args.since)?,
+        until: time(&args.until)?,
+        tenant: args.tenant.clone(),
+    };
+    let administrator = Administrator::of(settings).await?;
+    let books = administrator.books(query).await?;
+    let unsaid = administrator.unsaid(&books).await;
+    if json {
+        print_json(args, &books, unsaid.as_deref().ok())?;
+    } else if args.csv {
+        print_csv(args, &books)?;
+        remarks(&books, &unsaid)?.iter().for_each(output::note);
+    } else {
+        output::line(fitted(&table(args, &books)))?;
+        for remark in remarks(&books, &unsaid)? {
+            output::line(remark)?;
+        }
+    }
+    Ok(())
+}
+
+fn share(books: &Books, used: &Used) -> f64 {
+    match books.all.sm_ns {
+        0 => 0.0,
+        all => used.totals.sm_ns as f64 / all as f64,
+    }
+}
+
+/// `saxpy <8> <128>`: as CUDA writes a launch, with the dimensions that are not 1.
+#[must_use]
+pub fn kernel_text(name: &KernelName) -> String {
+    let dim = |dim: [u32; 3]| {
+        let end = dim
+            .iter()
+            .rposition(|size| *size != 1)
+            .map_or(1, |at| at + 1);
+        let sizes: Vec<_> = dim[..end].iter().map(ToString::to_string).collect();
+        sizes.join("x")
+    };
+    let (grid, block) = (dim(name.grid_dim), dim(name.block_dim));
+    let shared = match name.shared_bytes {
+        0 => String::new(),
+        bytes => format!(", {bytes} B"),
+    };
+    format!("{}<{grid}, {block}{shared}>", name.function)
+}
+
+/// What a label is to people: the text, and of a kernel what its key stands for.
+fn texts(books: &Books, label: &Label) -> Vec<String> {
+    match label {
+        Label::Tenant(tenant) => vec![tenant.to_string()],
+        Label::Day(day) => vec![date(day * DAY_MS)],
+        Label::Gpu(gpu) => vec![gpu.to_string()],
+        Label::Kernel(KernelKey(0)) => vec!["-".into(), "copies, memory".into()],
+        Label::Kernel(key) => {
+            let name = books.names.get(key).map_or_else(String::new, kernel_text);
+            vec![key.to_string(), name]
+        }
+    }
+}
+
+fn heads(by: &[By]) -> Vec<&'static str> {
+    let head = |by: &By| match by {
+        By::Tenant => vec!["tenant"],
+        By::Day => vec!["day"],
+        By::Kernel => vec!["kernel", "what"],
+        By::Gpu => vec!["gpu"],
+    };
+    by.iter().flat_map(head).collect()
+}
+
+/// Names of what is counted, in CSV and JSON.
+const COUNTED: [&str; 5] = [
+    "launches",
+    "device_seconds",
+    "core_credits",
+    "vram_credits",
+    "share",
+];
+
+fn table(args: &UsageArgs, books: &Books) -> Table {
+    let mut table = Table::new();
+    let mut head = heads(&args.by);
+    let labels = head.len();
+    head.extend([
+        "launches",
+        "device s",
+        "core credits",
+        "VRAM credits",
+        "share",
+    ]);
+    if args.by.contains(&By::Kernel) {
+        head.push("us: least, mean, most");
+    }
+    table.load_style(UTF8_FULL_CONDENSED).set_header(head);
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
+    let mut add = |mut cells: Vec<Cell>, used: &Used, spread: bool| {
+        cells.push(right(used.totals.launches.to_string()));
+        cells.push(right(format!("{:.3}", used.device_seconds())));
+        cells.push(right(format!("{:.3}", used.core_credits())));
+        cells.push(right(format!("{:.4}", used.vram_credits())));
+        cells.push(right(format!("{:.1} %", share(books, used) * 100.0)));
+        if spread && used.totals.launches > 0 {
+            let us = |ns: u64| ns as f64 / 1e3;
+            let mean = us(used.totals.device_ns) / used.totals.launches as f64;
+            let (least, most) = (us(used.least_ns), us(used.most_ns));
+            cells.push(right(format!("{least:.1}, {mean:.1}, {most:.1}")));
+        }
+        table.add_row(cells);
+    };
+    for (row, used) in &books.rows {
+        let labels = row.iter().flat_map(|label| texts(books, label));
+        add(
+            labels.map(Cell::new).collect(),
+            used,
+            args.by.contains(&By::Kernel),
+        );
+    }
+    let mut total = vec![Cell::new(""); labels];
+    if let Some(first) = total.first_mut() {
+        *first = Cell::new("total");
+    }
+    add(total, &books.sum(), false);
+    table
+}
+
+/// What people must know beside the numbers.
+fn remarks(books: &Books, unsaid: &Result<Vec<Unsaid>>) -> Result<Vec<String>> {
+    let mut remarks = Vec::new();
+    let missing = books.missing()?;
+    if !missing.is_zero() {
+        let used = Used {
+            totals: missing,
+            ..Used::default()
+        };
+        remarks.push(format!(
+            "the stream lacks blocks: {} launches, {:.3} core credits and {:.4} VRAM credits are in none \
+             of the rows",
+            missing.launches,
+            used.core_credits(),
+            used.vram_credits()
+        ));
+    }
+    match unsaid {
+        Err(error) => remarks.push(format!(
+            "whether a worker ended without its last block is not known: {error:#}"
+        )),
+        Ok(unsaid) => remarks.extend(unsaid.iter().filter_map(said_of)),
+    }
+    Ok(remarks)
+}
+
+/// What is to be said of a worker that ended without its last block, if its blocks have not all.
+fn said_of(unsaid: &Unsaid) -> Option<String> {
+    let what = match &unsaid.loss {
+        None => "how much is in no row is not known: the record does not replay".into(),
+        Some(loss) if loss.sum().is_zero() && loss.unrecorded == 0 => return None,
+        Some(loss) => {
+            let amount = |told: &Told| {
+                let ms = told.device_ns as f64 / 1e6;
+                let unknown = match told.unknown {
+                    0 => String::new(),
+                    ops => format!(" and {ops} ops of unknown kind"),
+                };
+                format!(
+                    "{ms:.3} ms of device time in {} launches{unknown}",
+                    told.launches
+                )
+            };
+            let tenants = loss.tenants.iter().map(|(tenant, told)| {
+                let whose = tenant.as_ref().map_or("unknown", Tenant::as_str);
+                format!("{whose}: {}", amount(told))
+            });
+            let tenants: Vec<_> = tenants.collect();
+            let whose = match &tenants[..] {
+                [] => String::new(),
+                _ => format!(" ({})", tenants.join("; ")),
+            };
+            let died = match loss.unrecorded {
+                0 => String::new(),
+                reports => format!("; {reports} more reports went with a leader"),
+            };
+            let sum = amount(&loss.sum());
+            format!("{sum} that it reported done are in no row{whose}{died}")
+        }
+    };
+    let (worker, gpu) = (unsaid.incarnation, unsaid.gpu);
+    Some(format!(
+        "worker {worker} of gpu {gpu} ended without its last block: {what}"
+    ))
+}
+
+/// As JSON has it: the fields are there where they are known.
+fn unsaid_value(unsaid: &Unsaid) -> Value {
+    let told = |told: &Told| {
+        json!({
+            "device_ns": told.device_ns,
+            "launches": told.launches,
+            "unknown_ops": told.unknown,
+        })
+    };
+    let mut value = json!({"worker": unsaid.incarnation.to_string(), "gpu": unsaid.gpu});
+    let Some((loss, object)) = unsaid.loss.as_ref().zip(value.as_object_mut()) else {
+        return value;
+    };
+    if let Value::Object(sum) = told(&loss.sum()) {
+        object.extend(sum);
+    }
+    object.insert("unrecorded_reports".into(), loss.unrecorded.into());
+    let tenants = loss.tenants.iter().map(|(tenant, it)| {
+        let mut row = told(it);
+        row["tenant"] = json!(tenant.as_ref().map(Tenant::as_str));
+        row
+    });
+    object.insert("tenants".into(), tenants.collect());
+    value
+}
+
+fn print_csv(args: &UsageArgs, books: &Books) -> Result<()> {
+    let quote = |text: String| match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text,
+    };
+    let mut head = heads(&args.by);
+    head.extend(COUNTED);
+    output::line(head.join(","))?;
+    for (row, used) in &books.rows {
+        let labels = row.iter().flat_map(|label| texts(books, label));
+        let mut fields: Vec<_> = labels.map(quote).collect();
+        fields.push(used.totals.launches.to_string());
+        fields.push(format!("{:.9}", used.device_seconds()));
+        fields.push(format!("{:.9}", used.core_credits()));
+        fields.push(format!("{:.9}", used.vram_credits()));
+        fields.push(format!("{:.6}", share(books, used)));
+        output::line(fields.join(","))?;
+    }
+    Ok(())
+}
+
+fn counted(books: &Books, used: &Used) -> Map<String, Value> {
+    let values = [
+        json!(used.totals.launches),
+        json!(used.device_seconds()),
+        json!(used.core_credits()),
+        json!(used.vram_credits()),
+        json!(share(books, used)),
+    ];
+    let names = COUNTED.iter().map(ToString::to_string);
+    names.zip(values).collect()
+}
+
+fn print_json(args: &UsageArgs, books: &Books, unsaid: Option<&[Unsaid]>) -> Result<()> {
+    let heads = heads(&args.by);
+    for (row, used) in &books.rows {
+        let labels = row.iter().flat_map(|label| texts(books, label));
+        let mut object = counted(books, used);
+        for (head, text) in heads.iter().zip(labels) {
+            object.insert((*head).into(), text.into());
+        }
+        object.insert("least_ns".into(), used.least_ns.into());
+        object.insert("most_ns".into(), used.most_ns.into());
+        output::line(Value::Object(object))?;
+    }
+    let missing = Used {
+        totals: books.missing()?,
+        ..Used::default()
+    };
+    let unsaid = unsaid.map(|unsaid| unsaid.iter().map(unsaid_value).collect::<Vec<_>>());
+    output::line(json!({
+        "total": counted(books, &books.sum()),
+        "missing": counted(books, &missing),
+        "ended_without_last_block": unsaid,
+    }))
+}

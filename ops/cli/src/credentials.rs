@@ -1,0 +1,75 @@
+//! The way to the cluster: where this host's keeps its state, and whose credentials are used.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use broker::Credentials;
+use client_agent::Settings as ClientSettings;
+use client_agent::telemetry::Role;
+
+use crate::local::{default_state_dir, is_up};
+use crate::settings::Settings;
+use crate::telemetry::telemetry;
+
+/// Where the cluster on this host keeps its state.
+#[must_use]
+pub fn state_dir(settings: &Settings) -> PathBuf {
+    settings
+        .given("cluster.state_dir")
+        .map_or_else(default_state_dir, PathBuf::from)
+}
+
+/// How to reach the cluster: the credentials file that is set, or somebody else's broker without
+/// logins, or the cluster that `up` runs on this host.
+///
+/// # Errors
+/// [`crate::exit::Unreachable`] when there is none of these.
+pub fn credentials(settings: &Settings) -> Result<Credentials> {
+    let cluster = settings.text("cluster.name");
+    if let Some(path) = settings.given("broker.credentials") {
+        let mut credentials = Credentials::load(path.as_ref())?;
+        if let Some(url) = settings.given("broker.url") {
+            credentials.url = url.to_owned();
+        }
+        return Ok(credentials);
+    }
+    if let Some(url) = settings.given("broker.url") {
+        return Ok(Credentials::open(url, cluster));
+    }
+    let folder = state_dir(settings);
+    let path = folder.join("broker/credentials.toml");
+    // Credentials that may not be looked at are not missing.
+    let there = path.try_exists();
+    if !there.with_context(|| format!("E-BROKER-CREDENTIALS: looking at {}", path.display()))? {
+        return Err(nobody(&format!("{} is missing", path.display())));
+    }
+    // They stay behind when their cluster has ended, for the next one on the same folder.
+    if !is_up(&folder) {
+        return Err(nobody(&format!(
+            "the one of {} has ended",
+            folder.display()
+        )));
+    }
+    Credentials::load(&path).context("the credentials of the cluster on this host")
+}
+
+fn nobody(why: &str) -> anyhow::Error {
+    let advice = "run `warploom up`, or set broker.url or broker.credentials";
+    crate::exit::Unreachable(format!("no cluster on this host ({why}); {advice}")).into()
+}
+
+/// How a tenant's programs join the cluster.
+///
+/// # Errors
+/// When there is no cluster or no login for the tenant.
+pub fn client_settings(settings: &Settings, tenant: &str) -> Result<ClientSettings> {
+    let credentials = credentials(settings)?;
+    let mut joined = ClientSettings::new(&credentials.url, &credentials.cluster, tenant);
+    joined.telemetry = telemetry(Role::Client, settings)?;
+    joined.deadline = settings.duration("client.deadline")?;
+    if credentials.cluster_user.is_none() && credentials.tenants.is_empty() {
+        return Ok(joined);
+    }
+    let login = credentials.for_tenant(tenant)?.tenants.remove(0).login;
+    Ok(joined.with_login(login.user, login.password))
+}

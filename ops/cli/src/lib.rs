@@ -1,0 +1,25 @@
+//! The commands of the product, and what they are made of: settings, credentials, the local cluster, the
+//! record's reader, tables and evidence. The binary is `ops/warploom`; benchmarks, demo, chaos and
+//! simulations are in `ops/lab`.
+
+pub mod accounts;
+pub mod admin;
+pub mod calendar;
+pub mod cluster_settings;
+pub mod commands;
+pub mod credentials;
+pub mod display;
+pub mod drop_in;
+pub mod evidence;
+pub mod exit;
+pub mod global;
+pub mod local;
+pub mod output;
+pub mod process;
+pub mod profiles;
+pub mod record;
+pub mod settings;
+pub mod table;
+pub mod target;
+pub mod telemetry;
+pub mod timeline;

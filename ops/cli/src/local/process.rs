@@ -1,0 +1,204 @@
+//! One role's process.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
+
+/// How often it is looked whether a role has ended.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// A started role. Dropped, it is killed.
+#[derive(Debug)]
+pub struct Role {
+    name: String,
+    child: Child,
+    log: PathBuf,
+    /// The device of a worker.
+    gpu: Option<u32>,
+    started: Instant,
+}
+
+impl Role {
+    /// Starts `binary arguments…` in a process group of its own, so that Ctrl-C reaches it only
+    /// through us; stdout is a pipe, stderr goes to `log`.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(name: &str, binary: &Path, arguments: &[String], log: &Path) -> Result<Self> {
+        let stderr = broker::private_log(log)?;
+        let mut command = Command::new(binary);
+        crate::drop_in::clear(&mut command);
+        let child = command
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .process_group(0)
+            .env(crate::process::PARENT, std::process::id().to_string())
+            .spawn()
+            .with_context(|| format!("starting {name}: {}", binary.display()))?;
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+            log: log.to_owned(),
+            gpu: None,
+            started: Instant::now(),
+        })
+    }
+
+    /// The same as the worker of device number `gpu`.
+    #[must_use]
+    pub fn of_device(mut self, gpu: u32) -> Self {
+        self.gpu = Some(gpu);
+        self
+    }
+
+    /// The device of a worker.
+    #[must_use]
+    pub fn gpu(&self) -> Option<u32> {
+        self.gpu
+    }
+
+    /// How long ago it was started.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Where its stderr goes.
+    #[must_use]
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// What it is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard output, once.
+    pub fn take_stdout(&mut self) -> Option<std::process::ChildStdout> {
+        self.child.stdout.take()
+    }
+
+    /// Writes a line to its standard input.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn say(&mut self, line: &str) -> Result<()> {
+        let stdin = self
+            .child
+            .stdin
+            .as_mut()
+            .context("the role's stdin is closed")?;
+        writeln!(stdin, "{line}").with_context(|| format!("telling {} to {line}", self.name))
+    }
+
+    /// Whether it runs.
+    pub fn is_running(&mut self) -> bool {
+        self.ended().is_none()
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn signal(&self, signal: Signal) -> Result<()> {
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal)
+            .with_context(|| format!("signalling {}", self.name))
+    }
+
+    /// SIGKILL, and waits for its end.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn kill(&mut self) -> Result<()> {
+        drop(self.child.kill());
+        self.child
+            .wait()
+            .map(drop)
+            .with_context(|| format!("waiting for {}", self.name))
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it has not ended after `patience`.
+    pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let asked = Instant::now();
+        loop {
+            if let Some(status) = self.ended_within(asked, patience)? {
+                return Ok(status);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// As [`Role::wait`], while others go on.
+    ///
+    /// # Errors
+    /// As [`Role::wait`].
+    pub async fn finished(&mut self, patience: Duration) -> Result<ExitStatus> {
+        let asked = Instant::now();
+        loop {
+            if let Some(status) = self.ended_within(asked, patience)? {
+                return Ok(status);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn ended_within(&mut self, asked: Instant, patience: Duration) -> Result<Option<ExitStatus>> {
+        let status = self.child.try_wait()?;
+        if status.is_none() && asked.elapsed() > patience {
+            bail!(
+                "{} has not ended after {patience:?}; see {}",
+                self.name,
+                self.log.display()
+            );
+        }
+        Ok(status)
+    }
+
+    /// SIGTERM, then waits; kills it where that takes longer than `patience`.
+    ///
+    /// # Errors
+    /// When it had to be killed.
+    pub fn stop(&mut self, patience: Duration) -> Result<()> {
+        if !self.is_running() {
+            return Ok(());
+        }
+        self.signal(Signal::TERM)?;
+        if let Err(error) = self.wait(patience) {
+            self.kill()?;
+            return Err(error);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        if self.is_running() {
+            drop(self.kill());
+        }
+    }
+}

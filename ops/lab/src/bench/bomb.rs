@@ -1,0 +1,138 @@
+//! How long a sync takes beside an equal tenant whose kernel does next to nothing in each block, and
+//! whose blocks take half a gibibyte of local memory each. Real processes on a CPU worker.
+
+use std::io::{BufRead, BufReader, Write};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use bus_schemas::TenantSettings;
+use client_agent::Client;
+use serde::{Deserialize, Serialize};
+use workloads::kernels::EMPTY;
+
+use super::metric::{Goal, Metric, Spec, median};
+use super::stage::{PATIENCE, TENANT, play};
+use warploom_cli::local::{LocalCluster, LocalOptions, Role, Scratch};
+use warploom_cli::settings::Settings;
+
+/// Everything that is measured.
+pub(super) const METRICS: &[Spec] = &[Spec {
+    name: "bomb_sync_ms",
+    unit: "ms",
+    goal: Goal::AtMost(100.0),
+    what: "the longest of 200 syncs of a tenant beside an equal one's kernel of 4,096 blocks of 1,024 threads with 512 KB of local memory each",
+}];
+
+/// Who runs that kernel, and the party it plays.
+pub(super) const PARTY: &str = "bomb";
+/// Syncs of one repetition.
+const SYNCS: usize = 200;
+/// Time for the kernel to be under way.
+const SETTLE: Duration = Duration::from_millis(500);
+
+const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
+.visible .entry bomb() {
+    .local .align 8 .b8 depot[524288]; .reg .b32 %r<2>;
+    mov.u32 %r1, %tid.x; st.local.u32 [depot], %r1; st.local.u32 [depot+524284], %r1; ret;
+}";
+
+/// What the equal tenant's party says, milliseconds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Equal {
+    longest: f64,
+    median: f64,
+}
+
+/// Launches a kernel that does nothing and waits for it, again and again.
+pub(super) fn equal(client: &Client, syncs: usize) -> Result<Equal> {
+    let session = client.open()?;
+    let empty = session.load(EMPTY.bytes())?.function("empty")?;
+    let mut times = Vec::with_capacity(syncs);
+    for sync in 0..=syncs {
+        let began = Instant::now();
+        session.launch(&empty, [1; 3], [32, 1, 1], 0, &[])?;
+        session.sync()?;
+        if sync > 0 {
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    session.close()?;
+    Ok(Equal {
+        longest: times.iter().copied().fold(0.0, f64::max),
+        median: median(&times).unwrap_or(0.0),
+    })
+}
+
+/// Launches such a kernel again and again, each in a session of its own, for the watchdog ends them.
+pub(super) fn bomb(client: &Client) -> Result<()> {
+    loop {
+        let session = client.open()?;
+        let bomb = session.load(PTX.as_bytes())?.function("bomb")?;
+        session.launch(&bomb, [4_096, 1, 1], [1_024, 1, 1], 0, &[])?;
+        session.flush();
+        writeln!(std::io::stdout(), "ready")?;
+        // It does not live to see the end.
+        let _ = session.sync();
+    }
+}
+
+async fn start_bomb(cluster: &LocalCluster) -> Result<Role> {
+    let mut role = cluster.role(&format!("bench .{PARTY}"), PARTY, &[])?;
+    let stdout = role.take_stdout().context("the party's output")?;
+    let read = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map(|_| line)
+    });
+    let said = tokio::time::timeout(PATIENCE, read).await;
+    let said = said.context("the kernel does not begin")??;
+    anyhow::ensure!(said?.trim() == "ready", "the party has ended");
+    tokio::time::sleep(SETTLE).await;
+    Ok(role)
+}
+
+/// Measures it, if it is wanted.
+pub(super) async fn sync(
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    let [spec] = METRICS else { return Ok(()) };
+    if !wanted(spec.name) {
+        return Ok(());
+    }
+    let directory = Scratch::new()?;
+    let mut options = LocalOptions::new(directory.path(), "bench")?;
+    options.server = settings.given("broker.server").map(Into::into);
+    let names = [TENANT, PARTY].map(|name| name.parse().context("a tenant's name"));
+    for name in names {
+        options.tenants.push((name?, TenantSettings::default()));
+    }
+    for (key, value) in [
+        ("worker.threads", settings.text("worker.threads")),
+        ("log.filter", settings.text("log.filter")),
+        ("worker.device", "cpu"),
+    ] {
+        options.settings.push((key.into(), value.into()));
+    }
+    let cluster = LocalCluster::start(options).await?;
+    let (mut longest, mut medians, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for rep in 1..=reps {
+        eprintln!("syncs beside blocks that take long to start: repetition {rep} of {reps}");
+        let equal: Equal = play(&cluster, "equal", SYNCS).await?;
+        alone.push(equal.longest);
+        let mut bomb = start_bomb(&cluster).await?;
+        let equal: Equal = play(&cluster, "equal", SYNCS).await?;
+        bomb.kill()?;
+        longest.push(equal.longest);
+        medians.push(equal.median);
+    }
+    let metric = Metric::new(spec, &longest)
+        .against("alone, ms", &alone)
+        .with("syncs", SYNCS);
+    tell(match median(&medians) {
+        Some(median) => metric.with("median_ms", median),
+        None => metric,
+    });
+    Ok(())
+}

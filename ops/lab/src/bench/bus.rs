@@ -1,0 +1,62 @@
+//! `warploom bench bus`: whole processes over a real broker.
+
+use anyhow::Result;
+
+use super::baseline::Baselines;
+use super::goals::{
+    BINARY, ENQUEUE_ALLOCS, ENQUEUE_NS, LAUNCHES, LAUNCHES_RATIO, LEADER_RSS, SESSION, SYNC_RATIO,
+    SYNC_US, TAKEOVER, WORKER_RSS,
+};
+use super::metric::{Metric, Spec};
+use super::stage::Stage;
+use super::{footprint, latency, takeover, throughput};
+use warploom_cli::settings::Settings;
+
+/// Measures everything that is wanted.
+pub(super) async fn bus(
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    let stage = Stage { reps, settings };
+    let any = |specs: &[Spec]| specs.iter().any(|spec| wanted(spec.name));
+    let mut tell = |metrics: Vec<Metric>| {
+        metrics
+            .into_iter()
+            .filter(|metric| wanted(metric.metric))
+            .for_each(&mut tell);
+    };
+    if any(&[BINARY]) {
+        tell(vec![footprint::binary()?]);
+    }
+    if any(&[LEADER_RSS, WORKER_RSS, SESSION]) {
+        tell(footprint::resident(&stage, any(&[SESSION])).await?);
+    }
+    if any(&[
+        SYNC_US,
+        SYNC_RATIO,
+        ENQUEUE_NS,
+        ENQUEUE_ALLOCS,
+        LAUNCHES,
+        LAUNCHES_RATIO,
+    ]) {
+        let measured = stage.cluster(1).await?;
+        let baselines = Baselines::find(measured.cluster.broker.credentials());
+        let baselines = baselines.map_err(|error| format!("{error:#}"));
+        let baselines = baselines.as_ref().map_err(String::as_str);
+        if any(&[SYNC_US, SYNC_RATIO]) {
+            tell(latency::sync(&stage, &measured.cluster, baselines).await?);
+        }
+        if any(&[ENQUEUE_NS, ENQUEUE_ALLOCS]) {
+            tell(latency::enqueue(&stage, &measured.cluster).await?);
+        }
+        if any(&[LAUNCHES, LAUNCHES_RATIO]) {
+            tell(throughput::launches(&stage, &measured.cluster, baselines).await?);
+        }
+    }
+    if any(&[TAKEOVER]) {
+        tell(vec![takeover::takeover(&stage).await?]);
+    }
+    Ok(())
+}

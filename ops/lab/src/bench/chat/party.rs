@@ -1,0 +1,151 @@
+//! Chat and train over the bus: two programs, and who tells them when.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::ChildStdout;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use client_agent::Client;
+use workloads::{Random, Workload};
+
+use super::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
+use crate::bench::preempt::options;
+use crate::bench::stage::PATIENCE;
+use crate::virtual_device::VirtualDevice;
+use warploom_cli::local::{LocalCluster, Role, Scratch};
+use warploom_cli::settings::Settings;
+
+/// What train is told, and answers once it is so.
+const GO: &str = "go";
+const STOP: &str = "stop";
+
+/// Plays chat: for each number that is said, serves so many requests and says how long they took.
+pub(in crate::bench) fn chat(client: &Client) -> Result<()> {
+    let (mut workload, mut device) = prepare(client, CHAT)?;
+    let mut pauses = Random::new(1);
+    answer("ready")?;
+    for line in std::io::stdin().lines() {
+        let count = line?.parse().context("how many requests")?;
+        let served = block(workload.as_mut(), &mut device, &mut pauses, count)?;
+        answer(&serde_json::to_string(&served)?)?;
+    }
+    Ok(())
+}
+
+/// Plays train: works from `go` to `stop`.
+pub(in crate::bench) fn train(client: &Client) -> Result<()> {
+    let (mut workload, mut device) = prepare(client, TRAIN)?;
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            if tell.send(line == GO).is_err() {
+                break;
+            }
+        }
+    });
+    answer("ready")?;
+    while let Ok(go) = told.recv() {
+        answer(if go { GO } else { STOP })?;
+        if go && !work(workload.as_mut(), &mut device, &told)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Works until told to stop; gives whether somebody is still there to tell.
+fn work(
+    workload: &mut dyn Workload<VirtualDevice>,
+    device: &mut VirtualDevice,
+    told: &Receiver<bool>,
+) -> Result<bool> {
+    loop {
+        let run = workload.run(device);
+        run.map_err(|error| anyhow!("{error}"))?;
+        match told.try_recv() {
+            Ok(true) | Err(TryRecvError::Empty) => {}
+            Ok(false) => {
+                answer(STOP)?;
+                return Ok(true);
+            }
+            Err(TryRecvError::Disconnected) => return Ok(false),
+        }
+    }
+}
+
+type Prepared = (Box<dyn Workload<VirtualDevice>>, VirtualDevice);
+
+fn prepare(client: &Client, name: &str) -> Result<Prepared> {
+    let mut workload = workloads::by_name(name, 1)?;
+    let mut device = VirtualDevice::new(client.open()?);
+    let prepared = workload.prepare(&mut device);
+    prepared.map_err(|error| anyhow!("preparing: {error}"))?;
+    Ok((workload, device))
+}
+
+fn answer(what: &str) -> Result<()> {
+    Ok(writeln!(std::io::stdout(), "{what}")?)
+}
+
+/// A started party.
+struct Party {
+    role: Role,
+    lines: Option<BufReader<ChildStdout>>,
+}
+
+impl Party {
+    async fn start(cluster: &LocalCluster, name: &str) -> Result<Self> {
+        let mut role = cluster.role(&format!("bench .{name}"), name, &[])?;
+        let lines = role.take_stdout().map(BufReader::new);
+        let mut party = Self { role, lines };
+        let said = party.hear().await?;
+        ensure!(said == "ready", "{name} said {said:?}");
+        Ok(party)
+    }
+
+    /// Says something and hears the answer.
+    async fn ask(&mut self, what: &str) -> Result<String> {
+        self.role.say(what)?;
+        self.hear().await
+    }
+
+    async fn hear(&mut self) -> Result<String> {
+        let mut reader = self.lines.take().context("the party's output")?;
+        let read = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            reader.read_line(&mut line).map(|_| (line, reader))
+        });
+        let Ok(read) = tokio::time::timeout(PATIENCE, read).await else {
+            self.role.kill()?;
+            bail!("{} says nothing for {PATIENCE:?}", self.role.name());
+        };
+        let (line, reader) = read??;
+        ensure!(!line.is_empty(), "{} has ended", self.role.name());
+        self.lines = Some(reader);
+        Ok(line.trim_end().to_owned())
+    }
+}
+
+/// Both through a cluster of one leader and one worker.
+pub(super) async fn over_bus(reps: usize, settings: &Settings) -> Result<Vec<Sides>> {
+    let directory = Scratch::new()?;
+    let cluster = LocalCluster::start(options(&directory, settings, [CHAT, TRAIN])?).await?;
+    let mut chat = Party::start(&cluster, CHAT).await?;
+    let mut train = Party::start(&cluster, TRAIN).await?;
+    train.ask(GO).await?;
+    chat.ask(&WARM_UP.to_string()).await?;
+    let mut repetitions = Vec::new();
+    for rep in 1..=reps {
+        eprintln!("chat beside train over the bus: repetition {rep} of {reps}");
+        let mut sides = Sides::default();
+        for beside in [false, true].repeat(BLOCKS) {
+            train.ask(if beside { GO } else { STOP }).await?;
+            tokio::time::sleep(SETTLE).await;
+            let said = chat.ask(&BLOCK.to_string()).await?;
+            let served: Block = serde_json::from_str(&said).context("what chat said")?;
+            sides.add(beside, served);
+        }
+        repetitions.push(sides);
+    }
+    Ok(repetitions)
+}

@@ -1,0 +1,112 @@
+//! Memory: of idle roles, of idle sessions; and the binary's size.
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::goals;
+use super::memory::resident_kib;
+use super::metric::Metric;
+use super::stage::{PATIENCE, Stage};
+use warploom_cli::local::LocalCluster;
+
+/// Sessions opened.
+const SESSIONS: usize = 1_000;
+/// Time for what a start leaves behind to be given back.
+const SETTLE: Duration = Duration::from_secs(1);
+
+/// Size of this program's own binary, where it is a release build.
+pub(super) fn binary() -> Result<Metric> {
+    if cfg!(debug_assertions) {
+        return Ok(Metric::missing(
+            &goals::BINARY,
+            "this is not a release build",
+        ));
+    }
+    let own = std::env::current_exe().context("finding this program's own binary")?;
+    let bytes = own
+        .metadata()
+        .context("reading this program's own binary")?
+        .len();
+    Ok(Metric::new(&goals::BINARY, &[bytes as f64 / 1e6]))
+}
+
+/// Idle roles, and what 1,000 idle sessions add to them, each repetition with a fresh cluster.
+pub(super) async fn resident(stage: &Stage<'_>, with_sessions: bool) -> Result<Vec<Metric>> {
+    let (mut leaders, mut workers, mut sessions) = (vec![], vec![], vec![]);
+    let mut parts = vec![vec![]; PARTIES.len()];
+    for rep in 1..=stage.reps {
+        eprintln!("footprint: repetition {rep} of {}", stage.reps);
+        let measured = stage.cluster(1).await?;
+        tokio::time::sleep(SETTLE).await;
+        let [_, leader, worker] = resident_roles(&measured.cluster)?;
+        leaders.push(leader / 1024.0);
+        workers.push(worker / 1024.0);
+        if with_sessions {
+            let grown = open_sessions(&measured.cluster).await?;
+            sessions.push(grown.iter().sum());
+            parts
+                .iter_mut()
+                .zip(grown)
+                .for_each(|(part, grown)| part.push(grown));
+        }
+    }
+    let mut metrics = vec![
+        Metric::new(&goals::LEADER_RSS, &leaders),
+        Metric::new(&goals::WORKER_RSS, &workers),
+    ];
+    if with_sessions {
+        let mut metric = Metric::new(&goals::SESSION, &sessions).with("sessions", SESSIONS);
+        for (party, values) in PARTIES.iter().zip(&parts) {
+            metric = metric.with(&format!("{party}_kib"), super::metric::median(values));
+        }
+        metrics.push(metric);
+    }
+    Ok(metrics)
+}
+
+const PARTIES: [&str; 4] = ["broker", "leader", "worker", "client"];
+
+fn resident_roles(cluster: &LocalCluster) -> Result<[f64; 3]> {
+    let leader = cluster.leaders.first().context("a leader")?.1.pid();
+    let worker = cluster.workers.first().context("a worker")?.pid();
+    let pids = [cluster.broker.pid(), leader, worker].map(resident_kib);
+    let [broker, leader, worker] = pids;
+    Ok([broker?, leader?, worker?])
+}
+
+/// KiB that one session more adds to each party.
+async fn open_sessions(cluster: &LocalCluster) -> Result<[f64; 4]> {
+    let mut client = cluster.role(
+        "bench .sessions",
+        "sessions",
+        &[format!("--reps={SESSIONS}")],
+    )?;
+    let said = BufReader::new(client.take_stdout().context("the client's output")?);
+    let mut said = said.lines();
+    let mut seen = Vec::new();
+    // It says "ready" with its first session open, and after a line from us "open" with the rest.
+    for expected in ["ready", "open"] {
+        let read = tokio::task::spawn_blocking(move || (said.next(), said));
+        let Ok(read) = tokio::time::timeout(PATIENCE, read).await else {
+            client.kill()?;
+            bail!("the client that opens sessions is not {expected} after {PATIENCE:?}");
+        };
+        let (line, rest) = read?;
+        said = rest;
+        if line.transpose()?.as_deref() != Some(expected) {
+            let log = std::fs::read_to_string(cluster.log("sessions")).unwrap_or_default();
+            bail!("the client that opens sessions is not {expected}: {log}");
+        }
+        tokio::time::sleep(SETTLE).await;
+        let [broker, leader, worker] = resident_roles(cluster)?;
+        seen.push([broker, leader, worker, resident_kib(client.pid())?]);
+        if expected == "ready" {
+            client.say("go")?;
+        }
+    }
+    Ok(std::array::from_fn(|party| {
+        (seen[1][party] - seen[0][party]) / SESSIONS as f64
+    }))
+}

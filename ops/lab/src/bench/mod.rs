@@ -1,0 +1,182 @@
+//! The benchmarks. `bus` measures whole processes over a real broker beside bare programs over
+//! the same broker, `client` the drop-in library, `order` the leader's order, `ptx` the CPU device's engine beside
+//! PoCL and native loops. docs/evidence/benchmarks.md describes them.
+
+pub mod allocation;
+mod args;
+mod baseline;
+mod bomb;
+mod bus;
+mod chat;
+mod client;
+mod driver;
+mod footprint;
+mod goals;
+mod images;
+mod latency;
+mod loading;
+mod memory;
+mod metric;
+mod order;
+mod party;
+mod preempt;
+mod ptx;
+mod spans;
+mod stage;
+mod takeover;
+mod throughput;
+mod token;
+mod torch;
+
+use anyhow::{Result, bail};
+use comfy_table::Table;
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+
+pub use allocation::CountingAllocator;
+pub use metric::{Goal, Metric, Spec};
+pub(crate) use metric::{median, table};
+
+pub use args::BenchArgs;
+use warploom_cli::exit::Usage;
+use warploom_cli::output;
+use warploom_cli::process;
+use warploom_cli::settings::Settings;
+use warploom_cli::table::fitted;
+
+/// Lists the benchmarks, or runs one and prints what it found: a table, or as soon as it is known
+/// one JSON object a line. Progress goes to stderr.
+///
+/// # Errors
+/// [`Usage`] for a name there is not; when the cluster to be measured does not start.
+pub async fn bench(args: &BenchArgs, settings: &Settings, json: bool) -> Result<()> {
+    let Some(name) = args.name.as_deref() else {
+        return output::line(fitted(&list()));
+    };
+    if name == ptx::pocl::PARTY {
+        return ptx::pocl::serve();
+    }
+    if name == client::PARTY {
+        return client::serve();
+    }
+    if name == images::PARTY {
+        return images::serve();
+    }
+    if name == torch::replay::PARTY {
+        return torch::replay::serve();
+    }
+    if let Some(party) = name.strip_prefix('.') {
+        // On a thread of its own: whoever waits for an answer drives the client's connection, which
+        // a thread of a runtime may not.
+        let played = || party::play(party, args, settings);
+        return std::thread::scope(|scope| scope.spawn(played).join())
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+    let mut metrics = Vec::new();
+    let wanted = |metric: &str| {
+        args.only
+            .as_deref()
+            .is_none_or(|only| metric.contains(only))
+    };
+    let mut told = Ok(());
+    let mut tell = |metric: Metric| {
+        if json && let Ok(line) = serde_json::to_string(&metric) {
+            told = output::line(line);
+        }
+        metrics.push(metric);
+    };
+    let reps = args.reps.max(1);
+    // What keeps this thread busy comes first: it has nothing to leave behind, and heeds signals as
+    // any program does, which who waits for clusters does not any more.
+    match name {
+        "bus" | "client" => {}
+        "order" => order::cores(reps, wanted, &mut tell),
+        "ptx" if ptx::metrics().any(|spec| wanted(spec.name)) => {
+            ptx::ptx(reps, 1, wanted, &mut tell);
+        }
+        "ptx" => {}
+        _ => bail!(Usage(format!(
+            "there is no benchmark {name:?}; `warploom bench` lists them"
+        ))),
+    }
+    process::unless_stopped(clusters(name, reps, settings, wanted, tell)).await?;
+    if metrics.is_empty() {
+        bail!(Usage("no metric's name contains what --only says".into()));
+    }
+    match json {
+        true => told,
+        false => output::line(fitted(&metric::table(&metrics))),
+    }
+}
+
+/// What is measured of clusters, each of its own and gone with the measurement.
+async fn clusters(
+    name: &str,
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    match name {
+        "bus" => bus::bus(reps, settings, wanted, tell).await,
+        "client" => client::client(reps, settings, wanted, tell).await,
+        "order" => {
+            order::clusters(reps, settings, &wanted, &mut tell).await?;
+            chat::chat(reps, settings, wanted, tell).await
+        }
+        _ => {
+            loading::loading(reps, settings, &wanted, &mut tell).await?;
+            preempt::preempt(reps, settings, &wanted, &mut tell).await?;
+            bomb::sync(reps, settings, wanted, tell).await
+        }
+    }
+}
+
+fn list() -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(["benchmark", "metric", "unit", "what"]);
+    for spec in goals::METRICS {
+        table.add_row(["bus", spec.name, spec.unit, spec.what]);
+    }
+    let client = client::METRICS.iter().chain(images::METRICS);
+    for spec in client.chain(torch::METRICS) {
+        table.add_row(["client", spec.name, spec.unit, spec.what]);
+    }
+    for spec in order::metrics() {
+        table.add_row(["order", spec.name, spec.unit, spec.what]);
+    }
+    for spec in chat::METRICS {
+        table.add_row(["order", spec.name, spec.unit, spec.what]);
+    }
+    let ptx = ptx::metrics().chain(preempt::METRICS);
+    for spec in ptx.chain(loading::METRICS).chain(bomb::METRICS) {
+        table.add_row(["ptx", spec.name, spec.unit, spec.what]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn metrics_have_one_name_each() {
+        let names = goals::METRICS.iter().map(|spec| spec.name);
+        let names: Vec<_> = names
+            .chain(order::metrics().map(|spec| spec.name))
+            .chain(client::METRICS.iter().map(|spec| spec.name))
+            .chain(images::METRICS.iter().map(|spec| spec.name))
+            .chain(torch::METRICS.iter().map(|spec| spec.name))
+            .chain(chat::METRICS.iter().map(|spec| spec.name))
+            .chain(ptx::metrics().map(|spec| spec.name))
+            .chain(preempt::METRICS.iter().map(|spec| spec.name))
+            .chain(loading::METRICS.iter().map(|spec| spec.name))
+            .chain(bomb::METRICS.iter().map(|spec| spec.name))
+            .collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert!(list().to_string().contains("sync_launch_ratio"));
+    }
+}

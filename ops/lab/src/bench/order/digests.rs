@@ -1,0 +1,215 @@
+//! The same backlogged work again and again, each time on a cluster of fresh processes: is it always
+//! the same order?
+//!
+//! Every run holds grants back, opens its sessions one after the other in the same order (so that
+//! they land on the same workers), queues all ops of all tenants, waits until every worker has every
+//! op and the leader every intent, and lets go with one recorded input. What a run must not depend
+//! on is left out: learning and settling are off and the profile is pinned, for both follow what was
+//! measured; there are no caps and no targets, for those follow ticks. Sessions are closed one after
+//! the other once all is done.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{ClusterSettings, GpuTail, TenantSettings};
+use serde_json::Value;
+
+use super::backlog::{Backlog, OPS, SESSIONS, profile};
+use crate::bench::metric::{Goal, Metric, Spec};
+use warploom_cli::admin::Administrator;
+use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
+use warploom_cli::settings::Settings;
+
+/// What is measured.
+pub(super) const DIGESTS: Spec = Spec {
+    name: "distinct_digests_50",
+    unit: "digests",
+    goal: Goal::AtMost(1.0),
+    what: "different launch orders of 50 runs of the same backlogged work, 4 tenants on 2 workers, every process fresh; each run's record must replay to its order",
+};
+
+/// Runs, unless more repetitions are asked for.
+const RUNS: usize = 50;
+const WORKERS: usize = 2;
+/// Tenants: name, priority, weight.
+const TENANTS: [(&str, u8, u32); 4] = [
+    ("amber", 0, 1),
+    ("blue", 2, 1),
+    ("coral", 2, 3),
+    ("dune", 4, 1),
+];
+/// All is done once the clients say so; the leader hears of it a moment later.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a run came to.
+struct Run {
+    /// Digest over the chains that the workers have.
+    accepted: String,
+    /// Digest of the record, replayed by a process of its own.
+    replayed: String,
+    positions: u64,
+}
+
+/// Runs it all, and counts the orders.
+pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> {
+    let runs = reps.max(RUNS);
+    let mut digests: BTreeMap<String, usize> = BTreeMap::new();
+    let (mut strays, mut positions) = (0, 0);
+    let began = Instant::now();
+    for number in 1..=runs {
+        let run = run(settings)
+            .await
+            .with_context(|| format!("run {number}"))?;
+        eprintln!(
+            "digests: run {number} of {runs}, {} s: {}",
+            began.elapsed().as_secs(),
+            run.accepted
+        );
+        positions = run.positions;
+        if run.replayed != run.accepted {
+            eprintln!("digests: its record replays to {}", run.replayed);
+            strays += 1;
+        }
+        *digests.entry(run.accepted).or_default() += 1;
+    }
+    // A record that leads elsewhere makes an order of its own.
+    let distinct = digests.len() + strays;
+    let ops = TENANTS.len() as u64 * SESSIONS as u64 * OPS;
+    let commonest = digests.iter().max_by_key(|(_, times)| **times);
+    let mut metric = Metric::new(&DIGESTS, &[distinct as f64])
+        .with("runs", runs)
+        .with("ops", ops)
+        .with("positions", positions)
+        .with("tenants", TENANTS.len())
+        .with("sessions", TENANTS.len() * SESSIONS)
+        .with("workers", WORKERS)
+        .with("records_that_lead_elsewhere", strays)
+        .with("learn_settle_caps_targets", "off")
+        .with(
+            "seconds_per_run",
+            began.elapsed().as_secs_f64() / runs as f64,
+        );
+    if let Some((digest, times)) = commonest {
+        metric = metric.with("digest", digest.as_str()).with("times", *times);
+    }
+    Ok(metric)
+}
+
+fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
+    let mut options = LocalOptions::new(directory.path(), "bench")?;
+    options.workers = WORKERS;
+    options.server = settings.given("broker.server").map(Into::into);
+    for (name, priority, weight) in TENANTS {
+        let tenant = name.parse().context("a tenant's name")?;
+        let settings = TenantSettings {
+            priority,
+            weight,
+            ..TenantSettings::default()
+        };
+        options.tenants.push((tenant, settings));
+    }
+    options.order = Some(ClusterSettings {
+        learn: false,
+        settle: false,
+        standing: false,
+        ..ClusterSettings::default()
+    });
+    options.profile = profile();
+    for key in [
+        "worker.device",
+        "worker.threads",
+        "worker.engine",
+        "log.filter",
+    ] {
+        let value = settings.text(key).into();
+        options.settings.push((key.into(), value));
+    }
+    Ok(options)
+}
+
+/// One run, on a cluster of its own.
+async fn run(settings: &Settings) -> Result<Run> {
+    let directory = Scratch::new()?;
+    let cluster = LocalCluster::start(options(&directory, settings)?).await?;
+    let administrator = cluster.administrator().await?;
+    let tenants = TENANTS
+        .iter()
+        .map(|(name, ..)| Backlog::start(&cluster, name));
+    let mut tenants: Vec<Backlog> = tenants.collect::<Result<_>>()?;
+    administrator.hold(true).await?;
+    for _ in 0..SESSIONS {
+        tenants
+            .iter_mut()
+            .try_for_each(|tenant| tenant.does("open"))?;
+    }
+    tenants
+        .iter_mut()
+        .try_for_each(|tenant| tenant.tell("submit"))?;
+    tenants.iter().try_for_each(Backlog::done)?;
+    let status = administrator.status(PATIENCE).await?;
+    let queued: u64 = status.tenants.iter().map(|tenant| tenant.queued).sum();
+    let all = TENANTS.len() as u64 * SESSIONS as u64 * OPS;
+    if !status.held || queued != all {
+        bail!("{queued} of {all} ops are queued, held: {}", status.held);
+    }
+    administrator.hold(false).await?;
+    tenants
+        .iter_mut()
+        .try_for_each(|tenant| tenant.does("finish"))?;
+    for _ in 0..SESSIONS {
+        tenants
+            .iter_mut()
+            .try_for_each(|tenant| tenant.does("close"))?;
+    }
+    let (accepted, positions) = accepted(&administrator).await?;
+    Ok(Run {
+        accepted,
+        positions,
+        replayed: replayed(&cluster)?,
+    })
+}
+
+/// The digest over the workers' chains, and how long those are, once all that was granted is
+/// accepted and done.
+async fn accepted(administrator: &Administrator) -> Result<(String, u64)> {
+    let asked = Instant::now();
+    loop {
+        let status = administrator.status(PATIENCE).await?;
+        let over = status.workers.len() == WORKERS
+            && status.tenants.iter().all(|tenant| tenant.sessions == 0)
+            && status
+                .workers
+                .iter()
+                .all(|worker| worker.accepted == worker.granted && worker.outstanding_ns == 0);
+        if over {
+            let tails = status.workers.iter().map(|worker| GpuTail {
+                gpu: worker.gpu,
+                position: worker.accepted,
+                chain: worker.chain,
+            });
+            let tails: Vec<_> = tails.collect();
+            let positions = tails.iter().map(|tail| tail.position).sum();
+            return Ok((bus_schemas::digest(&tails).to_string(), positions));
+        }
+        if asked.elapsed() > PATIENCE {
+            bail!("the workers have not accepted all: {:?}", status.workers);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// The digest of the record, by a fresh process that also compares it with the workers' chains.
+fn replayed(cluster: &LocalCluster) -> Result<String> {
+    let mut role = cluster.role("order verify", "verify", &["--json".into()])?;
+    let stdout = role.take_stdout().context("its output")?;
+    let said = std::io::read_to_string(stdout)?;
+    let ended = role.wait(PATIENCE)?;
+    let verdict: Value = serde_json::from_str(&said)
+        .with_context(|| format!("the verification ended with {ended} and said {said:?}"))?;
+    let first = &verdict["first"];
+    match verdict["digest"].as_str() {
+        Some(digest) if first.is_null() => Ok(digest.to_owned()),
+        _ => Ok(format!("nothing that agrees: {first}")),
+    }
+}

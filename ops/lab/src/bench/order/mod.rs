@@ -1,0 +1,49 @@
+//! `warploom bench order`: the leader's order. One file a group of metrics.
+
+pub(super) mod backlog;
+mod digests;
+mod grants;
+pub(super) mod own;
+mod scale;
+mod uncontended;
+
+use anyhow::Result;
+
+use super::metric::{Metric, Spec};
+use super::stage::Stage;
+use warploom_cli::settings::Settings;
+
+/// Everything that is measured.
+pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
+    let grants = grants::METRICS.iter().map(|(spec, _)| spec);
+    let others = [&digests::DIGESTS, &uncontended::RATIO, &own::OWN];
+    grants.chain(others).chain(&scale::METRICS)
+}
+
+/// Measures what is wanted of the order by itself, in this process.
+pub(super) fn cores(reps: usize, wanted: impl Fn(&str) -> bool, mut tell: impl FnMut(Metric)) {
+    grants::grants(reps, &wanted, &mut tell);
+    scale::scale(reps, &wanted, &mut tell);
+}
+
+/// Measures what is wanted of clusters.
+///
+/// # Errors
+/// When a cluster to be measured does not start.
+pub(super) async fn clusters(
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    if wanted(digests::DIGESTS.name) {
+        tell(digests::digests(reps, settings).await?);
+    }
+    if wanted(uncontended::RATIO.name) {
+        tell(uncontended::uncontended(&Stage { reps, settings }).await?);
+    }
+    if wanted(own::OWN.name) {
+        tell(own::own(&Stage { reps, settings }).await?);
+    }
+    Ok(())
+}

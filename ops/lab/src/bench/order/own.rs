@@ -1,0 +1,225 @@
+//! How much later a grant is because its leader took over from itself: its epoch was old enough to
+//! end, and 1,000 sessions go on in the next.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{ClusterSettings, Epoch, Order, decode};
+use client_agent::{Client, Session};
+use futures_util::StreamExt;
+use workloads::kernels::EMPTY;
+
+use crate::bench::median;
+use crate::bench::metric::{Goal, Metric, Spec};
+use crate::bench::stage::{PATIENCE, Stage};
+use warploom_cli::local::{LocalCluster, Role};
+
+/// What is measured.
+pub(super) const OWN: Spec = Spec {
+    name: "own_takeover_ms",
+    unit: "ms",
+    goal: Goal::AtMost(5.0),
+    what: "how much longer the longest pause between grants to a worker is where its leader takes over from itself, 1,000 sessions on 4 workers",
+};
+
+/// Whoever keeps all workers at work is started by this name.
+pub(in crate::bench) const PARTY: &str = "everywhere";
+const WORKERS: usize = 4;
+const SESSIONS: usize = 1_000;
+/// An epoch is an eighth of it old at most: one second.
+const RECORD_AGE_S: u64 = 8;
+/// Takeovers of one repetition.
+const TAKEOVERS: usize = 10;
+/// So long behind a takeover lies the moment that it is compared with.
+const APART: Duration = Duration::from_millis(500);
+/// Launches between two syncs.
+const LAUNCHES: usize = 16;
+
+/// Keeps a session on each worker at work, until killed.
+pub(in crate::bench) fn everywhere(client: &Client) -> Result<()> {
+    let sessions = client.open_devices(WORKERS as u32)?;
+    std::thread::scope(|scope| {
+        let busy = |session| scope.spawn(move || busy(session));
+        let mut busy: Vec<_> = sessions.iter().map(busy).collect();
+        let mut ended = busy.drain(..).map(|it| it.join());
+        ended.try_for_each(|it| it.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+fn busy(session: &Session) -> Result<()> {
+    let empty = session.load(EMPTY.bytes())?.function("empty")?;
+    loop {
+        for _ in 0..LAUNCHES {
+            session.launch(&empty, [1; 3], [32, 1, 1], 0, &[])?;
+        }
+        session.sync()?;
+    }
+}
+
+/// Measures it. A repetition is ten takeovers and as many moments half-way between them.
+pub(super) async fn own(stage: &Stage<'_>) -> Result<Metric> {
+    let measured = stage
+        .adjusted(|options| {
+            options.workers = WORKERS;
+            options.leaders = 1;
+            options.order = Some(ClusterSettings {
+                standing: false,
+                record_max_age_s: RECORD_AGE_S,
+                ..ClusterSettings::default()
+            });
+        })
+        .await?;
+    let cluster = &measured.cluster;
+    let _idle = open_sessions(cluster).await?;
+    let mut load = cluster.role(&format!("bench .{PARTY}"), PARTY, &[])?;
+    let administrator = cluster.administrator().await?;
+    let everything = administrator.subjects().all();
+    let orders = format!("{}s.w.*.order", everything.trim_end_matches('>'));
+    let mut orders = administrator.client().subscribe(orders).await?;
+    let mut pauses = Pauses::default();
+    // The first warms up.
+    pauses.watch(&mut orders, 2).await?;
+    let (mut later, mut between, mut around) = (Vec::new(), Vec::new(), Vec::new());
+    for rep in 1..=stage.reps {
+        eprintln!("own takeovers: repetition {rep} of {}", stage.reps);
+        pauses.clear();
+        pauses.watch(&mut orders, TAKEOVERS).await?;
+        if !load.is_running() {
+            let log = std::fs::read_to_string(cluster.log(PARTY)).unwrap_or_default();
+            bail!("the load did not survive its leader's epoch: {log}");
+        }
+        let middle = [&pauses.around, &pauses.between].map(|it| median(it));
+        if let [Some(with), Some(without)] = middle {
+            later.push(with - without);
+            between.push(without);
+            around.extend(&pauses.around);
+        }
+    }
+    load.kill()?;
+    let longest = around.iter().copied().reduce(f64::max);
+    Ok(Metric::new(&OWN, &later)
+        .against(
+            "the longest pause between grants without a takeover, ms",
+            &between,
+        )
+        .with("pause_ms", median(&around))
+        .with("longest_pause_ms", longest)
+        .with("takeovers", around.len())
+        .with("sessions", SESSIONS)
+        .with("workers", WORKERS))
+}
+
+/// 1,000 sessions, one client's, that stay open as long as this lives.
+async fn open_sessions(cluster: &LocalCluster) -> Result<Role> {
+    let more = format!("--reps={}", SESSIONS - 1);
+    let mut client = cluster.role("bench .sessions", "sessions", &[more])?;
+    let said = BufReader::new(client.take_stdout().context("the client's output")?);
+    client.say("go")?;
+    let opened = move || {
+        said.lines()
+            .any(|line| line.is_ok_and(|line| line == "open"))
+    };
+    let opened = tokio::task::spawn_blocking(opened);
+    let opened = tokio::time::timeout(PATIENCE, opened).await;
+    anyhow::ensure!(
+        matches!(opened, Ok(Ok(true))),
+        "the sessions were not opened"
+    );
+    Ok(client)
+}
+
+/// The pauses between grants to a worker in which something lies: a takeover, or half an epoch's
+/// end. Of each such moment, the longest of all workers, in milliseconds.
+#[derive(Default)]
+struct Pauses {
+    around: Vec<f64>,
+    between: Vec<f64>,
+    epoch: Epoch,
+    /// When each worker was granted something, and what epoch it was of.
+    last: BTreeMap<String, (Instant, Epoch)>,
+    /// The longest pause across the latest takeover.
+    longest: Duration,
+    /// The moment to compare with, and the longest pause across it.
+    moment: Option<(Instant, Duration)>,
+}
+
+impl Pauses {
+    fn clear(&mut self) {
+        self.around.clear();
+        self.between.clear();
+    }
+
+    /// Watches so many takeovers.
+    async fn watch(&mut self, orders: &mut async_nats::Subscriber, takeovers: usize) -> Result<()> {
+        let patience = PATIENCE + Duration::from_secs(RECORD_AGE_S) * takeovers as u32;
+        let watched = async {
+            while self.around.len() < takeovers {
+                let message = orders.next().await.context("the connection closed")?;
+                let order = decode::<Order<'_>>(&message.payload)?;
+                if !order.grants.is_empty() {
+                    self.granted(Instant::now(), &message.subject, order.epoch);
+                }
+            }
+            Ok(())
+        };
+        let watched = tokio::time::timeout(patience, watched).await;
+        watched.context("the leader does not take over from itself")?
+    }
+
+    fn granted(&mut self, now: Instant, worker: &str, epoch: Epoch) {
+        if epoch > self.epoch {
+            // What the takeover before came to is known: a worker that has no work says nothing.
+            if self.epoch > 0
+                && let Some((_, without)) = self.moment.take()
+            {
+                self.around.push(self.longest.as_secs_f64() * 1e3);
+                self.between.push(without.as_secs_f64() * 1e3);
+            }
+            self.epoch = epoch;
+            self.longest = Duration::ZERO;
+            self.moment = Some((now + APART, Duration::ZERO));
+        }
+        let Some((at, before)) = self.last.insert(worker.to_owned(), (now, epoch)) else {
+            return;
+        };
+        let pause = now - at;
+        if before < epoch {
+            self.longest = self.longest.max(pause);
+        } else if let Some((moment, longest)) = &mut self.moment
+            && (at..now).contains(moment)
+        {
+            *longest = pause.max(*longest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_pause_across_a_takeover_and_across_half_an_epoch_count() {
+        let (mut pauses, began) = (Pauses::default(), Instant::now());
+        let mut granted = |ms: u64, worker, epoch| {
+            pauses.granted(began + Duration::from_millis(ms), worker, epoch);
+        };
+        granted(0, "a", 1);
+        granted(1, "b", 1);
+        granted(1_000, "a", 2);
+        granted(1_007, "b", 2);
+        for (ms, worker) in [
+            (1_498, "a"),
+            (1_499, "b"),
+            (1_501, "a"),
+            (1_503, "b"),
+            (1_990, "b"),
+        ] {
+            granted(ms, worker, 2);
+        }
+        granted(2_000, "a", 3);
+        assert_eq!(pauses.around, [0.0, 1_006.0]);
+        assert_eq!(pauses.between, [0.0, 4.0]);
+    }
+}

@@ -1,0 +1,208 @@
+//! Our parties of a measurement: clients, each a process of its own as the baseline's are. They
+//! are started as `warploom bench .<party> --reps N` and print one JSON object.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use client_agent::{Client, Function, Session};
+use serde::{Deserialize, Serialize};
+use workloads::kernels::EMPTY;
+
+use super::allocation::{counted, start_counting};
+use super::args::BenchArgs;
+use super::order::{backlog, own};
+use super::stage::TENANT;
+use super::{bomb, chat, loading, preempt};
+use warploom_cli::credentials::client_settings;
+use warploom_cli::exit::Usage;
+use warploom_cli::output;
+use warploom_cli::process;
+use warploom_cli::settings::Settings;
+
+/// Launches of one batch.
+pub(super) const BATCH: usize = 64;
+/// Launches between two syncs where enqueueing is measured.
+pub(super) const BURST: usize = 1_000;
+
+/// Round trips, microseconds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Synced {
+    /// Their median.
+    pub(super) p50_us: f64,
+    /// One in a hundred takes longer.
+    pub(super) p99_us: f64,
+}
+
+/// Asynchronous launches in their caller's thread.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Enqueued {
+    /// Nanoseconds of one.
+    pub(super) mean_ns: f64,
+    /// Allocations of one in the caller's thread.
+    pub(super) allocations: f64,
+    /// Allocations of one in the whole process, sending and receiving included.
+    pub(super) process_allocations: f64,
+}
+
+/// Launches end to end.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Launched {
+    /// A second.
+    pub(super) launches_per_s: f64,
+}
+
+/// Plays one party.
+///
+/// # Errors
+/// [`Usage`] for a party there is not; when the cluster is not reachable.
+pub(super) fn play(party: &str, args: &BenchArgs, settings: &Settings) -> Result<()> {
+    process::follow_parent()?;
+    let tenant = match party {
+        bomb::PARTY | preempt::LONG_PARTY | chat::CHAT | chat::TRAIN | loading::LOADER => party,
+        _ => party.strip_prefix(backlog::PARTY).unwrap_or(TENANT),
+    };
+    let client = Client::connect(client_settings(settings, tenant)?)?;
+    match party {
+        "urgent" => say(&preempt::urgent(&client, args.reps)?),
+        preempt::LONG_PARTY => preempt::long(&client),
+        "equal" => say(&bomb::equal(&client, args.reps)?),
+        bomb::PARTY => bomb::bomb(&client),
+        loading::LOADER => loading::loader(&client),
+        loading::LOADED => say(&loading::loaded(&client)?),
+        loading::WAITER => say(&loading::waiter(&client, args.reps)?),
+        chat::CHAT => chat::party::chat(&client),
+        chat::TRAIN => chat::party::train(&client),
+        "sync" => say(&Program::start(&client)?.sync(args.reps)?),
+        "enqueue" => say(&Program::start(&client)?.enqueue(args.reps)?),
+        "launch" => say(&Program::start(&client)?.launch(args.reps)?),
+        own::PARTY => own::everywhere(&client),
+        "load" => Program::start(&client)?.load(),
+        "sessions" => sessions(&client, args.reps),
+        backlogged if backlogged.starts_with(backlog::PARTY) => backlog::play(&client),
+        _ => bail!(Usage(format!("there is no party {party:?}"))),
+    }
+}
+
+fn say(seen: &impl Serialize) -> Result<()> {
+    output::line(serde_json::to_string(seen)?)
+}
+
+/// One session and the kernel that does nothing.
+struct Program {
+    session: Session,
+    empty: Function,
+}
+
+impl Program {
+    fn start(client: &Client) -> Result<Self> {
+        let session = client.open()?;
+        let empty = session.load(EMPTY.bytes())?.function("empty")?;
+        let program = Self { session, empty };
+        // The profile knows the kernel, and every buffer has grown, before anything is measured.
+        for _ in 0..20 {
+            program.burst(BURST, BATCH)?;
+            program.session.sync()?;
+        }
+        Ok(program)
+    }
+
+    /// Launches; a batch is sent after every `batch` of them.
+    #[inline]
+    fn burst(&self, launches: usize, batch: usize) -> Result<()> {
+        let mut left = launches;
+        while left > 0 {
+            let now = left.min(batch);
+            for _ in 0..now {
+                self.session
+                    .launch(&self.empty, [1; 3], [32, 1, 1], 0, &[])?;
+            }
+            self.session.flush();
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// Batch after batch, each with its sync, until killed.
+    fn load(&self) -> Result<()> {
+        loop {
+            self.burst(BATCH, BATCH)?;
+            self.session.sync()?;
+        }
+    }
+
+    fn sync(&self, rounds: usize) -> Result<Synced> {
+        let mut times = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            let began = Instant::now();
+            self.session
+                .launch(&self.empty, [1; 3], [32, 1, 1], 0, &[])?;
+            self.session.sync()?;
+            times.push(began.elapsed().as_nanos() as f64 / 1e3);
+        }
+        times.sort_by(f64::total_cmp);
+        let at = |quantile: f64| times[((times.len() - 1) as f64 * quantile) as usize];
+        Ok(Synced {
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+        })
+    }
+
+    /// A burst and its sync; the burst's time, and its allocations in this thread.
+    fn timed_burst(&self) -> Result<(Duration, u64)> {
+        let before = counted().0;
+        let began = Instant::now();
+        for _ in 0..BURST {
+            self.session
+                .launch(&self.empty, [1; 3], [32, 1, 1], 0, &[])?;
+        }
+        let seen = (began.elapsed(), counted().0 - before);
+        self.session.sync()?;
+        Ok(seen)
+    }
+
+    fn enqueue(&self, bursts: usize) -> Result<Enqueued> {
+        // Until there are as many buffers as such bursts ever need.
+        for _ in 0..bursts / 2 {
+            self.timed_burst()?;
+        }
+        start_counting();
+        let (mut ns, mut mine) = (0, 0);
+        for _ in 0..bursts {
+            let (time, allocations) = self.timed_burst()?;
+            ns += time.as_nanos();
+            mine += allocations;
+        }
+        let all = counted().1;
+        let launches = (bursts * BURST) as f64;
+        Ok(Enqueued {
+            mean_ns: ns as f64 / launches,
+            allocations: mine as f64 / launches,
+            process_allocations: all as f64 / launches,
+        })
+    }
+
+    fn launch(&self, launches: usize) -> Result<Launched> {
+        let began = Instant::now();
+        self.burst(launches, BATCH)?;
+        self.session.sync()?;
+        Ok(Launched {
+            launches_per_s: launches as f64 / began.elapsed().as_secs_f64(),
+        })
+    }
+}
+
+/// Opens one session, says so, and after a line on standard input opens so many more.
+fn sessions(client: &Client, count: usize) -> Result<()> {
+    let mut sessions = vec![client.open()?];
+    let mut out = std::io::stdout();
+    writeln!(out, "ready")?;
+    std::io::stdin().read_line(&mut String::new())?;
+    for _ in 0..count {
+        sessions.push(client.open()?);
+    }
+    writeln!(out, "open")?;
+    // Until we are killed, or whoever measures is gone.
+    std::io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}

@@ -1,0 +1,219 @@
+//! How long an urgent launch waits for the device while a long kernel runs there: from the arrival
+//! of its intent at the leader (the start of its `queue` span) to the device beginning its slice
+//! (the start of its `execute` span). Real processes, their own spans, one machine's clock.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use bus_schemas::{ClusterSettings, TenantSettings};
+use client_agent::Client;
+use serde::{Deserialize, Serialize};
+use workloads::kernels::EMPTY;
+
+use super::metric::{Goal, Metric, Spec};
+use super::spans::Receiver;
+use super::stage::{PATIENCE, TENANT, play};
+use warploom_cli::local::{LocalCluster, LocalOptions, Role, Scratch};
+use warploom_cli::settings::Settings;
+
+const P50: Spec = Spec {
+    name: "preempt_start_us_p50",
+    unit: "us",
+    goal: Goal::AtMost(1_000.0),
+    what: "p50 from an urgent launch's arrival at the leader to its start on the CPU device, while a long kernel runs there",
+};
+const P99: Spec = Spec {
+    name: "preempt_start_us_p99",
+    unit: "us",
+    goal: Goal::None,
+    what: "the same, 99th percentile",
+};
+
+/// Everything that is measured.
+pub(super) const METRICS: &[Spec] = &[P50, P99];
+
+/// Urgent launches of one repetition.
+const LAUNCHES: usize = 300;
+/// Launches before, which are not counted.
+const WARMUP: usize = 50;
+/// Between two urgent launches: the long kernel goes on meanwhile.
+const PAUSE: Duration = Duration::from_millis(3);
+/// Who runs long kernels, a tenant of the lowest priority; and the party it plays.
+pub(super) const LONG_PARTY: &str = "long";
+/// Time for a first long kernel to be under way, and for the last to end.
+const SETTLE: Duration = Duration::from_millis(500);
+const END: Duration = Duration::from_secs(30);
+
+/// Rounds of a generator of numbers in each thread: some seconds on two cores.
+const LONG: &str = include_str!("long.ptx");
+const BLOCKS: u32 = 64;
+const THREADS: u32 = 256;
+const ROUNDS: u32 = 100_000;
+
+/// What the urgent party says.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Urgent {
+    session: String,
+}
+
+/// Launches a kernel that does nothing, waits for it, pauses, and so on.
+pub(super) fn urgent(client: &Client, launches: usize) -> Result<Urgent> {
+    let session = client.open()?;
+    let empty = session.load(EMPTY.bytes())?.function("empty")?;
+    for launch in 0..WARMUP + launches {
+        session.launch(&empty, [1; 3], [32, 1, 1], 0, &[])?;
+        session.sync()?;
+        // Not in step with anything.
+        std::thread::sleep(PAUSE + Duration::from_micros(37 * (launch as u64 % 29)));
+    }
+    let id = session.id().to_string();
+    session.close()?;
+    Ok(Urgent { session: id })
+}
+
+/// Launches long kernels, two at a time, until killed; says so when the first are under way.
+pub(super) fn long(client: &Client) -> Result<()> {
+    let session = client.open()?;
+    let long = session.load(LONG.as_bytes())?.function("long")?;
+    let data = session.alloc(u64::from(BLOCKS * THREADS) * 4)?;
+    let mut params = data.to_le_bytes().to_vec();
+    params.extend(ROUNDS.to_le_bytes());
+    let launch = || session.launch(&long, [BLOCKS, 1, 1], [THREADS, 1, 1], 0, &params);
+    session.sync()?;
+    launch()?;
+    session.flush();
+    writeln!(std::io::stdout(), "ready")?;
+    loop {
+        launch()?;
+        session.sync()?;
+    }
+}
+
+/// A party with long kernels under way.
+async fn start_long(cluster: &LocalCluster) -> Result<Role> {
+    // Its own spans are of no interest.
+    let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);
+    let mut role = cluster.role(&format!("bench .{LONG_PARTY}"), LONG_PARTY, &arguments)?;
+    let stdout = role.take_stdout().context("the party's output")?;
+    let read = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map(|_| line)
+    });
+    let said = tokio::time::timeout(PATIENCE, read).await;
+    let said = said.context("the long kernels do not begin")??;
+    anyhow::ensure!(said?.trim() == "ready", "the long kernels have ended");
+    tokio::time::sleep(SETTLE).await;
+    Ok(role)
+}
+
+async fn run(cluster: &LocalCluster, reps: usize, beside: &str) -> Result<Vec<String>> {
+    let mut sessions = Vec::new();
+    for rep in 1..=reps {
+        eprintln!("urgent launches, {beside}: repetition {rep} of {reps}");
+        let urgent: Urgent = play(cluster, "urgent", LAUNCHES).await?;
+        sessions.push(urgent.session);
+    }
+    Ok(sessions)
+}
+
+/// Medians and 99th percentiles of the sessions, microseconds.
+fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> {
+    let (mut p50, mut p99) = (Vec::new(), Vec::new());
+    for session in sessions {
+        let mut arrived = BTreeMap::new();
+        let mut waits = Vec::new();
+        let spans = receiver.of(session);
+        for span in spans.iter().filter(|span| span.name == "queue") {
+            arrived.entry(&span.trace).or_insert(span.start);
+        }
+        for span in spans.iter().filter(|span| span.name == "execute") {
+            if let Some(arrived) = arrived.remove(&span.trace) {
+                waits.push(span.start.saturating_sub(arrived) as f64 / 1e3);
+            }
+        }
+        let mut counted = waits.split_off(WARMUP.min(waits.len()));
+        anyhow::ensure!(
+            counted.len() >= LAUNCHES / 2,
+            "{} spans of {LAUNCHES} launches were received",
+            counted.len()
+        );
+        counted.sort_by(f64::total_cmp);
+        let at = |quantile: f64| counted[((counted.len() - 1) as f64 * quantile) as usize];
+        p50.push(at(0.5));
+        p99.push(at(0.99));
+    }
+    Ok([p50, p99])
+}
+
+/// A cluster with a CPU worker for two tenants, of the highest and of the lowest priority, whose ops
+/// all go by way of the leader.
+pub(super) fn options(
+    directory: &Scratch,
+    settings: &Settings,
+    [urgent, other]: [&str; 2],
+) -> Result<LocalOptions> {
+    let mut options = LocalOptions::new(directory.path(), "bench")?;
+    options.server = settings.given("broker.server").map(Into::into);
+    let tenant = |name: &str, priority| -> Result<_> {
+        let settings = TenantSettings {
+            priority,
+            ..TenantSettings::default()
+        };
+        Ok((name.parse().context("a tenant's name")?, settings))
+    };
+    options.tenants = vec![tenant(urgent, 0)?, tenant(other, 4)?];
+    options.order = Some(ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    });
+    for key in ["worker.threads", "log.filter"] {
+        let value = settings.text(key).into();
+        options.settings.push((key.into(), value));
+    }
+    options
+        .settings
+        .push(("worker.device".into(), "cpu".into()));
+    Ok(options)
+}
+
+/// Measures both, if one is wanted.
+pub(super) async fn preempt(
+    reps: usize,
+    settings: &Settings,
+    wanted: impl Fn(&str) -> bool,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
+    if !METRICS.iter().any(|spec| wanted(spec.name)) {
+        return Ok(());
+    }
+    let receiver = Receiver::start()?;
+    let directory = Scratch::new()?;
+    let mut options = options(&directory, settings, [TENANT, LONG_PARTY])?;
+    let endpoint = receiver.endpoint().into();
+    options.settings.push(("telemetry.otlp".into(), endpoint));
+    let mut cluster = LocalCluster::start(options).await?;
+    let alone = run(&cluster, reps, "alone").await?;
+    let mut long = start_long(&cluster).await?;
+    let beside = run(&cluster, reps, "beside a long kernel").await?;
+    long.kill()?;
+    // What every role still has of its spans it sends at its end; a worker first runs what is left.
+    for role in cluster.workers.iter_mut() {
+        role.stop(END)?;
+    }
+    cluster.drain()?;
+    let (alone, beside) = (
+        quantiles(&receiver, &alone)?,
+        quantiles(&receiver, &beside)?,
+    );
+    for (index, spec) in METRICS.iter().enumerate() {
+        let metric = Metric::new(spec, &beside[index])
+            .against("no long kernel, us", &alone[index])
+            .with("launches", LAUNCHES);
+        if wanted(spec.name) {
+            tell(metric);
+        }
+    }
+    Ok(())
+}

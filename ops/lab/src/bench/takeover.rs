@@ -1,0 +1,92 @@
+//! How long nobody leads after the leader's death.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{Epoch, Order, decode};
+use futures_util::StreamExt;
+use rustix::process::Signal;
+
+use super::goals;
+use super::metric::Metric;
+use super::stage::Stage;
+use warploom_cli::admin::Administrator;
+use warploom_cli::local::LocalCluster;
+
+/// Leaders killed, unless more repetitions are asked for.
+const KILLS: usize = 10;
+/// Candidates, the leader among them: as many as `up` starts.
+const CANDIDATES: usize = 3;
+/// A killed candidate is replaced; the replacement may take this long to stand by.
+const RECOVERY: Duration = Duration::from_millis(700);
+/// A takeover that takes longer is a failure.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// SIGKILL to whoever leads, ten times, while a client launches and syncs without pause.
+pub(super) async fn takeover(stage: &Stage<'_>) -> Result<Metric> {
+    let mut measured = stage.cluster(CANDIDATES).await?;
+    let cluster = &mut measured.cluster;
+    let administrator = cluster.administrator().await?;
+    let mut load = cluster.role("bench .load", "load", &[])?;
+    let everything = administrator.subjects().all();
+    let orders = format!("{}s.w.*.order", everything.trim_end_matches('>'));
+    let mut orders = administrator.client().subscribe(orders).await?;
+    administrator.client().flush().await?;
+    first_grant_above(0, &mut orders)
+        .await
+        .context("the load was granted nothing")?;
+    let kills = stage.reps.max(KILLS);
+    let mut times = Vec::new();
+    for kill in 1..=kills {
+        tokio::time::sleep(RECOVERY).await;
+        eprintln!("takeover: kill {kill} of {kills}");
+        times.push(kill_leader(cluster, &administrator, &mut orders).await?);
+        if !load.is_running() {
+            let log = std::fs::read_to_string(cluster.log("load")).unwrap_or_default();
+            bail!("the load did not survive its leader: {log}");
+        }
+    }
+    load.kill()?;
+    let metric = Metric::new(&goals::TAKEOVER, &times);
+    Ok(metric.with("kills", kills).with("candidates", CANDIDATES))
+}
+
+/// Kills the leader and replaces it; gives the milliseconds to the next epoch's first grant.
+async fn kill_leader(
+    cluster: &mut LocalCluster,
+    administrator: &Administrator,
+    orders: &mut async_nats::Subscriber,
+) -> Result<f64> {
+    let status = administrator.status(Duration::from_secs(5)).await?;
+    let leader = cluster
+        .leader(status.leader)
+        .context("the leader is not ours")?;
+    let killed = Instant::now();
+    leader.signal(Signal::KILL)?;
+    first_grant_above(status.epoch, orders)
+        .await
+        .context("no successor grants anything")?;
+    let took = killed.elapsed();
+    let leader = cluster
+        .leader(status.leader)
+        .context("the leader is not ours")?;
+    leader.wait(Duration::from_secs(5))?;
+    cluster.leaders.retain(|(id, _)| *id != status.leader);
+    cluster.start_leader()?;
+    Ok(took.as_secs_f64() * 1e3)
+}
+
+async fn first_grant_above(epoch: Epoch, orders: &mut async_nats::Subscriber) -> Result<()> {
+    let wait = async {
+        while let Some(message) = orders.next().await {
+            let order = decode::<Order<'_>>(&message.payload).ok();
+            if order.is_some_and(|order| order.epoch > epoch && !order.grants.is_empty()) {
+                return Ok(());
+            }
+        }
+        bail!("the connection closed")
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .context("waited in vain")?
+}

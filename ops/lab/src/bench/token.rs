@@ -1,0 +1,112 @@
+//! How often a language model waits for an answer: tinygrad's, as `tests/peers` runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::metric::{Metric, Spec};
+use super::stage::{self, TENANT};
+use warploom_cli::drop_in;
+use warploom_cli::local::LocalCluster;
+
+/// The sources, where this program was built from them.
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+/// Tokens of a short run and of a longer one. Loading and compiling are the same in both.
+const TOKENS: [u32; 2] = [8, 24];
+
+/// Measures, or says why not.
+///
+/// # Errors
+/// When the model's program fails.
+pub(super) async fn measure(
+    spec: &'static Spec,
+    cluster: &LocalCluster,
+    folder: &Path,
+    reps: usize,
+) -> Result<Metric> {
+    let model = match Model::find() {
+        Ok(model) => model,
+        Err(error) => return Ok(Metric::missing(spec, &format!("{error:#}"))),
+    };
+    let mut waits = Vec::new();
+    for rep in 1..=reps {
+        eprintln!("the language model: repetition {rep} of {reps}");
+        waits.push(model.waits(cluster, folder).await?);
+    }
+    Ok(Metric::new(spec, &waits).with("tokens", TOKENS[1]))
+}
+
+/// The model's program, and Python with tinygrad.
+#[derive(Debug)]
+struct Model {
+    python: PathBuf,
+    program: PathBuf,
+}
+
+impl Model {
+    /// Finds what `tests/peers/run.py` has installed; installs nothing.
+    ///
+    /// # Errors
+    /// With what is missing.
+    fn find() -> Result<Self> {
+        let peers = Path::new(WORKSPACE).join("tests/peers");
+        let output = Command::new("python3")
+            .arg(peers.join("run.py"))
+            .args(["--where", "--tools"])
+            .arg(broker::tools_dir(None))
+            .output()
+            .context("python3 of tests/peers")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!(
+                "{}",
+                said.lines().last().unwrap_or("tests/peers is not here")
+            );
+        }
+        let python = String::from_utf8(output.stdout).context("a path")?;
+        Ok(Self {
+            python: python.trim().into(),
+            program: peers.join("programs/gpt2.py"),
+        })
+    }
+
+    /// Waits for an answer per token, those of loading and compiling left out.
+    ///
+    /// # Errors
+    /// When the program fails.
+    async fn waits(&self, cluster: &LocalCluster, folder: &Path) -> Result<f64> {
+        let [short, long] = TOKENS;
+        let few = self.run(cluster, folder, short).await?;
+        let many = self.run(cluster, folder, long).await?;
+        Ok((many - few) / f64::from(long - short))
+    }
+
+    /// How often a run of so many tokens waits.
+    async fn run(&self, cluster: &LocalCluster, folder: &Path, tokens: u32) -> Result<f64> {
+        let tenant = TENANT.parse().context("the measured tenant")?;
+        let present = |name: &str| std::env::var_os(name);
+        let mut command = Command::new(&self.python);
+        for it in drop_in::variables(folder, &cluster.credentials(), &tenant, 1, None, present) {
+            command.env(it.name, it.value);
+        }
+        command
+            .env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster)
+            .env("WARPLOOM_STATS", "1")
+            .env("DEV", "CUDA:PTX")
+            .env("CACHEDB", cluster.options().state_dir.join("tinygrad.db"))
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .arg(&self.program)
+            .args(["--tokens", &tokens.to_string()]);
+        let output = stage::output(command).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        if !output.status.success() {
+            bail!("the model: {}", said.trim());
+        }
+        let counted = said.split_once("waited ").and_then(|(_, rest)| {
+            let (count, _) = rest.split_once(' ')?;
+            count.parse().ok()
+        });
+        counted.context("the library tells how often it waited")
+    }
+}

@@ -1,0 +1,55 @@
+//! The arguments of `warploom chaos` and of its programs.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// `warploom chaos`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom chaos --kills 10 --seconds 30
+  warploom chaos --kills 100 --seconds 300 --json
+  warploom chaos --seed 7 --evidence evidence    keeps the evidence, and the logs where it fails
+
+It runs a cluster of its own: broker.* settings and credentials do not matter.")]
+pub struct ChaosArgs {
+    /// Processes that are killed (SIGKILL), four of ten the elected leader
+    #[arg(long, default_value_t = 100)]
+    pub kills: usize,
+    /// Seconds in which all is done
+    #[arg(long, default_value_t = 300)]
+    pub seconds: u64,
+    /// Servers of the broker: 1 or 3
+    #[arg(long, default_value_t = 1)]
+    pub brokers: usize,
+    /// What is hit when follows from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// A call of a program that takes longer, seconds, has hung
+    #[arg(long, default_value_t = 60)]
+    pub deadline: u64,
+    /// Writes the evidence here, and the logs of all roles where something does not hold
+    #[arg(long, value_name = "DIR")]
+    pub evidence: Option<PathBuf>,
+}
+
+/// `warploom chaos-program`.
+#[derive(Debug, Args)]
+pub struct ChaosProgramArgs {
+    /// The tenant
+    #[arg(long)]
+    pub tenant: bus_schemas::Tenant,
+    /// Keeps one session
+    #[arg(long)]
+    pub long: bool,
+    /// Seed of its numbers
+    #[arg(long)]
+    pub seed: u64,
+    /// Seconds that a call may take
+    #[arg(long)]
+    pub deadline: u64,
+    /// Appends a line for every submitted op range to this file
+    #[arg(long)]
+    pub evidence: PathBuf,
+}

@@ -1,0 +1,106 @@
+//! What is left of a run: the record replayed, and everybody's evidence.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::strikes::Strikes;
+use crate::demo::Replayed;
+use warploom_cli::evidence::{Evidence, Started, read_lines};
+
+/// How long a replay may take.
+const REPLAY: Duration = Duration::from_secs(300);
+
+/// Drains the cluster, has a fresh process replay the record, and gathers the evidence. Where the
+/// replay gives nothing, that is a complaint.
+pub(super) async fn collect(
+    strikes: &mut Strikes,
+    complaints: &mut Vec<String>,
+) -> Result<(Option<Replayed>, Evidence)> {
+    let cluster = &mut strikes.cluster;
+    if let Err(error) = cluster.drain_unless(std::future::pending()).await {
+        complaints.push(format!("{error:#}"));
+    }
+    let dir = cluster.options().state_dir.clone();
+    let order = dir.join("order.jsonl");
+    let arguments = [
+        "--json".to_owned(),
+        format!("--order={}", order.display()),
+        "--set=command.deadline=15s".to_owned(),
+    ];
+    let mut role = cluster.role("replay", "replay", &arguments)?;
+    let stdout = role.take_stdout().context("the replay's output")?;
+    let said = tokio::task::spawn_blocking(|| std::io::read_to_string(stdout)).await??;
+    let ended = role.wait(REPLAY)?;
+    let replayed: Option<Replayed> = serde_json::from_str(&said).ok();
+    if !ended.success() || replayed.is_none() {
+        let why = std::fs::read_to_string(cluster.log("replay")).unwrap_or_default();
+        complaints.push(format!("the replay failed: {}", why.trim()));
+    }
+    let mut evidence = Evidence {
+        kills: strikes.kills.clone(),
+        faults: strikes.faults.clone(),
+        ..Evidence::default()
+    };
+    if order.exists() {
+        evidence.order = read_lines(&order)?;
+    }
+    if let Some(replayed) = &replayed {
+        evidence.digest.clone_from(&replayed.digest);
+        evidence.workers.clone_from(&replayed.workers);
+    }
+    let all = evidence.kills.len();
+    evidence.kills.iter_mut().for_each(|kill| kill.of = all);
+    let mut last: BTreeMap<u32, String> = BTreeMap::new();
+    for log in strikes.cluster.started_logs() {
+        // A worker that was killed at once has none.
+        if log.exists() {
+            let mut lines: Vec<Started> = read_lines(&log)?;
+            // Logs come in the order of the workers' starts.
+            last.extend(
+                lines
+                    .iter()
+                    .map(|line| (line.gpu, line.incarnation.clone())),
+            );
+            evidence.started.append(&mut lines);
+        }
+    }
+    // Whoever was followed by another worker of the same device did not leave in good order: none is
+    // asked to before the end.
+    for worker in &mut evidence.workers {
+        worker.dead = last.get(&worker.gpu) != Some(&worker.incarnation);
+    }
+    for program in &strikes.programs {
+        if program.log().exists() {
+            evidence.submitted.append(&mut read_lines(program.log())?);
+        }
+        evidence.failures.append(&mut program.heard().failures);
+    }
+    evidence.sort();
+    Ok((replayed, evidence))
+}
+
+/// Copies the logs of all roles and of the broker's servers beside the evidence, to look into what
+/// went wrong.
+pub(super) fn keep_logs(state_dir: &Path, evidence: &Path) {
+    let into = evidence.join("logs");
+    // What cannot be kept is missing; the run has failed anyway, and says so.
+    let _ = std::fs::create_dir_all(&into);
+    keep(state_dir, &into, "", 3);
+}
+
+/// Copies what is in a folder and in those in it, so deep; a server's log is named for its folder.
+fn keep(dir: &Path, into: &Path, prefix: &str, deep: usize) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = format!("{prefix}{}", name.display());
+        let is = |kind| path.extension().is_some_and(|extension| extension == kind);
+        if is("log") || is("jsonl") {
+            let _ = std::fs::copy(&path, into.join(&name));
+        } else if path.is_dir() && deep > 0 {
+            keep(&path, into, &format!("{name}-"), deep - 1);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A program of a chaos run, in its own process: sessions of about 10 ms, one after the other, or one
+//! session for as long as it lasts. Every result is compared with what plain Rust computes.
+
+use std::io::BufRead;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use client_agent::{Client, Error, Function, Session};
+use workloads::Random;
+
+use super::args::ChaosProgramArgs;
+use super::said::{Said, say};
+use warploom_cli::credentials::client_settings;
+use warploom_cli::process;
+use warploom_cli::settings::Settings;
+
+/// A kernel whose result depends on the order of its launches: x = 1664525 x + add + index.
+const MIX: &[u8] = include_bytes!("mix.ptx");
+/// Numbers that a session mixes.
+const COUNT: u32 = 256;
+/// Threads of a block.
+const BLOCK: u32 = 64;
+/// Launches of a round of a long session, at most.
+const LAUNCHES: u32 = 48;
+/// Rounds of a short session.
+const ROUNDS: u32 = 2;
+/// Between two rounds or short sessions.
+const PAUSE: Duration = Duration::from_millis(4);
+/// Between two requests for a session where one was refused.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// Runs one program in this process.
+///
+/// # Errors
+/// When its output is not read any more.
+pub fn run_program(args: &ChaosProgramArgs, settings: &Settings) -> Result<()> {
+    process::follow_parent()?;
+    let calls = Calls::watched(Duration::from_secs(args.deadline))?;
+    let stop = stop_flag();
+    let mut random = Random::new(args.seed);
+    let mut client = None;
+    while !stop.load(Ordering::Relaxed) {
+        let joined = match client.take() {
+            Some(joined) => joined,
+            None => match connect(args, settings, &calls) {
+                Ok(joined) => joined,
+                Err(error) => {
+                    refused(&error)?;
+                    continue;
+                }
+            },
+        };
+        match calls.watch("open", || joined.open()) {
+            Ok(session) => live(session, args, &mut random, &calls, &stop)?,
+            Err(error) => refused(&error)?,
+        }
+        client = Some(joined);
+    }
+    drop(client);
+    say(&Said::Stopped)
+}
+
+fn connect(args: &ChaosProgramArgs, settings: &Settings, calls: &Calls) -> Result<Client, Error> {
+    calls.watch("connect", || {
+        let mut joined = client_settings(settings, args.tenant.as_str())
+            .map_err(|error| Error::Connect(format!("{error:#}")))?;
+        joined.submitted = Some(args.evidence.clone());
+        joined.patience = Duration::from_secs(30);
+        Client::connect(joined)
+    })
+}
+
+fn refused(error: &Error) -> Result<()> {
+    say(&Said::Refused {
+        code: error.code().name().to_owned(),
+        why: error.to_string(),
+    })?;
+    std::thread::sleep(AGAIN);
+    Ok(())
+}
+
+/// A session from its beginning to its end.
+fn live(
+    session: Session,
+    args: &ChaosProgramArgs,
+    random: &mut Random,
+    calls: &Calls,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let id = session.id().to_string();
+    say(&Said::Opened {
+        session: id.clone(),
+        ordinal: session.opened().ordinal,
+    })?;
+    let lived = Mixing::begin(&session, random, calls).and_then(|mut mixing| {
+        let mut rounds = 0;
+        while !stop.load(Ordering::Relaxed) && (args.long || rounds < ROUNDS) {
+            let right = mixing.round(random, calls, args.long)?;
+            let (right, wrong) = (u64::from(right), u64::from(!right));
+            // Nobody reads it any more: the run is over.
+            if say(&Said::Round { right, wrong }).is_err() {
+                break;
+            }
+            rounds += 1;
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    });
+    let closed = calls.watch("close", || session.close());
+    match lived.and(closed) {
+        Ok(()) => say(&Said::Closed { session: id }),
+        Err(error) => say(&Said::Failed {
+            session: id,
+            code: error.code().name().to_owned(),
+            why: error.to_string(),
+        }),
+    }
+}
+
+/// Numbers on the device, and what they must be.
+struct Mixing<'a> {
+    session: &'a Session,
+    mix: Function,
+    address: u64,
+    expected: Vec<u32>,
+}
+
+impl<'a> Mixing<'a> {
+    fn begin(session: &'a Session, random: &mut Random, calls: &Calls) -> Result<Self, Error> {
+        let module = calls.watch("load", || session.load(MIX))?;
+        let mix = calls.watch("function", || module.function("mix"))?;
+        let address = calls.watch("alloc", || session.alloc(4 * u64::from(COUNT)))?;
+        let expected: Vec<u32> = (0..COUNT).map(|_| random.bits() as u32).collect();
+        let bytes: Vec<u8> = expected.iter().flat_map(|x| x.to_le_bytes()).collect();
+        calls.watch("copy in", || session.copy_in(address, &bytes))?;
+        Ok(Self {
+            session,
+            mix,
+            address,
+            expected,
+        })
+    }
+
+    /// Launches, and compares what comes back.
+    fn round(&mut self, random: &mut Random, calls: &Calls, long: bool) -> Result<bool, Error> {
+        let launches = match long {
+            true => 1 + random.below(LAUNCHES),
+            false => 1 + random.below(4),
+        };
+        calls.watch("launch", || {
+            for _ in 0..launches {
+                let add = random.bits() as u32;
+                let mut params = self.address.to_le_bytes().to_vec();
+                params.extend(COUNT.to_le_bytes());
+                params.extend(add.to_le_bytes());
+                let grid = [COUNT.div_ceil(BLOCK), 1, 1];
+                self.session
+                    .launch(&self.mix, grid, [BLOCK, 1, 1], 0, &params)?;
+                for (index, x) in (0..).zip(&mut self.expected) {
+                    *x = x
+                        .wrapping_mul(1_664_525)
+                        .wrapping_add(add)
+                        .wrapping_add(index);
+                }
+            }
+            Ok::<(), Error>(())
+        })?;
+        if random.below(4) == 0 {
+            calls.watch("sync", || self.session.sync())?;
+        }
+        let mut bytes = vec![0; 4 * COUNT as usize];
+        calls.watch("copy out", || {
+            self.session.copy_out(self.address, &mut bytes)
+        })?;
+        let found = bytes.chunks_exact(4);
+        let found = found.map(|it| u32::from_le_bytes(it.try_into().expect("four bytes")));
+        Ok(found.eq(self.expected.iter().copied()))
+    }
+}
+
+/// The call that is under way, if one is, and when it began.
+type Current = Arc<Mutex<Option<(&'static str, Instant)>>>;
+
+/// Watches over calls: one that does not end within the deadline is said, and ends the process.
+struct Calls(Current);
+
+impl Calls {
+    fn watched(deadline: Duration) -> Result<Self> {
+        let current = Current::default();
+        let theirs = Arc::clone(&current);
+        std::thread::Builder::new()
+            .name("deadline".into())
+            .spawn(move || {
+                loop {
+                    std::thread::sleep(Duration::from_millis(200));
+                    let current = *theirs.lock().unwrap_or_else(PoisonError::into_inner);
+                    let Some((call, _)) = current.filter(|(_, at)| at.elapsed() > deadline) else {
+                        continue;
+                    };
+                    // Where nobody reads it, the process has no purpose either.
+                    let _ = say(&Said::Hung { call: call.into() });
+                    std::process::exit(3);
+                }
+            })?;
+        Ok(Self(current))
+    }
+
+    fn watch<T>(&self, call: &'static str, run: impl FnOnce() -> T) -> T {
+        self.set(Some((call, Instant::now())));
+        let value = run();
+        self.set(None);
+        value
+    }
+
+    fn set(&self, current: Option<(&'static str, Instant)>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = current;
+    }
+}
+
+/// Becomes true when the run says anything, or is gone.
+fn stop_flag() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    std::thread::spawn(move || {
+        drop(std::io::stdin().lock().read_line(&mut String::new()));
+        flag.store(true, Ordering::Relaxed);
+    });
+    stop
+}

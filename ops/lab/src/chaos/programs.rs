@@ -1,0 +1,333 @@
+//! The programs of a run, as the run sees them: processes that are killed and started again, and what
+//! they said.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use bus_schemas::{Tenant, TenantSettings};
+
+use super::pulse::Pulse;
+use super::said::Said;
+use warploom_cli::evidence::{KILLED, SessionFailure};
+use warploom_cli::local::{LocalCluster, Role};
+
+/// A program that says nothing for so much longer than its deadline hangs, and so does its watch.
+const SILENCE: Duration = Duration::from_secs(30);
+/// Before a program that ended is started again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The first complaints are kept.
+const COMPLAINTS: usize = 20;
+
+/// What a program is.
+#[derive(Debug, Clone)]
+pub(super) struct Kind {
+    /// Its tenant.
+    pub(super) tenant: Tenant,
+    /// The tenant's priority.
+    pub(super) priority: u8,
+    /// Whether it keeps one session, rather than one of about 10 ms after the other.
+    pub(super) long: bool,
+}
+
+impl Kind {
+    /// The tenant's settings.
+    pub(super) fn settings(&self) -> TenantSettings {
+        TenantSettings {
+            priority: self.priority,
+            ..TenantSettings::default()
+        }
+    }
+}
+
+/// The programs of a run: short and long sessions, above, below and beside each other.
+pub(super) fn kinds() -> Vec<Kind> {
+    let kind = |tenant: &str, priority, long| Kind {
+        tenant: tenant.parse().expect("a tenant's name"),
+        priority,
+        long,
+    };
+    vec![
+        kind("brief", 2, false),
+        kind("burst", 1, false),
+        kind("steady", 2, true),
+        kind("urgent", 0, true),
+        kind("batch", 4, true),
+    ]
+}
+
+/// What programs said, all lives of one added up.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Heard {
+    /// Sessions that are open, with their ordinals.
+    open: BTreeMap<String, u64>,
+    /// Sessions that were not closed in good order.
+    pub(super) failures: Vec<SessionFailure>,
+    /// Sessions opened.
+    pub(super) sessions: u64,
+    /// Results that are right.
+    pub(super) right: u64,
+    /// Results that are wrong.
+    pub(super) wrong: u64,
+    /// Calls that did not end within the deadline.
+    pub(super) hung: u64,
+    /// Requests for a session that were refused, by code.
+    pub(super) refused: BTreeMap<String, u64>,
+    /// What went wrong, in words.
+    pub(super) complaints: Vec<String>,
+    stopped: bool,
+}
+
+impl Heard {
+    fn note(&mut self, tenant: &Tenant, said: Said) {
+        match said {
+            Said::Opened { session, ordinal } => {
+                self.sessions += 1;
+                self.open.insert(session, ordinal);
+            }
+            Said::Round { right, wrong } => {
+                self.right += right;
+                self.wrong += wrong;
+                if wrong > 0 {
+                    let open: Vec<_> = self.open.keys().cloned().collect();
+                    self.complain(format!("{tenant}: wrong results in session {open:?}"));
+                }
+            }
+            Said::Closed { session } => drop(self.open.remove(&session)),
+            Said::Failed { session, code, why } => {
+                if code != "E-DEVICE-LOST" {
+                    self.complain(format!("{tenant}: session {session} failed: {why}"));
+                }
+                self.end(tenant, session, code);
+            }
+            Said::Refused { code, why } => {
+                self.complain(format!("{tenant}: refused: {why}"));
+                *self.refused.entry(code).or_default() += 1;
+            }
+            Said::Hung { call } => {
+                self.hung += 1;
+                let open: Vec<_> = self.open.keys().cloned().collect();
+                self.complain(format!("{tenant}: {call} hung, sessions {open:?}"));
+            }
+            Said::Stopped => self.stopped = true,
+        }
+    }
+
+    fn end(&mut self, tenant: &Tenant, session: String, code: String) {
+        let ordinal = self.open.remove(&session).unwrap_or_default();
+        self.failures.push(SessionFailure {
+            session,
+            tenant: tenant.to_string(),
+            ordinal,
+            code,
+        });
+    }
+
+    fn complain(&mut self, complaint: String) {
+        if self.complaints.len() < COMPLAINTS {
+            self.complaints.push(complaint);
+        }
+    }
+}
+
+/// One program.
+pub(super) struct Program {
+    kind: Kind,
+    name: String,
+    log: PathBuf,
+    deadline: Duration,
+    seed: u64,
+    lives: u64,
+    role: Role,
+    reader: Option<JoinHandle<()>>,
+    heard: Arc<Mutex<Heard>>,
+    /// When it said something last.
+    spoke: Arc<Mutex<Instant>>,
+    pulse: Pulse,
+    /// It ended, and is due again then.
+    due: Option<Instant>,
+}
+
+impl Program {
+    /// Starts a program.
+    pub(super) fn start(
+        cluster: &LocalCluster,
+        index: usize,
+        kind: Kind,
+        seed: u64,
+        deadline: Duration,
+        pulse: &Pulse,
+    ) -> Result<Self> {
+        let name = name(index);
+        let log = cluster
+            .options()
+            .state_dir
+            .join(format!("submitted-{index}.jsonl"));
+        let role = begin(cluster, &name, &kind, &log, seed, deadline)?;
+        let mut program = Self {
+            kind,
+            name,
+            log,
+            deadline,
+            seed,
+            lives: 1,
+            role,
+            reader: None,
+            heard: Arc::default(),
+            spoke: Arc::new(Mutex::new(Instant::now())),
+            pulse: pulse.clone(),
+            due: None,
+        };
+        program.listen();
+        Ok(program)
+    }
+
+    /// Its process.
+    pub(super) fn role(&self) -> &Role {
+        &self.role
+    }
+
+    /// Whether it runs.
+    pub(super) fn is_up(&self) -> bool {
+        self.due.is_none()
+    }
+
+    /// Where it logs what it submits.
+    pub(super) fn log(&self) -> &PathBuf {
+        &self.log
+    }
+
+    /// What it has said so far.
+    pub(super) fn heard(&self) -> Heard {
+        self.see(|heard| heard.clone())
+    }
+
+    fn see<T>(&self, look: impl FnOnce(&mut Heard) -> T) -> T {
+        look(&mut self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn listen(&mut self) {
+        let Some(stdout) = self.role.take_stdout() else {
+            return;
+        };
+        let (heard, spoke) = (Arc::clone(&self.heard), Arc::clone(&self.spoke));
+        let pulse = self.pulse.clone();
+        let tenant = self.kind.tenant.clone();
+        self.reader = Some(std::thread::spawn(move || {
+            let lines = BufReader::new(stdout).lines();
+            for line in lines.map_while(std::io::Result::ok) {
+                if let Ok(said) = serde_json::from_str(&line) {
+                    *spoke.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                    if matches!(said, Said::Round { .. }) {
+                        pulse.beat();
+                    }
+                    let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                    heard.note(&tenant, said);
+                }
+            }
+        }));
+    }
+
+    /// What it said is heard to its end; what it had open died with it.
+    fn over(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            drop(reader.join());
+        }
+        let tenant = self.kind.tenant.clone();
+        self.see(|heard| {
+            while let Some((session, _)) = heard.open.first_key_value() {
+                heard.end(&tenant, session.clone(), KILLED.into());
+            }
+        });
+    }
+
+    /// Starts it again where it has ended, and ends it where it hangs.
+    pub(super) fn tend(&mut self, cluster: &LocalCluster) -> Result<()> {
+        if let Some(due) = self.due {
+            if Instant::now() >= due {
+                self.due = None;
+                self.lives += 1;
+                let seed = self.seed ^ (self.lives << 32);
+                self.role = begin(
+                    cluster,
+                    &self.name,
+                    &self.kind,
+                    &self.log,
+                    seed,
+                    self.deadline,
+                )?;
+                *self.spoke.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                self.listen();
+            }
+            return Ok(());
+        }
+        let spoke = *self.spoke.lock().unwrap_or_else(PoisonError::into_inner);
+        if spoke.elapsed() > self.deadline + SILENCE {
+            self.role.kill()?;
+            let name = self.name.clone();
+            self.see(|heard| {
+                heard.hung += 1;
+                heard.complain(format!("{name} said nothing any more"));
+            });
+        }
+        if !self.role.is_running() {
+            self.over();
+            self.due = Some(Instant::now() + PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Asks it to close its session and end.
+    pub(super) fn ask_to_stop(&mut self) {
+        if self.due.is_none() {
+            // Where it has just been killed there is nobody to ask.
+            let _ = self.role.say("stop");
+        }
+    }
+
+    /// Waits for its end; it is killed where that does not come, and then hung.
+    pub(super) async fn stopped(&mut self) -> Result<()> {
+        let ended = self.role.finished(self.deadline + SILENCE).await;
+        if ended.is_err() {
+            self.role.kill()?;
+        }
+        self.over();
+        let (name, killed) = (self.name.clone(), self.due.is_some());
+        self.see(|heard| {
+            if !heard.stopped && !killed {
+                heard.hung += u64::from(ended.is_err());
+                heard.complain(format!("{name} did not stop in good order: {ended:?}"));
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Name of a program among the roles.
+pub(super) fn name(index: usize) -> String {
+    format!("program-{index}")
+}
+
+fn begin(
+    cluster: &LocalCluster,
+    name: &str,
+    kind: &Kind,
+    log: &std::path::Path,
+    seed: u64,
+    deadline: Duration,
+) -> Result<Role> {
+    let mut arguments = vec![
+        format!("--tenant={}", kind.tenant),
+        format!("--seed={seed}"),
+        format!("--deadline={}", deadline.as_secs()),
+        format!("--evidence={}", log.display()),
+    ];
+    if kind.long {
+        arguments.push("--long".into());
+    }
+    cluster.role("chaos-program", name, &arguments)
+}

@@ -1,0 +1,160 @@
+//! What a run found, as metrics, and what of it does not hold.
+
+use anyhow::Result;
+
+use super::checker::Checked;
+use super::metrics::{self, one, with_goal};
+use super::plan::Shape;
+use super::programs::Heard;
+use super::strikes::Strikes;
+use crate::bench::Metric;
+use crate::demo::Replayed;
+use warploom_cli::evidence::Verdict;
+use warploom_cli::output;
+
+/// Everything that is known at the end.
+pub(super) struct Seen<'a> {
+    pub(super) shape: &'a Shape,
+    pub(super) strikes: &'a Strikes,
+    pub(super) replayed: Option<&'a Replayed>,
+    pub(super) verdict: Verdict,
+    pub(super) checked: Result<Checked>,
+}
+
+impl Seen<'_> {
+    /// The metrics, and what does not hold, added to what is known not to.
+    pub(super) fn judge(&self, mut complaints: Vec<String>) -> (Vec<Metric>, Vec<String>) {
+        let heard: Vec<Heard> = self.strikes.programs.iter().map(|it| it.heard()).collect();
+        let mut metrics = self.work(&heard);
+        metrics.extend(self.promises(&heard));
+        metrics.push(self.checker());
+        metrics.extend(self.takeover());
+        for metric in &metrics {
+            if metric
+                .config
+                .get("goal_met")
+                .is_some_and(|met| met == false)
+            {
+                let value = metric.value.unwrap_or_default();
+                complaints.push(format!("{} is {value}", metric.metric));
+            }
+        }
+        complaints.extend(self.verdict.disagreements.iter().take(5).cloned());
+        if let Ok(checked) = &self.checked {
+            complaints.extend(checked.disagreements.iter().take(5).cloned());
+        }
+        let said = heard.iter().flat_map(|heard| &heard.complaints);
+        let said: Vec<_> = said.take(10).cloned().collect();
+        match complaints.is_empty() {
+            // Nothing that was promised: but whoever runs this should see it.
+            true => said.iter().for_each(output::note),
+            false => complaints.extend(said),
+        }
+        (metrics, complaints)
+    }
+
+    /// What was done, and what the programs did meanwhile.
+    fn work(&self, heard: &[Heard]) -> Vec<Metric> {
+        let shape = self.shape;
+        let total = |of: fn(&Heard) -> u64| heard.iter().map(of).sum::<u64>();
+        let kills = with_goal(
+            &metrics::KILLS,
+            crate::bench::Goal::AtLeast(shape.kills as f64),
+            self.strikes.killed as f64,
+        )
+        .with("leaders", self.strikes.kills.len())
+        .with("faults", self.strikes.faults.len());
+        let goal = metrics::ops_goal(shape.seconds);
+        let ops = with_goal(&metrics::OPS, goal, self.verdict.submitted as f64)
+            .with("sessions", total(|heard| heard.sessions))
+            .with("results", total(|heard| heard.right + heard.wrong))
+            .with("positions", self.verdict.positions);
+        vec![kills, ops]
+    }
+
+    fn promises(&self, heard: &[Heard]) -> Vec<Metric> {
+        let total = |of: fn(&Heard) -> u64| heard.iter().map(of).sum::<u64>() as f64;
+        let by = match &self.checked {
+            Ok(_) => "tests/checker and order verify",
+            Err(_) => "order verify alone",
+        };
+        // The worse of the two where there are two.
+        let worse = |ours: u64, theirs: fn(&Checked) -> u64| {
+            let theirs = self.checked.as_ref().map_or(0, theirs);
+            ours.max(theirs) as f64
+        };
+        let verdict = &self.verdict;
+        let mut found = vec![
+            one(&metrics::LOST, worse(verdict.lost, |it| it.lost)).with("by", by),
+            one(
+                &metrics::DUPLICATED,
+                worse(verdict.duplicated, |it| it.duplicated),
+            )
+            .with("by", by),
+            one(
+                &metrics::REORDERED,
+                worse(verdict.reordered, |it| it.reordered),
+            )
+            .with("by", by),
+            one(&metrics::WRONG, total(|heard| heard.wrong)),
+            one(&metrics::HUNG, total(|heard| heard.hung)),
+            self.failed(heard, worse(verdict.failed, |it| it.failed)),
+        ];
+        match self.replayed {
+            Some(replayed) => {
+                let positions = replayed.positions.max(1) as f64;
+                let share = replayed.adopted as f64 / positions;
+                found.push(one(&metrics::SKIPPED, replayed.skipped as f64));
+                found.push(one(&metrics::ADOPTED, share).with("adopted", replayed.adopted));
+            }
+            None => {
+                let why = "the record was not replayed";
+                found.push(Metric::missing(&metrics::SKIPPED, why));
+                found.push(Metric::missing(&metrics::ADOPTED, why));
+            }
+        }
+        found
+    }
+
+    fn failed(&self, heard: &[Heard], value: f64) -> Metric {
+        let mut metric = one(&metrics::FAILED, value);
+        let failures = heard.iter().flat_map(|heard| &heard.failures);
+        let mut codes: std::collections::BTreeMap<String, u64> = std::collections::BTreeMap::new();
+        for failure in failures {
+            *codes.entry(failure.code.clone()).or_default() += 1;
+        }
+        for (code, times) in heard.iter().flat_map(|heard| &heard.refused) {
+            *codes.entry(format!("refused {code}")).or_default() += times;
+        }
+        for (code, times) in codes {
+            metric = metric.with(&code, times);
+        }
+        metric
+    }
+
+    fn checker(&self) -> Metric {
+        match &self.checked {
+            Ok(checked) => one(&metrics::CHECKER, f64::from(u8::from(checked.ok)))
+                .with("submitted", checked.submitted)
+                .with("ran", checked.ran),
+            Err(error) => Metric::missing(&metrics::CHECKER, &format!("{error:#}")),
+        }
+    }
+
+    fn takeover(&self) -> Option<Metric> {
+        if self.shape.brokers < 2 {
+            return None;
+        }
+        let (silent, times) = self.strikes.pulse.longest();
+        let both = &self.strikes.both_ms;
+        let led = both.iter().copied().fold(0.0, f64::max);
+        let worst = led.max(silent.as_secs_f64() * 1e3);
+        Some(match times {
+            0 => Metric::missing(&metrics::TAKEOVER, "no broker was taken away"),
+            times => one(&metrics::TAKEOVER, worst)
+                .with("times", times)
+                .with("with_leader", both.len())
+                .with("with_leader_ms", led),
+        })
+    }
+}

@@ -1,0 +1,454 @@
+//! Carries out a plan: signals, links, streams, and what has to be undone again.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use async_nats::jetstream;
+use async_nats::jetstream::stream::DiscardPolicy;
+use broker::{Links, Server};
+use bus_schemas::{LeaderId, Status};
+use rustix::process::{Pid, Signal};
+
+use super::plan::{Bucket, Strike, Target};
+use super::programs::{self, Program};
+use super::proxy::{Link, Proxy};
+use super::pulse::Pulse;
+use crate::demo::Observer;
+use warploom_cli::admin::Administrator;
+use warploom_cli::evidence::{Fault, Kill};
+use warploom_cli::local::LocalCluster;
+
+/// How long a question to the leader or the broker may take, while nothing else is done.
+const ASK: Duration = Duration::from_millis(600);
+/// What a full stream has room for beside what it holds: less than any of its messages takes.
+const ROOM: i64 = 64;
+
+/// What has to be undone.
+pub(super) enum Undo {
+    /// A process that was stopped goes on.
+    Continue(u32),
+    /// A link carries again.
+    Join(Link),
+    /// A link is as fast as it was.
+    Hurry(Link),
+    /// A broker is reached by the others again.
+    Unite(usize),
+    /// The record's stream has its limit again.
+    Empty(Box<jetstream::stream::Config>),
+}
+
+/// A leader that was killed, and whose successor has granted nothing yet.
+struct Takeover {
+    kill: usize,
+    at: Instant,
+    /// Its broker died with it.
+    both: bool,
+}
+
+/// The cluster and what is done to it.
+pub(super) struct Strikes {
+    pub(super) cluster: LocalCluster,
+    pub(super) administrator: Administrator,
+    pub(super) observer: Observer,
+    pub(super) programs: Vec<Program>,
+    links: BTreeMap<String, Vec<Link>>,
+    /// Between brokers, where there are several.
+    pub(super) routes: Option<Links>,
+    /// How long programs got nothing after a broker was taken away.
+    pub(super) pulse: Pulse,
+    /// Carries the links as long as it lives.
+    _proxy: Proxy,
+    pub(super) began: Instant,
+    /// What was done, for the evidence.
+    pub(super) faults: Vec<Fault>,
+    /// Leaders killed, for the evidence.
+    pub(super) kills: Vec<Kill>,
+    /// Processes killed.
+    pub(super) killed: usize,
+    /// Times to the next leader's first grant where leader and broker died together.
+    pub(super) both_ms: Vec<f64>,
+    pub(super) undo: Vec<(Instant, Undo)>,
+    /// A bucket was deleted: somebody has to live who knows what it held.
+    deleted: bool,
+    takeovers: Vec<Takeover>,
+}
+
+impl Strikes {
+    pub(super) fn new(
+        cluster: LocalCluster,
+        administrator: Administrator,
+        observer: Observer,
+        links: BTreeMap<String, Vec<Link>>,
+        routes: Option<Links>,
+        proxy: Proxy,
+    ) -> Self {
+        Self {
+            cluster,
+            administrator,
+            observer,
+            programs: Vec::new(),
+            links,
+            routes,
+            pulse: Pulse::new(),
+            _proxy: proxy,
+            began: Instant::now(),
+            faults: Vec::new(),
+            kills: Vec::new(),
+            killed: 0,
+            both_ms: Vec::new(),
+            undo: Vec::new(),
+            deleted: false,
+            takeovers: Vec::new(),
+        }
+    }
+
+    /// Does it, or says why not now: nobody leads, or whom it hits is being started.
+    pub(super) async fn strike(&mut self, strike: Strike) -> Result<()> {
+        match strike {
+            Strike::Kill(target) => self.kill(target).await,
+            Strike::Stop(target, time) => self.stop(target, time).await,
+            Strike::Restart(index) => self.restart(index).await,
+            Strike::Wipe(index) => self.wipe(index).await,
+            Strike::Part(index, time) => self.part(index, time).await,
+            Strike::Fill(time) => self.fill(time).await,
+            Strike::Delete(bucket) => self.delete(bucket).await,
+            Strike::Cut(target, time) => {
+                for (name, link) in self.linked(target).await? {
+                    self.note("cut", &name, None);
+                    link.cut();
+                    self.later(time, Undo::Join(link));
+                }
+                Ok(())
+            }
+            Strike::Slow(target, late, time) => {
+                for (name, link) in self.linked(target).await? {
+                    self.note(&format!("slow by {late:?}"), &name, None);
+                    link.delay(late);
+                    self.later(time, Undo::Hurry(link));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    async fn kill(&mut self, target: Target) -> Result<()> {
+        match target {
+            Target::Leader => {
+                self.kill_leader(false).await?;
+            }
+            Target::LeaderAndBroker => {
+                let index = self.lease_server().await?;
+                self.leader_to_kill().await?;
+                self.take(index).await?;
+                self.kill_leader(true).await?;
+                self.kill_broker(index)?;
+            }
+            Target::Broker(index) => {
+                self.take(index).await?;
+                self.kill_broker(index)?;
+            }
+            Target::Candidate | Target::Worker(_) | Target::Program(_) => {
+                let (name, pid) = self.process(target).await?;
+                self.note("kill", &name, Some(pid));
+                send(pid, Signal::KILL)?;
+            }
+        }
+        self.killed += 1;
+        Ok(())
+    }
+
+    /// The elected leader, its name and its process.
+    async fn leader_to_kill(&mut self) -> Result<(Status, String, u32)> {
+        self.put_back().await?;
+        let status = self.status().await?;
+        let before = self.kills.last().map_or(0, |kill| kill.epoch);
+        if status.epoch <= before {
+            bail!("the leader that was killed last still answers");
+        }
+        let (name, pid) = self.leader(status.leader)?;
+        Ok((status, name, pid))
+    }
+
+    async fn kill_leader(&mut self, both: bool) -> Result<()> {
+        let (status, name, pid) = self.leader_to_kill().await?;
+        self.note("kill", &name, Some(pid));
+        send(pid, Signal::KILL)?;
+        self.takeovers.push(Takeover {
+            kill: self.kills.len(),
+            at: Instant::now(),
+            both,
+        });
+        self.kills.push(Kill {
+            kill: self.kills.len() + 1,
+            of: 0,
+            at_ms: self.at_ms(),
+            pid,
+            leader: status.leader.to_string(),
+            epoch: status.epoch,
+            takeover_ms: 0.0,
+            successor: 0,
+        });
+        Ok(())
+    }
+
+    async fn stop(&mut self, target: Target, time: Duration) -> Result<()> {
+        let (name, pid) = match target {
+            Target::Broker(index) => {
+                let pid = self.take(index).await?;
+                (broker_name(index), pid)
+            }
+            other => self.process(other).await?,
+        };
+        self.note(&format!("stop for {time:?}"), &name, Some(pid));
+        send(pid, Signal::STOP)?;
+        self.later(time, Undo::Continue(pid));
+        Ok(())
+    }
+
+    /// Limits the record's stream to what it holds: what leaders append is refused. Nothing that it
+    /// holds is dropped, for it refuses what is new.
+    async fn fill(&mut self, time: Duration) -> Result<()> {
+        self.all_serve()?;
+        let full = |it: &(Instant, Undo)| matches!(it.1, Undo::Empty(_));
+        if self.undo.iter().any(full) {
+            bail!("the record is full already");
+        }
+        let jetstream = jetstream::new(self.administrator.client().clone());
+        let name = self.administrator.subjects().record_stream();
+        let filled = async {
+            let mut stream = jetstream.get_stream(&name).await?;
+            let info = stream.info().await?.clone();
+            if info.config.discard != DiscardPolicy::New {
+                bail!("the record drops what is old when it is full: it is not filled");
+            }
+            let bytes = i64::try_from(info.state.bytes).unwrap_or(i64::MAX - ROOM);
+            let mut config = info.config.clone();
+            config.max_bytes = bytes + ROOM;
+            jetstream.update_stream(&config).await?;
+            anyhow::Ok(info.config)
+        };
+        let before = asked(filled).await?;
+        self.note(&format!("full for {time:?}"), &name, None);
+        self.later(time, Undo::Empty(Box::new(before)));
+        Ok(())
+    }
+
+    async fn delete(&mut self, bucket: Bucket) -> Result<()> {
+        self.in_step().await?;
+        let subjects = self.administrator.subjects();
+        let name = match bucket {
+            Bucket::Lease => subjects.lease_bucket(),
+            Bucket::State => subjects.state_bucket(),
+        };
+        let jetstream = jetstream::new(self.administrator.client().clone());
+        let deleted = async { Ok(jetstream.delete_key_value(&name).await?) };
+        asked(deleted).await?;
+        self.note("delete", &name, None);
+        self.deleted = true;
+        Ok(())
+    }
+
+    /// Whether what was in a bucket that was deleted is there again. With several brokers that may
+    /// take until they have agreed, and candidates that start meanwhile do not know it.
+    async fn put_back(&mut self) -> Result<()> {
+        if !self.deleted || self.cluster.broker.servers().len() == 1 {
+            return Ok(());
+        }
+        self.in_step().await?;
+        for (tenant, _) in &self.cluster.options().tenants {
+            let known = asked(self.administrator.tenant(tenant)).await?;
+            known.context("what was deleted is not put back")?;
+        }
+        self.deleted = false;
+        Ok(())
+    }
+
+    async fn status(&self) -> Result<Status> {
+        self.administrator.status(ASK).await
+    }
+
+    /// The process of a role.
+    async fn process(&mut self, target: Target) -> Result<(String, u32)> {
+        match target {
+            Target::Leader | Target::LeaderAndBroker => {
+                let status = self.status().await?;
+                self.leader(status.leader)
+            }
+            Target::Candidate => {
+                let leads = self.status().await?.leader;
+                let mut others = self.cluster.leaders.iter_mut();
+                let other = others.find_map(|(id, role)| {
+                    let fit = *id != leads && role.is_running();
+                    fit.then(|| (role.name().to_owned(), role.pid()))
+                });
+                other.context("no candidate stands by")
+            }
+            Target::Worker(index) => {
+                let role = self.cluster.workers.get_mut(index);
+                let role = role.filter(|role| role.gpu().is_some());
+                let role = role.context("there is no such worker")?;
+                let alive = role.is_running();
+                alive
+                    .then(|| (role.name().to_owned(), role.pid()))
+                    .context("the worker is being started")
+            }
+            Target::Program(index) => {
+                let program = self.programs.get(index).context("no such program")?;
+                let alive = program.is_up();
+                alive
+                    .then(|| (program.role().name().to_owned(), program.role().pid()))
+                    .context("the program is being started")
+            }
+            Target::Broker(index) => Ok((broker_name(index), self.server(index)?.pid())),
+        }
+    }
+
+    fn leader(&mut self, id: LeaderId) -> Result<(String, u32)> {
+        let role = self.cluster.leader(id).context("the leader is not ours")?;
+        match role.is_running() {
+            true => Ok((role.name().to_owned(), role.pid())),
+            false => bail!("the leader is dead already"),
+        }
+    }
+
+    async fn linked(&mut self, target: Target) -> Result<Vec<(String, Link)>> {
+        let name = match target {
+            Target::Program(index) => programs::name(index),
+            other => self.process(other).await?.0,
+        };
+        let links = self.links.get(&name).context("it has no links")?;
+        Ok(links
+            .iter()
+            .map(|link| (name.clone(), link.clone()))
+            .collect())
+    }
+
+    pub(super) fn later(&mut self, time: Duration, undo: Undo) {
+        self.undo.push((Instant::now() + time, undo));
+    }
+
+    fn at_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    pub(super) fn note(&mut self, fault: &str, target: &str, pid: Option<u32>) {
+        self.faults.push(Fault {
+            at_ms: self.at_ms(),
+            fault: fault.to_owned(),
+            target: target.to_owned(),
+            pid,
+        });
+    }
+
+    /// Looks after everybody: what is due is undone, who died is started again, takeovers are noted.
+    pub(super) async fn tend(&mut self) -> Result<()> {
+        let now = Instant::now();
+        let (due, left) = std::mem::take(&mut self.undo)
+            .into_iter()
+            .partition(|(at, _)| *at <= now);
+        self.undo = left;
+        for (_, undo) in due {
+            self.undo(undo).await;
+        }
+        for line in self.cluster.tend() {
+            tracing::info!("{line}");
+        }
+        for program in &mut self.programs {
+            program.tend(&self.cluster)?;
+        }
+        self.note_takeovers();
+        Ok(())
+    }
+
+    /// Undoes everything that is not undone yet.
+    pub(super) async fn mend(&mut self) {
+        while let Some((_, undo)) = self.undo.pop() {
+            self.undo(undo).await;
+        }
+    }
+
+    /// Whether everything is undone.
+    pub(super) fn mended(&self) -> bool {
+        self.undo.is_empty()
+    }
+
+    async fn undo(&mut self, undo: Undo) {
+        match undo {
+            // It may have been killed meanwhile.
+            Undo::Continue(pid) => drop(send(pid, Signal::CONT)),
+            Undo::Join(link) => link.join(),
+            Undo::Hurry(link) => link.delay(Duration::ZERO),
+            Undo::Unite(index) => {
+                if let Some(routes) = &self.routes {
+                    routes.cut_off(index, false);
+                }
+            }
+            Undo::Empty(config) => {
+                let jetstream = jetstream::new(self.administrator.client().clone());
+                let emptied = async { Ok(jetstream.update_stream(&*config).await.map(drop)?) };
+                if asked(emptied).await.is_err() {
+                    // The broker is away, and will be back.
+                    self.later(Duration::from_millis(50), Undo::Empty(config));
+                }
+            }
+        }
+    }
+
+    /// Notes what the first grants after killed leaders tell.
+    pub(super) fn note_takeovers(&mut self) {
+        let (kills, both_ms) = (&mut self.kills, &mut self.both_ms);
+        let observer = &self.observer;
+        self.takeovers.retain(|takeover| {
+            let kill = &mut kills[takeover.kill];
+            let next = observer.see(|seen| {
+                let mut later = seen.first_grant.range(kill.epoch + 1..);
+                later.next().map(|(epoch, at)| (*epoch, *at))
+            });
+            let Some((successor, first)) = next else {
+                return true;
+            };
+            let took = first.saturating_duration_since(takeover.at);
+            kill.takeover_ms = took.as_secs_f64() * 1e3;
+            kill.successor = successor;
+            if takeover.both {
+                both_ms.push(kill.takeover_ms);
+            }
+            false
+        });
+    }
+
+    /// Whether every role and program runs.
+    pub(super) fn all_up(&mut self) -> bool {
+        let cluster = &mut self.cluster;
+        let servers = cluster.broker.servers();
+        servers.iter().all(Server::is_running)
+            && cluster
+                .leaders
+                .iter_mut()
+                .all(|(_, role)| role.is_running())
+            && cluster.workers.iter_mut().all(|role| role.is_running())
+            && self.programs.iter_mut().all(|program| program.is_up())
+    }
+
+    /// Leaders that were killed and nobody granted anything after.
+    pub(super) fn without_successor(&self) -> usize {
+        self.takeovers.len()
+    }
+}
+
+pub(super) fn broker_name(index: usize) -> String {
+    format!("broker-{index}")
+}
+
+pub(super) async fn asked<T>(question: impl Future<Output = Result<T>>) -> Result<T> {
+    let answer = tokio::time::timeout(ASK, question).await;
+    answer.map_err(|_| anyhow!("no answer after {ASK:?}"))?
+}
+
+fn send(pid: u32, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.context("no process")?;
+    rustix::process::kill_process(pid, signal).context("sending a signal")
+}

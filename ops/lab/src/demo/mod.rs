@@ -1,0 +1,380 @@
+//! The demo: three tenants share two devices, the elected leader is killed half-way, and every
+//! claim is checked. Everything runs in processes of its own.
+
+mod args;
+mod observer;
+mod plan;
+mod report;
+mod run;
+mod stage;
+mod tenant;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{Incarnation, Usage};
+use rustix::process::Signal;
+
+pub use observer::{Observer, Seen};
+pub use plan::{TenantPlan, standard};
+pub use report::{ClusterReport, Report, TenantReport};
+pub use run::run_tenant;
+pub use stage::Stage;
+pub use tenant::{Heard, TenantProcess};
+
+pub use args::{DemoArgs, DemoTenantArgs};
+pub use warploom_cli::commands::replay::Replayed;
+use warploom_cli::display::Progress;
+use warploom_cli::evidence::{Chains, EvidenceKey, Kill, Verdict};
+use warploom_cli::exit;
+use warploom_cli::local::{LocalOptions, Scratch};
+use warploom_cli::output;
+use warploom_cli::process;
+use warploom_cli::settings::Settings;
+
+/// How long a busy machine may take for what is a moment's work.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Use by worker.
+pub type Used = BTreeMap<Incarnation, Usage>;
+
+/// Runs the demo and prints its result.
+///
+/// # Errors
+/// When the cluster does not start, or a check does not hold.
+pub async fn demo(args: &DemoArgs, settings: &Settings, json: bool) -> Result<()> {
+    check(args)?;
+    let plans = args
+        .tenants
+        .as_deref()
+        .map_or_else(|| Ok(standard()), plan::read)?;
+    let dir = Scratch::new()?;
+    let work = async {
+        let demo = Demo::start(args, settings, plans, dir.path()).await?;
+        demo.run().await
+    };
+    let report = process::unless_stopped(work).await?;
+    if json {
+        output::line(serde_json::to_string(&report)?)?;
+    } else {
+        output::line(report.table())?;
+    }
+    if !report.ok {
+        bail!("E-DEMO-FAILED: {}", report.complaints.join("; "));
+    }
+    Ok(())
+}
+
+/// Refuses what cannot end well.
+fn check(args: &DemoArgs) -> Result<()> {
+    let (leaders, kills) = (args.leaders, args.kills);
+    if leaders == 0 || args.workers == 0 {
+        bail!(exit::Usage(
+            "the demo needs a leader and a worker at least".into()
+        ));
+    }
+    if kills > 0 && leaders < 2 {
+        bail!(exit::Usage(format!(
+            "--kills {kills} needs --leaders 2 at least, for another to take over; or --kills 0"
+        )));
+    }
+    if let Some(dir) = &args.evidence {
+        // Found now, and not when there is something to write.
+        let probe = dir.join(format!(".writable-{}", std::process::id()));
+        std::fs::create_dir_all(dir)
+            .and_then(|()| std::fs::write(&probe, ""))
+            .and_then(|()| std::fs::remove_file(&probe))
+            .with_context(|| format!("E-EVIDENCE-FILE: writing into {}", dir.display()))?;
+    }
+    Ok(())
+}
+
+struct Demo<'a> {
+    args: &'a DemoArgs,
+    plans: Vec<TenantPlan>,
+    stage: Stage,
+    progress: Progress,
+    kills: Vec<Kill>,
+}
+
+impl<'a> Demo<'a> {
+    async fn start(
+        args: &'a DemoArgs,
+        settings: &Settings,
+        plans: Vec<TenantPlan>,
+        dir: &Path,
+    ) -> Result<Self> {
+        let progress = Progress::new(args.seconds, plans.iter().map(|plan| plan.tenant.as_str()));
+        progress.says("starting broker, leaders and workers");
+        let mut options = LocalOptions::new(dir, "demo")?;
+        options.leaders = args.leaders;
+        options.workers = args.workers;
+        options.server = settings.given("broker.server").map(Into::into);
+        for key in [
+            "worker.device",
+            "worker.threads",
+            "worker.watchdog",
+            "worker.engine",
+            "worker.share",
+            "log.filter",
+        ] {
+            options
+                .settings
+                .push((key.into(), settings.text(key).into()));
+        }
+        let mut stage = Stage::start(options, &plans).await?;
+        progress.says("tenants prepare their weights and references");
+        plans
+            .iter()
+            .try_for_each(|plan| stage.add_tenant(plan, args.seed))?;
+        stage.ready().await?;
+        Ok(Self {
+            args,
+            plans,
+            stage,
+            progress,
+            kills: Vec::new(),
+        })
+    }
+
+    async fn run(mut self) -> Result<Report> {
+        let before = self.stage.usage().await?;
+        self.stage.go().await?;
+        self.progress.says("tenants at work");
+        let began = Instant::now();
+        let whole = Duration::from_secs(self.args.seconds);
+        for kill in 1..=self.args.kills {
+            let at = whole.mul_f64(kill as f64 / (self.args.kills + 1) as f64);
+            self.watch(began, at).await;
+            self.kill_leader(kill, began).await?;
+        }
+        self.watch(began, whole).await;
+        self.progress.says("tenants finish");
+        let heard = self.stage.stop().await?;
+        let after = self.stage.usage().await?;
+        self.progress
+            .says("workers drain, a fresh process replays the record");
+        let devices = self.devices().await?;
+        let cluster = &mut self.stage.cluster;
+        cluster.drain_unless(std::future::pending()).await?;
+        let (replayed, evidence) = self.stage.collect(&self.kills).await?;
+        if let Some(dir) = &self.args.evidence {
+            let key = EvidenceKey::of(&self.stage.cluster.options().state_dir)?;
+            evidence.write(dir, &key)?;
+            output::note(format_args!("evidence is signed with {}", key.public()));
+        }
+        self.progress.finish();
+        Ok(self.report(
+            &heard,
+            (&before, &after),
+            &replayed,
+            (&evidence.verify(), evidence.chains()),
+            devices,
+        ))
+    }
+
+    async fn watch(&mut self, began: Instant, until: Duration) {
+        while began.elapsed() < until {
+            self.progress.advance(began.elapsed());
+            for (index, tenant) in self.stage.tenants.iter().enumerate() {
+                let heard = tenant.heard();
+                let (done, p99) = (heard.latencies.len(), heard.quantile_ms(0.99));
+                self.progress
+                    .tenant(index, heard.launches, done as u64, heard.verified, p99);
+            }
+            self.tend();
+            let left = until.saturating_sub(began.elapsed());
+            tokio::time::sleep(left.min(Duration::from_millis(100))).await;
+        }
+    }
+
+    /// Looks after the cluster's processes and says what happened to them.
+    fn tend(&mut self) {
+        for line in self.stage.cluster.tend() {
+            self.progress.note(&line);
+        }
+    }
+
+    /// SIGKILL to whoever leads, and the time to the successor's first grant.
+    async fn kill_leader(&mut self, kill: usize, began: Instant) -> Result<()> {
+        let status = self.stage.administrator.status(SOON).await?;
+        let leader = self
+            .stage
+            .cluster
+            .leader(status.leader)
+            .context("the leader is not ours")?;
+        let pid = leader.pid();
+        self.progress
+            .says(&format!("leader {} killed", status.leader));
+        let at = Instant::now();
+        leader.signal(Signal::KILL)?;
+        leader.wait(SOON)?;
+        let (successor, first) = loop {
+            let next = self.stage.observer.see(|seen| {
+                let mut later = seen.first_grant.range(status.epoch + 1..);
+                later.next().map(|(epoch, at)| (*epoch, *at))
+            });
+            match next {
+                Some(next) => break next,
+                None if at.elapsed() > SOON => {
+                    bail!(
+                        "E-DEMO-FAILED: no successor has granted anything {SOON:?} after the leader's death"
+                    )
+                }
+                None => tokio::time::sleep(Duration::from_millis(2)).await,
+            }
+            self.tend();
+        };
+        let takeover = first.saturating_duration_since(at);
+        self.progress
+            .says(&format!("epoch {successor} grants after {takeover:.1?}"));
+        self.kills.push(Kill {
+            kill,
+            of: self.args.kills,
+            at_ms: at.duration_since(began).as_millis() as u64,
+            pid,
+            leader: status.leader.to_string(),
+            epoch: status.epoch,
+            takeover_ms: takeover.as_secs_f64() * 1e3,
+            successor,
+        });
+        Ok(())
+    }
+
+    async fn devices(&self) -> Result<Vec<String>> {
+        let status = self.stage.administrator.status(SOON).await?;
+        Ok(status
+            .workers
+            .into_iter()
+            .map(|worker| worker.device)
+            .collect())
+    }
+
+    fn report(
+        &self,
+        heard: &[Heard],
+        used: (&Used, &Used),
+        replayed: &Replayed,
+        (verdict, chains): (&Verdict, Chains),
+        devices: Vec<String>,
+    ) -> Report {
+        let tenants = tenant_reports(&self.plans, heard, used);
+        let mut takeovers: Vec<f64> = self.kills.iter().map(|kill| kill.takeover_ms).collect();
+        takeovers.sort_by(f64::total_cmp);
+        let wall: u64 = grown(used, |usage| usage.elapsed_ns).max(1);
+        let share = |of: fn(&Usage) -> u64| grown(used, of) as f64 / wall as f64;
+        let cluster = ClusterReport {
+            takeover_ms: takeovers.get(takeovers.len() / 2).copied(),
+            kills: self.kills.len(),
+            lost: verdict.lost,
+            duplicated: verdict.duplicated,
+            reordered: verdict.reordered,
+            adopted: replayed.adopted,
+            gpu_active: share(|usage| usage.active_ns),
+            starvation: share(|usage| usage.starved_ns),
+            skipped: replayed.skipped,
+            digest: chains.digest,
+            replay_digest: chains.replay_digest,
+            workers: chains.workers,
+            ops: verdict.submitted,
+            positions: verdict.positions,
+            devices,
+        };
+        let mut complaints = complaints(&tenants, heard, &cluster, verdict);
+        if replayed.skipped > 0 {
+            complaints.push(format!(
+                "{} positions were accepted that neither the record nor a seal's tail tells",
+                replayed.skipped
+            ));
+        }
+        Report {
+            tenants,
+            cluster,
+            ok: complaints.is_empty(),
+            complaints,
+        }
+    }
+}
+
+/// How much a worker's total grew during the demo, added up over workers.
+fn grown(used: (&Used, &Used), of: impl Fn(&Usage) -> u64) -> u64 {
+    let before = |worker| used.0.get(worker).map_or(0, &of);
+    used.1
+        .iter()
+        .map(|(worker, usage)| of(usage).saturating_sub(before(worker)))
+        .sum()
+}
+
+fn tenant_reports(
+    plans: &[TenantPlan],
+    heard: &[Heard],
+    used: (&Used, &Used),
+) -> Vec<TenantReport> {
+    let of_tenant = |tenant: &str, of: fn(&bus_schemas::UsageRow) -> u64| {
+        grown(used, |usage| {
+            let rows = usage
+                .sessions
+                .iter()
+                .filter(|row| row.tenant.as_str() == tenant);
+            rows.map(of).sum()
+        })
+    };
+    let device_ns: Vec<u64> = plans
+        .iter()
+        .map(|plan| of_tenant(plan.tenant.as_str(), |row| row.device_ns))
+        .collect();
+    let whole: u64 = device_ns.iter().sum::<u64>().max(1);
+    let entries = plans.iter().zip(heard).zip(device_ns);
+    entries
+        .map(|((plan, heard), device_ns)| TenantReport {
+            tenant: plan.tenant.to_string(),
+            workload: plan.workload.clone(),
+            priority: plan.settings.priority,
+            weight: plan.settings.weight,
+            launches: heard.launches,
+            requests: heard.latencies.len() as u64,
+            p50_ms: heard.quantile_ms(0.5),
+            p99_ms: heard.quantile_ms(0.99),
+            device_share: device_ns as f64 / whole as f64,
+            core_credits: of_tenant(plan.tenant.as_str(), |row| row.sm_ns) as f64 / 1e9,
+            vram_credits: of_tenant(plan.tenant.as_str(), |row| row.byte_ms) as f64
+                / (f64::from(1 << 30) * 1e3),
+            verified: heard.verified,
+        })
+        .collect()
+}
+
+fn complaints(
+    tenants: &[TenantReport],
+    heard: &[Heard],
+    cluster: &ClusterReport,
+    verdict: &Verdict,
+) -> Vec<String> {
+    let mut complaints = verdict.disagreements.clone();
+    for (tenant, heard) in tenants.iter().zip(heard) {
+        if tenant.requests == 0 || tenant.verified != tenant.requests || !heard.stopped {
+            complaints.push(format!(
+                "{}: {} of {} requests verified {}",
+                tenant.tenant,
+                tenant.verified,
+                tenant.requests,
+                heard.complaints.join("; ")
+            ));
+        }
+    }
+    let faults = (cluster.lost, cluster.duplicated, cluster.reordered);
+    if faults != (0, 0, 0) {
+        complaints.push(format!("lost / run twice / out of order: {faults:?}"));
+    }
+    if cluster.digest != cluster.replay_digest {
+        let other = cluster.workers.iter().filter(|worker| !worker.same);
+        let other = other.map(|worker| format!("gpu {} worker {}", worker.gpu, worker.incarnation));
+        let other = other.collect::<Vec<_>>().join(", ");
+        complaints.push(format!(
+            "the replay arrives at another launch order: {other}"
+        ));
+    }
+    complaints
+}

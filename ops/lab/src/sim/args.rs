@@ -1,0 +1,87 @@
+//! The command line of `warploom sim`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::faults::FaultsArgs;
+
+/// `warploom sim`.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Runs pairs of programs under Warploom and six other schedulers, and compares what they get
+    Compare(CompareArgs),
+    /// Plays the whole cluster with faults, seed after seed, and checks every invariant
+    Faults(FaultsArgs),
+    /// Writes the models that `compare` runs to files, to look at or to change
+    Workloads(WorkloadsArgs),
+}
+
+/// `warploom sim compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom sim compare                                 everything: tables, plots, metrics
+  warploom sim compare --json                          the metrics, one JSON object a line
+  warploom sim compare --pairs bert-inference --reps 1
+  warploom sim compare --workloads models --plots out
+  warploom sim compare --pairs resnet50-inference+bert-training --timeline kernels.csv
+
+Nothing is started and no GPU is needed: it is virtual time, and the same seed gives the same
+figures on every machine. docs/internals/simulation.md says what is modelled and whence every
+number is.")]
+pub struct CompareArgs {
+    /// Decides models, arrivals and jitter; each repetition has the next one
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Repetitions
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1_000))]
+    pub reps: u64,
+    /// Only pairs whose name contains one of these, such as `bert-inference` or
+    /// `llm-decode+resnet50-training`
+    #[arg(long, value_name = "NAME,..", value_delimiter = ',')]
+    pub pairs: Vec<String>,
+    /// Models of your own, one .toml file each (`warploom sim workloads` writes examples)
+    #[arg(long, value_name = "DIR")]
+    pub workloads: Option<PathBuf>,
+    /// Requests of the urgent program that are measured in each repetition, about
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u64).range(20..=100_000))]
+    pub requests: u64,
+    /// Only metrics whose name contains this
+    #[arg(long)]
+    pub only: Option<String>,
+    /// Where plots are written (default: target/sim-plots, nowhere with --json)
+    #[arg(long, value_name = "DIR")]
+    pub plots: Option<PathBuf>,
+    /// Writes every kernel of the first pair's first repetition: tenant, request, kernel, and the
+    /// nanoseconds at which it was ready, began and ended
+    #[arg(long, value_name = "FILE")]
+    pub timeline: Option<PathBuf>,
+    /// Under which scheduler the timeline is
+    #[arg(long, value_name = "NAME", default_value = "warploom", value_parser = policy)]
+    pub timeline_policy: simulator::Policy,
+}
+
+/// `warploom sim workloads`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  warploom sim workloads models
+  warploom sim workloads models --seed 7")]
+pub struct WorkloadsArgs {
+    /// Where the files are written; the folder is made if it is not there
+    pub dir: PathBuf,
+    /// Decides the kernels' order and profiles
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn policy(text: &str) -> Result<simulator::Policy, String> {
+    let wanted = text.to_lowercase();
+    let mut known = simulator::Policy::ALL.into_iter();
+    let found = known.find(|policy| policy.name().to_lowercase().starts_with(&wanted));
+    found.filter(|_| !wanted.is_empty()).ok_or_else(|| {
+        let names = simulator::Policy::ALL.map(simulator::Policy::name);
+        format!("one of: {}", names.join(", "))
+    })
+}

@@ -1,0 +1,72 @@
+//! The `warploom` binary: the product's commands, and the laboratory's where the feature `lab` is on.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use warploom_cli::global::Global;
+use warploom_cli::{commands, exit, output};
+
+/// Counts only while a benchmark asks it to.
+#[cfg(feature = "lab")]
+#[global_allocator]
+static ALLOCATOR: lab::bench::CountingAllocator = lab::bench::CountingAllocator;
+
+/// A GPU hypervisor: many tenants share GPUs in one global, deterministic order.
+#[derive(Debug, Parser)]
+#[command(name = "warploom", version, propagate_version = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Product(commands::Command),
+    #[cfg(feature = "lab")]
+    #[command(flatten)]
+    Lab(lab::Command),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  warploom demo                     three tenants share two devices, the leader is killed half-way
+  warploom up                       a whole cluster on this host, until Ctrl-C
+  warploom tenant create chat --priority 0 --slo 20ms
+  warploom submit --tenant chat saxpy.ptx saxpy --grid 4 --block 256 \\
+      --arg u32:1024 --arg f32:2.0 --arg f32*1024:x.f32 --arg f32*1024=1 --out 3
+  warploom run -- python train.py   an unmodified CUDA program, on a worker's device
+  warploom status                   tenants, workers, queues
+  warploom replay                   recompute the launch order from the record, compare digests
+  warploom order show --live        positions of the launch order as they end
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable. Errors are listed in docs/reference/errors.md.";
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match &cli.command {
+        Command::Product(command) => commands::run(command, &cli.global),
+        #[cfg(feature = "lab")]
+        Command::Lab(command) => lab::run(command, &cli.global),
+    };
+    done.unwrap_or_else(|error| {
+        if error.is::<exit::Unread>() {
+            return ExitCode::SUCCESS;
+        }
+        output::note(format_args!("{error:#}"));
+        ExitCode::from(exit::code(&error))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}
