@@ -8,6 +8,7 @@ import time
 
 from . import outcome, tenants, wheels
 from .arrays import jax, warp
+from .chart import chart
 from .cluster import stop
 from .cupy import cupy
 from .outcome import Outcome
@@ -200,10 +201,11 @@ def _count(row, ran):
 SUITES = {it.__name__.replace("_", "-"): it for it in (core, c, tiny, mlp, numba, gpt2, two,
                                                        backend, plugin, runtime, nvcc, workflows,
                                                        triton, triton_own, torch, cupy,
-                                                       warp, jax)}
+                                                       warp, jax, chart)}
 FAST = ("core", "c", "tiny", "mlp", "numba", "plugin")
 #: What installs much more than those, and so runs where it is asked for only.
-ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax")
+ASKED = ("runtime", "nvcc", "workflows", "triton", "triton-own", "torch", "cupy", "warp", "jax",
+         "chart")
 
 
 def run(stage, name):

@@ -1,0 +1,239 @@
+"""The Helm chart: rendered by Helm's engine, held against Kubernetes' schemas, and run as processes."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+
+from . import fatbin, wheels
+from .kubelet import Node, Unknown, image
+
+PEERS = pathlib.Path(__file__).resolve().parents[1]
+ROOT = PEERS.parents[1]
+HELM = ROOT / "ops/helm"
+PAGE = ROOT / "docs/howto/kubernetes.md"
+
+POOL = {"replicas": 2, "device": "cuda", "firstGpu": 4, "group": "batch", "exclusive": True,
+        "drainSeconds": 0, "resources": {}}
+TENANTS = {"default": {}, "chat": {"namespace": "chat", "priority": 0},
+           "train": {"namespace": "research", "priority": 4, "quota": "8GiB", "slo": "none", "groups": ["default"]}}
+
+#: Values that are right, by name.
+GOOD = {
+    "defaults": {},
+    "tables": {"client": {"runtimeTables": True}},
+    "no tables": {"client": {"runtimeTables": False}},
+    "whole": {"broker": {"replicas": 3}, "client": {"runtimeTables": True, "settings": {"client.deadline": "2m"}},
+              "tenants": TENANTS,
+              "workers": {"cpu": {"replicas": 2, "drainSeconds": 20, "settings": {"worker.threads": 2}}}},
+    "one leader": {"leaders": {"replicas": 1}},
+    "cuda": {"workers": {"cpu": None, "big": POOL}},
+    "two pools": {"workers": {"big": POOL}},
+    "own secret": {"auth": {"existingSecret": "ours"}},
+    "no tenant": {"tenants": {"default": None}, "imagePullSecrets": [{"name": "registry"}]},
+}
+#: Values that are wrong, and what the refusal names.
+BAD = {
+    "a word for the tables": ({"client": {"runtimeTables": "on"}}, "runtimeTables"),
+    "the tables as a setting": ({"client": {"settings": {"client.runtime_tables": "on"}}}, "client.runtime_tables"),
+    "an unknown value": ({"client": {"runtimeTable": True}}, "runtimeTable"),
+    "two servers": ({"broker": {"replicas": 2}}, "broker/replicas"),
+    "no leader": ({"leaders": {"replicas": 0}}, "leaders/replicas"),
+    "another device": ({"workers": {"cpu": {"device": "tpu"}}}, "workers/cpu/device"),
+    "devices of one number": ({"workers": {"big": {**POOL, "firstGpu": 0}}}, "same numbers"),
+    "a name that is none": ({"tenants": {"Chat": {}}}, "Chat"),
+    "a priority that is none": ({"tenants": {"chat": {"priority": 5}}}, "priority"),
+    "a word of the shell": ({"tenants": {"chat": {"quota": "1; true"}}}, "quota"),
+}
+
+
+def chart(stage, row):
+    """The chart's manifests are right by Helm and Kubernetes, and a cluster of them runs CUDA programs."""
+    answer = _rendered(stage)
+    _manifests(row, answer)
+    if row.state != "passed":
+        return
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="peers-chart-"))
+    folder.chmod(0o755)
+    try:
+        programs = _programs(stage, folder)
+        for name in ("whole", "no tables"):
+            _run(stage, row, name, answer, folder, programs)
+    except Unknown as unknown:
+        _judge(row, "the kubelet", str(unknown))
+    finally:
+        for log in folder.glob("*/*/*.log"):
+            place = stage.keep / "chart" / log.relative_to(folder)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(log, place)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _judge(row, what, wrong):
+    """Counts a check, which failed if there is something wrong."""
+    if wrong:
+        row.failed += 1
+        row.fail(f"{what}: {wrong}")
+    else:
+        row.passed += 1
+
+
+def _rendered(stage):
+    python = wheels.environment(stage.options.tools, "chart-requirements.txt")
+    asked = {"chart": str(HELM / "warploom"), "page": str(PAGE),
+             "cases": {**GOOD, **{name: values for name, (values, _) in BAD.items()}}}
+    ran = subprocess.run([python, PEERS / "chart/render.py"], input=json.dumps(asked), check=False,
+                         capture_output=True, text=True)
+    if ran.returncode:
+        raise RuntimeError(ran.stderr.strip()[-500:])
+    return json.loads(ran.stdout)
+
+
+def _manifests(row, answer):
+    """What can be said of the manifests without running them."""
+    _judge(row, "helm lint", answer["lint"])
+    _judge(row, f"the pod of {PAGE.name}", answer["pods_invalid"] or len(answer["pods"]) != 1)
+    for name in GOOD:
+        case = answer["cases"][name]
+        _judge(row, name, case.get("refused") or case["invalid"] or list(_careless(case["objects"])))
+    for name, (_, named) in BAD.items():
+        refused = answer["cases"][name].get("refused", "it was not refused")
+        _judge(row, name, None if named in refused else refused)
+    if row.state != "passed":
+        return
+    for name, wanted in (("defaults", "off"), ("no tables", "off"), ("tables", "on"), ("whole", "on")):
+        case = answer["cases"][name]
+        files = [it["data"]["warploom.toml"] for it in _of(case, "ConfigMap", "-client")]
+        _judge(row, f"{name}: client.runtime_tables", not files or any(
+            f'\nclient.runtime_tables = "{wanted}"\n' not in f"{file}\n" for file in files))
+        _judge(row, f"{name}: the notes", f"client.runtimeTables is {wanted}" not in case["notes"]
+               or "docs/howto/cuda-runtime.md" not in case["notes"])
+    (leaders,) = _of(answer["cases"]["one leader"], "Deployment", "-leader")
+    _judge(row, "one leader", leaders["spec"]["replicas"] != 1)
+    pools = _of(answer["cases"]["cuda"], "StatefulSet", "-worker-big")
+    limits = [it["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] for it in pools]
+    _judge(row, "cuda", limits != [{"nvidia.com/gpu": 1}])
+    _judge(row, "own secret", _of(answer["cases"]["own secret"], "Secret", ""))
+    row.notes.append(f"{len(GOOD)} sets of values, "
+                     f"{sum(len(answer['cases'][name]['objects']) for name in GOOD)} objects; {len(BAD)} refused")
+
+
+def _of(case, kind, end):
+    return [it for it in case["objects"] if it["kind"] == kind and it["metadata"]["name"].endswith(end)]
+
+
+def _careless(objects):
+    """What a namespace that takes restricted pods only would refuse, and what asks for no resources."""
+    for it in objects:
+        spec = it["spec"] if it["kind"] == "Pod" else it.get("spec", {}).get("template", {}).get("spec")
+        if spec is None:
+            continue
+        name, context = it["metadata"]["name"], spec["securityContext"]
+        if not context["runAsNonRoot"] or context["seccompProfile"] != {"type": "RuntimeDefault"}:
+            yield f"{name} may be root's"
+        for one in [*spec.get("initContainers", ()), *spec["containers"]]:
+            own = one["securityContext"]
+            if (own["allowPrivilegeEscalation"], own["capabilities"]) != (False, {"drop": ["ALL"]}):
+                yield f"{name}: {one['name']} has rights"
+            if not own["readOnlyRootFilesystem"]:
+                yield f"{name}: {one['name']} writes everywhere"
+            if "requests" not in one["resources"] and it["kind"] != "StatefulSet":
+                yield f"{name}: {one['name']} asks for nothing"
+
+
+def _programs(stage, folder):
+    """What the image has, and the program with the CUDA runtime in it that a tenant brings."""
+    vector_add = folder / "vector_add"
+    library = stage.options.binary.parent / "libwarploom_cuda.so"
+    if not library.is_file():
+        library = library.parent / "deps" / library.name
+    _compile(vector_add, ROOT / "tests/end-to-end/programs/vector_add.c", library)
+    share = "/usr/local/share/warploom"
+    image(folder / "image", HELM / "Containerfile", {
+        "/usr/local/bin/warploom": stage.options.binary, "/usr/local/bin/nats-server": _nats_server(stage),
+        "/usr/local/lib/warploom/libwarploom_cuda.so": library, f"{share}/vector_add": vector_add,
+        f"{share}/vector_add.ptx": ROOT / "tests/kernels/vector_add.ptx", f"{share}/LICENSE": ROOT / "LICENSE"})
+    runtimes = wheels.libraries(stage.options.tools, "runtime-requirements.txt")
+    newest = max(runtimes.iterdir(), key=lambda it: [int(part) for part in it.name.split(".")])
+    (shared,) = newest.glob("nvidia/*/lib/libcudart.so.*")
+    program, kernels, runtime = (folder / name for name in ("runtime", "add_one.fatbin", "libcudart.so"))
+    _compile(program, PEERS / "programs/runtime.c", "-ldl")
+    kernels.write_bytes(fatbin.of_ptx((PEERS / "programs/add_one.ptx").read_text()))
+    shutil.copy(shared, runtime)
+    for path in (kernels, runtime):
+        path.chmod(0o644)
+    return [str(path) for path in (program, kernels, runtime)]
+
+
+def _compile(output, source, *arguments):
+    made = subprocess.run(["gcc", "-O1", "-o", output, source, *arguments], capture_output=True, text=True,
+                          check=False)
+    if made.returncode:
+        raise RuntimeError(made.stderr.strip())
+
+
+def _nats_server(stage):
+    """The server that the harness's own cluster runs."""
+    (pid,) = (stage.cluster.folder / "state").rglob("nats-server.pid")
+    return pathlib.Path(f"/proc/{pid.read_text().strip()}/exe").resolve()
+
+
+def _run(stage, row, name, answer, folder, programs):
+    """Starts all that one case renders, runs programs on it, and ends it."""
+    case, (page,) = answer["cases"][name], answer["pods"]
+    tables = GOOD[name]["client"]["runtimeTables"]
+    place = folder / name.replace(" ", "-")
+    place.mkdir()
+    with Node(case["objects"], folder / "image", place, "gpu") as node:
+        _judge(row, f"{name}: starts", node.ready(60))
+        (job,) = _of(case, "Job", "-tenants")
+        for turn in ("makes tenants", "finds them again"):
+            code, said = node.once(job, 120)
+            _judge(row, f"{name}: the job {turn}", code != 0 and f"{code}: {said}")
+        (test,) = _of(case, "Pod", "-test")
+        code, said = node.once(test, 60)
+        _judge(row, f"{name}: helm test", (code, "10000 sums are right" in said) != (0, True) and f"{code}: {said}")
+        if "tenants" in GOOD[name]:
+            _judge(row, f"{name}: permissions", _permissions(stage, case))
+        else:
+            # The tenant of the page is another one here.
+            page = json.loads(json.dumps(page).replace("chat", "default"))
+            page["metadata"]["namespace"] = "gpu"
+        page["spec"]["containers"][0]["args"] = programs
+        code, said = node.once(page, 60)
+        if tables:
+            _judge(row, f"{name}: the runtime", (code, "right 1000" in said) != (0, True) and f"{code}: {said}")
+        else:
+            refused = code not in (0, None) and "right" not in said
+            _judge(row, f"{name}: the runtime is refused",
+                   not (refused and said.count("--cuda-runtime") == 1) and f"{code}: {said}")
+        _end(row, name, node)
+
+
+def _end(row, name, node):
+    """Ends each pod: it has to end by itself, within its period."""
+    order = ("worker", "leader", "broker")
+    pods = sorted(node.pods, key=lambda pod: order.index(pod.labels["app.kubernetes.io/component"]))
+    for pod in pods:
+        early = pod.process.poll()
+        code = pod.end()
+        _judge(row, f"{name}: {pod.name} ends", early is not None and f"early, with {early}: {pod.said()}"
+               or code not in (0, 1 if "broker" in pod.name else 0) and f"with {code}: {pod.said()[-500:]}")
+        if "preStop" in json.dumps(pod.spec):
+            _judge(row, f"{name}: {pod.name} was drained", "it has left" not in pod.said() and pod.said()[-500:])
+
+
+def _permissions(stage, case):
+    """Whether the users may do what those of a broker of `warploom up` may; what differs."""
+    def of(text, cluster):
+        found = re.findall(r'user: "(\w+)[\w-]*", password: "\w+", permissions: (\{.*?\} \})', " ".join(text.split()))
+        names = {re.sub(rf"\b{cluster}\b", "CLUSTER", re.sub(r"\.t\.[\w-]+\.", ".t.TENANT.", rule.replace(" ", "")))
+                 for _, rule in found}
+        return names
+    (ours,) = (stage.cluster.folder / "state").rglob("users.conf")
+    (secret,) = _of(case, "Secret", "-broker")
+    theirs = of(secret["stringData"]["users.conf"], "warploom")
+    wanted = of(ours.read_text(), "local")
+    return None if theirs == wanted and len(wanted) == 2 else f"{theirs} are not {wanted}"
