@@ -190,8 +190,10 @@ def _run(stage, row, name, answer, folder, programs):
         _judge(row, f"{name}: starts", node.ready(60))
         (job,) = _of(case, "Job", "-tenants")
         for turn in ("makes tenants", "finds them again"):
-            code, said = node.once(job, 120)
+            code, said = node.once(job, 60)
             _judge(row, f"{name}: the job {turn}", code != 0 and f"{code}: {said}")
+            if code != 0:
+                return
         (test,) = _of(case, "Pod", "-test")
         code, said = node.once(test, 60)
         _judge(row, f"{name}: helm test", (code, "10000 sums are right" in said) != (0, True) and f"{code}: {said}")

@@ -60,6 +60,11 @@ class Node:
                 time.sleep(0.05)
         return None
 
+    def ended(self):
+        """Of each pod that ended by itself, why."""
+        return [f"{pod.name} ended: {pod.said()[-500:]}" for pod in self.pods
+                if pod.process and pod.process.poll() is not None]
+
     def once(self, it, limit):
         """Runs a Pod, or a Job's pod as often as it may fail, to its end: exit code and what it said."""
         template = it["spec"]["template"] if it["kind"] == "Job" else it
@@ -68,9 +73,10 @@ class Node:
             name = f"{it['metadata']['name']}-run-{self.started}"
             pod = Pod(self, name, template["spec"], {}, None, it["metadata"].get("namespace"))
             code = pod.start(limit)
-            if code == 0:
+            # A Job's time is over for all its tries.
+            if code in (0, None):
                 break
-        return code, pod.said()
+        return code, "; ".join([pod.said(), *self.ended()])
 
 
 def data(it):
