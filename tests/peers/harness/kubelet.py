@@ -30,7 +30,6 @@ class Node:
 
     def __init__(self, objects, image, folder, namespace):
         self.image, self.folder, self.namespace = image, folder, namespace
-        self.started = 0
         self.data = {(it["kind"], it["metadata"].get("namespace", namespace), it["metadata"]["name"]): data(it)
                      for it in objects if it["kind"] in ("ConfigMap", "Secret")}
         self.templates = [it for it in objects if it["kind"] in ("StatefulSet", "Deployment")]
@@ -69,8 +68,7 @@ class Node:
         """Runs a Pod, or a Job's pod as often as it may fail, to its end: exit code and what it said."""
         template = it["spec"]["template"] if it["kind"] == "Job" else it
         for _ in range(1 + it["spec"].get("backoffLimit", 0)):
-            self.started += 1
-            name = f"{it['metadata']['name']}-run-{self.started}"
+            name = f"{it['metadata']['name']}-{os.urandom(3).hex()}"
             pod = Pod(self, name, template["spec"], {}, None, it["metadata"].get("namespace"))
             code = pod.start(limit)
             # A Job's time is over for all its tries.
@@ -120,6 +118,9 @@ class Pod:
 
     def start(self, limit=None):
         """Starts it; with a limit, waits for its end and gives the exit code."""
+        for it in self.spec.get("volumes", ()):
+            if "emptyDir" in it:
+                shutil.rmtree(self.folder / "volumes" / it["name"], ignore_errors=True)
         for it in self.spec.get("initContainers", ()):
             process = self._begin(it)
             if (code := waited(process, limit or 60)) != 0:
