@@ -1,7 +1,7 @@
 """Lints and renders the chart with Helm's own engine, and holds what comes out against Kubernetes' schemas.
 
-Reads a request in JSON from stdin: `chart` (a folder), `cases` (values by name), `page` (a Markdown page
-whose YAML is wanted). Writes an answer in JSON to stdout.
+Reads a request in JSON from stdin: `chart` (a folder), `cases` (values by name), `upgrade` (values of an
+upgrade that follows the case `defaults`), `page` (a Markdown page whose YAML is wanted). Writes an answer in JSON to stdout.
 """
 
 import json
@@ -11,18 +11,24 @@ import sys
 
 import kubernetes_validate
 import yaml
-from helm_python import Chart, HelmError
+from api import server
+from helm_python import Chart, Config, HelmError
 from helm_python.chart import lint
 
 KUBERNETES = "1.37"
 RELEASE, NAMESPACE = "demo", "gpu"
 
 
-def rendered(chart, values):
-    """What comes of one case: its objects and its notes, or why it is refused."""
+def rendered(chart, values, there=()):
+    """What comes of one case: its objects and its notes, or why it is refused. With objects that are there
+    already it is an upgrade, which sees them."""
     try:
         chart.validate_schema(values)
-        files = chart.render(values, name=RELEASE, namespace=NAMESPACE)
+        if there:
+            with server(there, NAMESPACE) as url, Config(kube_apiserver=url) as cluster:
+                files = cluster.render(chart, values, name=RELEASE, namespace=NAMESPACE, is_upgrade=True)
+        else:
+            files = chart.render(values, name=RELEASE, namespace=NAMESPACE)
     except HelmError as error:
         return {"refused": str(error)}
     notes = next(text for name, text in files.items() if name.endswith("NOTES.txt"))
@@ -51,8 +57,9 @@ def main():
     pods = [it for it in shown if it.get("kind") == "Pod"]
     with Chart.load(asked["chart"]) as chart:
         cases = {name: rendered(chart, values) for name, values in asked["cases"].items()}
+        upgrade = rendered(chart, asked["upgrade"], cases["defaults"]["objects"])
     report = lint(asked["chart"], strict=True)
-    json.dump({"cases": cases, "lint": report["errors"], "pods": pods, "pods_invalid": list(invalid(pods))},
+    json.dump({"cases": cases, "upgrade": upgrade, "lint": report["errors"], "pods": pods, "pods_invalid": list(invalid(pods))},
               sys.stdout)
 
 

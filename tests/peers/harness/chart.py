@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
+import time
 
 from . import fatbin, wheels
 from .kubelet import Node, Unknown, image
@@ -84,9 +86,9 @@ def _judge(row, what, wrong):
 
 def _rendered(stage):
     python = wheels.environment(stage.options.tools, "chart-requirements.txt")
-    asked = {"chart": str(HELM / "warploom"), "page": str(PAGE),
+    asked = {"chart": str(HELM / "warploom"), "page": str(PAGE), "upgrade": {"tenants": TENANTS},
              "cases": {**GOOD, **{name: values for name, (values, _) in BAD.items()}}}
-    ran = subprocess.run([python, PEERS / "chart/render.py"], input=json.dumps(asked), check=False,
+    ran = subprocess.run([python, "-B", PEERS / "chart/render.py"], input=json.dumps(asked), check=False,
                          capture_output=True, text=True)
     if ran.returncode:
         raise RuntimeError(ran.stderr.strip()[-500:])
@@ -118,8 +120,24 @@ def _manifests(row, answer):
     limits = [it["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] for it in pools]
     _judge(row, "cuda", limits != [{"nvidia.com/gpu": 1}])
     _judge(row, "own secret", _of(answer["cases"]["own secret"], "Secret", ""))
+    _judge(row, "an upgrade", _forgotten(answer["cases"]["defaults"], answer["upgrade"]))
     row.notes.append(f"{len(GOOD)} sets of values, "
                      f"{sum(len(answer['cases'][name]['objects']) for name in GOOD)} objects; {len(BAD)} refused")
+
+
+def _forgotten(before, after):
+    """Of the passwords that an install made, those that an upgrade changed; new tenants get new ones."""
+    if "refused" in after:
+        return after["refused"]
+    old, new = ({key: text for key, text in _of(case, "Secret", "-broker")[0]["stringData"].items()
+                 if key.startswith("password-")} for case in (before, after))
+    changed = [key for key in old if new.get(key) != old[key]]
+    made = sorted(new.keys() - old.keys())
+    if len(old) != 4 or made != ["password-tenant-chat", "password-tenant-train"]:
+        return f"{sorted(old)} were there, {made} were made"
+    (chat,) = _of(after, "Secret", "-tenant-chat")
+    given = new["password-tenant-chat"] in chat["stringData"]["credentials.toml"]
+    return changed or (not given and "chat's Secret has another password")
 
 
 def _of(case, kind, end):
@@ -212,14 +230,46 @@ def _run(stage, row, name, answer, folder, programs, known=False):
             refused = code not in (0, None) and "right" not in said
             _judge(row, f"{name}: the runtime is refused",
                    not (refused and said.count("--cuda-runtime") == 1) and f"{code}: {said}")
+        if sum("worker" in pod.name for pod in node.pods) == 1:
+            _judge(row, f"{name}: a worker with a session drains", _drained(node, test))
         _end(row, name, node)
+
+
+def _drained(node, test):
+    """Whether a worker that has to go waits for the session of a program that runs; what went wrong."""
+    (worker,) = (pod for pod in node.pods if "worker" in pod.name)
+    (container,) = test["spec"]["containers"]
+    waiting = {**test["spec"], "containers": [{**container, "args": [*container["args"], "wait"]}]}
+    program = node.pod(test, waiting)
+    program.start()
+    code = []
+    ending = threading.Thread(target=lambda: code.append(worker.end()))
+    try:
+        if not _seen(program, "sums are right"):
+            return program.said()
+        ending.start()
+        if not _seen(worker, "leaves when its 1 have ended") or worker.process.poll() is not None:
+            return worker.said()
+        program.process.terminate()
+        ending.join(60)
+        return (code != [0] or "it has left" not in worker.said()) and f"{code}: {worker.said()}"
+    finally:
+        program.kill()
+
+
+def _seen(pod, words):
+    """Whether a pod says this within a while."""
+    end = time.monotonic() + 30
+    while words not in pod.said() and time.monotonic() < end:
+        time.sleep(0.05)
+    return words in pod.said()
 
 
 def _end(row, name, node):
     """Ends each pod: it has to end by itself, within its period."""
     order = ("worker", "leader", "broker")
     pods = sorted(node.pods, key=lambda pod: order.index(pod.labels["app.kubernetes.io/component"]))
-    for pod in pods:
+    for pod in (pod for pod in pods if not pod.was_ended):
         early = pod.process.poll()
         code = pod.end()
         _judge(row, f"{name}: {pod.name} ends", early is not None and f"early, with {early}: {pod.said()}"

@@ -64,12 +64,16 @@ class Node:
         return [f"{pod.name} ended: {pod.said()[-500:]}" for pod in self.pods
                 if pod.process and pod.process.poll() is not None]
 
+    def pod(self, it, spec):
+        """A pod of its own, not started."""
+        name = f"{it['metadata']['name']}-{os.urandom(3).hex()}"
+        return Pod(self, name, spec, {}, None, it["metadata"].get("namespace"))
+
     def once(self, it, limit):
         """Runs a Pod, or a Job's pod as often as it may fail, to its end: exit code and what it said."""
         template = it["spec"]["template"] if it["kind"] == "Job" else it
         for _ in range(1 + it["spec"].get("backoffLimit", 0)):
-            name = f"{it['metadata']['name']}-{os.urandom(3).hex()}"
-            pod = Pod(self, name, template["spec"], {}, None, it["metadata"].get("namespace"))
+            pod = self.pod(it, template["spec"])
             code = pod.start(limit)
             # A Job's time is over for all its tries.
             if code in (0, None):
@@ -109,7 +113,7 @@ class Pod:
         self.folder = node.folder / name
         (self.container,) = spec["containers"]
         self.ports = {it["containerPort"]: free_port() for it in self.container.get("ports", ())}
-        self.process = None
+        self.process, self.was_ended = None, False
         context = spec["securityContext"]
         if not context["runAsNonRoot"] or context["runAsUser"] == 0:
             raise Unknown(f"{name} runs as root")
@@ -143,6 +147,7 @@ class Pod:
     def end(self):
         """Ends it as a kubelet does: hook, SIGTERM, and SIGKILL when its time is over. The exit code, and
         nothing where it had to be killed."""
+        self.was_ended = True
         limit = time.monotonic() + self.spec["terminationGracePeriodSeconds"]
         if hook := self.container.get("lifecycle", {}).get("preStop"):
             waited(self._begin(self.container, hook["exec"]["command"]), limit - time.monotonic())
