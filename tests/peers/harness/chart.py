@@ -20,14 +20,16 @@ PAGE = ROOT / "docs/howto/kubernetes.md"
 POOL = {"replicas": 2, "device": "cuda", "firstGpu": 4, "group": "batch", "exclusive": True,
         "drainSeconds": 0, "resources": {}}
 TENANTS = {"default": {}, "chat": {"namespace": "chat", "priority": 0},
-           "train": {"namespace": "research", "priority": 4, "quota": "8GiB", "slo": "none", "groups": ["default"]}}
+           "train": {"namespace": "research", "priority": 4, "quota": "8GiB", "slo": "none",
+                     "groups": ["default"]}}
 
 #: Values that are right, by name.
 GOOD = {
     "defaults": {},
     "tables": {"client": {"runtimeTables": True}},
     "no tables": {"client": {"runtimeTables": False}},
-    "whole": {"broker": {"replicas": 3}, "client": {"runtimeTables": True, "settings": {"client.deadline": "2m"}},
+    "whole": {"broker": {"replicas": 3},
+              "client": {"runtimeTables": True, "settings": {"client.deadline": "2m"}},
               "tenants": TENANTS,
               "workers": {"cpu": {"replicas": 2, "drainSeconds": 20, "settings": {"worker.threads": 2}}}},
     "one leader": {"leaders": {"replicas": 1}},
@@ -39,7 +41,8 @@ GOOD = {
 #: Values that are wrong, and what the refusal names.
 BAD = {
     "a word for the tables": ({"client": {"runtimeTables": "on"}}, "runtimeTables"),
-    "the tables as a setting": ({"client": {"settings": {"client.runtime_tables": "on"}}}, "client.runtime_tables"),
+    "the tables as a setting": ({"client": {"settings": {"client.runtime_tables": "on"}}},
+                                "client.runtime_tables"),
     "an unknown value": ({"client": {"runtimeTable": True}}, "runtimeTable"),
     "two servers": ({"broker": {"replicas": 2}}, "broker/replicas"),
     "no leader": ({"leaders": {"replicas": 0}}, "leaders/replicas"),
@@ -203,36 +206,41 @@ def _nats_server(stage):
 def _run(stage, row, name, answer, folder, programs, known=False):
     """Starts all that one case renders, runs programs on it, and ends it; whether its tenants are known."""
     case, (page,) = answer["cases"][name], answer["pods"]
-    tables = GOOD[name]["client"]["runtimeTables"]
     with Node(case["objects"], folder.parent / "image", folder, "gpu") as node:
         _judge(row, f"{name}: starts", node.ready(60))
         (job,) = _of(case, "Job", "-tenants")
         for known in (known, True):
             code, said = node.once(job, 60)
             right = code == 0 and known != ("there is no tenant" in said)
-            _judge(row, f"{name}: the job {'finds' if known else 'makes'} tenants", not right and f"{code}: {said}")
+            _judge(row, f"{name}: the job {'finds' if known else 'makes'} tenants",
+                   not right and f"{code}: {said}")
             if not right:
                 return
         (test,) = _of(case, "Pod", "-test")
         code, said = node.once(test, 60)
-        _judge(row, f"{name}: helm test", (code, "10000 sums are right" in said) != (0, True) and f"{code}: {said}")
+        _judge(row, f"{name}: helm test",
+               (code, "10000 sums are right" in said) != (0, True) and f"{code}: {said}")
         if "tenants" in GOOD[name]:
             _judge(row, f"{name}: permissions", _permissions(stage, case))
-        else:
-            # The tenant of the page is another one here.
-            page = json.loads(json.dumps(page).replace("chat", "default"))
-            page["metadata"]["namespace"] = "gpu"
-        page["spec"]["containers"][0]["args"] = programs
-        code, said = node.once(page, 60)
-        if tables:
-            _judge(row, f"{name}: the runtime", (code, "right 1000" in said) != (0, True) and f"{code}: {said}")
-        else:
-            refused = code not in (0, None) and "right" not in said
-            _judge(row, f"{name}: the runtime is refused",
-                   not (refused and said.count("--cuda-runtime") == 1) and f"{code}: {said}")
+        _runtime(row, name, node, page, programs)
         if sum("worker" in pod.name for pod in node.pods) == 1:
             _judge(row, f"{name}: a worker with a session drains", _drained(node, test))
         _end(row, name, node)
+
+
+def _runtime(row, name, node, page, programs):
+    """Runs a program with the CUDA runtime in it as the pod of our page: it is right, or refused in a line."""
+    if "tenants" not in GOOD[name]:
+        # The tenant of the page is another one here.
+        page = json.loads(json.dumps(page).replace("chat", "default"))
+        page["metadata"]["namespace"] = "gpu"
+    page["spec"]["containers"][0]["args"] = programs
+    code, said = node.once(page, 60)
+    if GOOD[name]["client"]["runtimeTables"]:
+        _judge(row, f"{name}: the runtime", (code, "right 1000" in said) != (0, True) and f"{code}: {said}")
+        return
+    refused = code not in (0, None) and "right" not in said and said.count("--cuda-runtime") == 1
+    _judge(row, f"{name}: the runtime is refused", not refused and f"{code}: {said}")
 
 
 def _drained(node, test):
@@ -246,10 +254,10 @@ def _drained(node, test):
     ending = threading.Thread(target=lambda: code.append(worker.end()))
     try:
         if not _seen(program, "sums are right"):
-            return program.said()
+            return f"the program said {program.said()!r}"
         ending.start()
         if not _seen(worker, "leaves when its 1 have ended") or worker.process.poll() is not None:
-            return worker.said()
+            return f"it did not wait, and said {worker.said()!r}"
         program.process.terminate()
         ending.join(60)
         return (code != [0] or "it has left" not in worker.said()) and f"{code}: {worker.said()}"
@@ -275,16 +283,16 @@ def _end(row, name, node):
         _judge(row, f"{name}: {pod.name} ends", early is not None and f"early, with {early}: {pod.said()}"
                or code not in (0, 1 if "broker" in pod.name else 0) and f"with {code}: {pod.said()[-500:]}")
         if "preStop" in json.dumps(pod.spec):
-            _judge(row, f"{name}: {pod.name} was drained", "it has left" not in pod.said() and pod.said()[-500:])
+            _judge(row, f"{name}: {pod.name} was drained", "it has left" not in pod.said()
+                   and f"it said {pod.said()[-500:]!r}")
 
 
 def _permissions(stage, case):
     """Whether the users may do what those of a broker of `warploom up` may; what differs."""
     def of(text, cluster):
-        found = re.findall(r'user: "(\w+)[\w-]*", password: "\w+", permissions: (\{.*?\} \})', " ".join(text.split()))
-        names = {re.sub(rf"\b{cluster}\b", "CLUSTER", re.sub(r"\.t\.[\w-]+\.", ".t.TENANT.", rule.replace(" ", "")))
-                 for _, rule in found}
-        return names
+        rules = re.findall(r'password: "\w+", permissions: (\{.*?\} \})', " ".join(text.split()))
+        of_anybody = (re.sub(r"\.t\.[\w-]+\.", ".t.TENANT.", rule.replace(" ", "")) for rule in rules)
+        return {re.sub(rf"\b{cluster}\b", "CLUSTER", rule) for rule in of_anybody}
     (ours,) = (stage.cluster.folder / "state").rglob("users.conf")
     (secret,) = _of(case, "Secret", "-broker")
     theirs = of(secret["stringData"]["users.conf"], "warploom")
