@@ -12,7 +12,7 @@ use bus::{SILENCE, Silence};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Failure, LeaderId, SessionId};
 use scheduler_leader_core::{
-    Action, Config, Event, Leader as Core, Progress, QueueOpening, ReignEnd, StateSnapshot,
+    Action, Config, Event, Leader as Core, Progress, QueueOpening, StateSnapshot, TermEnd,
 };
 use tokio::sync::oneshot;
 
@@ -53,7 +53,7 @@ enum Waiting {
     End(Failure),
 }
 
-/// Queues of a reign that is over that end in a [`PAUSE`].
+/// Queues of a term that is over that end in a [`PAUSE`].
 const RETIRING: usize = 8;
 
 /// One candidate.
@@ -66,7 +66,7 @@ pub(super) struct Leader {
     record: Appender,
     metering: Metering,
     waiting: HashMap<SessionId, (Addr<KernelQueue>, Waiting)>,
-    /// Queues of a reign that is over: nobody sends them anything, and they end a few at a time.
+    /// Queues of a term that is over: nobody sends them anything, and they end a few at a time.
     retired: Vec<Addr<KernelQueue>>,
     gone: Option<oneshot::Sender<()>>,
     client: Client,
@@ -128,7 +128,7 @@ impl Leader {
                 .metering
                 .takeover(&self.shared.telemetry, &self.core, now)
         {
-            tracing::info!(epoch = self.core.epoch(), ?time, "first grant of the reign");
+            tracing::info!(epoch = self.core.epoch(), ?time, "first grant of the term");
         }
         self.set_timer(now, ctx);
     }
@@ -194,15 +194,15 @@ impl Leader {
                     self.tell_queue(session, queue, Waiting::End(failure));
                 }
             }
-            Action::ReignBegan { epoch } => {
+            Action::TermBegan { epoch } => {
                 tracing::info!(epoch, leader = %self.shared.id, "leads");
                 self.record.begin(epoch);
                 self.router.leading.set(true);
-                self.metering.reign(&self.shared.telemetry, &self.core);
+                self.metering.term(&self.shared.telemetry, &self.core);
             }
-            Action::ReignEnded { epoch, why } => {
+            Action::TermEnded { epoch, why } => {
                 tracing::info!(epoch, ?why, "leads no more");
-                if why != ReignEnd::Renewed {
+                if why != TermEnd::Renewed {
                     self.record.give_up();
                 }
                 self.router.leading.set(false);
@@ -211,7 +211,7 @@ impl Leader {
                     .extend(queues.into_values().map(|(_, queue)| queue));
                 self.retire(ctx);
                 self.waiting.clear();
-                self.metering.reign(&self.shared.telemetry, &self.core);
+                self.metering.term(&self.shared.telemetry, &self.core);
             }
             Action::Left => {
                 if let Some(gone) = self.gone.take() {
@@ -222,7 +222,7 @@ impl Leader {
         }
     }
 
-    /// Lets queues end that are of no use any more. A thousand at once would keep the next reign from
+    /// Lets queues end that are of no use any more. A thousand at once would keep the next term from
     /// its first grants for milliseconds.
     fn retire(&mut self, ctx: &mut Context<Self>) {
         let kept = self.retired.len().saturating_sub(RETIRING);
@@ -410,7 +410,7 @@ impl Handler<Told> for Leader {
             Told::Stores(stores) => self.tell(Event::Stores(stores), ctx),
             Told::QueueDied(session) => self.revive(session, ctx),
             Told::Leave => {
-                // The order is gone with the reign.
+                // The order is gone with the term.
                 self.metering.count(&self.shared.telemetry, &self.core);
                 self.tell(Event::Leave, ctx);
             }

@@ -42,12 +42,12 @@ struct Reader {
     next: u64,
     /// Bytes of the blocks before.
     bytes: u64,
-    /// The reign whose blocks are read: where it begins.
+    /// The term whose blocks are read: where it begins.
     begins: Option<(Epoch, Begins)>,
     found: Vec<Found>,
 }
 
-/// Where a reign's blocks begin.
+/// Where a term's blocks begin.
 #[derive(Clone, Copy)]
 struct Begins {
     sequence: u64,

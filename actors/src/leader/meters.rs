@@ -11,17 +11,17 @@ use crate::telemetry::{TargetReading, Telemetry};
 /// Brings the meters up to date.
 #[derive(Default)]
 pub(super) struct Metering {
-    /// Grants and voids already counted, of this reign.
+    /// Grants and voids already counted, of this term.
     counted: HashMap<Incarnation, (GpuId, u64, u64)>,
     /// Requests already counted of each tenant, and such as were within its target.
     requests: HashMap<Tenant, (u64, u64)>,
-    /// The reign's first grant was seen.
+    /// The term's first grant was seen.
     first_grant: bool,
 }
 
 impl Metering {
-    /// A reign begins or ends.
-    pub(super) fn reign(&mut self, telemetry: &Telemetry, core: &Core) {
+    /// A term begins or ends.
+    pub(super) fn term(&mut self, telemetry: &Telemetry, core: &Core) {
         for (gpu, _, _) in self.counted.values() {
             telemetry.meters().gpu(*gpu).window(0, 0);
         }
@@ -31,12 +31,12 @@ impl Metering {
         telemetry.meters().leader().epoch(epoch);
     }
 
-    /// Whether the reign's first grant is still to come.
+    /// Whether the term's first grant is still to come.
     pub(super) fn waits(&self) -> bool {
         !self.first_grant
     }
 
-    /// Measures the takeover at the reign's first grant. Gives the time, then.
+    /// Measures the takeover at the term's first grant. Gives the time, then.
     pub(super) fn takeover(
         &mut self,
         telemetry: &Telemetry,

@@ -149,18 +149,18 @@ impl Appender {
         }
     }
 
-    /// A reign begins. What is left of those before is appended first.
+    /// A term begins. What is left of those before is appended first.
     pub(super) fn begin(&self, epoch: Epoch) {
         self.from.set(self.from.get().min(epoch));
         self.epoch.set(epoch);
         self.append_left();
     }
 
-    /// Appends what is here of the reigns before this one.
+    /// Appends what is here of the terms before this one.
     fn append_left(&self) {
         let left = self.unstored.borrow_mut().take_over(self.epoch.get());
         for block in left {
-            self.from.set(self.from.get().min(block.reign.0));
+            self.from.set(self.from.get().min(block.term.0));
             self.start(block, None);
         }
     }
@@ -182,7 +182,7 @@ impl Appender {
         leader: Recipient<Told>,
     ) {
         let block = UnstoredBlock {
-            reign: (epoch, self.leader),
+            term: (epoch, self.leader),
             number,
             bytes: bytes.into(),
         };
@@ -191,8 +191,8 @@ impl Appender {
     }
 
     fn start(&self, block: UnstoredBlock, leader: Option<Recipient<Told>>) {
-        let (this, (epoch, _)) = (self.clone(), block.reign);
-        let copy = self.copy(block.reign, block.number, &block.bytes);
+        let (this, (epoch, _)) = (self.clone(), block.term);
+        let copy = self.copy(block.term, block.number, &block.bytes);
         self.publish(self.subjects.unstored(), copy);
         this.under_way.begins(epoch);
         actix::spawn(async move {
@@ -222,7 +222,7 @@ impl Appender {
     }
 
     async fn append_until(&self, block: &UnstoredBlock, leader: Option<Recipient<Told>>) {
-        let ((epoch, _), number) = (block.reign, block.number);
+        let ((epoch, _), number) = (block.term, block.number);
         while epoch >= self.from.get() {
             let connected = self.connected.notified();
             let appended = tokio::select! {
@@ -235,7 +235,7 @@ impl Appender {
                         tracing::info!(epoch, number, "the record is written again");
                     }
                     *self.unwritten.borrow_mut() = None;
-                    self.unstored.borrow_mut().stored(block.reign, number);
+                    self.unstored.borrow_mut().stored(block.term, number);
                     if let Some(leader) = leader {
                         // Nobody is left to hear it if this fails.
                         let _ = leader.send(Told::Recorded { epoch, number }).await;
@@ -264,7 +264,7 @@ impl Appender {
     }
 
     async fn try_append(&self, block: &UnstoredBlock) -> Result<(), String> {
-        let ((epoch, leader), number) = (block.reign, block.number);
+        let ((epoch, leader), number) = (block.term, block.number);
         let id = format!("{epoch}.{leader}.{number}");
         let subject = self.subjects.record(epoch).into();
         let bytes = block.bytes.clone();

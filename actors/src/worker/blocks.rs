@@ -65,8 +65,8 @@ impl Blocks {
         for HandedOver { block, stored } in self.kept.seal(seal.epoch) {
             let copy = encode(&Unstored {
                 v: WIRE_VERSION,
-                epoch: block.reign.0,
-                leader: block.reign.1,
+                epoch: block.term.0,
+                leader: block.term.1,
                 stored,
                 number: block.number,
                 bytes: &block.bytes,

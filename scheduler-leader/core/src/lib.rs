@@ -2,7 +2,7 @@
 //! protocol core of the leader around it. No clock, no randomness, no I/O.
 //!
 //! * [`Order`]: `apply(input) -> effects`, the decisions. Its policy is in `policy/`.
-//! * [`Leader`]: election, reign, sealing, order links, the record; told events, answers actions.
+//! * [`Leader`]: election, term, sealing, order links, the record; told events, answers actions.
 //! * [`KernelQueue`]: one session's intents in op order and its credit.
 //! * [`LeaderNode`]: a `Leader` with its queues behind one `message`/`handle`, as simulation and
 //!   tests drive it; the actix shell runs the same two cores as actors.
@@ -25,7 +25,7 @@ mod unstored;
 pub use effect::{Effect, EndCause, Share};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
 pub use leader::{
-    Action, Config, Event, Leader, Lease, Placement, ReignEnd, Servers, StateSnapshot,
+    Action, Config, Event, Leader, Lease, Placement, Servers, StateSnapshot, TermEnd,
 };
 pub use node::LeaderNode;
 pub use order::{
@@ -35,4 +35,4 @@ pub use order::{
 pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
 pub use time::Nanos;
-pub use unstored::{HandedOver, Handover, Reign, Unstored, UnstoredBlock};
+pub use unstored::{HandedOver, Handover, TermId, Unstored, UnstoredBlock};

@@ -115,7 +115,7 @@ impl LeaderNode {
                 self.tell_queue(now, session, QueueEvent::End(&failure), actions);
                 self.queues.remove(&session);
             }
-            Action::ReignEnded { .. } => {
+            Action::TermEnded { .. } => {
                 self.queues.clear();
                 actions.push(action);
             }

@@ -16,9 +16,9 @@ pub use handover::{HandedOver, Handover};
 
 /// Bytes of others' blocks that are kept at most; what comes behind is not.
 const OTHERS_BYTES: usize = 64 << 20;
-/// Reigns that are known of at most.
-const REIGNS: usize = 64;
-/// So many later reigns have stored something before a reign's blocks are given up: what a leader granted
+/// Terms that are known of at most.
+const TERMS: usize = 64;
+/// So many later terms have stored something before a term's blocks are given up: what a leader granted
 /// that was cut off with a server comes when that server is back, and others have led meanwhile.
 const LATER: usize = 8;
 /// Between two questions for what was not heard, and before the same is asked for again: the answer is
@@ -27,13 +27,13 @@ const ASK_APART: Nanos = 500_000_000;
 const ASK_AGAIN: Nanos = 5_000_000_000;
 
 /// Whose blocks: of an epoch there may be two leaders, where a broker lost its tail.
-pub type Reign = (Epoch, LeaderId);
+pub type TermId = (Epoch, LeaderId);
 
 /// A block that is not stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnstoredBlock {
     /// Whose it is.
-    pub reign: Reign,
+    pub term: TermId,
     /// Its number in the epoch, from 1.
     pub number: u64,
     /// The block, as it is in the stream.
@@ -49,7 +49,7 @@ struct Kept {
     heard: bool,
 }
 
-/// One reign's blocks.
+/// One term's blocks.
 #[derive(Debug, Default)]
 struct Blocks {
     /// By number.
@@ -81,7 +81,7 @@ impl Blocks {
 /// All that is not stored.
 #[derive(Debug, Default)]
 pub struct Unstored {
-    reigns: BTreeMap<Reign, Blocks>,
+    terms: BTreeMap<TermId, Blocks>,
     /// Bytes of those that were heard.
     others: usize,
     /// When anything was last asked for.
@@ -96,7 +96,7 @@ impl Unstored {
             here: true,
             heard: false,
         };
-        let blocks = self.reigns.entry(block.reign).or_default();
+        let blocks = self.terms.entry(block.term).or_default();
         let before = blocks.kept.insert(block.number, kept);
         self.gone(before);
     }
@@ -105,11 +105,11 @@ impl Unstored {
     /// of earlier epochs that are on their way are not among them.
     pub fn take_over(&mut self, epoch: Epoch) -> Vec<UnstoredBlock> {
         let mut left = Vec::new();
-        for (reign, blocks) in self.reigns.range_mut(..(epoch, LeaderId(0))) {
+        for (term, blocks) in self.terms.range_mut(..(epoch, LeaderId(0))) {
             for (number, kept) in blocks.kept.iter_mut().filter(|(_, kept)| !kept.here) {
                 kept.here = true;
                 left.push(UnstoredBlock {
-                    reign: *reign,
+                    term: *term,
                     number: *number,
                     bytes: kept.bytes.clone(),
                 });
@@ -120,23 +120,23 @@ impl Unstored {
 
     /// This candidate leads no more: nothing is appended here, and all is left to who leads next.
     pub fn give_up(&mut self) {
-        let blocks = self.reigns.values_mut();
+        let blocks = self.terms.values_mut();
         let kept = blocks.flat_map(|blocks| blocks.kept.values_mut());
         kept.for_each(|kept| kept.here = false);
     }
 
-    /// Another leader said that a reign's blocks through `stored` are stored, and, with a number above
+    /// Another leader said that a term's blocks through `stored` are stored, and, with a number above
     /// 0, that this one is not.
-    pub fn hear(&mut self, reign: Reign, stored: u64, number: u64, bytes: Bytes) {
-        let is_known = self.reigns.contains_key(&reign);
-        if self.is_over(reign.0) || (!is_known && self.reigns.len() >= REIGNS) {
+    pub fn hear(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
+        let is_known = self.terms.contains_key(&term);
+        if self.is_over(term.0) || (!is_known && self.terms.len() >= TERMS) {
             return;
         }
         if stored > 0 {
-            self.through(reign, stored);
+            self.through(term, stored);
             self.forget_oldest();
         }
-        let blocks = self.reigns.entry(reign).or_default();
+        let blocks = self.terms.entry(term).or_default();
         let is_new = number > blocks.stored
             && !blocks.ahead.contains(&number)
             && !blocks.kept.contains_key(&number);
@@ -152,20 +152,20 @@ impl Unstored {
     }
 
     /// The stream acknowledged a block.
-    pub fn stored(&mut self, reign: Reign, number: u64) {
-        let Some(blocks) = self.reigns.get_mut(&reign) else {
+    pub fn stored(&mut self, term: TermId, number: u64) {
+        let Some(blocks) = self.terms.get_mut(&term) else {
             return;
         };
         let stored = blocks.kept.remove(&number);
         blocks.ahead.insert(number);
         self.gone(stored);
-        self.through(reign, 0);
+        self.through(term, 0);
         self.forget_oldest();
     }
 
-    /// A reign's blocks are stored through here, and as far as what was stored out of turn goes on.
-    fn through(&mut self, reign: Reign, through: u64) {
-        let blocks = self.reigns.entry(reign).or_default();
+    /// A term's blocks are stored through here, and as far as what was stored out of turn goes on.
+    fn through(&mut self, term: TermId, through: u64) {
+        let blocks = self.terms.entry(term).or_default();
         blocks.stored = blocks.stored.max(through);
         while let Some(next) = blocks.stored.checked_add(1)
             && blocks.ahead.remove(&next)
@@ -179,21 +179,21 @@ impl Unstored {
         self.gone(behind);
     }
 
-    /// Whether so many later reigns have stored something that nothing of this epoch is appended any more.
+    /// Whether so many later terms have stored something that nothing of this epoch is appended any more.
     fn is_over(&self, epoch: Epoch) -> bool {
         let later = (
             Bound::Excluded((epoch, LeaderId(u64::MAX))),
             Bound::Unbounded,
         );
-        let stored = self.reigns.range(later).filter(|(_, it)| it.has_stored());
+        let stored = self.terms.range(later).filter(|(_, it)| it.has_stored());
         stored.count() >= LATER
     }
 
-    /// Gives up the blocks of reigns that are over.
+    /// Gives up the blocks of terms that are over.
     fn forget_oldest(&mut self) {
-        while let Some((reign, _)) = self.reigns.first_key_value()
-            && self.is_over(reign.0)
-            && let Some((_, blocks)) = self.reigns.pop_first()
+        while let Some((term, _)) = self.terms.first_key_value()
+            && self.is_over(term.0)
+            && let Some((_, blocks)) = self.terms.pop_first()
         {
             self.gone(blocks.kept.into_values());
         }
@@ -201,8 +201,8 @@ impl Unstored {
 
     /// What another keeps of the epochs before this one is not needed any more.
     pub fn forget_before(&mut self, epoch: Epoch) {
-        let kept = self.reigns.split_off(&(epoch, LeaderId(0)));
-        let gone = std::mem::replace(&mut self.reigns, kept);
+        let kept = self.terms.split_off(&(epoch, LeaderId(0)));
+        let gone = std::mem::replace(&mut self.terms, kept);
         let blocks = gone.into_values().map(|blocks| blocks.kept);
         self.gone(blocks.flat_map(BTreeMap::into_values));
     }
@@ -216,19 +216,19 @@ impl Unstored {
     /// All that is not stored, in order.
     #[must_use]
     pub fn all(&self) -> Vec<UnstoredBlock> {
-        listed(self.reigns.iter())
+        listed(self.terms.iter())
     }
 
     /// All of the epochs before this one that is not stored, in order.
     #[must_use]
     pub fn before(&self, epoch: Epoch) -> Vec<UnstoredBlock> {
-        listed(self.reigns.range(..(epoch, LeaderId(0))))
+        listed(self.terms.range(..(epoch, LeaderId(0))))
     }
 
-    /// Whether to ask now for blocks that a reign's leader said and that were not heard: a block behind a
+    /// Whether to ask now for blocks that a term's leader said and that were not heard: a block behind a
     /// gap is of no use to a replay. Not too often, and not where there is no room for them.
-    pub fn is_to_ask(&mut self, now: Nanos, reign: Reign) -> bool {
-        let Some(blocks) = self.reigns.get_mut(&reign) else {
+    pub fn is_to_ask(&mut self, now: Nanos, term: TermId) -> bool {
+        let Some(blocks) = self.terms.get_mut(&term) else {
             return false;
         };
         let missing = blocks.missing();
@@ -251,29 +251,29 @@ impl Unstored {
         is_due
     }
 
-    /// How far a reign's blocks are stored without a gap.
+    /// How far a term's blocks are stored without a gap.
     #[must_use]
-    pub fn stored_through(&self, reign: Reign) -> u64 {
-        self.reigns.get(&reign).map_or(0, |blocks| blocks.stored)
+    pub fn stored_through(&self, term: TermId) -> u64 {
+        self.terms.get(&term).map_or(0, |blocks| blocks.stored)
     }
 
-    /// The reigns of which more is stored than was said so far.
-    pub fn news(&mut self) -> Vec<Reign> {
-        let news = self.reigns.iter_mut();
+    /// The terms of which more is stored than was said so far.
+    pub fn news(&mut self) -> Vec<TermId> {
+        let news = self.terms.iter_mut();
         let news = news.filter(|(_, blocks)| blocks.stored > blocks.told);
-        let news = news.map(|(reign, blocks)| {
+        let news = news.map(|(term, blocks)| {
             blocks.told = blocks.stored;
-            *reign
+            *term
         });
         news.collect()
     }
 }
 
-fn listed<'a>(reigns: impl Iterator<Item = (&'a Reign, &'a Blocks)>) -> Vec<UnstoredBlock> {
-    let blocks = reigns.flat_map(|(reign, blocks)| {
+fn listed<'a>(terms: impl Iterator<Item = (&'a TermId, &'a Blocks)>) -> Vec<UnstoredBlock> {
+    let blocks = terms.flat_map(|(term, blocks)| {
         let kept = blocks.kept.iter();
         kept.map(|(number, kept)| UnstoredBlock {
-            reign: *reign,
+            term: *term,
             number: *number,
             bytes: kept.bytes.clone(),
         })
@@ -291,36 +291,36 @@ mod tests {
         Bytes::from(vec![number as u8; 1 << 10])
     }
 
-    fn unstored(reign: Reign, number: u64) -> UnstoredBlock {
+    fn unstored(term: TermId, number: u64) -> UnstoredBlock {
         UnstoredBlock {
-            reign,
+            term,
             number,
             bytes: block(number),
         }
     }
 
     fn numbers(blocks: &[UnstoredBlock]) -> Vec<(Epoch, u64)> {
-        let numbers = blocks.iter().map(|block| (block.reign.0, block.number));
+        let numbers = blocks.iter().map(|block| (block.term.0, block.number));
         numbers.collect()
     }
 
     #[test]
     fn what_is_not_stored_is_left_to_the_next_leader() {
         let mut kept = Unstored::default();
-        let (reign, own) = ((3, LeaderId(7)), (4, LeaderId(8)));
-        (1..=4).for_each(|number| kept.hear(reign, 0, number, block(number)));
-        kept.hear(reign, 2, 0, Bytes::new());
-        kept.hear(reign, 0, 2, block(2));
+        let (term, own) = ((3, LeaderId(7)), (4, LeaderId(8)));
+        (1..=4).for_each(|number| kept.hear(term, 0, number, block(number)));
+        kept.hear(term, 2, 0, Bytes::new());
+        kept.hear(term, 0, 2, block(2));
         assert_eq!(kept.take_over(3), []);
         assert_eq!(numbers(&kept.take_over(4)), [(3, 3), (3, 4)]);
         // Once.
         assert_eq!(kept.take_over(4), []);
         kept.append(&unstored(own, 1));
-        kept.stored(reign, 4);
-        assert_eq!(kept.stored_through(reign), 2);
-        kept.stored(reign, 3);
-        assert_eq!(kept.news(), [reign]);
-        assert_eq!(kept.stored_through(reign), 4);
+        kept.stored(term, 4);
+        assert_eq!(kept.stored_through(term), 2);
+        kept.stored(term, 3);
+        assert_eq!(kept.news(), [term]);
+        assert_eq!(kept.stored_through(term), 4);
         assert_eq!(kept.news(), []);
         // It hears itself as well.
         kept.hear(own, 0, 1, block(1));
@@ -350,30 +350,30 @@ mod tests {
         (5..later).for_each(|epoch| kept.hear((epoch, LeaderId(8)), 1, 0, Bytes::new()));
         kept.hear(cut_off, 4, 6, block(6));
         assert_eq!((kept.all(), kept.others), (vec![], 0));
-        assert_eq!(kept.reigns.len(), LATER);
+        assert_eq!(kept.terms.len(), LATER);
     }
 
     #[test]
     fn a_block_of_which_nothing_is_known_is_not_said_to_be_stored() {
         let mut kept = Unstored::default();
-        let reign = (3, LeaderId(7));
+        let term = (3, LeaderId(7));
         // It began to hear late: another candidate may have the fourth.
-        kept.hear(reign, 3, 5, block(5));
+        kept.hear(term, 3, 5, block(5));
         kept.take_over(4);
-        kept.stored(reign, 5);
-        assert_eq!(kept.stored_through(reign), 3);
-        kept.hear(reign, 4, 0, Bytes::new());
-        assert_eq!(kept.stored_through(reign), 5);
+        kept.stored(term, 5);
+        assert_eq!(kept.stored_through(term), 3);
+        kept.hear(term, 4, 0, Bytes::new());
+        assert_eq!(kept.stored_through(term), 5);
     }
 
     #[test]
     fn what_was_not_heard_is_asked_for_and_not_too_often() {
         let (mut kept, mut now) = (Unstored::default(), 0);
-        let reign = (3, LeaderId(7));
+        let term = (3, LeaderId(7));
         let mut asks = |later, stored, number| {
             now += later;
-            kept.hear(reign, stored, number, block(number));
-            kept.is_to_ask(now, reign)
+            kept.hear(term, stored, number, block(number));
+            kept.is_to_ask(now, term)
         };
         assert!(!asks(0, 10, 11));
         assert!(asks(0, 10, 13), "the 12th is missing");
@@ -387,8 +387,8 @@ mod tests {
         assert!(asks(ASK_APART, 15, 22));
         // Where there is no room for what is missing, nobody asks for it again and again.
         let large = Bytes::from(vec![0; 1 << 20]);
-        (30..70).for_each(|number| kept.hear(reign, 15, number, large.clone()));
-        assert!(!kept.is_to_ask(Nanos::MAX, reign));
+        (30..70).for_each(|number| kept.hear(term, 15, number, large.clone()));
+        assert!(!kept.is_to_ask(Nanos::MAX, term));
         assert!(!kept.is_to_ask(Nanos::MAX, (4, LeaderId(7))));
     }
 
@@ -399,7 +399,7 @@ mod tests {
         (1..=200).for_each(|number| kept.hear((1, LeaderId(1)), 0, number, large.clone()));
         assert_eq!(kept.all().len(), OTHERS_BYTES >> 20);
         (2..1_000).for_each(|epoch| kept.hear((epoch, LeaderId(1)), 0, 1, block(1)));
-        assert!(kept.reigns.len() <= REIGNS);
+        assert!(kept.terms.len() <= TERMS);
     }
 
     proptest! {
@@ -415,19 +415,19 @@ mod tests {
         ) {
             let mut kept = Unstored::default();
             for (what, epoch, stored, number) in heard {
-                let reign = (epoch, LeaderId(stored % 2));
+                let term = (epoch, LeaderId(stored % 2));
                 match what {
-                    0 | 1 => kept.hear(reign, stored, number, block(number)),
-                    2 => kept.stored(reign, number),
+                    0 | 1 => kept.hear(term, stored, number, block(number)),
+                    2 => kept.stored(term, number),
                     _ => {
                         let left = kept.take_over(epoch);
-                        prop_assert!(left.iter().all(|it| it.number > kept.stored_through(it.reign)));
+                        prop_assert!(left.iter().all(|it| it.number > kept.stored_through(it.term)));
                         kept.give_up();
                     }
                 }
                 let all = kept.all();
                 prop_assert_eq!(all.len() << 10, kept.others);
-                prop_assert!(all.iter().all(|it| it.number > kept.stored_through(it.reign)));
+                prop_assert!(all.iter().all(|it| it.number > kept.stored_through(it.term)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Whatever arrives on any subject, a leader goes on: no panic, no reign lost, no grant made.
+//! Whatever arrives on any subject, a leader goes on: no panic, no term lost, no grant made.
 
 use bus_schemas::subject::{Admin, Subjects, ToLeader};
 use bus_schemas::{
@@ -38,7 +38,7 @@ fn subjects() -> Vec<String> {
     ]
 }
 
-/// A leader in its first reign.
+/// A leader in its first term.
 fn leader() -> LeaderNode {
     let mut node = LeaderNode::new(Config::new("lab".parse().unwrap()), LeaderId(1));
     let state = StateSnapshot {
@@ -76,7 +76,7 @@ proptest! {
         prop_assert_eq!(node.leader().epoch(), Some(1));
         let order = node.leader().order().unwrap();
         prop_assert_eq!(order.global(), 0);
-        let ended = |action: &Action| matches!(action, Action::ReignEnded { .. });
+        let ended = |action: &Action| matches!(action, Action::TermEnded { .. });
         prop_assert!(!actions.iter().any(ended));
     }
 

@@ -103,7 +103,7 @@ fn a_leader_outlives_its_leases_bucket() {
         let jetstream = jetstream::new(watcher.client.clone());
         let bucket = watcher.subjects.lease_bucket();
         jetstream.delete_key_value(&bucket).await.unwrap();
-        // It is made anew and the lease written again, with the reign going on.
+        // It is made anew and the lease written again, with the term going on.
         let deleted = Instant::now();
         let lease = loop {
             assert!(deleted.elapsed() < PATIENCE, "the lease comes back");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bus_schemas::{MessageError, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
-use scheduler_leader_core::{Reign, UnstoredBlock};
+use scheduler_leader_core::{TermId, UnstoredBlock};
 
 use super::Appender;
 
@@ -26,8 +26,8 @@ impl Appender {
         });
     }
 
-    /// A message of a block that is not stored, or with number 0 only of how far a reign's are.
-    pub(super) fn copy(&self, (epoch, leader): Reign, number: u64, bytes: &[u8]) -> Vec<u8> {
+    /// A message of a block that is not stored, or with number 0 only of how far a term's are.
+    pub(super) fn copy(&self, (epoch, leader): TermId, number: u64, bytes: &[u8]) -> Vec<u8> {
         let stored = self.unstored.borrow().stored_through((epoch, leader));
         encode(&bus_schemas::Unstored {
             v: WIRE_VERSION,
@@ -42,7 +42,7 @@ impl Appender {
     /// Has the workers keep a block.
     pub(super) fn lend(&self, block: &UnstoredBlock) {
         self.lent.set(true);
-        let copy = self.copy(block.reign, block.number, &block.bytes);
+        let copy = self.copy(block.term, block.number, &block.bytes);
         self.publish(self.subjects.unstored_worker(), copy);
     }
 
@@ -52,8 +52,8 @@ impl Appender {
             return;
         }
         let news = self.unstored.borrow_mut().news();
-        for reign in news {
-            let copy = self.copy(reign, 0, &[]);
+        for term in news {
+            let copy = self.copy(term, 0, &[]);
             if self.lent.get() {
                 self.publish(self.subjects.unstored_worker(), copy.clone());
             }
@@ -72,17 +72,17 @@ impl Appender {
     /// If that cannot be read.
     pub(in crate::leader) fn heard(&self, message: &Bytes) -> Result<(), MessageError> {
         let copy: bus_schemas::Unstored<'_> = decode(message)?;
-        let (reign, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
+        let (term, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let is_to_ask = {
             let mut unstored = self.unstored.borrow_mut();
-            unstored.hear(reign, copy.stored, copy.number, bytes);
-            unstored.is_to_ask(now, reign)
+            unstored.hear(term, copy.stored, copy.number, bytes);
+            unstored.is_to_ask(now, term)
         };
         if is_to_ask {
             self.ask();
         }
-        if self.writes() && reign.0 < self.epoch.get() {
+        if self.writes() && term.0 < self.epoch.get() {
             self.append_left();
         }
         Ok(())
@@ -106,7 +106,7 @@ impl Appender {
             let client = this.storage.jetstream().client();
             let all = this.unstored.borrow().all();
             for block in all {
-                let copy = this.copy(block.reign, block.number, &block.bytes);
+                let copy = this.copy(block.term, block.number, &block.bytes);
                 let to = this.subjects.unstored();
                 if client.publish(to, copy.into()).await.is_err() {
                     break;

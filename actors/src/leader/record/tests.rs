@@ -111,7 +111,7 @@ async fn numbers(copies: &mut async_nats::Subscriber) -> Vec<(Epoch, u64)> {
 /// Appends the first block of this epoch.
 fn append_first(leading: &Appender, epoch: Epoch) {
     let block = UnstoredBlock {
-        reign: (epoch, leading.leader),
+        term: (epoch, leading.leader),
         number: 1,
         bytes: "block".into(),
     };
@@ -120,7 +120,7 @@ fn append_first(leading: &Appender, epoch: Epoch) {
 }
 
 #[test]
-fn what_is_not_stored_for_long_is_with_workers_and_said_again_when_the_reign_ends() {
+fn what_is_not_stored_for_long_is_with_workers_and_said_again_when_the_term_ends() {
     actix::System::new().block_on(not_stored());
 }
 

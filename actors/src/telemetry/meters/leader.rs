@@ -65,7 +65,7 @@ impl LeaderMeters {
         }
     }
 
-    /// A reign's first grant was made, `time` after the candidate noticed there was no leader.
+    /// A term's first grant was made, `time` after the candidate noticed there was no leader.
     pub fn takeover(&self, time: Duration) {
         self.takeover.record(time);
         if let Some(durations) = self.durations.get() {

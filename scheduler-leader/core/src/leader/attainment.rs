@@ -1,7 +1,7 @@
 //! How long tenants' requests take, and how many of them keep their tenant's target: by the
 //! leader's own clock, from the arrival of the intent of a request's first op to the report that
 //! its sync is done. Nothing here decides anything; it begins anew with
-//! each reign, but where a leader follows itself.
+//! each term, but where a leader follows itself.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,7 +24,7 @@ const STEP_BITS: u32 = 5;
 struct Requests {
     /// When the first op since the last sync came.
     began: Option<Nanos>,
-    /// That was in this reign, and the leader has seen it.
+    /// That was in this term, and the leader has seen it.
     whole: bool,
     /// The sync of each request that is not done, and when the request began.
     waiting: VecDeque<(OpNumber, Nanos)>,
@@ -50,7 +50,7 @@ struct Record {
     slots: VecDeque<Slot>,
 }
 
-/// All tenants' requests in a reign.
+/// All tenants' requests in a term.
 #[derive(Debug)]
 pub(super) struct Attainments {
     began: Nanos,
@@ -74,7 +74,7 @@ impl Attainments {
         }
     }
 
-    /// It goes on counting for the same leader's reign before. Requests under way between the two
+    /// It goes on counting for the same leader's term before. Requests under way between the two
     /// are not counted.
     pub(super) fn go_on(&mut self, before: Self) {
         self.began = before.began;
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_began_before_the_reign_is_not_counted() {
+    fn what_began_before_the_term_is_not_counted() {
         let mut attainments = Attainments::new(0);
         let request = [run(CostClass::Launch, 1), run(CostClass::Sync, 1)];
         attainments.intent(MS, SESSION, 70, &request);

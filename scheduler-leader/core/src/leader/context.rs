@@ -1,4 +1,4 @@
-//! What a reign is given, event by event.
+//! What a term is given, event by event.
 
 use bus_schemas::StoreStatus;
 
@@ -7,7 +7,7 @@ use super::event::Action;
 use super::members::Members;
 use crate::time::Nanos;
 
-/// What every step of a reign needs.
+/// What every step of a term needs.
 pub(super) struct Context<'c> {
     pub(super) now: Nanos,
     pub(super) config: &'c Config,

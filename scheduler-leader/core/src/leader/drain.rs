@@ -4,13 +4,13 @@ use bus_schemas::Incarnation;
 
 use super::context::Context;
 use super::event::Placement;
-use super::reign::Reign;
+use super::term::Term;
 use crate::input::Input;
 
 /// Drained workers remembered in the placement: some may have gone while nobody led.
 const DRAINED: usize = 4_096;
 
-impl Reign {
+impl Term {
     /// The store's placement was read again: what administrators had the leader before us do, and we
     /// read only now, is taken over.
     pub(super) fn placement_read(
@@ -25,7 +25,7 @@ impl Reign {
             self.placement_changed |= before.follows(now);
             return;
         }
-        if now.epoch >= self.voice.epoch {
+        if now.epoch >= self.publisher.epoch {
             // It is our own.
             return;
         }
@@ -85,7 +85,7 @@ impl Reign {
                 cx,
             );
         } else if view.sessions == 0 {
-            self.voice.leave(worker, false, cx.actions);
+            self.publisher.leave(worker, false, cx.actions);
         }
     }
 }

@@ -112,7 +112,7 @@ impl Election {
         }
     }
 
-    /// Our reign over: from now on somebody else leads, or has to be found.
+    /// Our term over: from now on somebody else leads, or has to be found.
     pub(super) fn dethroned(&mut self, now: Nanos) {
         self.leader = None;
         self.gone = false;
@@ -121,7 +121,7 @@ impl Election {
         self.read = false;
     }
 
-    /// Our reign is to be followed by another of ours at once.
+    /// Our term is to be followed by another of ours at once.
     pub(super) fn succeed_self(&mut self) {
         self.gone = true;
     }
@@ -257,7 +257,7 @@ impl Election {
     /// What a lease that was read says of who leads.
     fn judge(&mut self, now: Nanos, lease: Option<Lease>) {
         match lease {
-            // A write of ours whose answer was lost, or a reign of ours that ended: above it.
+            // A write of ours whose answer was lost, or a term of ours that ended: above it.
             Some(lease) if lease.leader == self.id => self.gone = true,
             Some(lease) if self.leader.is_none_or(|leader| lease.epoch > leader.epoch) => {
                 self.leader = Some(lease);

@@ -21,7 +21,7 @@ pub struct Lease {
     pub leader: LeaderId,
 }
 
-/// What outlives a reign beside settings and tenants: KV entry `placement`.
+/// What outlives a term beside settings and tenants: KV entry `placement`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The epoch that wrote it: a writer of a lower one gives way.
@@ -157,9 +157,9 @@ pub enum Event<'a> {
     Timer,
 }
 
-/// Why a reign ended.
+/// Why a term ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReignEnd {
+pub enum TermEnd {
     /// Another leader holds the lease.
     Lease,
     /// A worker, or another leader's heartbeat, named a higher epoch or another leader of ours.
@@ -167,7 +167,7 @@ pub enum ReignEnd {
         /// That epoch.
         epoch: Epoch,
     },
-    /// The record had a gap and can be taken up again: a new reign begins with a checkpoint.
+    /// The record had a gap and can be taken up again: a new term begins with a checkpoint.
     RecordGap,
     /// The epoch was as large or as old as one may be: another of ours begins at once.
     Renewed,
@@ -198,7 +198,7 @@ pub enum Action {
         expected: u64,
     },
     /// Append a block to the record, in order, with message id `<epoch>.<number>`, until it is
-    /// acknowledged by `Recorded` or the reign ends, but by [`ReignEnd::Renewed`]: then until it is
+    /// acknowledged by `Recorded` or the term ends, but by [`TermEnd::Renewed`]: then until it is
     /// acknowledged, before any block of a later epoch.
     Append {
         /// The epoch.
@@ -241,16 +241,16 @@ pub enum Action {
         failure: Failure,
     },
     /// We lead from now on.
-    ReignBegan {
+    TermBegan {
         /// The epoch.
         epoch: Epoch,
     },
     /// We lead no more: all queues go.
-    ReignEnded {
+    TermEnded {
         /// The epoch that ended.
         epoch: Epoch,
         /// Why.
-        why: ReignEnd,
+        why: TermEnd,
     },
     /// Handed over: the process may end.
     Left,

@@ -18,7 +18,7 @@ const HEARD: usize = 4 * KEYS;
 const TOLERANCE: u64 = 5;
 /// Launches that an estimate remembers.
 const MEMORY: u64 = 256;
-/// Launches that an estimate of another reign counts as; from fewer, an estimate is a first guess.
+/// Launches that an estimate of another term counts as; from fewer, an estimate is a first guess.
 const KNOWN: u64 = 8;
 /// A report of fewer launches than an estimate remembers counts as at most so many times more or
 /// less than it.

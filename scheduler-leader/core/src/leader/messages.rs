@@ -1,4 +1,4 @@
-//! What a leader hears in its reign.
+//! What a leader hears in its term.
 
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
@@ -9,11 +9,11 @@ use bus_schemas::{
 };
 
 use super::context::Context;
-use super::event::{Action, ReignEnd};
-use super::reign::Reign;
+use super::event::{Action, TermEnd};
+use super::term::Term;
 use crate::input::{Input, Rows};
 
-impl Reign {
+impl Term {
     /// A message that a leader hears.
     pub(super) fn message(
         &mut self,
@@ -21,13 +21,13 @@ impl Reign {
         reply: Option<&str>,
         bytes: &[u8],
         cx: &mut Context<'_>,
-    ) -> Option<ReignEnd> {
+    ) -> Option<TermEnd> {
         match subject {
             LeaderSubject::Tenant(tenant, what) => self.tenant(tenant, *what, reply, bytes, cx),
             LeaderSubject::Done(worker) => return self.done(*worker, bytes, cx),
             LeaderSubject::WorkerBeat(worker) => {
                 let beat: WorkerBeat = decode(bytes).ok()?;
-                if beat.epoch >= self.voice.epoch
+                if beat.epoch >= self.publisher.epoch
                     && let Some(end) = self.refused(beat.epoch, beat.leader)
                 {
                     return Some(end);
@@ -44,8 +44,8 @@ impl Reign {
             }
             LeaderSubject::LeaderBeat => {
                 let beat: LeaderBeat = decode(bytes).ok()?;
-                return (beat.epoch > self.voice.epoch)
-                    .then_some(ReignEnd::Fenced { epoch: beat.epoch });
+                return (beat.epoch > self.publisher.epoch)
+                    .then_some(TermEnd::Fenced { epoch: beat.epoch });
             }
             LeaderSubject::Admin(verb) => self.admin(*verb, reply, bytes, cx),
         }
@@ -54,7 +54,7 @@ impl Reign {
 
     /// Whether every worker heard of is sealed, and time enough has passed to hear of all.
     fn is_settled(&self, cx: &Context<'_>) -> bool {
-        let sealed = self.links.are_sealed();
+        let sealed = self.streams.are_sealed();
         let since = self.heard_since.max(cx.connected_at);
         sealed
             && !cx.members.expects_any()
@@ -70,13 +70,13 @@ impl Reign {
         cx: &mut Context<'_>,
     ) {
         let settled = self.is_settled(cx);
-        let reply = reply.filter(|reply| self.voice.subjects.is_heard_by(tenant, reply));
+        let reply = reply.filter(|reply| self.publisher.subjects.is_heard_by(tenant, reply));
         match what {
             ToLeader::Open => match decode::<OpenRequest>(bytes) {
                 Ok(request) => {
                     let workers = self.order.has_workers();
                     let clients = &mut self.clients;
-                    let input = clients.open(tenant, request, reply, workers, &self.voice, cx);
+                    let input = clients.open(tenant, request, reply, workers, &self.publisher, cx);
                     self.feed_some(input, cx);
                 }
                 Err(error) => self.refuse_open(reply, error.into(), cx),
@@ -89,7 +89,7 @@ impl Reign {
                 if let Ok(alive) = decode::<Alive>(bytes) {
                     let lost = &self.placement.lost;
                     self.clients
-                        .alive(tenant, &alive, (settled, lost), &self.voice, cx);
+                        .alive(tenant, &alive, (settled, lost), &self.publisher, cx);
                 }
             }
             ToLeader::Intent(session) => {
@@ -98,7 +98,7 @@ impl Reign {
         }
     }
 
-    /// An intent of a session that has no queue: it may be one that goes on from the reign before.
+    /// An intent of a session that has no queue: it may be one that goes on from the term before.
     fn stray_intent(
         &mut self,
         whose: (&Tenant, SessionId),
@@ -113,24 +113,25 @@ impl Reign {
             cx.actions.push(Action::QueueIntent { session, bytes });
             return;
         }
-        if !self.links.are_sealed() {
+        if !self.streams.are_sealed() {
             self.resumed.keep(tenant, session, bytes);
         }
         let sure = (settled, self.placement.lost.as_slice());
-        self.clients.stray(whose, sure, &self.voice, cx.actions);
+        self.clients.stray(whose, sure, &self.publisher, cx.actions);
     }
 
     fn refuse_open(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {
         if let Some(reply) = reply {
             let answer = OpenAnswer::refusal(failure);
-            self.voice
+            self.publisher
                 .publish(reply.into(), encode(&answer), cx.actions);
         }
     }
 
     fn refuse_close(&self, reply: Option<&str>, failure: Failure, cx: &mut Context<'_>) {
         if let Some(reply) = reply {
-            self.voice.ended(Ok(&reply.into()), 0, &failure, cx.actions);
+            self.publisher
+                .ended(Ok(&reply.into()), 0, &failure, cx.actions);
         }
     }
 
@@ -142,10 +143,10 @@ impl Reign {
         cx: &mut Context<'_>,
     ) {
         let sure = (self.is_settled(cx), self.placement.lost.as_slice());
-        let (voice, actions) = (&self.voice, &mut *cx.actions);
+        let (publisher, actions) = (&self.publisher, &mut *cx.actions);
         let input = self
             .clients
-            .close(tenant, request, reply, sure, voice, actions);
+            .close(tenant, request, reply, sure, publisher, actions);
         self.feed_some(input, cx);
     }
 
@@ -156,26 +157,21 @@ impl Reign {
     }
 
     /// What a worker accepted and did.
-    fn done(
-        &mut self,
-        worker: Incarnation,
-        bytes: &[u8],
-        cx: &mut Context<'_>,
-    ) -> Option<ReignEnd> {
+    fn done(&mut self, worker: Incarnation, bytes: &[u8], cx: &mut Context<'_>) -> Option<TermEnd> {
         // What is far away in memory is waited for at once, and while the message is decoded.
-        std::hint::black_box(self.links.fetch(&worker) ^ self.order.fetch_worker(worker));
+        std::hint::black_box(self.streams.fetch(&worker) ^ self.order.fetch_worker(worker));
         let done: Done<'_> = decode(bytes).ok()?;
-        if done.epoch > self.voice.epoch {
-            return Some(ReignEnd::Fenced { epoch: done.epoch });
+        if done.epoch > self.publisher.epoch {
+            return Some(TermEnd::Fenced { epoch: done.epoch });
         }
         cx.members.heard(cx.now, worker);
-        let link = self.links.get_mut(&worker)?;
-        if !link.sealed || done.epoch != self.voice.epoch {
+        let stream = self.streams.get_mut(&worker)?;
+        if !stream.sealed || done.epoch != self.publisher.epoch {
             return None;
         }
-        link.accept(cx.now, done.accepted, done.chain, cx.config);
-        let reports = link.new_reports(cx.now, done.first, &done.reports, cx.config);
-        self.clients.accepted(worker, link, &self.voice, cx);
+        stream.accept(cx.now, done.accepted, done.chain, cx.config);
+        let reports = stream.new_reports(cx.now, done.first, &done.reports, cx.config);
+        self.clients.accepted(worker, stream, &self.publisher, cx);
         if !reports.is_empty() {
             let closing = reports
                 .iter()
@@ -188,13 +184,13 @@ impl Reign {
                 },
                 cx,
             );
-            if let (Some(behind), Some(link)) = (behind, self.links.get_mut(&worker)) {
+            if let (Some(behind), Some(stream)) = (behind, self.streams.get_mut(&worker)) {
                 // What is fed while leaving is not recorded: the successor learns of it by a seal.
                 let input = match self.leaving.is_some() {
                     true => InputNumber::MAX,
                     false => self.order.input(),
                 };
-                link.closed(behind, input);
+                stream.closed(behind, input);
             }
         }
         self.received(worker, &done, cx);
@@ -253,14 +249,14 @@ impl Reign {
             Admin::Admission => {
                 if let (Ok(request), Some(reply)) = (decode::<AdmissionRequest>(bytes), reply) {
                     let answer = encode(&self.admission(request, cx.now));
-                    self.voice.publish(reply.into(), answer, cx.actions);
+                    self.publisher.publish(reply.into(), answer, cx.actions);
                 }
                 return;
             }
         }
         if let Some(reply) = reply {
             let status = encode(&self.status(cx));
-            self.voice.publish(reply.into(), status, cx.actions);
+            self.publisher.publish(reply.into(), status, cx.actions);
         }
     }
 
@@ -268,7 +264,7 @@ impl Reign {
     fn status(&self, cx: &Context<'_>) -> Status {
         let worker = |view: crate::order::WorkerView| {
             let member = cx.members.get(view.incarnation);
-            let link = self.links.get(&view.incarnation);
+            let stream = self.streams.get(&view.incarnation);
             WorkerStatus {
                 incarnation: view.incarnation,
                 gpu: view.gpu,
@@ -277,8 +273,8 @@ impl Reign {
                     .unwrap_or_default(),
                 sessions: view.sessions,
                 granted: view.granted,
-                accepted: link.map_or(0, |link| link.accepted),
-                chain: link.map(|link| link.chain).unwrap_or_default(),
+                accepted: stream.map_or(0, |stream| stream.accepted),
+                chain: stream.map(|stream| stream.chain).unwrap_or_default(),
                 outstanding_ns: view.outstanding_ns.iter().sum(),
                 lost: false,
                 draining: view.draining || view.cordoned,
@@ -297,8 +293,8 @@ impl Reign {
         };
         Status {
             v: WIRE_VERSION,
-            epoch: self.voice.epoch,
-            leader: self.voice.leader,
+            epoch: self.publisher.epoch,
+            leader: self.publisher.leader,
             input: self.order.input(),
             recorded: self.recorder.recorded(),
             global: self.order.global(),

@@ -8,21 +8,21 @@ mod context;
 mod drain;
 mod election;
 mod event;
+mod grant_stream;
+mod grant_streams;
 mod learning;
-mod link;
-mod links;
 mod members;
 mod messages;
+mod publisher;
 mod record;
-mod recordings;
-mod reign;
+mod record_acks;
 mod resumed;
 mod state;
 mod tenants;
-mod voice;
+mod term;
 
 pub use config::{Config, Servers};
-pub use event::{Action, Event, Lease, Placement, ReignEnd, StateSnapshot};
+pub use event::{Action, Event, Lease, Placement, StateSnapshot, TermEnd};
 
 pub(crate) use record::Block;
 pub use record::Gap;
@@ -39,7 +39,7 @@ use crate::time::Nanos;
 use context::Context;
 use election::{Election, Outcome};
 use members::Members;
-use reign::Reign;
+use term::Term;
 
 /// The protocol core of one leader candidate.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct Leader {
     connected_at: Option<Nanos>,
     /// Since when the lease can be read and written, if it can.
     stored_at: Option<Nanos>,
-    reign: Option<Box<Reign>>,
+    term: Option<Box<Term>>,
     /// The highest epoch that it has led in: none is led in twice.
     led: Epoch,
     /// When it was last told anything.
@@ -79,7 +79,7 @@ impl Leader {
             state: None,
             connected_at: None,
             stored_at: None,
-            reign: None,
+            term: None,
             led: 0,
             last: 0,
             leaving: false,
@@ -131,21 +131,21 @@ impl Leader {
                 bytes,
             } => self.message(now, subject, reply, bytes, actions),
             Event::SealReply { incarnation, bytes } => {
-                self.reign_with(now, actions, |reign, cx| {
-                    reign.seal_reply(incarnation, bytes, cx)
+                self.term_with(now, actions, |term, cx| {
+                    term.seal_reply(incarnation, bytes, cx)
                 });
             }
             Event::Intent {
                 session,
                 first,
                 runs,
-            } => self.reign_with(now, actions, |reign, cx| {
-                reign.intent(session, first, runs, cx);
+            } => self.term_with(now, actions, |term, cx| {
+                term.intent(session, first, runs, cx);
                 None
             }),
-            Event::Recorded { epoch, number } => self.reign_with(now, actions, |reign, cx| {
-                if reign.voice.epoch == epoch {
-                    reign.recorded(number, cx);
+            Event::Recorded { epoch, number } => self.term_with(now, actions, |term, cx| {
+                if term.publisher.epoch == epoch {
+                    term.recorded(number, cx);
                 }
                 None
             }),
@@ -160,38 +160,38 @@ impl Leader {
     fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         if let Some(ours) = self.ours() {
             if self.connected_at.is_some() {
-                let full = self.reign.as_ref().is_some_and(|reign| reign.is_full(now));
+                let full = self.term.as_ref().is_some_and(|term| term.is_full(now));
                 if full || self.election.is_passed(ours) {
                     self.election.advance(now, ours, actions);
                 }
                 self.election.renew(now, ours, actions);
             }
-            self.reign_with(now, actions, |reign, cx| reign.step(cx));
+            self.term_with(now, actions, |term, cx| term.step(cx));
         }
-        let candidate = self.reign.is_none() && !self.leaving && self.state.is_some();
+        let candidate = self.term.is_none() && !self.leaving && self.state.is_some();
         if candidate && self.connected_at.is_some() {
             self.election.campaign(now, &self.config, actions);
         }
     }
 
-    /// Does something with the reign, if there is one, and ends it if that says so.
-    fn reign_with(
+    /// Does something with the term, if there is one, and ends it if that says so.
+    fn term_with(
         &mut self,
         now: Nanos,
         actions: &mut Vec<Action>,
-        act: impl FnOnce(&mut Reign, &mut Context<'_>) -> Option<ReignEnd>,
+        act: impl FnOnce(&mut Term, &mut Context<'_>) -> Option<TermEnd>,
     ) {
-        let Some(mut reign) = self.reign.take() else {
+        let Some(mut term) = self.term.take() else {
             return;
         };
-        let end = act(&mut reign, &mut self.context(now, actions));
-        self.reign = Some(reign);
+        let end = act(&mut term, &mut self.context(now, actions));
+        self.term = Some(term);
         if let Some(why) = end {
-            self.end_reign(now, why, actions);
+            self.end_term(now, why, actions);
         }
     }
 
-    /// What a reign needs beside itself.
+    /// What a term needs beside itself.
     fn context<'a>(&'a mut self, now: Nanos, actions: &'a mut Vec<Action>) -> Context<'a> {
         let connected_at = self.connected_at.unwrap_or(now);
         // Of several servers ours may be cut off: who writes the lease through it is not.
@@ -209,28 +209,28 @@ impl Leader {
         }
     }
 
-    fn end_reign(&mut self, now: Nanos, why: ReignEnd, actions: &mut Vec<Action>) {
-        let Some(reign) = self.reign.take() else {
+    fn end_term(&mut self, now: Nanos, why: TermEnd, actions: &mut Vec<Action>) {
+        let Some(term) = self.term.take() else {
             return;
         };
-        if why != ReignEnd::Renewed {
+        if why != TermEnd::Renewed {
             self.election.dethroned(now);
         }
-        let epoch = reign.voice.epoch;
+        let epoch = term.publisher.epoch;
         match why {
-            ReignEnd::Fenced { epoch } => self.election.saw(epoch),
-            ReignEnd::RecordGap => self.election.succeed_self(),
-            ReignEnd::Lease | ReignEnd::Renewed | ReignEnd::Left => {}
+            TermEnd::Fenced { epoch } => self.election.saw(epoch),
+            TermEnd::RecordGap => self.election.succeed_self(),
+            TermEnd::Lease | TermEnd::Renewed | TermEnd::Left => {}
         }
         if let Some(state) = &mut self.state {
             // What the store may not have yet, should we lead again.
-            state.placement = reign.placement.clone();
-            state.placement.ordinals = reign.order.ordinals();
+            state.placement = term.placement.clone();
+            state.placement.ordinals = term.order.ordinals();
             if state.pinned.is_none() {
-                state.profile = reign.learner.profile();
+                state.profile = term.learner.profile();
             }
         }
-        actions.push(Action::ReignEnded { epoch, why });
+        actions.push(Action::TermEnded { epoch, why });
         if self.leaving {
             actions.push(Action::Left);
         }
@@ -239,31 +239,31 @@ impl Leader {
     fn outcome(&mut self, now: Nanos, outcome: Outcome, actions: &mut Vec<Action>) {
         match outcome {
             Outcome::None => {}
-            Outcome::Lost => self.end_reign(now, ReignEnd::Lease, actions),
+            Outcome::Lost => self.end_term(now, TermEnd::Lease, actions),
             Outcome::Won(lease) => {
                 let mut before = None;
                 if self.epoch().is_some_and(|ours| ours < lease.epoch) && !self.leaving {
-                    self.reign_with(now, actions, |reign, cx| {
-                        reign.finish_record(cx);
-                        before = Some(reign.hand_on(cx));
-                        Some(ReignEnd::Renewed)
+                    self.term_with(now, actions, |term, cx| {
+                        term.finish_record(cx);
+                        before = Some(term.hand_on(cx));
+                        Some(TermEnd::Renewed)
                     });
                 }
-                let over = self.reign.is_none() && lease.epoch <= self.led;
+                let over = self.term.is_none() && lease.epoch <= self.led;
                 if over {
-                    // A renewal was under way when the reign ended: the lease is ours, and another
+                    // A renewal was under way when the term ended: the lease is ours, and another
                     // epoch is to be led in.
                     self.election.succeed_self();
                 }
-                let wins = self.reign.is_none() && !self.leaving && !over;
+                let wins = self.term.is_none() && !self.leaving && !over;
                 if let Some(state) = self.state.clone().filter(|_| wins) {
                     let (id, mut cx) = (self.id, self.context(now, actions));
-                    let mut reign = Reign::new(lease.epoch, id, &state, &mut cx);
+                    let mut term = Term::new(lease.epoch, id, &state, &mut cx);
                     self.led = lease.epoch;
                     if let Some(before) = before {
-                        reign.go_on(before);
+                        term.go_on(before);
                     }
-                    self.reign = Some(Box::new(reign));
+                    self.term = Some(Box::new(term));
                 }
             }
         }
@@ -280,29 +280,29 @@ impl Leader {
         self.connected_at = Some(now);
         self.election.connected(now);
         self.members.connected(now);
-        self.reign_with(now, actions, |reign, cx| {
-            reign.voice.connected = true;
-            reign.clients.connected(cx);
+        self.term_with(now, actions, |term, cx| {
+            term.publisher.connected = true;
+            term.clients.connected(cx);
             None
         });
     }
 
     fn disconnected(&mut self) {
         self.connected_at = None;
-        if let Some(reign) = &mut self.reign {
-            reign.voice.connected = false;
+        if let Some(term) = &mut self.term {
+            term.publisher.connected = false;
         }
     }
 
     fn connection_closed(&mut self, now: Nanos, name: &str, actions: &mut Vec<Action>) {
         match name.parse() {
             Ok(ConnectionName::Leader(id)) => self.election.closed(now, id, &self.config),
-            Ok(ConnectionName::Worker(worker)) => self.reign_with(now, actions, |reign, cx| {
-                reign.worker_closed(worker, cx);
+            Ok(ConnectionName::Worker(worker)) => self.term_with(now, actions, |term, cx| {
+                term.worker_closed(worker, cx);
                 None
             }),
-            Err(_) => self.reign_with(now, actions, |reign, cx| {
-                reign.clients.connection_closed(name, cx);
+            Err(_) => self.term_with(now, actions, |term, cx| {
+                term.clients.connection_closed(name, cx);
                 None
             }),
         }
@@ -340,8 +340,8 @@ impl Leader {
             }
             _ => {}
         }
-        self.reign_with(now, actions, |reign, cx| {
-            reign.message(subject, reply, bytes, cx)
+        self.term_with(now, actions, |term, cx| {
+            term.message(subject, reply, bytes, cx)
         });
     }
 
@@ -349,11 +349,11 @@ impl Leader {
         if std::mem::replace(&mut self.leaving, true) {
             return;
         }
-        if self.reign.is_none() {
+        if self.term.is_none() {
             actions.push(Action::Left);
         }
-        self.reign_with(now, actions, |reign, cx| {
-            reign.leave(cx);
+        self.term_with(now, actions, |term, cx| {
+            term.leave(cx);
             None
         });
     }
@@ -361,12 +361,12 @@ impl Leader {
     /// When it wants to hear [`Event::Timer`]; `None` while it waits for anything else.
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
-        let reign = self.reign.as_ref().map(|reign| reign.deadline());
+        let term = self.term.as_ref().map(|term| term.deadline());
         let campaigns = self.state.is_some() && !self.leaving;
-        let active = self.connected_at.is_some() && (reign.is_some() || campaigns);
-        let election = self.election.deadline(reign.is_some(), &self.config);
+        let active = self.connected_at.is_some() && (term.is_some() || campaigns);
+        let election = self.election.deadline(term.is_some(), &self.config);
         let election = election.filter(|_| active);
-        reign.into_iter().chain(election).min()
+        term.into_iter().chain(election).min()
     }
 
     /// Who it is.
@@ -378,10 +378,10 @@ impl Leader {
     /// The epoch it leads in, if it leads.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
-        self.reign.as_ref().map(|reign| reign.voice.epoch)
+        self.term.as_ref().map(|term| term.publisher.epoch)
     }
 
-    /// When it noticed that there was no leader, before its present reign or campaign.
+    /// When it noticed that there was no leader, before its present term or campaign.
     #[must_use]
     pub fn noticed_at(&self) -> Option<Nanos> {
         self.election.noticed_at()
@@ -390,20 +390,20 @@ impl Leader {
     /// Inputs recorded, while it leads.
     #[must_use]
     pub fn recorded(&self) -> Option<InputNumber> {
-        self.reign.as_ref().map(|reign| reign.recorder.recorded())
+        self.term.as_ref().map(|term| term.recorder.recorded())
     }
 
     /// How the requests of each tenant did that has had any, while it leads.
     #[must_use]
     pub fn attainments(&self) -> Vec<(Tenant, TenantSettings, Attainment)> {
-        let reign = self.reign.as_ref();
-        reign.map_or_else(Vec::new, |reign| reign.attainments(self.last))
+        let term = self.term.as_ref();
+        term.map_or_else(Vec::new, |term| term.attainments(self.last))
     }
 
     /// The order, while it leads.
     #[must_use]
     pub fn order(&self) -> Option<&Order> {
-        self.reign.as_ref().map(|reign| &reign.order)
+        self.term.as_ref().map(|term| &term.order)
     }
 
     /// The subjects it subscribes to, wildcards included.

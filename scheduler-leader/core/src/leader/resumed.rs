@@ -1,4 +1,4 @@
-//! Sessions that a reign found with the workers, and whose clients are to be told that it leads.
+//! Sessions that a term found with the workers, and whose clients are to be told that it leads.
 //! Those at work are told at once; to tell thousands that only exist would hold up their grants.
 
 use std::collections::{BTreeMap, BTreeSet};

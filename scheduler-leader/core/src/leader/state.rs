@@ -16,21 +16,21 @@ impl Leader {
     ) {
         self.election.saw(state.placement.epoch);
         let before = self.state.replace(state.clone());
-        if self.reign.is_none() {
+        if self.term.is_none() {
             return;
         }
         // The leader itself owns profile and placement; the rest may have changed. But what the
         // leader before us wrote last is new, too: we may have led before we read that.
         let before = before.unwrap_or_default();
-        self.reign_with(now, actions, |reign, cx| {
-            reign.placement_read(&before.placement, &state.placement, cx);
+        self.term_with(now, actions, |term, cx| {
+            term.placement_read(&before.placement, &state.placement, cx);
             None
         });
         if let Some(profile) = &state.pinned
             && before.pinned != state.pinned
         {
-            self.reign_with(now, actions, |reign, cx| {
-                reign.adopt(profile, cx);
+            self.term_with(now, actions, |term, cx| {
+                term.adopt(profile, cx);
                 None
             });
         }
@@ -64,18 +64,18 @@ impl Leader {
                 _ => {}
             }
         }
-        self.reign_with(now, actions, |reign, cx| {
+        self.term_with(now, actions, |term, cx| {
             match &input {
                 Input::Settings(settings) => {
-                    reign.learning = settings.learn;
-                    reign.limit(settings);
+                    term.learning = settings.learn;
+                    term.limit(settings);
                 }
                 Input::TenantSet { tenant, settings } => {
-                    reign.tenant_set(tenant, settings.as_ref(), cx.now);
+                    term.tenant_set(tenant, settings.as_ref(), cx.now);
                 }
                 _ => {}
             }
-            reign.feed(input, cx);
+            term.feed(input, cx);
             None
         });
     }

@@ -1,4 +1,4 @@
-//! What a reign keeps of tenants beside the order: how their requests do, and whether their targets
+//! What a term keeps of tenants beside the order: how their requests do, and whether their targets
 //! can be met.
 
 use std::collections::BTreeMap;
@@ -8,11 +8,11 @@ use bus_schemas::{
 };
 
 use super::admission;
-use super::reign::Reign;
+use super::term::Term;
 use crate::order::Move;
 use crate::time::Nanos;
 
-impl Reign {
+impl Term {
     /// Counts the requests of a session that are done by now.
     pub(super) fn attain(&mut self, moved: &Move, now: Nanos) {
         let (session, done) = (moved.session, moved.progress.done);

@@ -47,7 +47,7 @@ pub struct Anchor {
     pub gap_positions: u64,
     /// Gaps before it.
     pub gaps: u64,
-    /// Reigns before it.
+    /// Terms before it.
     pub epochs: u64,
     /// Inputs before it.
     pub inputs: u64,
@@ -134,7 +134,7 @@ impl Replay {
     /// Begins behind the first anchor before which something is missing, if there is one: what there
     /// is of earlier epochs was appended once more by a later leader, and the anchor counts it.
     pub(super) fn restore(&mut self) {
-        if self.reign.is_some() || self.restored.is_some() {
+        if self.term.is_some() || self.restored.is_some() {
             return;
         }
         let begins = |(of, anchor): &(&(Epoch, LeaderId), &Anchor)| {
@@ -151,12 +151,12 @@ impl Replay {
         self.restored = Some(anchor);
     }
 
-    /// Notes an anchor, if the reign that it has come to has just got so far.
+    /// Notes an anchor, if the term that it has come to has just got so far.
     pub(super) fn note_anchor(&mut self) {
-        let Some(reign) = &mut self.reign else {
+        let Some(term) = &mut self.term else {
             return;
         };
-        let Some((chains, settings)) = reign.anchored.take() else {
+        let Some((chains, settings)) = term.anchored.take() else {
             return;
         };
         let tails = chains.workers.iter().map(|worker| worker.tail);
@@ -166,8 +166,8 @@ impl Replay {
         self.reached = Some(Anchor {
             v: WIRE_VERSION,
             order_version: ORDER_VERSION,
-            epoch: reign.of.0,
-            leader: reign.of.1,
+            epoch: term.of.0,
+            leader: term.of.1,
             digest: bus_schemas::digest(&tails),
             workers: chains.workers,
             settings,

@@ -17,7 +17,7 @@ use super::{End, Fate, Gap, Hole, Position, ReplayError, Tail};
 pub(super) use proposed::Proposed;
 use worker::{Reached, Worker, row};
 
-/// Reigns in which a worker is waited for that is not sealed.
+/// Terms in which a worker is waited for that is not sealed.
 const SILENT: u32 = 8;
 
 /// All incarnations' chains.
@@ -25,7 +25,7 @@ const SILENT: u32 = 8;
 pub(super) struct Chains {
     workers: BTreeMap<Incarnation, Worker>,
     names: BTreeMap<SessionId, (Tenant, u64)>,
-    /// Inputs that the record has of each reign.
+    /// Inputs that the record has of each term.
     inputs: BTreeMap<(Epoch, LeaderId), InputNumber>,
     pub(super) adopted: u64,
     pub(super) holes: Vec<Hole>,
@@ -36,7 +36,7 @@ pub(super) struct Chains {
     pub(super) forgets: bool,
 }
 
-/// The chains where a reign's leader sealed them, and what is counted of what lies before.
+/// The chains where a term's leader sealed them, and what is counted of what lies before.
 #[derive(Debug)]
 pub(super) struct AnchoredChains {
     pub(super) workers: Vec<Anchored>,
@@ -47,8 +47,8 @@ pub(super) struct AnchoredChains {
 }
 
 impl Chains {
-    /// A reign begins.
-    pub(super) fn begin_reign(&mut self) {
+    /// A term begins.
+    pub(super) fn begin_term(&mut self) {
         for worker in self.workers.values_mut() {
             worker.unsealed = match worker.sealed.take() {
                 Some(_) => 1,
@@ -57,8 +57,8 @@ impl Chains {
         }
     }
 
-    /// Where the chains are behind this reign's seals; none while one is to come. A worker that no
-    /// leader of many reigns has sealed, or declared lost, is not waited for.
+    /// Where the chains are behind this term's seals; none while one is to come. A worker that no
+    /// leader of many terms has sealed, or declared lost, is not waited for.
     pub(super) fn anchored(&self) -> Option<AnchoredChains> {
         let mut workers = Vec::with_capacity(self.workers.len());
         for (incarnation, worker) in &self.workers {
@@ -129,17 +129,17 @@ impl Chains {
         worker.proposed.insert(position, proposed);
     }
 
-    /// The record has so many inputs of a reign.
-    pub(super) fn record_reaches(&mut self, reign: (Epoch, LeaderId), inputs: InputNumber) {
-        self.inputs.insert(reign, inputs);
+    /// The record has so many inputs of a term.
+    pub(super) fn record_reaches(&mut self, term: (Epoch, LeaderId), inputs: InputNumber) {
+        self.inputs.insert(term, inputs);
     }
 
     /// Whether the record has what this grant was decided by. Where an epoch had two leaders, a
     /// grant does not say whose it is: then, whether it has it of both.
     fn has_decided(&self, grant: &Grant) -> bool {
         let of = |leader| (grant.epoch, LeaderId(leader));
-        let reigns = self.inputs.range(of(0)..=of(u64::MAX));
-        let least = reigns.map(|(_, inputs)| *inputs).min();
+        let terms = self.inputs.range(of(0)..=of(u64::MAX));
+        let least = terms.map(|(_, inputs)| *inputs).min();
         least.is_some_and(|inputs| grant.input <= inputs)
     }
 

@@ -49,7 +49,7 @@ pub fn replay(
 #[derive(Debug, Default)]
 pub struct Replay {
     streams: BTreeMap<(Epoch, LeaderId), Stream>,
-    reign: Option<Reign>,
+    term: Option<ReplayedTerm>,
     chains: Chains,
     launches: Launches,
     reports: Reports,
@@ -63,11 +63,11 @@ pub struct Replay {
     /// Gaps of streams that were forgotten.
     forgotten: u64,
     before: Before,
-    /// The anchor of the reign that it has come to.
+    /// The anchor of the term that it has come to.
     reached: Option<Anchor>,
 }
 
-/// What goes on from one reign to the next.
+/// What goes on from one term to the next.
 struct Kept<'a> {
     chains: &'a mut Chains,
     launches: &'a mut Launches,
@@ -76,7 +76,7 @@ struct Kept<'a> {
 
 /// One leader's order.
 #[derive(Debug)]
-struct Reign {
+struct ReplayedTerm {
     of: (Epoch, LeaderId),
     order: Order,
     sealed: BTreeSet<Incarnation>,
@@ -89,7 +89,7 @@ struct Reign {
 }
 
 impl Replay {
-    /// Takes a block in: in any order, doubled ones included. Of a reign before the one that
+    /// Takes a block in: in any order, doubled ones included. Of a term before the one that
     /// [`Self::advance`] has come to, it comes too late.
     ///
     /// # Errors
@@ -103,19 +103,16 @@ impl Replay {
         Stream::add(&mut self.streams, epoch, number, bytes).map(drop)
     }
 
-    /// Applies what is whole of the record, reign by reign, and tells of each position whose end
+    /// Applies what is whole of the record, term by term, and tells of each position whose end
     /// is recorded; its chain is not confirmed yet.
     ///
     /// # Errors
     /// [`ReplayError`] at the first thing that disagrees.
     pub fn advance(&mut self, mut ended: impl FnMut(Position)) -> Result<(), ReplayError> {
         self.restore();
-        let at = self
-            .reign
-            .as_ref()
-            .map_or((0, LeaderId(0)), |reign| reign.of);
-        let reigns: Vec<_> = self.streams.range(at..).map(|(of, _)| *of).collect();
-        for of in reigns {
+        let at = self.term.as_ref().map_or((0, LeaderId(0)), |term| term.of);
+        let terms: Vec<_> = self.streams.range(at..).map(|(of, _)| *of).collect();
+        for of in terms {
             let Some(stream) = self.streams.get_mut(&of) else {
                 continue;
             };
@@ -129,24 +126,24 @@ impl Replay {
                 continue;
             }
             self.chains.record_reaches(of, stream.inputs());
-            if self.reign.as_ref().is_none_or(|reign| reign.of != of) {
+            if self.term.as_ref().is_none_or(|term| term.of != of) {
                 self.begin(of);
             }
             self.inputs += inputs.len() as u64;
-            if let Some(reign) = &mut self.reign {
+            if let Some(term) = &mut self.term {
                 let kept = Kept {
                     chains: &mut self.chains,
                     launches: &mut self.launches,
                     reports: &mut self.reports,
                 };
-                reign.recompute(&inputs, kept, &mut ended)?;
+                term.recompute(&inputs, kept, &mut ended)?;
             }
             self.note_anchor();
         }
         Ok(())
     }
 
-    /// A reign begins.
+    /// A term begins.
     fn begin(&mut self, of: (Epoch, LeaderId)) {
         if self.forgets {
             let rest = self.streams.split_off(&of);
@@ -159,9 +156,9 @@ impl Replay {
             epochs: self.epochs,
             inputs: self.inputs,
         };
-        self.chains.begin_reign();
+        self.chains.begin_term();
         self.epochs += 1;
-        self.reign = Some(Reign {
+        self.term = Some(ReplayedTerm {
             of,
             order: Order::new(),
             sealed: BTreeSet::new(),
@@ -214,7 +211,7 @@ impl Replay {
     }
 }
 
-impl Reign {
+impl ReplayedTerm {
     /// Whether the estimates after this input are those that its leader named.
     fn check_profile(&self, input: &Input) -> Result<(), ReplayError> {
         let names = matches!(input, Input::Takeover(_) | Input::Profile(_));

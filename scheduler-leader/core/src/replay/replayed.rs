@@ -157,7 +157,7 @@ pub struct Replayed {
     pub named: Vec<Gap>,
     /// Recorded gaps.
     pub gaps: u64,
-    /// Reigns: epochs with a takeover, one twice where two leaders had it.
+    /// Terms: epochs with a takeover, one twice where two leaders had it.
     pub epochs: u64,
     /// Inputs applied.
     pub inputs: u64,

@@ -1,4 +1,4 @@
-//! One reign's blocks, put together to its inputs.
+//! One term's blocks, put together to its inputs.
 
 use std::collections::BTreeMap;
 
@@ -54,11 +54,11 @@ impl Stream {
                 block.number, block.epoch
             )));
         }
-        let reign = (epoch, block.leader);
-        let stream = streams.entry(reign).or_default();
+        let term = (epoch, block.leader);
+        let stream = streams.entry(term).or_default();
         match stream.blocks.insert(number, block.clone()) {
             Some(other) if other != block => Err(wrong("is there twice, and differs".into())),
-            _ => Ok(reign),
+            _ => Ok(term),
         }
     }
 

@@ -4,7 +4,7 @@
 use bus_schemas::Epoch;
 use bytes::Bytes;
 
-use super::{Reign, Unstored, UnstoredBlock};
+use super::{TermId, Unstored, UnstoredBlock};
 
 /// The blocks of one worker.
 #[derive(Debug, Default)]
@@ -19,15 +19,15 @@ pub struct Handover {
 pub struct HandedOver {
     /// The block.
     pub block: UnstoredBlock,
-    /// As far as the blocks of its reign are stored, as far as this worker knows.
+    /// As far as the blocks of its term are stored, as far as this worker knows.
     pub stored: u64,
 }
 
 impl Handover {
     /// A leader said that its blocks through `stored` are stored, and, with a number above 0, that this
     /// one is not.
-    pub fn hear(&mut self, reign: Reign, stored: u64, number: u64, bytes: Bytes) {
-        self.kept.hear(reign, stored, number, bytes);
+    pub fn hear(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
+        self.kept.hear(term, stored, number, bytes);
     }
 
     /// The leader of this epoch seals the worker: it gets all that is kept of the epochs before it. The
@@ -43,7 +43,7 @@ impl Handover {
         self.given = [last, epoch];
         let blocks = self.kept.before(epoch).into_iter();
         let blocks = blocks.map(|block| HandedOver {
-            stored: self.kept.stored_through(block.reign),
+            stored: self.kept.stored_through(block.term),
             block,
         });
         blocks.collect()
@@ -59,11 +59,11 @@ mod tests {
 
     use super::*;
 
-    const OWN: Reign = (3, LeaderId(1));
+    const OWN: TermId = (3, LeaderId(1));
 
     fn handed(blocks: &[HandedOver]) -> Vec<(Epoch, u64, u64)> {
         let blocks = blocks.iter();
-        let blocks = blocks.map(|it| (it.block.reign.0, it.block.number, it.stored));
+        let blocks = blocks.map(|it| (it.block.term.0, it.block.number, it.stored));
         blocks.collect()
     }
 

@@ -1,5 +1,5 @@
 //! Yesterday's record is ordered today as it was: `../golden/order-VERSION.record` holds 10,000
-//! inputs of every kind over several reigns (Zstandard; each input its length, 32 bit
+//! inputs of every kind over several terms (Zstandard; each input its length, 32 bit
 //! little-endian, and its MessagePack), `../golden/order-VERSION.txt` the digest. A change of
 //! the rules makes this fail: give it a new `ORDER_VERSION` and new files, written by
 //!
@@ -110,12 +110,12 @@ fn unpacked(bytes: &[u8]) -> Vec<Input> {
 fn record(inputs: &[Input], order_version: u32) -> Vec<(Epoch, u64, Vec<u8>)> {
     let mut blocks = Vec::new();
     let takes_over = |input: &Input| matches!(input, Input::Takeover(_));
-    for reign in inputs.chunk_by(|_, next| !takes_over(next)) {
-        let Some(Input::Takeover(takeover)) = reign.first() else {
-            panic!("a reign begins with its takeover");
+    for term in inputs.chunk_by(|_, next| !takes_over(next)) {
+        let Some(Input::Takeover(takeover)) = term.first() else {
+            panic!("a term begins with its takeover");
         };
         let mut through = 0;
-        for (number, part) in (1..).zip(reign.chunks(BLOCK)) {
+        for (number, part) in (1..).zip(term.chunks(BLOCK)) {
             through += part.len() as u64;
             let block = Block {
                 v: WIRE_VERSION,

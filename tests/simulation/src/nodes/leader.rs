@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{ClusterSettings, Epoch, LeaderId, Tenant, TenantSettings};
 use scheduler_leader_core::{
-    Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, ReignEnd, StateSnapshot,
+    Action, Config, Event, LeaderNode as Core, Lease, Placement, Profile, StateSnapshot, TermEnd,
 };
 
 use crate::cluster::{LEASE, LEASE_TTL, PLACEMENT, PROFILE};
@@ -172,16 +172,16 @@ impl LeaderProcess {
                 };
                 self.write(io, WRITE_PROFILE, request);
             }
-            Action::ReignEnded { why, .. } => {
+            Action::TermEnded { why, .. } => {
                 self.sealing.clear();
-                if why != ReignEnd::Renewed {
+                if why != TermEnd::Renewed {
                     self.deposed = true;
                     self.appends.clear();
                     self.appending = None;
                 }
             }
             Action::Left => io.exit(),
-            Action::ReignBegan { .. }
+            Action::TermBegan { .. }
             | Action::QueueOpen { .. }
             | Action::QueueIntent { .. }
             | Action::QueueProgress { .. }

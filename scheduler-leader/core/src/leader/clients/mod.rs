@@ -14,7 +14,7 @@ use bus_schemas::{
 pub(super) use self::refusal::Refused;
 use super::context::Context;
 use super::event::Action;
-use super::voice::Voice;
+use super::publisher::Publisher;
 use crate::effect::EndCause;
 use crate::input::Input;
 use crate::time::Nanos;
@@ -75,7 +75,7 @@ struct Client {
     others: Vec<SessionId>,
 }
 
-/// When a session's client was last heard, as the reign before knew it.
+/// When a session's client was last heard, as the term before knew it.
 #[derive(Debug)]
 pub(super) struct Sign {
     connection: Option<String>,
@@ -83,7 +83,7 @@ pub(super) struct Sign {
     closed: Option<Nanos>,
 }
 
-/// All sessions of a reign.
+/// All sessions of a term.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     /// Each on its own: a leaf of a tree that grows at its end is half empty.
@@ -100,7 +100,7 @@ pub(super) struct Clients {
     vacated: bool,
     /// Sessions that are not here, and on which workers they were, as their clients say.
     claimed: BTreeMap<(Tenant, SessionId), Incarnation>,
-    /// Of a reign of the same leader: sessions that no worker has told of yet.
+    /// Of a term of the same leader: sessions that no worker has told of yet.
     signs: BTreeMap<SessionId, Sign>,
 }
 
@@ -112,7 +112,7 @@ impl Clients {
         request: &CloseRequest,
         reply: Option<&str>,
         sure: (bool, &[Incarnation]),
-        voice: &Voice,
+        publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) -> Option<Input> {
         let session = request.session;
@@ -120,7 +120,7 @@ impl Clients {
         let client = client.filter(|client| tenant.is_none_or(|tenant| *tenant == client.tenant));
         let Some(client) = client else {
             if let Some(reply) = reply {
-                self.tell_gone(tenant, Ok(&reply.into()), session, sure, voice, actions);
+                self.tell_gone(tenant, Ok(&reply.into()), session, sure, publisher, actions);
             }
             return None;
         };
@@ -149,7 +149,7 @@ impl Clients {
         tenant: &Tenant,
         alive: &Alive,
         (settled, lost): (bool, &[Incarnation]),
-        voice: &Voice,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
         let mut workers = alive.workers.iter();
@@ -171,7 +171,7 @@ impl Clients {
                     }
                     let to = Err((tenant, *session));
                     let sure = (settled, lost);
-                    self.tell_gone(Some(tenant), to, *session, sure, voice, cx.actions);
+                    self.tell_gone(Some(tenant), to, *session, sure, publisher, cx.actions);
                 }
             }
         }
@@ -183,28 +183,28 @@ impl Clients {
         &self,
         (tenant, session): (&Tenant, SessionId),
         sure: (bool, &[Incarnation]),
-        voice: &Voice,
+        publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
         let is_claimed = self.claimed.contains_key(&(tenant.clone(), session));
         if is_claimed || self.ended.contains_key(&session) {
             let to = Err((tenant, session));
-            self.tell_gone(Some(tenant), to, session, sure, voice, actions);
+            self.tell_gone(Some(tenant), to, session, sure, publisher, actions);
         }
     }
 
-    /// A worker is lost that was not heard of in this reign: those who said that their sessions
+    /// A worker is lost that was not heard of in this term: those who said that their sessions
     /// are there are told.
     pub(super) fn bereaved(
         &mut self,
         worker: Incarnation,
-        voice: &Voice,
+        publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
         let why = failure(EndCause::Lost);
         let claimed = self.claimed.iter().filter(|(_, at)| **at == worker);
         for ((tenant, session), _) in claimed {
-            voice.ended(Err((tenant, *session)), 0, &why, actions);
+            publisher.ended(Err((tenant, *session)), 0, &why, actions);
         }
     }
 
@@ -216,7 +216,7 @@ impl Clients {
         to: Result<&Arc<str>, (&Tenant, SessionId)>,
         session: SessionId,
         (settled, lost): (bool, &[Incarnation]),
-        voice: &Voice,
+        publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
         let whose = tenant.map(|tenant| (tenant.clone(), session));
@@ -228,7 +228,7 @@ impl Clients {
             return;
         }
         let gone = || Failure::new(Code::SessionGone, "the session has ended or never was");
-        voice.ended(to, 0, &known.unwrap_or_else(gone), actions);
+        publisher.ended(to, 0, &known.unwrap_or_else(gone), actions);
     }
 
     /// A session's client did something.
@@ -263,7 +263,7 @@ impl Clients {
         signs.collect()
     }
 
-    /// Goes on with what the reign before knew.
+    /// Goes on with what the term before knew.
     pub(super) fn go_on(&mut self, signs: BTreeMap<SessionId, Sign>) {
         self.signs = signs;
     }
@@ -329,7 +329,7 @@ impl Clients {
         &mut self,
         session: SessionId,
         cause: EndCause,
-        voice: &Voice,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
         let Some(client) = self.sessions.remove(&session) else {
@@ -346,11 +346,23 @@ impl Clients {
                 EndCause::Lost => Failure::new(Code::NoWorker, "the worker chosen for it is gone"),
                 EndCause::Closed(_) => failure.clone(),
             };
-            refuse(client.reply.as_ref(), refusal.clone(), voice, cx.actions);
-            self.abandon(session, client.first, &client.others, refusal, voice, cx);
+            refuse(
+                client.reply.as_ref(),
+                refusal.clone(),
+                publisher,
+                cx.actions,
+            );
+            self.abandon(
+                session,
+                client.first,
+                &client.others,
+                refusal,
+                publisher,
+                cx,
+            );
         }
         for reply in &client.replies {
-            voice.ended(Ok(reply), 0, &failure, cx.actions);
+            publisher.ended(Ok(reply), 0, &failure, cx.actions);
         }
         self.ended.insert(session, failure.clone());
         self.ended_order.push_back(session);
@@ -410,9 +422,14 @@ fn failure(cause: EndCause) -> Failure {
 }
 
 /// Answers an open request with a failure.
-fn refuse(reply: Option<&Arc<str>>, failure: Failure, voice: &Voice, actions: &mut Vec<Action>) {
+fn refuse(
+    reply: Option<&Arc<str>>,
+    failure: Failure,
+    publisher: &Publisher,
+    actions: &mut Vec<Action>,
+) {
     if let Some(reply) = reply {
         let answer = OpenAnswer::refusal(failure);
-        voice.publish(reply.clone(), encode(&answer), actions);
+        publisher.publish(reply.clone(), encode(&answer), actions);
     }
 }

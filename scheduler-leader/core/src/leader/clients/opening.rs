@@ -12,8 +12,8 @@ use super::{Client, Clients, Refused, WAITING, Waiting, refuse};
 use crate::effect::Placed;
 use crate::input::Input;
 use crate::leader::context::Context;
-use crate::leader::link::Link;
-use crate::leader::voice::Voice;
+use crate::leader::grant_stream::GrantStream;
+use crate::leader::publisher::Publisher;
 use crate::queue::QueueOpening;
 use crate::time::Nanos;
 
@@ -25,7 +25,7 @@ impl Clients {
         request: OpenRequest,
         reply: Option<&str>,
         workers: bool,
-        voice: &Voice,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) -> Option<Input> {
         let reply: Option<Arc<str>> = reply.map(Into::into);
@@ -33,18 +33,18 @@ impl Clients {
         if !(1..=limits::DEVICES).contains(&devices) {
             let detail = format!("1 to {} devices can be asked for", limits::DEVICES);
             let failure = Failure::new(Code::Malformed, detail);
-            refuse(reply.as_ref(), failure, voice, cx.actions);
+            refuse(reply.as_ref(), failure, publisher, cx.actions);
             return None;
         }
         if let Some(first) = self.known(tenant, request.nonce, devices, &request.connection) {
             let client = self.sessions.get_mut(&first)?;
             client.reply = reply;
-            self.answer(first, voice, cx);
+            self.answer(first, publisher, cx);
             return None;
         }
         if self.is_crowded(tenant) {
             let failure = Failure::new(Code::SessionLimit, "too many open requests wait");
-            refuse(reply.as_ref(), failure, voice, cx.actions);
+            refuse(reply.as_ref(), failure, publisher, cx.actions);
             return None;
         }
         let key = (tenant.clone(), request.nonce);
@@ -58,7 +58,7 @@ impl Clients {
         });
         if let Some(refusal) = waiting.refusal {
             // Whoever asks again while it waits learns why.
-            refuse(reply.as_ref(), refusal.told(tenant), voice, cx.actions);
+            refuse(reply.as_ref(), refusal.told(tenant), publisher, cx.actions);
         }
         waiting.reply = reply;
         let nonce = request.nonce;
@@ -122,7 +122,13 @@ impl Clients {
 
     /// A session of an earlier leader is known: the request that waits for it, if one does, may have
     /// all its sessions now, and is answered.
-    fn complete(&mut self, tenant: &Tenant, nonce: u64, voice: &Voice, cx: &mut Context<'_>) {
+    fn complete(
+        &mut self,
+        tenant: &Tenant,
+        nonce: u64,
+        publisher: &Publisher,
+        cx: &mut Context<'_>,
+    ) {
         if self.waiting.is_empty() {
             return;
         }
@@ -140,7 +146,7 @@ impl Clients {
                 if let Some(client) = self.sessions.get_mut(&first) {
                     client.reply = waiting.reply;
                 }
-                self.answer(first, voice, cx);
+                self.answer(first, publisher, cx);
             }
             None => {
                 self.waiting.insert(key, waiting);
@@ -149,7 +155,7 @@ impl Clients {
     }
 
     /// Answers the request whose first session this is, once all its sessions are accepted.
-    fn answer(&self, first: SessionId, voice: &Voice, cx: &mut Context<'_>) {
+    fn answer(&self, first: SessionId, publisher: &Publisher, cx: &mut Context<'_>) {
         let Some(client) = self.sessions.get(&first) else {
             return;
         };
@@ -160,7 +166,7 @@ impl Clients {
         let devices = ready.map(|client| client?.told(cx));
         if let Some(devices) = devices.collect::<Option<Vec<_>>>() {
             let answer = encode(&OpenAnswer::of(&devices));
-            voice.publish(reply.clone(), answer, cx.actions);
+            publisher.publish(reply.clone(), answer, cx.actions);
         }
     }
 
@@ -182,14 +188,14 @@ impl Clients {
         first: SessionId,
         others: &[SessionId],
         refusal: Failure,
-        voice: &Voice,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
         let mut rest = others.to_vec();
         if session != first
             && let Some(client) = self.sessions.get_mut(&first)
         {
-            refuse(client.reply.take().as_ref(), refusal, voice, cx.actions);
+            refuse(client.reply.take().as_ref(), refusal, publisher, cx.actions);
             rest = std::mem::take(&mut client.others);
             rest.push(first);
         }
@@ -241,11 +247,11 @@ impl Clients {
         placed: Placed,
         opening: Option<GpuPosition>,
         queued: OpNumber,
-        voice: &Voice,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) -> QueueOpening {
         let (session, tenant) = (placed.session, placed.tenant);
-        let (epoch, leader) = (voice.epoch, voice.leader);
+        let (epoch, leader) = (publisher.epoch, publisher.leader);
         let request = (tenant.clone(), placed.nonce);
         // Further devices come right behind the first, with the numbers behind its nonce.
         let ahead = placed.nonce.wrapping_sub(u64::from(placed.device));
@@ -306,7 +312,7 @@ impl Clients {
         self.sessions.insert(session, Box::new(client));
         match opening {
             Some(_) => self.opening.push(session),
-            None => self.complete(&tenant, nonce, voice, cx),
+            None => self.complete(&tenant, nonce, publisher, cx),
         }
         QueueOpening {
             session,
@@ -322,7 +328,7 @@ impl Clients {
         tenant: Tenant,
         nonce: u64,
         why: Refused,
-        voice: &Voice,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
         let key = (tenant, nonce);
@@ -335,14 +341,14 @@ impl Clients {
             return;
         }
         let failure = why.told(&key.0);
-        refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
+        refuse(waiting.reply.as_ref(), failure, publisher, cx.actions);
         self.waiting.remove(&key);
     }
 
     /// Refuses what waited for a worker for too long.
     pub(in crate::leader) fn refuse_waiting(
         &mut self,
-        voice: &Voice,
+        publisher: &Publisher,
         began: Nanos,
         cx: &mut Context<'_>,
     ) {
@@ -351,7 +357,7 @@ impl Clients {
             let keep = waiting.since.max(began) > late;
             if !keep {
                 let failure = waiting.refusal.unwrap_or(Refused::NO_WORKER).told(tenant);
-                refuse(waiting.reply.as_ref(), failure, voice, cx.actions);
+                refuse(waiting.reply.as_ref(), failure, publisher, cx.actions);
             }
             keep
         });
@@ -361,8 +367,8 @@ impl Clients {
     pub(in crate::leader) fn accepted(
         &mut self,
         worker: Incarnation,
-        link: &Link,
-        voice: &Voice,
+        stream: &GrantStream,
+        publisher: &Publisher,
         cx: &mut Context<'_>,
     ) {
         let mut firsts = Vec::new();
@@ -373,7 +379,7 @@ impl Clients {
             };
             let accepted = client
                 .opening
-                .is_none_or(|position| position <= link.accepted);
+                .is_none_or(|position| position <= stream.accepted);
             let ready = client.incarnation == worker && accepted;
             if ready {
                 client.opening = None;
@@ -382,7 +388,7 @@ impl Clients {
             !ready
         });
         for first in firsts {
-            self.answer(first, voice, cx);
+            self.answer(first, publisher, cx);
         }
     }
 }

@@ -15,9 +15,9 @@ pub(super) struct Worker {
     pub(super) tail: Reached,
     pub(super) lost: bool,
     pub(super) left: bool,
-    /// Where it was sealed in this reign.
+    /// Where it was sealed in this term.
     pub(super) sealed: Option<Reached>,
-    /// Reigns since it was sealed.
+    /// Terms since it was sealed.
     pub(super) unsealed: u32,
     /// Positions accepted, those before an anchor apart.
     pub(super) accepted: u64,

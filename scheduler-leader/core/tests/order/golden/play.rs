@@ -14,7 +14,7 @@ use crate::model::{COSTS, Model, Worker, launches, sync, tenant};
 const TENANTS: usize = 6;
 const SESSIONS: usize = 20;
 /// Inputs between two takeovers.
-const REIGN: usize = 1_700;
+const TERM: usize = 1_700;
 
 /// A generator of numbers (xorshift).
 struct Chance(u64);
@@ -75,10 +75,10 @@ pub(super) fn inputs(count: usize, kinds: Kinds) -> Vec<Input> {
         lost: 0,
         kinds,
     };
-    let mut reigns = 1;
+    let mut terms = 1;
     while play.model.inputs.len() < count {
-        if play.model.inputs.len() > reigns * REIGN {
-            reigns += 1;
+        if play.model.inputs.len() > terms * TERM {
+            terms += 1;
             (play.held, play.estimates) = (false, estimates());
             play.model.take_over();
         }

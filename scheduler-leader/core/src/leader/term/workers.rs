@@ -1,27 +1,27 @@
-//! A reign's workers: met by their heartbeats, sealed, reported to the order, and lost.
+//! A term's workers: met by their heartbeats, sealed, reported to the order, and lost.
 
 use bus_schemas::{Epoch, Incarnation, LeaderId, SealPage, SealReply, decode};
 
-use super::{LOST, Reign, reply};
+use super::{LOST, Term, reply};
 use crate::input::{Input, Rows};
 use crate::leader::context::Context;
-use crate::leader::event::ReignEnd;
-use crate::leader::link::Link;
+use crate::leader::event::TermEnd;
+use crate::leader::grant_stream::GrantStream;
 
 /// Workers remembered in the placement.
 const WORKERS: usize = 4_096;
 
-impl Reign {
+impl Term {
     /// A worker was heard of: it is to be sealed, unless it is already.
     pub(in crate::leader) fn meet(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
         if self.placement.lost.contains(&worker) {
             cx.members.remove(worker);
-            self.voice.lost(worker, cx.actions);
+            self.publisher.lost(worker, cx.actions);
             return;
         }
-        let subject = self.voice.subjects.order(worker);
-        self.links
-            .meet(worker, || Link::new(subject.into(), cx.now));
+        let subject = self.publisher.subjects.order(worker);
+        self.streams
+            .meet(worker, || GrantStream::new(subject.into(), cx.now));
         self.ask_seal(worker, cx);
         self.report(worker, cx);
         if let Some(member) = cx.members.get(worker)
@@ -38,37 +38,37 @@ impl Reign {
                 cx,
             );
             let input = self.order.input();
-            if let Some(link) = self.links.note_in(worker) {
-                link.leaves = draining.then_some(input);
+            if let Some(stream) = self.streams.note_in(worker) {
+                stream.leaves = draining.then_some(input);
             }
         }
         if self.placement.drained.contains(&worker) {
             self.drained(worker, cx);
         }
-        let link = self.links.get(&worker);
+        let stream = self.streams.get(&worker);
         // What it accepted was decided before: with this, all of it is recorded.
         let recorded = self.recorder.recorded();
-        if link.is_some_and(|link| link.leaves.is_some_and(|input| input <= recorded)) {
-            self.voice.leave(worker, true, cx.actions);
+        if stream.is_some_and(|stream| stream.leaves.is_some_and(|input| input <= recorded)) {
+            self.publisher.leave(worker, true, cx.actions);
         }
     }
 
     /// Tells the order what a sealed worker says of itself, where that is news.
     fn report(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        let (Some(link), Some(member)) = (self.links.note_in(worker), cx.members.get(worker))
+        let (Some(stream), Some(member)) = (self.streams.note_in(worker), cx.members.get(worker))
         else {
             return;
         };
         let report = &member.report;
-        let due = match &link.reported {
+        let due = match &stream.reported {
             None => true,
             Some((at, told)) => {
                 let group = (&report.group, report.exclusive) != (&told.group, told.exclusive);
                 group || (report != told && cx.now >= at.saturating_add(cx.config.report))
             }
         };
-        if link.sealed && due {
-            link.reported = Some((cx.now, report.clone()));
+        if stream.sealed && due {
+            stream.reported = Some((cx.now, report.clone()));
             let (incarnation, report) = (worker, report.clone());
             self.feed(
                 Input::Report {
@@ -81,19 +81,19 @@ impl Reign {
     }
 
     fn ask_seal(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        if let Some(link) = self.links.note_in(worker)
-            && link.wants_seal(cx.now, cx.config)
+        if let Some(stream) = self.streams.note_in(worker)
+            && stream.wants_seal(cx.now, cx.config)
         {
-            let (tail, reply) = (link.tail(), reply(&self.inbox, worker));
-            self.voice.seal(worker, tail, reply, cx.actions);
+            let (tail, reply) = (stream.tail(), reply(&self.inbox, worker));
+            self.publisher.seal(worker, tail, reply, cx.actions);
         }
     }
 
     /// A worker that is being sealed has more of a tail than a message holds: this is the next of it.
     fn seal_page(&mut self, worker: Incarnation, page: SealPage, cx: &mut Context<'_>) {
-        let ours = (page.epoch, page.leader) == (self.voice.epoch, self.voice.leader);
-        let link = self.links.get_mut(&worker).filter(|_| ours);
-        if link.is_some_and(|link| link.take_page(cx.now, &page)) {
+        let ours = (page.epoch, page.leader) == (self.publisher.epoch, self.publisher.leader);
+        let stream = self.streams.get_mut(&worker).filter(|_| ours);
+        if stream.is_some_and(|stream| stream.take_page(cx.now, &page)) {
             cx.members.heard(cx.now, worker);
             let input = Input::WorkerTail {
                 incarnation: worker,
@@ -111,7 +111,7 @@ impl Reign {
         worker: Incarnation,
         bytes: &[u8],
         cx: &mut Context<'_>,
-    ) -> Option<ReignEnd> {
+    ) -> Option<TermEnd> {
         let reply: SealReply = decode(bytes).ok()?;
         if let Some(refusal) = reply.refused {
             return self.refused(refusal.epoch, refusal.leader);
@@ -121,13 +121,13 @@ impl Reign {
             return None;
         }
         let answer = reply.sealed?;
-        let link = self.links.get_mut(&worker)?;
-        let ours = (answer.epoch, answer.leader) == (self.voice.epoch, self.voice.leader);
-        if link.sealed || !ours {
+        let stream = self.streams.get_mut(&worker)?;
+        let ours = (answer.epoch, answer.leader) == (self.publisher.epoch, self.publisher.leader);
+        if stream.sealed || !ours {
             return None;
         }
         cx.members.heard(cx.now, worker);
-        link.seal(&answer);
+        stream.seal(&answer);
         self.remember(worker);
         // What these have ready is to be announced anew, or is about to end.
         let at_work = answer.sessions.iter().filter(|it| it.received > it.done);
@@ -154,11 +154,11 @@ impl Reign {
         None
     }
 
-    /// Whether somebody who named this epoch and leader ends our reign.
-    pub(in crate::leader) fn refused(&self, epoch: Epoch, leader: LeaderId) -> Option<ReignEnd> {
-        let ours = (self.voice.epoch, self.voice.leader);
+    /// Whether somebody who named this epoch and leader ends our term.
+    pub(in crate::leader) fn refused(&self, epoch: Epoch, leader: LeaderId) -> Option<TermEnd> {
+        let ours = (self.publisher.epoch, self.publisher.leader);
         let above = epoch > ours.0 || (epoch == ours.0 && leader != ours.1);
-        above.then_some(ReignEnd::Fenced { epoch })
+        above.then_some(TermEnd::Fenced { epoch })
     }
 
     /// A worker's connection was closed.
@@ -183,13 +183,14 @@ impl Reign {
         self.placement.lost.drain(..surplus);
         self.placement.drained.retain(|other| *other != worker);
         self.placement_changed = true;
-        self.voice.lost(worker, cx.actions);
+        self.publisher.lost(worker, cx.actions);
         self.learner.lost(worker);
         let view = self.order.worker(worker);
         let left =
             member.is_some_and(|member| member.draining) || view.is_some_and(|view| view.draining);
-        let link = self.links.get(&worker).filter(|link| link.sealed);
-        let (accepted, chain) = link.map_or((0, None), |link| (link.accepted, Some(link.chain)));
+        let stream = self.streams.get(&worker).filter(|stream| stream.sealed);
+        let (accepted, chain) =
+            stream.map_or((0, None), |stream| (stream.accepted, Some(stream.chain)));
         self.feed(
             Input::WorkerLost {
                 incarnation: worker,
@@ -199,8 +200,8 @@ impl Reign {
             },
             cx,
         );
-        self.links.remove(worker);
-        self.clients.bereaved(worker, &self.voice, cx.actions);
+        self.streams.remove(worker);
+        self.clients.bereaved(worker, &self.publisher, cx.actions);
     }
 
     /// Workers of the leader before us are to be heard of, or are lost.

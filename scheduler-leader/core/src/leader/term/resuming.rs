@@ -1,11 +1,11 @@
-//! What goes on from the reign before: what a leader that takes over from itself knew, and sessions,
-//! whose clients are to be told that another reign leads.
+//! What goes on from the term before: what a leader that takes over from itself knew, and sessions,
+//! whose clients are to be told that another term leads.
 
 use std::collections::BTreeMap;
 
 use bus_schemas::SessionId;
 
-use super::Reign;
+use super::Term;
 use crate::leader::attainment::Attainments;
 use crate::leader::clients::Sign;
 use crate::leader::context::Context;
@@ -25,7 +25,7 @@ pub(in crate::leader) struct Known {
     heard_since: Nanos,
 }
 
-impl Reign {
+impl Term {
     /// It ends, and the next is of the same leader: what that goes on with.
     pub(in crate::leader) fn hand_on(&mut self, cx: &Context<'_>) -> Known {
         let since = cx.now.saturating_sub(LATELY);
@@ -38,7 +38,7 @@ impl Reign {
         }
     }
 
-    /// The reign before was ours. What takes a while to be sure of (who is silent, which workers there
+    /// The term before was ours. What takes a while to be sure of (who is silent, which workers there
     /// are) is counted on: epochs may be shorter than that.
     pub(in crate::leader) fn go_on(&mut self, known: Known) {
         self.attainments.go_on(known.attainments);

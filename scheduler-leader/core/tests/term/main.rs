@@ -1,4 +1,4 @@
-//! Whole reigns: nodes, workers and a client exchange real messages; leaders die; the record is
+//! Whole terms: nodes, workers and a client exchange real messages; leaders die; the record is
 //! replayed and must arrive at the workers' chains.
 
 mod cutting;
@@ -15,7 +15,7 @@ mod world;
 use bus_schemas::subject::ToLeader;
 use bus_schemas::{WIRE_VERSION, encode};
 use scheduler_leader_core::replay::ReplayError;
-use scheduler_leader_core::{Event, ReignEnd};
+use scheduler_leader_core::{Event, TermEnd};
 use worker::Worker;
 use world::{MS, World, opened, tenant};
 
@@ -101,7 +101,7 @@ fn a_stale_leader_is_fenced() {
     world.nodes[at] = stale;
     world.pass(1_000);
     assert_eq!(world.leading(), Some(other), "one leader");
-    assert!(matches!(world.reigns[..], [(1, _)]), "{:?}", world.reigns);
+    assert!(matches!(world.terms[..], [(1, _)]), "{:?}", world.terms);
     world.pass(3_000);
     world.check();
 }
@@ -114,7 +114,7 @@ fn a_leader_hands_over() {
     let at = world.leading().unwrap();
     world.tell(at, Event::Leave);
     world.pass(30);
-    assert_eq!(world.reigns, [(1, ReignEnd::Left)]);
+    assert_eq!(world.terms, [(1, TermEnd::Left)]);
     assert!(world.leading().is_some_and(|other| other != at));
     world.pass(3_000);
     world.check();
@@ -133,7 +133,7 @@ fn a_deleted_lease_is_written_again() {
     world.pass(1_500);
     assert_eq!(world.leading(), Some(at), "it leads on");
     assert!(world.lease.is_some());
-    assert!(world.reigns.is_empty());
+    assert!(world.terms.is_empty());
 }
 
 #[test]
@@ -185,20 +185,20 @@ fn all_recorded(world: &mut World) {
 }
 
 #[test]
-fn a_renewal_that_outlives_its_reign_begins_no_second_one_of_the_same_epoch() {
+fn a_renewal_that_outlives_its_term_begins_no_second_one_of_the_same_epoch() {
     let mut world = unheard(1, 30);
-    // Its renewal is under way when the record has a gap, which ends the reign.
+    // Its renewal is under way when the record has a gap, which ends the term.
     world.lease_late = Some(Vec::new());
     world.pass(600);
     assert_eq!(world.lease_late.as_ref().map(Vec::len), Some(1));
     all_recorded(&mut world);
     // The block that names it is cut only now, and acknowledged at once.
     world.pass(50);
-    assert_eq!(world.reigns, [(1, ReignEnd::RecordGap)]);
+    assert_eq!(world.terms, [(1, TermEnd::RecordGap)]);
     world.write_lease();
     world.pass(500);
     let leader = world.nodes[0].as_ref().unwrap().leader();
-    assert_eq!(leader.epoch(), Some(2), "an epoch has one reign");
+    assert_eq!(leader.epoch(), Some(2), "an epoch has one term");
     world.submit(100);
     world.pass(500);
     let replayed = world.replay().unwrap();
@@ -209,12 +209,9 @@ fn a_renewal_that_outlives_its_reign_begins_no_second_one_of_the_same_epoch() {
 }
 
 #[test]
-fn a_full_record_is_a_named_gap_and_a_new_reign() {
+fn a_full_record_is_a_named_gap_and_a_new_term() {
     let mut world = unheard(1, 60);
-    assert!(
-        world.reigns.is_empty(),
-        "launches never wait for the record"
-    );
+    assert!(world.terms.is_empty(), "launches never wait for the record");
     assert_eq!(
         world.workers.iter().map(Worker::ran).sum::<u64>(),
         world.submitted
@@ -222,7 +219,7 @@ fn a_full_record_is_a_named_gap_and_a_new_reign() {
     // The stream is back, and has every block in the end.
     all_recorded(&mut world);
     world.pass(1_000);
-    assert_eq!(world.reigns, [(1, ReignEnd::RecordGap)]);
+    assert_eq!(world.terms, [(1, TermEnd::RecordGap)]);
     world.submit(1_000);
     world.pass(1_000);
     let replayed = world.replay().unwrap();
@@ -252,7 +249,7 @@ fn a_full_record_is_a_named_gap_and_a_new_reign() {
 fn what_a_leader_left_unrecorded_is_with_the_workers_until_the_gap_is_recorded() {
     // Blocks are stored, and nobody hears of it: the leader goes before it could name its gap.
     let mut world = unheard(2, 60);
-    assert!(world.reigns.is_empty(), "{:?}", world.reigns);
+    assert!(world.terms.is_empty(), "{:?}", world.terms);
     world.acknowledge = true;
     world.kill_leader(0);
     world.pass(1_000);
@@ -296,15 +293,15 @@ fn a_large_or_old_epoch_is_followed_by_another_of_the_same_leader_at_once() {
         }
         assert!(requests > 50, "{requests}");
         world.pass(1_000);
-        let reigns = &world.reigns;
-        assert!(reigns.len() > 1, "by age {by_age}: {reigns:?}");
-        for (index, (epoch, why)) in reigns.iter().enumerate() {
-            assert_eq!((*epoch, *why), (index as u64 + 1, ReignEnd::Renewed));
+        let terms = &world.terms;
+        assert!(terms.len() > 1, "by age {by_age}: {terms:?}");
+        for (index, (epoch, why)) in terms.iter().enumerate() {
+            assert_eq!((*epoch, *why), (index as u64 + 1, TermEnd::Renewed));
         }
         assert_eq!(world.leading(), Some(at), "the same leads on");
         world.check();
         let replayed = world.replay().unwrap();
-        assert_eq!(replayed.epochs, world.reigns.len() as u64 + 1);
+        assert_eq!(replayed.epochs, world.terms.len() as u64 + 1);
         assert_eq!((replayed.adopted, replayed.skipped), (0, 0));
     }
 }
@@ -326,7 +323,7 @@ fn while_nothing_is_acknowledged_blocks_wait_until_they_are_full() {
     }
     world.pass(1_000);
     world.check();
-    assert!(world.reigns.is_empty());
+    assert!(world.terms.is_empty());
 }
 
 #[test]

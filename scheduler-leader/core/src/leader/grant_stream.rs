@@ -10,8 +10,8 @@ use bus_schemas::{
 
 use super::config::Config;
 use super::event::Action;
-use super::recordings::Recordings;
-use super::voice::Voice;
+use super::publisher::Publisher;
+use super::record_acks::RecordAcks;
 use crate::input::WorkerReport;
 use crate::time::Nanos;
 
@@ -31,7 +31,7 @@ struct Sending {
 
 /// One worker's side of the order.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct GrantStream {
     subject: Arc<str>,
     pub(super) sealed: bool,
     /// When to ask it again to seal.
@@ -68,7 +68,7 @@ pub(super) struct Link {
     pub(super) reported: Option<(Nanos, WorkerReport)>,
 }
 
-impl Link {
+impl GrantStream {
     pub(super) fn new(subject: Arc<str>, now: Nanos) -> Self {
         Self {
             subject,
@@ -217,14 +217,14 @@ impl Link {
 
     /// Where more is recorded since the worker was told, it is told so soon, if it keeps grants for
     /// that. Until that is so, nothing need be looked at for as long as it may wait then.
-    fn take_news(&mut self, now: Nanos, recordings: &Recordings, config: &Config) {
-        let through = recordings.through();
+    fn take_news(&mut self, now: Nanos, acks: &RecordAcks, config: &Config) {
+        let through = acks.through();
         while let Some((_, input)) = self.closings.pop_front_if(|(_, input)| *input <= through) {
-            let since = recordings.beyond(input.saturating_sub(1)).unwrap_or(now);
+            let since = acks.beyond(input.saturating_sub(1)).unwrap_or(now);
             self.tell(since.saturating_add(config.record_linger));
         }
         let keeps = self.told < self.input;
-        if let Some(since) = recordings.beyond(self.told).filter(|_| keeps) {
+        if let Some(since) = acks.beyond(self.told).filter(|_| keeps) {
             let since = since.max(self.input_at);
             self.tell(since.saturating_add(config.record_linger));
         }
@@ -240,29 +240,29 @@ impl Link {
     pub(super) fn flush(
         &mut self,
         now: Nanos,
-        (recorded, recordings): (InputNumber, &Recordings),
-        voice: &Voice,
+        (recorded, acks): (InputNumber, &RecordAcks),
+        publisher: &Publisher,
         config: &Config,
         actions: &mut Vec<Action>,
     ) {
         if !self.sealed {
             return;
         }
-        self.take_news(now, recordings, config);
+        self.take_news(now, acks, config);
         if self.sent > self.held() && now >= self.retry_at {
             self.sent = self.held();
             self.retries = (self.retries + 1).min(PATIENCE);
             self.wait(now, config);
-            self.send_next(recorded, voice, actions);
+            self.send_next(recorded, publisher, actions);
         }
         while self.sent - self.accepted < self.sending.len() as u64 && self.retries == 0 {
             if self.sent == self.held() {
                 self.wait(now, config);
             }
-            self.send_next(recorded, voice, actions);
+            self.send_next(recorded, publisher, actions);
         }
         if self.tell_at.is_some_and(|at| now >= at) {
-            self.send_range(0, 0, recorded, voice, actions);
+            self.send_range(0, 0, recorded, publisher, actions);
         }
     }
 
@@ -271,11 +271,11 @@ impl Link {
     pub(super) fn say_recorded(
         &mut self,
         recorded: InputNumber,
-        voice: &Voice,
+        publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
         if self.sealed && self.told < recorded {
-            self.send_range(0, 0, recorded, voice, actions);
+            self.send_range(0, 0, recorded, publisher, actions);
         }
     }
 
@@ -284,10 +284,15 @@ impl Link {
     }
 
     /// Sends as many grants behind `sent` as one message holds.
-    fn send_next(&mut self, recorded: InputNumber, voice: &Voice, actions: &mut Vec<Action>) {
+    fn send_next(
+        &mut self,
+        recorded: InputNumber,
+        publisher: &Publisher,
+        actions: &mut Vec<Action>,
+    ) {
         let skip = (self.sent - self.accepted) as usize;
         let count = (self.sending.len() - skip).min(limits::ORDER_GRANTS);
-        self.send_range(skip, count, recorded, voice, actions);
+        self.send_range(skip, count, recorded, publisher, actions);
         self.sent += count as u64;
     }
 
@@ -296,7 +301,7 @@ impl Link {
         skip: usize,
         count: usize,
         recorded: InputNumber,
-        voice: &Voice,
+        publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
         let sending = self.sending.range(skip..skip + count);
@@ -306,8 +311,8 @@ impl Link {
         let mut packed = Vec::with_capacity(count * Grant::SIZE);
         let order = Order {
             v: WIRE_VERSION,
-            epoch: voice.epoch,
-            leader: voice.leader,
+            epoch: publisher.epoch,
+            leader: publisher.leader,
             first: self.sent + 1,
             recorded,
             reports: self.acknowledged(),
@@ -318,7 +323,7 @@ impl Link {
             HEAD_BYTES + order.grants.len() * Grant::SIZE + order.opens.len() * OpenGrant::SIZE;
         let mut bytes = Vec::with_capacity(room);
         encode_into(&order, &mut bytes);
-        voice.publish(self.subject.clone(), bytes, actions);
+        publisher.publish(self.subject.clone(), bytes, actions);
         (self.tell_at, self.told) = (None, recorded);
     }
 

@@ -4,7 +4,7 @@ use scheduler_leader_core::replay::{Replay, Stop, StopError, replay, replay_unti
 
 use crate::world::{MS, World, opened};
 
-/// Three reigns; where `lost`, the last inputs of a leader die with it.
+/// Three terms; where `lost`, the last inputs of a leader die with it.
 fn eventful(lost: u64) -> World {
     let mut world = opened(4);
     for _ in 0..2 {

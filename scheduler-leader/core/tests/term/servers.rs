@@ -36,7 +36,7 @@ fn a_leader_that_goes_to_another_server_leads_on() {
         world.pass(400);
         assert_eq!(world.leading(), Some(at));
     }
-    assert!(world.reigns.is_empty());
+    assert!(world.terms.is_empty());
 }
 
 #[test]

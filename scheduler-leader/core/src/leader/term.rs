@@ -1,4 +1,4 @@
-//! One reign: the order, the links to the workers, the record, and what is due when.
+//! One term: the order, the grant streams to the workers, the record, and what is due when.
 
 mod resuming;
 mod workers;
@@ -15,12 +15,12 @@ use super::admission::Loads;
 use super::attainment::Attainments;
 use super::clients::{Clients, Refused};
 use super::context::Context;
-use super::event::{Action, Placement, ReignEnd, StateSnapshot};
+use super::event::{Action, Placement, StateSnapshot, TermEnd};
+use super::grant_streams::GrantStreams;
 use super::learning::Learner;
-use super::links::Links;
+use super::publisher::Publisher;
 use super::record::{Gap, Recorder};
 use super::resumed::Resumed;
-use super::voice::Voice;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
 use crate::order::{Move, Order, WorkerView};
@@ -37,12 +37,12 @@ const EPOCH_BYTES: u64 = 32 << 20;
 /// How often silence and expiry are looked for.
 const CHECK: Nanos = 100_000_000;
 
-/// One reign.
+/// One term.
 #[derive(Debug)]
-pub(super) struct Reign {
-    pub(super) voice: Voice,
+pub(super) struct Term {
+    pub(super) publisher: Publisher,
     pub(super) order: Order,
-    pub(super) links: Links,
+    pub(super) streams: GrantStreams,
     pub(super) clients: Clients,
     pub(super) recorder: Recorder,
     pub(super) learner: Learner,
@@ -51,7 +51,7 @@ pub(super) struct Reign {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
-    /// Sessions of the reign before that are not told yet that this one leads.
+    /// Sessions of the term before that are not told yet that this one leads.
     pub(super) resumed: Resumed,
     /// Sessions that have moved, while they are told.
     moved: Vec<Move>,
@@ -99,8 +99,8 @@ impl RecordLimits {
     }
 }
 
-impl Reign {
-    /// A reign begins.
+impl Term {
+    /// A term begins.
     pub(super) fn new(
         epoch: Epoch,
         leader: LeaderId,
@@ -108,16 +108,16 @@ impl Reign {
         cx: &mut Context<'_>,
     ) -> Self {
         let subjects = Subjects::new(&cx.config.cluster);
-        let mut reign = Self {
+        let mut term = Self {
             inbox: format!("{}.leader.{leader}", subjects.cluster_inbox()),
-            voice: Voice {
+            publisher: Publisher {
                 subjects,
                 epoch,
                 leader,
                 connected: true,
             },
             order: Order::new(),
-            links: Links::default(),
+            streams: GrantStreams::default(),
             clients: Clients::default(),
             recorder: Recorder::new(epoch, leader),
             learner: Learner::new(state.profile_in_force(), state.profile.version, cx.now),
@@ -143,7 +143,7 @@ impl Reign {
             limits: RecordLimits::of(&state.settings),
             unrecorded: BTreeMap::new(),
         };
-        cx.actions.push(Action::ReignBegan { epoch });
+        cx.actions.push(Action::TermBegan { epoch });
         let takeover = Takeover {
             order_version: ORDER_VERSION,
             epoch,
@@ -154,15 +154,15 @@ impl Reign {
             ordinals: state.placement.ordinals.clone(),
             held: state.placement.held,
         };
-        reign.feed(Input::Takeover(Box::new(takeover)), cx);
+        term.feed(Input::Takeover(Box::new(takeover)), cx);
         for (tenant, _) in &state.tenants {
-            reign.voice.beat(Some(tenant), false, cx.actions);
+            term.publisher.beat(Some(tenant), false, cx.actions);
         }
         for worker in cx.members.incarnations() {
-            reign.meet(worker, cx);
+            term.meet(worker, cx);
         }
-        reign.expect(&state.placement.workers, cx);
-        reign
+        term.expect(&state.placement.workers, cx);
+        term
     }
 
     /// Applies an input: recorded, decided, and what was decided carried out.
@@ -195,14 +195,14 @@ impl Reign {
                 open,
                 ..
             } => {
-                if let Some(link) = self.links.get_mut(&incarnation) {
-                    link.push(grant, open);
+                if let Some(stream) = self.streams.get_mut(&incarnation) {
+                    stream.push(grant, open);
                 }
             }
             Effect::Opened { placed, position } => {
                 self.placement_changed = true;
-                let (clients, voice) = (&mut self.clients, &self.voice);
-                let opening = clients.placed(placed, Some(position), 0, voice, cx);
+                let (clients, publisher) = (&mut self.clients, &self.publisher);
+                let opening = clients.placed(placed, Some(position), 0, publisher, cx);
                 cx.actions.push(Action::QueueOpen(opening));
             }
             Effect::Refused {
@@ -212,10 +212,13 @@ impl Reign {
                 share,
             } => {
                 let why = Refused { code, share };
-                self.clients.refused(tenant, nonce, why, &self.voice, cx);
+                self.clients
+                    .refused(tenant, nonce, why, &self.publisher, cx);
             }
             Effect::Resumed { placed, queued } => {
-                let opening = self.clients.placed(placed, None, queued, &self.voice, cx);
+                let opening = self
+                    .clients
+                    .placed(placed, None, queued, &self.publisher, cx);
                 if let Some(opening) = self.resumed.add(cx.now, opening) {
                     self.resume(opening, cx);
                 }
@@ -229,7 +232,7 @@ impl Reign {
             Effect::Ended { session, cause, .. } => {
                 self.attainments.ended(session);
                 self.tell_resumed(session, cx);
-                self.clients.ended(session, cause, &self.voice, cx);
+                self.clients.ended(session, cause, &self.publisher, cx);
             }
         }
     }
@@ -258,17 +261,18 @@ impl Reign {
     }
 
     /// Does what is due, at the end of every event.
-    pub(super) fn step(&mut self, cx: &mut Context<'_>) -> Option<ReignEnd> {
+    pub(super) fn step(&mut self, cx: &mut Context<'_>) -> Option<TermEnd> {
         if cx.now >= self.beat_at {
             self.beat_at = cx.now.saturating_add(cx.config.beat);
-            self.voice.beat(None, self.leaving.is_some(), cx.actions);
+            self.publisher
+                .beat(None, self.leaving.is_some(), cx.actions);
         }
         if let Some(servers) = &cx.config.cluster_of
             && cx.now >= self.tenants_at
         {
             self.tenants_at = cx.now.saturating_add(servers.tenant_beat);
             for tenant in self.order.tenant_names() {
-                self.voice
+                self.publisher
                     .beat(Some(tenant), self.leaving.is_some(), cx.actions);
             }
         }
@@ -284,7 +288,7 @@ impl Reign {
         {
             self.feed(Input::Profile(changed), cx);
             cx.actions.push(Action::WriteProfile {
-                epoch: self.voice.epoch,
+                epoch: self.publisher.epoch,
                 profile: self.learner.profile(),
             });
         }
@@ -293,20 +297,20 @@ impl Reign {
         }
         self.recorder.flush(cx.now, cx.actions);
         let recorded = self.recorder.recorded();
-        let (voice, inbox) = (&self.voice, &self.inbox);
-        self.links.attend(cx.now, |worker, link, recordings| {
-            if link.wants_seal(cx.now, cx.config) {
-                voice.seal(worker, link.tail(), reply(inbox, worker), cx.actions);
+        let (publisher, inbox) = (&self.publisher, &self.inbox);
+        self.streams.attend(cx.now, |worker, stream, acks| {
+            if stream.wants_seal(cx.now, cx.config) {
+                publisher.seal(worker, stream.tail(), reply(inbox, worker), cx.actions);
             }
-            let recorded = (recorded, recordings);
-            link.flush(cx.now, recorded, voice, cx.config, cx.actions);
+            let recorded = (recorded, acks);
+            stream.flush(cx.now, recorded, publisher, cx.config, cx.actions);
         });
         self.tell_progress(cx);
         self.end(cx)
     }
 
-    /// Why the reign ends now, if it does.
-    fn end(&mut self, cx: &mut Context<'_>) -> Option<ReignEnd> {
+    /// Why the term ends now, if it does.
+    fn end(&mut self, cx: &mut Context<'_>) -> Option<TermEnd> {
         if self.recorder.wants_gap() {
             let gaps = self.gaps();
             self.recorder.name_gap(gaps, cx.actions);
@@ -317,17 +321,17 @@ impl Reign {
         }
         if let Some(leaving) = self.leaving {
             let over = self.recorder.is_whole() || cx.now >= leaving;
-            return over.then_some(ReignEnd::Left);
+            return over.then_some(TermEnd::Left);
         }
-        gap.then_some(ReignEnd::RecordGap)
+        gap.then_some(TermEnd::RecordGap)
     }
 
-    /// The last thing workers hear of a reign with a gap: they need not keep what the gap names.
-    /// The tails of a long gap could fill the next reign's buffer, and so lead to the next gap.
+    /// The last thing workers hear of a term with a gap: they need not keep what the gap names.
+    /// The tails of a long gap could fill the next term's buffer, and so lead to the next gap.
     fn release_tails(&mut self, cx: &mut Context<'_>) {
         let recorded = self.recorder.recorded();
-        for link in self.links.all() {
-            link.say_recorded(recorded, &self.voice, cx.actions);
+        for stream in self.streams.all() {
+            stream.say_recorded(recorded, &self.publisher, cx.actions);
         }
     }
 
@@ -372,7 +376,7 @@ impl Reign {
 
     /// Looks for those who are silent. Nobody is while the bus is away, nor soon after.
     fn check(&mut self, cx: &mut Context<'_>) {
-        let up = self.voice.connected;
+        let up = self.publisher.connected;
         if up && cx.now >= cx.connected_at.saturating_add(cx.config.grace) {
             let since = cx.now.saturating_sub(cx.config.worker_silence);
             for worker in cx.members.silent(since) {
@@ -390,8 +394,8 @@ impl Reign {
         for input in self.clients.second_thoughts() {
             self.feed(input, cx);
         }
-        self.clients.refuse_waiting(&self.voice, self.began, cx);
-        if self.links.are_sealed() {
+        self.clients.refuse_waiting(&self.publisher, self.began, cx);
+        if self.streams.are_sealed() {
             self.resumed.settle();
             self.clients.settle();
         }
@@ -439,7 +443,7 @@ impl Reign {
         if self.recorder.acknowledged(number) {
             let recorded = self.recorder.recorded();
             let linger = cx.config.record_linger;
-            self.links.recorded(cx.now, recorded, linger);
+            self.streams.recorded(cx.now, recorded, linger);
         }
     }
 
@@ -463,14 +467,14 @@ impl Reign {
         if self.leaving.is_none() {
             self.recorder.cut_all(cx.actions);
             self.leaving = Some(cx.now.saturating_add(cx.config.leave));
-            self.voice.beat(None, true, cx.actions);
+            self.publisher.beat(None, true, cx.actions);
         }
     }
 
     /// When the next thing is due.
     pub(super) fn deadline(&self) -> Nanos {
         let others = [
-            self.links.deadline(),
+            self.streams.deadline(),
             self.tick_at,
             self.leaving,
             self.recorder.deadline(),

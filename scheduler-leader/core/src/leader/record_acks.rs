@@ -8,9 +8,9 @@ use crate::time::Nanos;
 
 /// When inputs were recorded, of late: through which, and since when.
 #[derive(Debug, Default)]
-pub(super) struct Recordings(VecDeque<(InputNumber, Nanos)>);
+pub(super) struct RecordAcks(VecDeque<(InputNumber, Nanos)>);
 
-impl Recordings {
+impl RecordAcks {
     /// Inputs are recorded through here. What was `linger` ago need not be told apart from what was
     /// before.
     pub(super) fn note(&mut self, now: Nanos, recorded: InputNumber, linger: Nanos) {
@@ -39,18 +39,18 @@ mod tests {
 
     #[test]
     fn recordings_know_since_when_what_is_not_long_ago() {
-        let mut recordings = Recordings::default();
-        assert_eq!((recordings.through(), recordings.beyond(0)), (0, None));
+        let mut acks = RecordAcks::default();
+        assert_eq!((acks.through(), acks.beyond(0)), (0, None));
         for (now, recorded) in [(100, 5), (110, 9), (125, 12)] {
-            recordings.note(now, recorded, 20);
+            acks.note(now, recorded, 20);
         }
-        assert_eq!(recordings.through(), 12);
-        let beyond = [4, 5, 8, 9, 11, 12].map(|input| recordings.beyond(input));
+        assert_eq!(acks.through(), 12);
+        let beyond = [4, 5, 8, 9, 11, 12].map(|input| acks.beyond(input));
         let (first, second, third) = (Some(100), Some(110), Some(125));
         assert_eq!(beyond, [first, second, second, third, third, None]);
         // Of what was 20 ago or more, the latest says as much as all of it.
-        recordings.note(131, 20, 20);
-        assert_eq!(recordings.0.len(), 3);
-        assert_eq!(recordings.beyond(4), second);
+        acks.note(131, 20, 20);
+        assert_eq!(acks.0.len(), 3);
+        assert_eq!(acks.beyond(4), second);
     }
 }

@@ -11,7 +11,7 @@ use bus_schemas::{
 };
 use scheduler_leader_core::replay::{ReplayError, Replayed, replay};
 use scheduler_leader_core::{
-    Action, Config, Event, LeaderNode, Lease, Profile, ReignEnd, StateSnapshot,
+    Action, Config, Event, LeaderNode, Lease, Profile, StateSnapshot, TermEnd,
 };
 
 use crate::worker::Worker;
@@ -38,7 +38,7 @@ pub(crate) struct World {
     pub(crate) submitted: u64,
     /// The last op announced at a time is a sync.
     pub(crate) syncs: bool,
-    pub(crate) reigns: Vec<(u64, ReignEnd)>,
+    pub(crate) terms: Vec<(u64, TermEnd)>,
     pub(crate) ended: Option<LeaderNotice>,
     /// The state bucket: what it was at first, and the placement as leaders keep it.
     pub(crate) stored: StateSnapshot,
@@ -128,7 +128,7 @@ impl World {
             queued: 0,
             submitted: 0,
             syncs: false,
-            reigns: Vec::new(),
+            terms: Vec::new(),
             ended: None,
             stored: state.clone(),
             said: None,
@@ -207,7 +207,7 @@ impl World {
                         self.tell(at, Event::Recorded { epoch, number });
                     }
                 }
-                Action::ReignEnded { epoch, why } => self.reigns.push((epoch, why)),
+                Action::TermEnded { epoch, why } => self.terms.push((epoch, why)),
                 Action::WritePlacement(placement) => self.stored.placement = placement,
                 Action::WriteProfile { profile, .. } => self.written.push(profile),
                 _ => {}

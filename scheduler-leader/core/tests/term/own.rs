@@ -120,7 +120,7 @@ fn who_is_silent_expires_however_short_its_leaders_epochs_are() {
     world.settings(|settings| settings.record_max_age_s = 8);
     world.submit(8);
     world.pass(20_000);
-    assert!(world.ended.is_none() && world.reigns.len() > 10);
+    assert!(world.ended.is_none() && world.terms.len() > 10);
     world.pass(50_000);
     let ended = world.ended.as_ref().and_then(|notice| notice.ended.clone());
     assert_eq!(ended.map(|failure| failure.code), Some(Code::Expired));
@@ -147,10 +147,10 @@ fn who_asks_for_what_has_ended_is_told_however_short_its_leaders_epochs_are() {
     let mut world = opened(1);
     world.settings(|settings| settings.record_max_age_s = 8);
     world.pass(5_000);
-    let epochs = world.reigns.len();
+    let epochs = world.terms.len();
     close(&mut world);
     // The session ends, and its worker is not heard before the next epoch: that knows nothing of it.
-    while world.reigns.len() == epochs {
+    while world.terms.len() == epochs {
         world.wake();
         world.deliver();
         world.workers.iter_mut().for_each(Worker::run);

@@ -12,14 +12,14 @@ use bus_schemas::{
 use super::event::Action;
 
 #[derive(Debug)]
-pub(super) struct Voice {
+pub(super) struct Publisher {
     pub(super) subjects: Subjects,
     pub(super) epoch: Epoch,
     pub(super) leader: LeaderId,
     pub(super) connected: bool,
 }
 
-impl Voice {
+impl Publisher {
     pub(super) fn publish(&self, subject: Arc<str>, bytes: Vec<u8>, actions: &mut Vec<Action>) {
         if self.connected {
             actions.push(Action::Publish {
