@@ -316,7 +316,10 @@ impl Leader {
         let Some(epoch) = self.core.epoch() else {
             return;
         };
-        let view = self.core.order().and_then(|order| order.session(session));
+        let view = self
+            .core
+            .scheduler()
+            .and_then(|scheduler| scheduler.session(session));
         if let Some(view) = view {
             tracing::error!(%session, "a kernel queue died and is started anew");
             let opening = QueueOpening {

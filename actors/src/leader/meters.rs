@@ -44,7 +44,7 @@ impl Metering {
         now: u64,
     ) -> Option<Duration> {
         let granted = core
-            .order()?
+            .scheduler()?
             .workers()
             .iter()
             .any(|worker| worker.grants > 0);
@@ -59,13 +59,13 @@ impl Metering {
 
     /// Counts what happened since the last time.
     pub(super) fn count(&mut self, telemetry: &Telemetry, core: &Core) {
-        let (Some(order), Some(recorded)) = (core.order(), core.recorded()) else {
+        let (Some(scheduler), Some(recorded)) = (core.scheduler(), core.recorded()) else {
             return;
         };
         let meters = telemetry.meters();
-        meters.leader().recorded(order.input(), recorded);
-        let window = order.settings().window_ns;
-        for worker in order.workers() {
+        meters.leader().recorded(scheduler.input(), recorded);
+        let window = scheduler.settings().window_ns;
+        for worker in scheduler.workers() {
             let gpu = meters.gpu(worker.gpu);
             let known = self.counted.entry(worker.incarnation);
             let (_, grants, voids) = known.or_insert((worker.gpu, 0, 0));

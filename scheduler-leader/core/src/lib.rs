@@ -1,8 +1,8 @@
-//! The order: a pure core that weaves all tenants' ops into one deterministic order, and the
+//! The scheduler, a pure core that weaves all tenants' ops into one deterministic order, and the
 //! protocol core of the leader around it. No clock, no randomness, no I/O.
 //!
-//! * [`Order`]: `apply(input) -> effects`, the decisions. Its policy is in `policy/`.
-//! * [`Leader`]: election, term, sealing, order links, the record; told events, answers actions.
+//! * [`Scheduler`]: `apply(input) -> effects`, the decisions. Its policy is in `policy/`.
+//! * [`Leader`]: election, term, sealing, grant streams, the record; takes events, gives actions.
 //! * [`KernelQueue`]: one session's intents in op order and its credit.
 //! * [`LeaderNode`]: a `Leader` with its queues behind one `message`/`handle`, as simulation and
 //!   tests drive it; the actix shell runs the same two cores as actors.
@@ -15,10 +15,10 @@ mod ids;
 mod input;
 mod leader;
 mod node;
-mod order;
 mod policy;
 mod queue;
 pub mod replay;
+mod scheduler;
 mod time;
 mod unstored;
 
@@ -28,11 +28,11 @@ pub use leader::{
     Action, Config, Event, Leader, Lease, Placement, Servers, StateSnapshot, TermEnd,
 };
 pub use node::LeaderNode;
-pub use order::{
-    FlowInspection, FlowView, Inspection, Order, SessionInspection, SessionView, TenantInspection,
-    TenantView, WorkerInspection, WorkerView,
-};
 pub use policy::{ORDER_VERSION, TICK_NS};
 pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
+pub use scheduler::{
+    FlowInspection, FlowView, Inspection, Scheduler, SessionInspection, SessionView,
+    TenantInspection, TenantView, WorkerInspection, WorkerView,
+};
 pub use time::Nanos;
 pub use unstored::{HandedOver, Handover, TermId, Unstored, UnstoredBlock};

@@ -74,8 +74,8 @@ proptest! {
             node.handle(now, Event::Timer, &mut actions);
         }
         prop_assert_eq!(node.leader().epoch(), Some(1));
-        let order = node.leader().order().unwrap();
-        prop_assert_eq!(order.global(), 0);
+        let scheduler = node.leader().scheduler().unwrap();
+        prop_assert_eq!(scheduler.global(), 0);
         let ended = |action: &Action| matches!(action, Action::TermEnded { .. });
         prop_assert!(!actions.iter().any(ended));
     }
@@ -133,6 +133,6 @@ proptest! {
             node.handle(round * MS, Event::Timer, &mut actions);
         }
         prop_assert_eq!(node.leader().epoch(), Some(1));
-        prop_assert_eq!(node.leader().order().unwrap().global(), 0);
+        prop_assert_eq!(node.leader().scheduler().unwrap().global(), 0);
     }
 }

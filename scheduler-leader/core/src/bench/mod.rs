@@ -12,8 +12,8 @@ use bus_schemas::{
 
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
-use crate::order::Order;
 use crate::policy::ORDER_VERSION;
+use crate::scheduler::Scheduler;
 
 /// Kernels of the load, costing 20 to 50 microseconds.
 const KERNELS: u64 = 16;
@@ -28,7 +28,7 @@ const TENANT: usize = 10;
 /// Announcing the work and reporting it done are part of the load.
 #[derive(Debug)]
 pub struct Load {
-    order: Order,
+    scheduler: Scheduler,
     effects: Vec<Effect>,
     done: Input,
     intent: Input,
@@ -65,7 +65,7 @@ impl Load {
 
     fn on(sessions: usize, gpus: usize, settings: ClusterSettings) -> Self {
         let mut load = Self {
-            order: Order::new(),
+            scheduler: Scheduler::new(),
             effects: Vec::new(),
             done: Input::Tick,
             intent: Input::Tick,
@@ -74,10 +74,10 @@ impl Load {
             turn: 0,
         };
         let takeover = takeover(sessions, settings);
-        load.order.apply(&takeover, &mut load.effects);
+        load.scheduler.apply(&takeover, &mut load.effects);
         for gpu in 0..gpus {
             let sealed = sealed(sessions, gpu, gpus);
-            load.order.apply(&sealed, &mut load.effects);
+            load.scheduler.apply(&sealed, &mut load.effects);
         }
         load.effects.clear();
         for session in 0..sessions {
@@ -102,7 +102,7 @@ impl Load {
             incarnation: incarnation(gpu),
             reports,
         };
-        self.order.apply(&self.done, &mut self.effects);
+        self.scheduler.apply(&self.done, &mut self.effects);
         for session in self.take() {
             self.announce(session);
         }
@@ -156,7 +156,7 @@ impl Load {
             runs: Rows((0..u64::from(ANNOUNCED) / 64).map(run).collect()),
         };
         *announced += u64::from(ANNOUNCED);
-        self.order.apply(&self.intent, &mut self.effects);
+        self.scheduler.apply(&self.intent, &mut self.effects);
         // Only at the start can this be more than what was low already.
         let low = self.take();
         debug_assert!(

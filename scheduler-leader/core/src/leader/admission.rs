@@ -7,8 +7,8 @@ use bus_schemas::{
     Admission, ClusterSettings, GpuId, Incarnation, Tenant, TenantSettings, Verdict,
 };
 
-use crate::order::FlowView;
 use crate::policy::longest_ahead;
+use crate::scheduler::FlowView;
 use crate::time::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;

@@ -56,7 +56,7 @@ impl Term {
             return;
         }
         drained.retain(|other| *other != worker);
-        if self.order.worker(worker).is_some() {
+        if self.scheduler.worker(worker).is_some() {
             self.feed(
                 Input::Cordon {
                     incarnation: worker,
@@ -73,7 +73,7 @@ impl Term {
     /// A worker that is drained was heard of: the order is told, and the worker that it is not
     /// needed any more.
     pub(super) fn drained(&mut self, worker: Incarnation, cx: &mut Context<'_>) {
-        let Some(view) = self.order.worker(worker) else {
+        let Some(view) = self.scheduler.worker(worker) else {
             return;
         };
         if !view.cordoned {

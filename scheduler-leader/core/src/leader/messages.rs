@@ -74,7 +74,7 @@ impl Term {
         match what {
             ToLeader::Open => match decode::<OpenRequest>(bytes) {
                 Ok(request) => {
-                    let workers = self.order.has_workers();
+                    let workers = self.scheduler.has_workers();
                     let clients = &mut self.clients;
                     let input = clients.open(tenant, request, reply, workers, &self.publisher, cx);
                     self.feed_some(input, cx);
@@ -159,7 +159,7 @@ impl Term {
     /// What a worker accepted and did.
     fn done(&mut self, worker: Incarnation, bytes: &[u8], cx: &mut Context<'_>) -> Option<TermEnd> {
         // What is far away in memory is waited for at once, and while the message is decoded.
-        std::hint::black_box(self.streams.fetch(&worker) ^ self.order.fetch_worker(worker));
+        std::hint::black_box(self.streams.fetch(&worker) ^ self.scheduler.fetch_worker(worker));
         let done: Done<'_> = decode(bytes).ok()?;
         if done.epoch > self.publisher.epoch {
             return Some(TermEnd::Fenced { epoch: done.epoch });
@@ -188,7 +188,7 @@ impl Term {
                 // What is fed while leaving is not recorded: the successor learns of it by a seal.
                 let input = match self.leaving.is_some() {
                     true => InputNumber::MAX,
-                    false => self.order.input(),
+                    false => self.scheduler.input(),
                 };
                 stream.closed(behind, input);
             }
@@ -201,7 +201,7 @@ impl Term {
     /// What the worker has of doubted sessions, where that is news.
     fn received(&mut self, worker: Incarnation, done: &Done<'_>, cx: &mut Context<'_>) {
         for row in done.received.iter() {
-            let session = self.order.session(row.session);
+            let session = self.scheduler.session(row.session);
             let doubted = session.is_some_and(|session| {
                 session.incarnation == worker && session.doubted && row.received > session.received
             });
@@ -214,7 +214,7 @@ impl Term {
 
     fn faults(&mut self, worker: Incarnation, done: &Done<'_>, cx: &mut Context<'_>) {
         for fault in done.session_faults() {
-            let session = self.order.session(fault.session);
+            let session = self.scheduler.session(fault.session);
             if session.is_some_and(|session| session.incarnation == worker && !session.closing) {
                 let (session, op, code) = (fault.session, fault.op, fault.failure.code);
                 self.clients.failed(session, fault.failure);
@@ -262,7 +262,7 @@ impl Term {
 
     /// How the cluster is.
     fn status(&self, cx: &Context<'_>) -> Status {
-        let worker = |view: crate::order::WorkerView| {
+        let worker = |view: crate::scheduler::WorkerView| {
             let member = cx.members.get(view.incarnation);
             let stream = self.streams.get(&view.incarnation);
             WorkerStatus {
@@ -280,7 +280,7 @@ impl Term {
                 draining: view.draining || view.cordoned,
             }
         };
-        let tenant = |view: crate::order::TenantView| {
+        let tenant = |view: crate::scheduler::TenantView| {
             let settings = view.settings?;
             Some(TenantStatus {
                 attainment: self.attainments.of(cx.now, &view.tenant),
@@ -295,27 +295,27 @@ impl Term {
             v: WIRE_VERSION,
             epoch: self.publisher.epoch,
             leader: self.publisher.leader,
-            input: self.order.input(),
+            input: self.scheduler.input(),
             recorded: self.recorder.recorded(),
-            global: self.order.global(),
-            held: self.order.held(),
-            workers: self.order.workers().into_iter().map(worker).collect(),
-            places: self.order.workers().into_iter().map(place).collect(),
+            global: self.scheduler.global(),
+            held: self.scheduler.held(),
+            workers: self.scheduler.workers().into_iter().map(worker).collect(),
+            places: self.scheduler.workers().into_iter().map(place).collect(),
             tenants: self
-                .order
+                .scheduler
                 .tenants()
                 .into_iter()
                 .filter_map(tenant)
                 .collect(),
-            settings: Some(self.order.settings().clone()),
-            profile: Some(self.order.profile(!self.learning)),
+            settings: Some(self.scheduler.settings().clone()),
+            profile: Some(self.scheduler.profile(!self.learning)),
             stores: cx.stores.to_vec(),
         }
     }
 }
 
 /// What a worker's sessions are placed by.
-fn place(view: crate::order::WorkerView) -> PlaceStatus {
+fn place(view: crate::scheduler::WorkerView) -> PlaceStatus {
     PlaceStatus {
         group: view.report.group,
         exclusive: view.report.exclusive,

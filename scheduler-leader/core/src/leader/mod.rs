@@ -34,7 +34,7 @@ use bus_schemas::{
 };
 
 use crate::input::Input;
-use crate::order::Order;
+use crate::scheduler::Scheduler;
 use crate::time::Nanos;
 use context::Context;
 use election::{Election, Outcome};
@@ -225,7 +225,7 @@ impl Leader {
         if let Some(state) = &mut self.state {
             // What the store may not have yet, should we lead again.
             state.placement = term.placement.clone();
-            state.placement.ordinals = term.order.ordinals();
+            state.placement.ordinals = term.scheduler.ordinals();
             if state.pinned.is_none() {
                 state.profile = term.learner.profile();
             }
@@ -402,8 +402,8 @@ impl Leader {
 
     /// The order, while it leads.
     #[must_use]
-    pub fn order(&self) -> Option<&Order> {
-        self.term.as_ref().map(|term| &term.order)
+    pub fn scheduler(&self) -> Option<&Scheduler> {
+        self.term.as_ref().map(|term| &term.scheduler)
     }
 
     /// The subjects it subscribes to, wildcards included.

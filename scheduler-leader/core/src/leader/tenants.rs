@@ -9,18 +9,18 @@ use bus_schemas::{
 
 use super::admission;
 use super::term::Term;
-use crate::order::Move;
+use crate::scheduler::DirtySession;
 use crate::time::Nanos;
 
 impl Term {
     /// Counts the requests of a session that are done by now.
-    pub(super) fn attain(&mut self, moved: &Move, now: Nanos) {
-        let (session, done) = (moved.session, moved.progress.done);
-        let placed = (moved.place, session);
-        if self.attainments.awaits(moved.place)
-            && let Some(view) = self.order.session(session)
+    pub(super) fn attain(&mut self, dirty: &DirtySession, now: Nanos) {
+        let (session, done) = (dirty.session, dirty.progress.done);
+        let placed = (dirty.place, session);
+        if self.attainments.awaits(dirty.place)
+            && let Some(view) = self.scheduler.session(session)
         {
-            let target = self.order.target(&view.tenant);
+            let target = self.scheduler.target(&view.tenant);
             self.attainments
                 .done(now, placed, done, &view.tenant, target);
         }
@@ -41,11 +41,11 @@ impl Term {
 
     /// Whether all targets could be met if a tenant were set as asked.
     pub(super) fn admission(&self, request: AdmissionRequest, now: Nanos) -> AdmissionAnswer {
-        let tenants = self.order.tenants().into_iter();
+        let tenants = self.scheduler.tenants().into_iter();
         let known = tenants.filter_map(|view| Some((view.tenant, view.settings?)));
         let mut tenants: BTreeMap<_, _> = known.collect();
         tenants.insert(request.tenant, request.settings);
-        let (cluster, flows) = (self.order.settings(), self.order.flows());
+        let (cluster, flows) = (self.scheduler.settings(), self.scheduler.flows());
         AdmissionAnswer {
             v: WIRE_VERSION,
             targets: admission::judge(now, cluster, &tenants, &flows, &self.loads),
@@ -54,7 +54,7 @@ impl Term {
 
     /// How the requests of each tenant did that has had any.
     pub(super) fn attainments(&self, now: Nanos) -> Vec<(Tenant, TenantSettings, Attainment)> {
-        let tenants = self.order.tenants().into_iter();
+        let tenants = self.scheduler.tenants().into_iter();
         let attained = tenants.filter_map(|view| {
             let attainment = *self.attainments.of(now, &view.tenant)?;
             Some((view.tenant, view.settings?, attainment))

@@ -1,4 +1,4 @@
-//! One term: the order, the grant streams to the workers, the record, and what is due when.
+//! One term: the scheduler, the grant streams to the workers, the record, and what is due when.
 
 mod resuming;
 mod workers;
@@ -23,8 +23,8 @@ use super::record::{Gap, Recorder};
 use super::resumed::Resumed;
 use crate::effect::Effect;
 use crate::input::{Input, Profile, Rows, Takeover};
-use crate::order::{Move, Order, WorkerView};
 use crate::policy::{ORDER_VERSION, TICK_NS};
+use crate::scheduler::{DirtySession, Scheduler, WorkerView};
 use crate::time::Nanos;
 
 /// Lost incarnations remembered in the placement.
@@ -41,7 +41,7 @@ const CHECK: Nanos = 100_000_000;
 #[derive(Debug)]
 pub(super) struct Term {
     pub(super) publisher: Publisher,
-    pub(super) order: Order,
+    pub(super) scheduler: Scheduler,
     pub(super) streams: GrantStreams,
     pub(super) clients: Clients,
     pub(super) recorder: Recorder,
@@ -53,8 +53,8 @@ pub(super) struct Term {
     pub(super) placement_changed: bool,
     /// Sessions of the term before that are not told yet that this one leads.
     pub(super) resumed: Resumed,
-    /// Sessions that have moved, while they are told.
-    moved: Vec<Move>,
+    /// Sessions that got further, while their queues are notified.
+    dirty_sessions: Vec<DirtySession>,
     effects: Vec<Effect>,
     inbox: String,
     began: Nanos,
@@ -116,7 +116,7 @@ impl Term {
                 leader,
                 connected: true,
             },
-            order: Order::new(),
+            scheduler: Scheduler::new(),
             streams: GrantStreams::default(),
             clients: Clients::default(),
             recorder: Recorder::new(epoch, leader),
@@ -131,7 +131,7 @@ impl Term {
             // The store is told at once that there is such an epoch.
             placement_changed: true,
             resumed: Resumed::default(),
-            moved: Vec::new(),
+            dirty_sessions: Vec::new(),
             effects: Vec::new(),
             began: cx.now,
             heard_since: cx.now,
@@ -174,11 +174,11 @@ impl Term {
         let bounds = (self.limits.buffer, cx.config);
         if self.recorder.push(cx.now, &input, bounds, cx.actions) {
             let granted = |worker: WorkerView| (worker.incarnation, worker.granted + 1);
-            self.unrecorded = self.order.workers().into_iter().map(granted).collect();
+            self.unrecorded = self.scheduler.workers().into_iter().map(granted).collect();
         }
         let mut effects = std::mem::take(&mut self.effects);
-        self.order.apply(&input, &mut effects);
-        if self.tick_at.is_none() && (!effects.is_empty() || self.order.awaits_tick()) {
+        self.scheduler.apply(&input, &mut effects);
+        if self.tick_at.is_none() && (!effects.is_empty() || self.scheduler.awaits_tick()) {
             self.tick_at = Some(cx.now.saturating_add(TICK_NS));
         }
         effects
@@ -246,7 +246,7 @@ impl Term {
         cx: &mut Context<'_>,
     ) {
         self.clients.active(session, cx);
-        if let Some(place) = self.order.place_of(session) {
+        if let Some(place) = self.scheduler.place_of(session) {
             let placed = (place, session);
             self.attainments.intent(cx.now, placed, first, &runs);
         }
@@ -271,7 +271,7 @@ impl Term {
             && cx.now >= self.tenants_at
         {
             self.tenants_at = cx.now.saturating_add(servers.tenant_beat);
-            for tenant in self.order.tenant_names() {
+            for tenant in self.scheduler.tenant_names() {
                 self.publisher
                     .beat(Some(tenant), self.leaving.is_some(), cx.actions);
             }
@@ -337,7 +337,7 @@ impl Term {
 
     /// What went unrecorded. Of a worker that is gone, everything to its end.
     fn gaps(&self) -> Vec<Gap> {
-        let (buffer, workers) = (self.limits.buffer, self.order.workers());
+        let (buffer, workers) = (self.limits.buffer, self.scheduler.workers());
         let granted = workers.into_iter();
         let mut last: BTreeMap<_, _> = granted.map(|it| (it.incarnation, it.granted)).collect();
         let gone = self.unrecorded.keys().filter(|it| !last.contains_key(it));
@@ -399,9 +399,9 @@ impl Term {
             self.resumed.settle();
             self.clients.settle();
         }
-        self.loads.sample(cx.now, || self.order.flows());
+        self.loads.sample(cx.now, || self.scheduler.flows());
         if std::mem::take(&mut self.placement_changed) {
-            self.placement.ordinals = self.order.ordinals();
+            self.placement.ordinals = self.scheduler.ordinals();
             self.placement.version = self.placement.version.saturating_add(1);
             cx.actions
                 .push(Action::WritePlacement(self.placement.clone()));
@@ -411,7 +411,7 @@ impl Term {
     /// Lets time pass for the order while anything is happening.
     fn tick(&mut self, cx: &mut Context<'_>) {
         let due = self.tick_at.unwrap_or(cx.now);
-        if self.order.is_busy() || self.order.awaits_tick() || self.order.has_recent() {
+        if self.scheduler.is_busy() || self.scheduler.awaits_tick() || self.scheduler.has_recent() {
             self.feed(Input::Tick, cx);
             // A little late is made up for; who stood still for long does not make it all up.
             let next = due.saturating_add(TICK_NS);
@@ -421,11 +421,11 @@ impl Term {
         }
     }
 
-    /// Tells the queues of sessions that have moved, and counts the requests that are done by now.
+    /// Notifies the queues of sessions that got further, and counts the requests that are done by now.
     fn tell_progress(&mut self, cx: &mut Context<'_>) {
-        let mut moved = std::mem::take(&mut self.moved);
-        self.order.take_moved(&mut moved);
-        for it in moved.drain(..) {
+        let mut dirty = std::mem::take(&mut self.dirty_sessions);
+        self.scheduler.take_dirty_sessions(&mut dirty);
+        for it in dirty.drain(..) {
             self.tell_resumed(it.session, cx);
             if it.reported {
                 self.attain(&it, cx.now);
@@ -435,7 +435,7 @@ impl Term {
                 progress: it.progress,
             });
         }
-        self.moved = moved;
+        self.dirty_sessions = dirty;
     }
 
     /// The stream acknowledged a block.
@@ -449,7 +449,7 @@ impl Term {
 
     /// Grants are held or go again.
     pub(super) fn hold(&mut self, held: bool, cx: &mut Context<'_>) {
-        if self.order.held() != held {
+        if self.scheduler.held() != held {
             self.placement.held = held;
             self.placement_changed = true;
             self.feed(Input::Hold { held }, cx);

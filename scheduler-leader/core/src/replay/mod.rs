@@ -15,8 +15,8 @@ use bus_schemas::{ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, Sealed
 use crate::effect::Effect;
 use crate::input::Input;
 pub use crate::leader::Gap;
-use crate::order::Order;
 use crate::policy::ORDER_VERSION;
+use crate::scheduler::Scheduler;
 use anchor::Before;
 pub use anchor::{Anchor, Anchored, beginning};
 use chains::{AnchoredChains, Chains, Proposed};
@@ -78,7 +78,7 @@ struct Kept<'a> {
 #[derive(Debug)]
 struct ReplayedTerm {
     of: (Epoch, LeaderId),
-    order: Order,
+    scheduler: Scheduler,
     sealed: BTreeSet<Incarnation>,
     /// Of workers about to be sealed, what came of their tails.
     tails: BTreeMap<Incarnation, Vec<SealedGrant>>,
@@ -160,7 +160,7 @@ impl Replay {
         self.epochs += 1;
         self.term = Some(ReplayedTerm {
             of,
-            order: Order::new(),
+            scheduler: Scheduler::new(),
             sealed: BTreeSet::new(),
             tails: BTreeMap::new(),
             settings: ClusterSettings::default(),
@@ -215,8 +215,8 @@ impl ReplayedTerm {
     /// Whether the estimates after this input are those that its leader named.
     fn check_profile(&self, input: &Input) -> Result<(), ReplayError> {
         let names = matches!(input, Input::Takeover(_) | Input::Profile(_));
-        if names && !self.order.profile_is_as_named() {
-            let (epoch, input) = (self.of.0, self.order.input());
+        if names && !self.scheduler.profile_is_as_named() {
+            let (epoch, input) = (self.of.0, self.scheduler.input());
             return Err(ReplayError::Profile { epoch, input });
         }
         Ok(())
@@ -303,7 +303,7 @@ impl ReplayedTerm {
                 self.anchored = Some((anchored, self.settings.clone()));
                 self.anchors = false;
             }
-            self.order.apply(input, &mut effects);
+            self.scheduler.apply(input, &mut effects);
             self.check_profile(input)?;
             for effect in effects.drain(..) {
                 if let Effect::Grant {

@@ -7,7 +7,7 @@ use bus_schemas::{Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation};
 
 use super::{Position, Replay, ReplayError, Stream, replay};
 use crate::effect::Effect;
-use crate::order::{Inspection, Order};
+use crate::scheduler::{Inspection, Scheduler};
 
 /// A position to stop at. As text: `GLOBAL`, `EPOCH/GLOBAL`, `GPU:POSITION` or
 /// `INCARNATION:POSITION`.
@@ -146,14 +146,14 @@ pub fn replay_until(blocks: &[(Epoch, u64, Vec<u8>)], stop: Stop) -> Result<Stop
 
 /// The order right after a grant, if this stream leads to it.
 fn recompute(stream: &mut Stream, at: &Position) -> Result<Option<Inspection>, ReplayError> {
-    let (mut order, mut effects) = (Order::new(), Vec::new());
+    let (mut scheduler, mut effects) = (Scheduler::new(), Vec::new());
     for input in stream.take(at.epoch)? {
-        if order.input() + 1 == at.input {
-            order.stop_at(at.global);
+        if scheduler.input() + 1 == at.input {
+            scheduler.stop_at(at.global);
         }
         effects.clear();
-        order.apply(&input, &mut effects);
-        if order.input() == at.input {
+        scheduler.apply(&input, &mut effects);
+        if scheduler.input() == at.input {
             break;
         }
     }
@@ -170,7 +170,7 @@ fn recompute(stream: &mut Stream, at: &Position) -> Result<Option<Inspection>, R
         }
         _ => false,
     });
-    Ok(is_it.then(|| order.inspect()))
+    Ok(is_it.then(|| scheduler.inspect()))
 }
 
 #[cfg(test)]

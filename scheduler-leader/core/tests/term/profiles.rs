@@ -46,8 +46,8 @@ fn measure(world: &mut World, key: u64, count: u64, total_ns: u64) {
 fn in_force(world: &World) -> bus_schemas::ProfileStatus {
     let at = world.leading().expect("a leader");
     let leader = world.nodes[at].as_ref().unwrap().leader();
-    let learns = leader.order().unwrap().settings().learn;
-    leader.order().unwrap().profile(!learns)
+    let learns = leader.scheduler().unwrap().settings().learn;
+    leader.scheduler().unwrap().profile(!learns)
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn with_a_pinned_profile_nothing_measured_counts() {
     assert_eq!(in_force(&world).hash, pin.hash, "also by the next leader");
     let at = world.leading().unwrap();
     let leader = world.nodes[at].as_ref().unwrap().leader();
-    let settings = leader.order().unwrap().settings();
+    let settings = leader.scheduler().unwrap().settings();
     assert!(!settings.learn && !settings.settle);
     tell_all(&mut world, &state(newest, None));
     assert!(!in_force(&world).pinned);
@@ -158,7 +158,7 @@ fn who_leads_before_it_read_the_last_word_on_holding_takes_it_then() {
     let is_held = |world: &World| {
         let at = world.leading().expect("a leader");
         let leader = world.nodes[at].as_ref().unwrap().leader();
-        leader.order().unwrap().held()
+        leader.scheduler().unwrap().held()
     };
     assert!(!is_held(&world), "what a leader holds is its own");
     world.kill_leader(0);

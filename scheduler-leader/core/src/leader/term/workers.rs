@@ -25,7 +25,7 @@ impl Term {
         self.ask_seal(worker, cx);
         self.report(worker, cx);
         if let Some(member) = cx.members.get(worker)
-            && let Some(view) = self.order.worker(worker)
+            && let Some(view) = self.scheduler.worker(worker)
             && view.draining != member.draining
         {
             let draining = member.draining;
@@ -37,7 +37,7 @@ impl Term {
                 },
                 cx,
             );
-            let input = self.order.input();
+            let input = self.scheduler.input();
             if let Some(stream) = self.streams.note_in(worker) {
                 stream.leaves = draining.then_some(input);
             }
@@ -185,7 +185,7 @@ impl Term {
         self.placement_changed = true;
         self.publisher.lost(worker, cx.actions);
         self.learner.lost(worker);
-        let view = self.order.worker(worker);
+        let view = self.scheduler.worker(worker);
         let left =
             member.is_some_and(|member| member.draining) || view.is_some_and(|view| view.draining);
         let stream = self.streams.get(&worker).filter(|stream| stream.sealed);

@@ -21,7 +21,7 @@ fn run_while_backlogged(model: &mut Model, sessions: &[SessionId], grants: usize
         let before = model.grants.len();
         assert!(model.run(Incarnation(100), 1) > 0);
         let empty = |id: &SessionId| {
-            let view = model.order.session(*id).unwrap();
+            let view = model.scheduler.session(*id).unwrap();
             view.queued == view.granted
         };
         if sessions.iter().any(empty) {
@@ -307,7 +307,7 @@ fn later_voids_rewind_nothing_more() {
     model.tell_received(session);
     while model.run(Incarnation(100), 1) > 0 {}
     assert_eq!(model.sessions[&session].done, 75);
-    let view = model.order.worker(Incarnation(100)).unwrap();
+    let view = model.scheduler.worker(Incarnation(100)).unwrap();
     assert_eq!(
         (view.grants, view.voids),
         (1 + 3 + 3, 3),

@@ -152,7 +152,7 @@ impl Play {
 
     /// A session that is there, if one is.
     fn session(&mut self) -> Option<SessionId> {
-        let order = &self.model.order;
+        let order = &self.model.scheduler;
         self.sessions.retain(|id| order.session(*id).is_some());
         (!self.sessions.is_empty()).then(|| self.chance.pick(&self.sessions))
     }

@@ -1,7 +1,8 @@
-//! The order: a pure state machine. `apply` dispatches; who is next is decided in `policy/`.
+//! The scheduler: a pure state machine that decides the order. `apply` dispatches; who is next is
+//! decided in `policy/`.
 
+mod dirty_sessions;
 mod inspection;
-mod moved;
 mod placement;
 mod sessions;
 mod shares;
@@ -13,10 +14,10 @@ mod tenants;
 mod view;
 mod workers;
 
+pub(crate) use dirty_sessions::DirtySession;
 pub use inspection::{
     FlowInspection, Inspection, SessionInspection, TenantInspection, WorkerInspection,
 };
-pub(crate) use moved::Move;
 pub use view::{FlowView, SessionView, TenantView, WorkerView};
 
 use std::collections::BTreeMap;
@@ -32,12 +33,12 @@ use crate::effect::Effect;
 use crate::ids::IdMap;
 use crate::input::{Input, Takeover};
 use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
-use moved::{Mark, Moved};
+use dirty_sessions::{DirtySessions, Mark};
 use state::{Flow, Granted, SessionState, TenantState, WorkerState};
 
-/// The order of one epoch. Same inputs, same effects.
+/// Decides the order of one epoch. Same inputs, same effects.
 #[derive(Debug, Default)]
-pub struct Order {
+pub struct Scheduler {
     input: InputNumber,
     epoch: Epoch,
     global: GlobalPosition,
@@ -57,8 +58,8 @@ pub struct Order {
     session_places: Vec<u32>,
     session_index: BTreeMap<SessionId, u32>,
     vacant: Vec<u32>,
-    /// What has moved since that was last asked.
-    moved: Moved,
+    /// Sessions that got further since they were last taken.
+    dirty_sessions: DirtySessions,
     /// The last session id given out, without the epoch.
     opened: u64,
     /// Flows set aside for a target, on all workers.
@@ -79,15 +80,14 @@ pub struct Order {
     stop: Option<GlobalPosition>,
 }
 
-impl Order {
-    /// An order that was told nothing yet; its first input must be a takeover, or nothing comes
-    /// of any.
+impl Scheduler {
+    /// A scheduler without any input; the first must be a takeover, or nothing comes of any.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Applies the next input and appends what is decided. Inputs that contradict what the order
+    /// Applies the next input and appends what is decided. Inputs that contradict what it
     /// knows (an unknown session, a gap) change nothing.
     pub fn apply(&mut self, input: &Input, effects: &mut Vec<Effect>) {
         self.input += 1;
@@ -339,7 +339,7 @@ impl Order {
         effects: &mut Vec<Effect>,
     ) {
         self.global += 1;
-        self.moved.note(granted.slot, Mark::Granted);
+        self.dirty_sessions.note(granted.slot, Mark::Granted);
         let worker = &mut self.workers[worker as usize];
         let position = worker.put(granted);
         effects.push(Effect::Grant {

@@ -9,7 +9,7 @@ use bus_schemas::{
 };
 use serde::{Serialize, Serializer};
 
-use super::Order;
+use super::Scheduler;
 use super::state::{Flow, Life, SessionState, WorkerState};
 use crate::policy::{ABSENT, whole_ns};
 
@@ -153,7 +153,7 @@ fn shown<S: Serializer>(id: &impl fmt::Display, serializer: S) -> Result<S::Ok, 
     serializer.collect_str(id)
 }
 
-impl Order {
+impl Scheduler {
     /// Grants nothing beyond this global position from now on.
     pub(crate) fn stop_at(&mut self, global: GlobalPosition) {
         self.stop = Some(global);

@@ -4,7 +4,7 @@ use bus_schemas::{
     GpuId, GpuPosition, Incarnation, OpNumber, ProfileStatus, SessionId, Tenant, TenantSettings,
 };
 
-use super::Order;
+use super::Scheduler;
 use super::state::{Life, WorkerState};
 use crate::input::WorkerReport;
 
@@ -98,7 +98,7 @@ pub struct FlowView {
     pub granted_ns: u64,
 }
 
-impl Order {
+impl Scheduler {
     /// Every tenant on every worker that is not lost.
     #[must_use]
     pub fn flows(&self) -> Vec<FlowView> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Code, Incarnation, Tenant, WeightSample};
 
-use super::Order;
+use super::Scheduler;
 use crate::input::WorkerReport;
 use crate::policy::{Candidate, TICK_NS, choose};
 
@@ -101,7 +101,7 @@ struct Shared {
     weights: BTreeMap<u32, u64>,
 }
 
-impl Order {
+impl Scheduler {
     /// A worker said what it is and holds.
     pub(super) fn worker_report(&mut self, incarnation: Incarnation, report: &WorkerReport) {
         let Some(worker) = self.worker_index.get(&incarnation).copied() else {

@@ -4,7 +4,7 @@
 //! the rules makes this fail: give it a new `ORDER_VERSION` and new files, written by
 //!
 //! ```text
-//! WARPLOOM_GOLDEN=write cargo test -p scheduler-leader-core --test order golden
+//! WARPLOOM_GOLDEN=write cargo test -p scheduler-leader-core --test scheduler golden
 //! ```
 //!
 //! `order-VERSION-later` is a second such pair, with kinds of inputs that came after the first was

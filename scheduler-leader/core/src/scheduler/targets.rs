@@ -1,9 +1,9 @@
 //! Tenants with a target: when they are active, and what is set aside for them meanwhile.
 
-use super::Order;
+use super::Scheduler;
 use crate::policy::{Limits, longest_ahead};
 
-impl Order {
+impl Scheduler {
     /// Looks anew at whether a session has work that is not done.
     pub(super) fn note_work(&mut self, slot: u32) {
         let Some(session) = &mut self.sessions[slot as usize] else {

@@ -41,7 +41,7 @@ fn tick(model: &mut Model) {
 
 /// Launches of a session that were granted.
 fn granted(model: &Model, session: SessionId) -> u64 {
-    model.order.session(session).unwrap().granted
+    model.scheduler.session(session).unwrap().granted
 }
 
 /// A request of 200.5 microseconds, run at once.
@@ -53,7 +53,7 @@ fn request(model: &mut Model, session: SessionId) {
 #[test]
 fn what_is_long_waits_while_a_target_is_active_and_ten_ticks_more() {
     let (mut model, [urgent, long, short]) = three(ClusterSettings::default(), 2_000_000);
-    assert!(!model.order.awaits_tick(), "nobody was active");
+    assert!(!model.scheduler.awaits_tick(), "nobody was active");
     request(&mut model, urgent);
     submit(&mut model, long, &[launches(LONG, 3)]);
     submit(&mut model, short, &[launches(SHORT, 30)]);
@@ -61,14 +61,14 @@ fn what_is_long_waits_while_a_target_is_active_and_ten_ticks_more() {
     assert_eq!(granted(&model, long), 0, "set aside");
     assert_eq!(granted(&model, short), 30, "others go on");
     for _ in 0..9 {
-        assert!(model.order.awaits_tick());
+        assert!(model.scheduler.awaits_tick());
         tick(&mut model);
         assert_eq!(granted(&model, long), 0);
     }
     tick(&mut model);
     drain(&mut model);
     assert_eq!(granted(&model, long), 3, "the target is active no more");
-    assert!(!model.order.awaits_tick(), "and asks for no more ticks");
+    assert!(!model.scheduler.awaits_tick(), "and asks for no more ticks");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_target_that_is_raised_or_taken_away_holds_nothing_back() {
         });
         drain(&mut model);
         assert_eq!(granted(&model, long), 1, "a target of {slo_ns}");
-        assert_eq!(model.order.awaits_tick(), slo_ns > 0);
+        assert_eq!(model.scheduler.awaits_tick(), slo_ns > 0);
     }
 }
 

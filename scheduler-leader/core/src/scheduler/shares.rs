@@ -2,7 +2,7 @@
 
 use bus_schemas::{Code, TenantLimits};
 
-use super::Order;
+use super::Scheduler;
 use super::space::Space;
 use crate::effect::Share;
 
@@ -27,7 +27,7 @@ impl Share {
     }
 }
 
-impl Order {
+impl Scheduler {
     pub(super) fn limits(&self, tenant: u32) -> TenantLimits {
         let settings = &self.tenants[tenant as usize].settings;
         settings.limits(&self.settings)

@@ -6,8 +6,8 @@ use bus_schemas::{
     CloseReason, DoneReport, Grant, GrantKind, Incarnation, Outcome, SealAnswer, SealedSession,
 };
 
-use super::Order;
-use super::moved::Mark;
+use super::Scheduler;
+use super::dirty_sessions::Mark;
 use super::placement::Recent;
 use super::space::Space;
 use super::state::{Crowd, Granted, Life, SessionState, WorkerState};
@@ -20,7 +20,7 @@ const HIGHEST: u64 = 1 << 62;
 /// The slot of a grant whose session is not there any more.
 const NO_SLOT: u32 = u32::MAX;
 
-impl Order {
+impl Scheduler {
     pub(super) fn worker_sealed(
         &mut self,
         incarnation: Incarnation,
@@ -329,7 +329,7 @@ impl Order {
         if session.id != granted.session {
             return;
         }
-        self.moved.note(slot, Mark::Reported);
+        self.dirty_sessions.note(slot, Mark::Reported);
         match (granted.kind, report.outcome) {
             (GrantKind::Open, _) => {}
             (GrantKind::Close, _) => {

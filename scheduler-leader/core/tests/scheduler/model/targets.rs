@@ -66,7 +66,7 @@ impl Model {
     /// Ops were announced; the order took in all of them, or none.
     fn note_requests(&mut self, id: SessionId, first: u64, runs: &[CostRun]) {
         let count: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
-        let view = self.order.session(id);
+        let view = self.scheduler.session(id);
         if view.is_none_or(|view| view.queued + 1 != first + count) {
             return;
         }
@@ -90,7 +90,10 @@ impl Model {
     fn is_busy(&self, incarnation: Incarnation, index: usize) -> bool {
         self.sessions.iter().any(|(id, session)| {
             let own = session.worker == incarnation && session.tenant == tenant(index);
-            let view = self.order.session(*id).filter(|view| own && !view.closing);
+            let view = self
+                .scheduler
+                .session(*id)
+                .filter(|view| own && !view.closing);
             view.is_some_and(|view| match view.doubted {
                 true => view.received.min(view.queued) > view.done,
                 false => view.queued > view.done,

@@ -1,14 +1,14 @@
-//! Which sessions have moved since that was last asked: whoever tells their clients need not look for
-//! each of them.
+//! The sessions that have got further since they were last taken: whoever notifies their clients need
+//! not look at every session.
 
 use bus_schemas::SessionId;
 
-use super::Order;
+use super::Scheduler;
 use crate::queue::Progress;
 
-/// A session that has moved.
+/// A session that has got further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Move {
+pub(crate) struct DirtySession {
     /// The session.
     pub(crate) session: SessionId,
     /// Its place among those that there are.
@@ -19,7 +19,7 @@ pub(crate) struct Move {
     pub(crate) reported: bool,
 }
 
-/// What moved a session, the more telling the higher.
+/// What brought a session further; the higher one counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mark {
     #[default]
@@ -28,16 +28,16 @@ pub(super) enum Mark {
     Reported,
 }
 
-/// The sessions that have moved, each once, whether anybody asks or not.
+/// The sessions that have got further, each once.
 #[derive(Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct DirtySessions {
     /// By session.
     marks: Vec<Mark>,
     slots: Vec<u32>,
 }
 
-impl Moved {
-    /// A session has moved.
+impl DirtySessions {
+    /// Notes that a session has got further.
     pub(super) fn note(&mut self, slot: u32, mark: Mark) {
         let at = slot as usize;
         if at >= self.marks.len() {
@@ -51,16 +51,16 @@ impl Moved {
     }
 }
 
-impl Order {
-    /// Appends what has moved since this was last called, by session, and is there still.
-    pub(crate) fn take_moved(&mut self, into: &mut Vec<Move>) {
+impl Scheduler {
+    /// Appends the sessions that got further since this was last called and still exist, by id.
+    pub(crate) fn take_dirty_sessions(&mut self, into: &mut Vec<DirtySession>) {
         let before = into.len();
-        let mut moved = std::mem::take(&mut self.moved);
-        let Moved { marks, slots } = &mut moved;
+        let mut dirty = std::mem::take(&mut self.dirty_sessions);
+        let DirtySessions { marks, slots } = &mut dirty;
         for slot in slots.drain(..) {
             let mark = std::mem::take(&mut marks[slot as usize]);
             if let Some(session) = &self.sessions[slot as usize] {
-                into.push(Move {
+                into.push(DirtySession {
                     session: session.id,
                     place: slot,
                     progress: Progress {
@@ -72,7 +72,7 @@ impl Order {
                 });
             }
         }
-        self.moved = moved;
+        self.dirty_sessions = dirty;
         into[before..].sort_unstable_by_key(|it| it.session);
     }
 

@@ -12,7 +12,7 @@ use bus_schemas::{
     ClusterSettings, CostClass, CostRun, Grant, Incarnation, KernelKey, LeaderId, OpNumber,
     SessionId, Tenant, TenantSettings,
 };
-use scheduler_leader_core::{Effect, Input, ORDER_VERSION, Order, Profile, Rows, Takeover};
+use scheduler_leader_core::{Effect, Input, ORDER_VERSION, Profile, Rows, Scheduler, Takeover};
 
 pub(crate) use worker::{Session, Worker};
 
@@ -80,9 +80,9 @@ pub(crate) fn takeover(
 
 /// Everything.
 pub(crate) struct Model {
-    pub(crate) order: Order,
+    pub(crate) scheduler: Scheduler,
     /// Told the same: must decide the same.
-    pub(crate) twin: Order,
+    pub(crate) twin: Scheduler,
     pub(crate) settings: ClusterSettings,
     pub(crate) tenants: Vec<TenantSettings>,
     pub(crate) workers: BTreeMap<Incarnation, Worker>,
@@ -110,8 +110,8 @@ impl Model {
         workers: u32,
     ) -> Self {
         let mut model = Self {
-            order: Order::new(),
-            twin: Order::new(),
+            scheduler: Scheduler::new(),
+            twin: Scheduler::new(),
             settings,
             tenants,
             workers: BTreeMap::new(),
@@ -136,8 +136,8 @@ impl Model {
     /// A new leader seals all workers.
     pub(crate) fn take_over(&mut self) {
         self.epoch += 1;
-        let ordinals = self.order.ordinals();
-        (self.order, self.twin) = (Order::new(), Order::new());
+        let ordinals = self.scheduler.ordinals();
+        (self.scheduler, self.twin) = (Scheduler::new(), Scheduler::new());
         let input = takeover(self.epoch, self.settings.clone(), &self.tenants, ordinals);
         self.apply(input);
         let workers: Vec<_> = self.workers.keys().copied().collect();
@@ -159,7 +159,7 @@ impl Model {
         let again: Input = rmp_serde::from_slice(&bytes).unwrap();
         assert_eq!(again, input, "inputs survive the record");
         let (mut effects, mut twins) = (Vec::new(), Vec::new());
-        self.order.apply(&input, &mut effects);
+        self.scheduler.apply(&input, &mut effects);
         self.twin.apply(&again, &mut twins);
         assert_eq!(effects, twins, "same inputs, same effects");
         if self.judged {
@@ -243,7 +243,7 @@ impl Model {
 
     /// Tells the leader of ops it does not know yet, at most so many.
     pub(crate) fn announce(&mut self, id: SessionId, most: usize) {
-        let Some(view) = self.order.session(id) else {
+        let Some(view) = self.scheduler.session(id) else {
             return;
         };
         let session = self.sessions.get_mut(&id).unwrap();
@@ -287,9 +287,9 @@ impl Model {
             let mut moved = 0;
             for id in &ids {
                 self.tell_received(*id);
-                let before = self.order.session(*id).map(|view| view.queued);
+                let before = self.scheduler.session(*id).map(|view| view.queued);
                 self.announce(*id, usize::MAX / 2);
-                moved += usize::from(before != self.order.session(*id).map(|view| view.queued));
+                moved += usize::from(before != self.scheduler.session(*id).map(|view| view.queued));
             }
             for worker in &workers {
                 moved += self.run(*worker, 3);

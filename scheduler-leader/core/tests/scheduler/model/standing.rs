@@ -10,7 +10,7 @@ const PART: u64 = 7;
 impl Model {
     /// Whether a session's standing grant is open, or not accounted yet.
     pub(crate) fn stands(&self, id: SessionId) -> bool {
-        self.order.stands_for(id)
+        self.scheduler.stands_for(id)
     }
 
     /// The worker holds a standing grant open, and says so.

@@ -227,16 +227,16 @@ fn work_of_late_counts_as_sessions_do_until_it_is_long_ago() {
         model.announce(busy, 50);
         model.run(worker(0), 8);
     }
-    assert_eq!(model.order.worker(worker(0)).unwrap().busy, 30);
+    assert_eq!(model.scheduler.worker(worker(0)).unwrap().busy, 30);
     assert_eq!(open(&mut model, 1, 1), Ok(vec![1]));
     let late = *model.sessions.keys().last().unwrap();
     close(&mut model, late);
-    assert!(model.order.has_recent());
+    assert!(model.scheduler.has_recent());
     (0..200).for_each(|_| {
         model.apply(Input::Tick);
     });
-    assert_eq!(model.order.worker(worker(0)).unwrap().busy, 0);
-    assert!(!model.order.has_recent(), "time may stand still again");
+    assert_eq!(model.scheduler.worker(worker(0)).unwrap().busy, 0);
+    assert!(!model.scheduler.has_recent(), "time may stand still again");
     assert_eq!(open(&mut model, 1, 1), Ok(vec![0]));
 }
 
@@ -278,13 +278,13 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
     assert!(effects.is_empty(), "what is there goes on");
     assert_eq!(open(&mut model, 0, 1), Ok(vec![1]));
     assert_eq!(open(&mut model, 0, 3), Err("E-CLUSTER-DEVICES"));
-    let view = model.order.worker(incarnation).unwrap();
+    let view = model.scheduler.worker(incarnation).unwrap();
     assert!(view.cordoned && !view.draining);
     model.apply(cordon(false));
     assert_eq!(open(&mut model, 0, 1), Ok(vec![2]));
     // A report of who is lost changes nothing.
     let (left, accepted) = (false, 0);
-    model.order.apply(
+    model.scheduler.apply(
         &Input::WorkerLost {
             incarnation,
             left,
@@ -293,9 +293,9 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
         },
         &mut Vec::new(),
     );
-    model.twin = scheduler_leader_core::Order::new();
+    model.twin = scheduler_leader_core::Scheduler::new();
     let mut effects = Vec::new();
-    model.order.apply(
+    model.scheduler.apply(
         &Input::Report {
             incarnation,
             report: grouped("x", true),
@@ -305,7 +305,7 @@ fn who_joins_gets_sessions_at_once_and_who_drains_or_is_lost_none() {
     assert!(
         effects.is_empty()
             && model
-                .order
+                .scheduler
                 .worker(incarnation)
                 .is_some_and(|it| it.report.group == name("default"))
     );

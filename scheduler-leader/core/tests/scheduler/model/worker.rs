@@ -254,7 +254,7 @@ impl Model {
     /// Tells the leader what the worker has of a session, if the leader doubts it.
     pub(crate) fn tell_received(&mut self, id: SessionId) {
         let received = self.sessions[&id].received;
-        if self.order.session(id).is_some_and(|view| view.doubted) {
+        if self.scheduler.session(id).is_some_and(|view| view.doubted) {
             self.apply(Input::Received {
                 session: id,
                 received,

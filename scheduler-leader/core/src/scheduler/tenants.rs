@@ -2,11 +2,11 @@
 
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 
-use super::Order;
+use super::Scheduler;
 use super::state::TenantState;
 use crate::policy::{ABSENT, Budget};
 
-impl Order {
+impl Scheduler {
     /// The index of a tenant, made if it is new.
     pub(super) fn tenant(&mut self, name: &Tenant) -> u32 {
         if let Some(index) = self.tenant_index.get(name) {

@@ -53,7 +53,7 @@ fn served(
             && grant.kind == GrantKind::Run
         {
             served[of] += (model.measure)(&grant);
-            let view = model.order.session(grant.session).expect("it lives");
+            let view = model.scheduler.session(grant.session).expect("it lives");
             if view.queued - view.granted < 1_000 {
                 more(model, grant.session, kernels[of]);
             }
@@ -159,7 +159,7 @@ fn a_cap_is_kept_alone_and_among_others() {
                     served[of] += grant.cost;
                     clock += grant.cost;
                     model.run(WORKER, 1);
-                    let view = model.order.session(grant.session);
+                    let view = model.scheduler.session(grant.session);
                     if view.is_some_and(|view| !view.closing && view.queued - view.granted < 1_000)
                     {
                         more(&mut model, grant.session, 2);

@@ -6,9 +6,9 @@
 
 use bus_schemas::{CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold};
 
-use super::moved::Mark;
+use super::dirty_sessions::Mark;
 use super::state::{Granted, Life, SessionState};
-use super::{Order, window};
+use super::{Scheduler, window};
 use crate::effect::Effect;
 use crate::policy::{ABSENT, Cut, virtual_time};
 
@@ -83,7 +83,7 @@ impl Standing {
     }
 }
 
-impl Order {
+impl Scheduler {
     /// Whether there is something to know of a session's standing grant.
     pub(super) fn stands(&self, slot: usize) -> bool {
         let session = self.sessions.get(slot).and_then(Option::as_ref);
@@ -226,7 +226,7 @@ impl Order {
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
         };
-        self.moved.note(granted.slot, Mark::Reported);
+        self.dirty_sessions.note(granted.slot, Mark::Reported);
         let standing = session.standing.as_mut();
         let Some(standing) = standing.filter(|standing| standing.spans(report.position)) else {
             return;
@@ -267,7 +267,7 @@ impl Order {
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
         };
-        self.moved.note(slot, Mark::Reported);
+        self.dirty_sessions.note(slot, Mark::Reported);
         let standing = session.standing.as_mut();
         if let Some(standing) = standing.filter(|standing| standing.spans(at)) {
             if standing.position == at {
@@ -308,7 +308,7 @@ impl Order {
         };
         session.queue.finish(done.min(standing.accounted));
         if session.queue.done() > done_before {
-            self.moved.note(slot, Mark::Reported);
+            self.dirty_sessions.note(slot, Mark::Reported);
         }
         let lied =
             standing.accounted == standing.through && fold(standing.declared) != standing.claimed;

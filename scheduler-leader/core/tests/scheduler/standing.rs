@@ -67,7 +67,7 @@ fn the_only_session_stands_until_another_opens_and_again_once_that_has_ended() {
     drain(&mut model);
     assert_eq!(model.sessions[&alone].done, 11, "before it was announced");
     model.announce(alone, 100);
-    let view = model.order.session(alone).unwrap();
+    let view = model.scheduler.session(alone).unwrap();
     assert_eq!((view.granted, view.done), (11, 11));
     // A second one, of the same tenant or another.
     let other = model.open(0).unwrap();
@@ -158,7 +158,7 @@ fn who_stood_alone_neither_pays_for_it_nor_saved_anything() {
         model.announce(alone, 200);
         drain(&mut model);
     }
-    let view = model.order.tenants();
+    let view = model.scheduler.tenants();
     let charged = 50 * (100 * COSTS[KERNEL] + 500);
     assert_eq!(view[0].granted_ns, charged, "all of it is accounted");
     assert_eq!(view[0].outstanding_ns, 0);
@@ -206,10 +206,10 @@ fn who_runs_other_ops_than_announced_is_closed() {
             incarnation,
             reports,
         };
-        model.order.apply(&input, &mut effects);
+        model.scheduler.apply(&input, &mut effects);
         let lied = effects.contains(&Effect::Lied { session });
         assert_eq!(lied, !honest);
-        let closing = model.order.session(session).unwrap().closing;
+        let closing = model.scheduler.session(session).unwrap().closing;
         assert_eq!(closing, !honest);
     }
 }
@@ -233,9 +233,9 @@ fn the_only_one_of_the_highest_priority_stands_on_behind_the_others() {
         model.announce(urgent, 100);
         drain(&mut model);
     }
-    let view = model.order.session(urgent).unwrap();
+    let view = model.scheduler.session(urgent).unwrap();
     assert_eq!((view.granted, view.done), (55, 55));
-    let tenants = model.order.tenants();
+    let tenants = model.scheduler.tenants();
     assert_eq!(tenants[0].granted_ns, 5 * (10 * COSTS[KERNEL] + 500));
     assert_eq!(tenants[0].outstanding_ns, 0);
     assert_eq!(tenants[1].granted, 66);
@@ -273,6 +273,6 @@ fn who_announces_and_does_not_send_stands_no_more() {
         model.announce(other, 100);
         drain(&mut model);
     }
-    assert!(model.order.session(urgent).unwrap().doubted);
+    assert!(model.scheduler.session(urgent).unwrap().doubted);
     assert!(!model.stands(urgent));
 }

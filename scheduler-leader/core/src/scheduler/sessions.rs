@@ -5,8 +5,8 @@ use bus_schemas::{
     Tenant, TenantSettings, Window, limits,
 };
 
-use super::Order;
-use super::moved::Mark;
+use super::Scheduler;
+use super::dirty_sessions::Mark;
 use super::shares::Denied;
 use super::state::{Flow, Granted, Life, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
@@ -15,7 +15,7 @@ use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, Ta
 /// Sessions one leader can open: the lower digits of their ids.
 pub(super) const IDS: u64 = 1 << 24;
 
-impl Order {
+impl Scheduler {
     pub(super) fn session_open(
         &mut self,
         name: &Tenant,
@@ -370,7 +370,7 @@ impl Order {
         }
         if self.stands(slot) {
             // They may have run before they were announced: that gives credit.
-            self.moved.note(slot as u32, Mark::Granted);
+            self.dirty_sessions.note(slot as u32, Mark::Granted);
             self.account(slot as u32, effects);
             self.close_if_asked(slot as u32, effects);
         } else {

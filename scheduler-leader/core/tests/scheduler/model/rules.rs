@@ -10,7 +10,7 @@ impl Model {
         let worker = &self.workers[&incarnation];
         assert_eq!(position, worker.position + 1, "I2: no gaps");
         assert_eq!(grant.epoch, self.epoch);
-        assert_eq!(grant.input, self.order.input());
+        assert_eq!(grant.input, self.scheduler.input());
         if grant.kind != GrantKind::Run {
             return;
         }
@@ -76,7 +76,7 @@ impl Model {
             .iter()
             .filter(|(_, session)| session.worker == incarnation);
         let eligible = own.filter(|(id, _)| {
-            let view = self.order.session(**id);
+            let view = self.scheduler.session(**id);
             self.priority(**id) < priority
                 && view.is_some_and(|view| {
                     let free = !self.stands(**id) && !view.doubted && !view.closing;
