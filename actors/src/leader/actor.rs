@@ -1,4 +1,4 @@
-//! The actor Leader: owns the protocol core, its timers and what it says. It decides nothing.
+//! The actor Leader: owns the protocol core, its timers and what it publishes. It decides nothing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 
 use super::gateway::Router;
 use super::lease::{Answer, LeaseStore};
+use super::messages::LeaderMessage;
 use super::meters::Metering;
 use super::outgoing::Outgoing;
 use super::queue::{self, KernelQueue, Shared};
 use super::record::Appender;
 use super::state::Writer;
 use super::tenant::{self, TakenUp};
-use super::told::Told;
 use crate::telemetry::Telemetry;
 use crate::timer::{Timer, nanos};
 
@@ -114,8 +114,8 @@ impl Leader {
         (leader, router)
     }
 
-    /// Tells the core, and does what it wants done.
-    fn tell(&mut self, event: Event<'_>, ctx: &mut Context<Self>) {
+    /// Hands an event to the core and carries out its actions.
+    fn on_event(&mut self, event: Event<'_>, ctx: &mut Context<Self>) {
         let now = nanos(self.shared.began);
         let mut actions = std::mem::take(&mut self.actions);
         self.core.handle(now, event, &mut actions);
@@ -139,7 +139,7 @@ impl Leader {
         };
         self.timer.set(now, due, ctx, |this, ctx| {
             this.timer.rang();
-            this.tell(Event::Timer, ctx);
+            this.on_event(Event::Timer, ctx);
         });
     }
 
@@ -184,14 +184,14 @@ impl Leader {
             Action::QueueIntent { session, bytes } => {
                 if let Some((_, queue)) = self.router.queues.borrow().get(&session) {
                     // The client sends it again where the queue has no room.
-                    let _ = queue.try_send(queue::Told::Intent(bytes.into(), None));
+                    let _ = queue.try_send(queue::QueueMessage::Intent(bytes.into(), None));
                 }
             }
             Action::QueueProgress { session, progress } => self.progress(session, progress),
             Action::QueueEnd { session, failure } => {
                 let queue = self.router.queues.borrow_mut().remove(&session);
                 if let Some((_, queue)) = queue {
-                    self.tell_queue(session, queue, Waiting::End(failure));
+                    self.send_to_queue(session, queue, Waiting::End(failure));
                 }
             }
             Action::TermBegan { epoch } => {
@@ -255,19 +255,19 @@ impl Leader {
     fn progress(&mut self, session: SessionId, progress: Progress) {
         let queue = self.router.queues.borrow().get(&session).cloned();
         if let Some((_, queue)) = queue {
-            self.tell_queue(session, queue, Waiting::Progress(progress));
+            self.send_to_queue(session, queue, Waiting::Progress(progress));
         }
     }
 
-    /// Tells a queue something that is not said again; kept until there is room.
-    fn tell_queue(&mut self, session: SessionId, queue: Addr<KernelQueue>, waiting: Waiting) {
-        let told = match &waiting {
-            Waiting::Progress(progress) => queue::Told::Progress(*progress),
-            Waiting::End(failure) => queue::Told::End(failure.clone()),
+    /// Sends a queue what is not sent again; kept until there is room.
+    fn send_to_queue(&mut self, session: SessionId, queue: Addr<KernelQueue>, waiting: Waiting) {
+        let message = match &waiting {
+            Waiting::Progress(progress) => queue::QueueMessage::Progress(*progress),
+            Waiting::End(failure) => queue::QueueMessage::End(failure.clone()),
         };
-        let full = matches!(queue.try_send(told), Err(SendError::Full(_)));
+        let full = matches!(queue.try_send(message), Err(SendError::Full(_)));
         match (full, self.waiting.entry(session)) {
-            // The end is the last that is to be said.
+            // The end is the last message of all.
             (_, Entry::Occupied(entry)) if matches!(entry.get().1, Waiting::End(_)) => {}
             (true, entry) => drop(entry.insert_entry((queue, waiting))),
             (false, Entry::Occupied(entry)) => drop(entry.remove()),
@@ -288,12 +288,12 @@ impl Leader {
 
     fn keep_house(&mut self, ctx: &mut Context<Self>) {
         for (session, (queue, waiting)) in std::mem::take(&mut self.waiting) {
-            self.tell_queue(session, queue, waiting);
+            self.send_to_queue(session, queue, waiting);
         }
-        self.record.tell_stored();
+        self.record.publish_stored();
         self.metering.count(&self.shared.telemetry, &self.core);
         for tenant in self.router.tenants.borrow().values() {
-            // A full mailbox is emptied without it; the next one tells it.
+            // A full mailbox is emptied without it; the next one does the same.
             let _ = tenant.try_send(TakenUp);
         }
         self.catch_up(ctx);
@@ -333,12 +333,12 @@ impl Leader {
     }
 }
 
-/// Answers the leader with what the store says: not said again, so it waits for room.
+/// Sends the leader the store's answer: it is not sent again, so it waits for room.
 fn answer(leader: Addr<Leader>, work: impl Future<Output = Answer> + 'static) {
     actix::spawn(async move {
         let answer = work.await;
-        // Nobody is left to hear it if this fails.
-        let _ = leader.send(Told::Lease(answer)).await;
+        // Nobody is left to receive it if this fails.
+        let _ = leader.send(LeaderMessage::Lease(answer)).await;
     });
 }
 
@@ -351,12 +351,12 @@ impl Actor for Leader {
     }
 }
 
-impl Handler<Told> for Leader {
+impl Handler<LeaderMessage> for Leader {
     type Result = ();
 
-    fn handle(&mut self, told: Told, ctx: &mut Self::Context) {
-        match told {
-            Told::Message {
+    fn handle(&mut self, message: LeaderMessage, ctx: &mut Self::Context) {
+        match message {
+            LeaderMessage::Message {
                 subject,
                 reply,
                 bytes,
@@ -366,17 +366,17 @@ impl Handler<Told> for Leader {
                     reply: reply.as_deref(),
                     bytes: &bytes,
                 };
-                self.tell(event, ctx);
+                self.on_event(event, ctx);
             }
-            Told::SealReply { incarnation, bytes } => {
+            LeaderMessage::SealReply { incarnation, bytes } => {
                 let bytes = &bytes;
-                self.tell(Event::SealReply { incarnation, bytes }, ctx);
+                self.on_event(Event::SealReply { incarnation, bytes }, ctx);
             }
-            Told::Ready {
+            LeaderMessage::Ready {
                 session,
                 first,
                 runs,
-            } => self.tell(
+            } => self.on_event(
                 Event::Intent {
                     session,
                     first,
@@ -384,13 +384,13 @@ impl Handler<Told> for Leader {
                 },
                 ctx,
             ),
-            Told::Connected(true) => {
+            LeaderMessage::Connected(true) => {
                 self.record.connected();
-                self.tell(Event::Connected, ctx);
+                self.on_event(Event::Connected, ctx);
             }
-            Told::Connected(false) => self.tell(Event::Disconnected, ctx),
-            Told::Closed(name) => self.tell(Event::ConnectionClosed(&name), ctx),
-            Told::Lease(answer) => {
+            LeaderMessage::Connected(false) => self.on_event(Event::Disconnected, ctx),
+            LeaderMessage::Closed(name) => self.on_event(Event::ConnectionClosed(&name), ctx),
+            LeaderMessage::Lease(answer) => {
                 self.feel(answer, ctx);
                 let event = match answer {
                     Answer::Read { lease, revision } => Event::LeaseRead { lease, revision },
@@ -398,24 +398,24 @@ impl Handler<Told> for Leader {
                     Answer::Conflict => Event::LeaseConflict,
                     Answer::Unavailable => Event::LeaseUnavailable,
                 };
-                self.tell(event, ctx);
+                self.on_event(event, ctx);
             }
-            Told::State(state) => {
+            LeaderMessage::State(state) => {
                 self.meet_tenants(&state, ctx);
                 self.record.settle(&state.settings);
                 self.router.record_age.set(state.settings.record_max_age_s);
                 self.router.usage_age.set(state.settings.usage_max_age_s);
-                self.tell(Event::State(&state), ctx);
+                self.on_event(Event::State(&state), ctx);
             }
-            Told::Recorded { epoch, number } => {
-                self.tell(Event::Recorded { epoch, number }, ctx);
+            LeaderMessage::Recorded { epoch, number } => {
+                self.on_event(Event::Recorded { epoch, number }, ctx);
             }
-            Told::Stores(stores) => self.tell(Event::Stores(stores), ctx),
-            Told::QueueDied(session) => self.revive(session, ctx),
-            Told::Leave => {
+            LeaderMessage::Stores(stores) => self.on_event(Event::Stores(stores), ctx),
+            LeaderMessage::QueueDied(session) => self.revive(session, ctx),
+            LeaderMessage::Leave => {
                 // The order is gone with the term.
                 self.metering.count(&self.shared.telemetry, &self.core);
-                self.tell(Event::Leave, ctx);
+                self.on_event(Event::Leave, ctx);
             }
         }
     }

@@ -10,18 +10,18 @@ use async_nats::{Message, Subscriber};
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{SessionId, Tenant};
 
+use super::messages::LeaderMessage;
 use super::next;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
-use super::told::Told;
 use crate::telemetry::{Telemetry, TraceContext};
 use bus::{BusSettings, connect};
 
-/// Who hears what. The leader keeps it; the tasks that read subscriptions use it.
+/// The receivers of messages. The leader keeps it; the tasks that read subscriptions use it.
 pub(super) struct Router {
     pub(super) subjects: Subjects,
     pub(super) inbox: String,
-    pub(super) leader: Recipient<Told>,
+    pub(super) leader: Recipient<LeaderMessage>,
     pub(super) telemetry: Telemetry,
     pub(super) queues: RefCell<HashMap<SessionId, (Tenant, Addr<KernelQueue>)>>,
     pub(super) tenants: RefCell<HashMap<Tenant, Addr<tenant::Tenant>>>,
@@ -39,7 +39,7 @@ impl Router {
     pub(super) fn new(
         subjects: Subjects,
         inbox: String,
-        leader: Recipient<Told>,
+        leader: Recipient<LeaderMessage>,
         telemetry: Telemetry,
     ) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Router {
         if let Some(worker) = subject.strip_prefix(&self.inbox) {
             if let Ok(incarnation) = worker.parse() {
                 let bytes = message.payload;
-                self.tell(Told::SealReply { incarnation, bytes });
+                self.send(LeaderMessage::SealReply { incarnation, bytes });
             }
             return;
         }
@@ -71,7 +71,7 @@ impl Router {
                 self.route_client(tenant, what, message);
             }
             Some(LeaderSubject::Tenant(..)) | None => {}
-            Some(subject) => self.tell(Told::Message {
+            Some(subject) => self.send(LeaderMessage::Message {
                 subject,
                 reply: message.reply,
                 bytes: message.payload,
@@ -88,18 +88,18 @@ impl Router {
                 true => TraceContext::extract(message.headers.as_ref()),
                 false => None,
             };
-            let told = queue::Told::Intent(message.payload, context);
-            match queue.try_send(told) {
+            let message = queue::QueueMessage::Intent(message.payload, context);
+            match queue.try_send(message) {
                 Ok(()) => {}
                 Err(SendError::Full(_)) => self.drop_one(),
-                Err(SendError::Closed(_)) => self.tell(Told::QueueDied(session)),
+                Err(SendError::Closed(_)) => self.send(LeaderMessage::QueueDied(session)),
             }
             return;
         }
         let tenants = self.tenants.borrow();
         let Some(actor) = tenants.get(&tenant) else {
-            // Nobody's tenant: the leader says so.
-            return self.tell(Told::Message {
+            // Nobody's tenant: the leader refuses it.
+            return self.send(LeaderMessage::Message {
                 subject: LeaderSubject::Tenant(tenant, what),
                 reply: message.reply,
                 bytes: message.payload,
@@ -115,9 +115,9 @@ impl Router {
         }
     }
 
-    /// Whatever comes from the bus is said again if it matters.
-    fn tell(&self, told: Told) {
-        if self.leader.try_send(told).is_err() {
+    /// Whatever comes from the bus is sent again if it matters.
+    fn send(&self, message: LeaderMessage) {
+        if self.leader.try_send(message).is_err() {
             self.drop_one();
         }
     }
@@ -132,15 +132,19 @@ impl Router {
 }
 
 /// Reads one subscription until it ends.
-pub(super) async fn hear(mut source: Subscriber, router: Rc<Router>) {
+pub(super) async fn receive(mut source: Subscriber, router: Rc<Router>) {
     while let Some(message) = next(&mut source).await {
         router.route(message);
     }
 }
 
-/// Tells the leader whose connections the broker closed. Without a system account there is
-/// nothing to hear, and heartbeats alone serve.
-pub(super) async fn disconnects(settings: BusSettings, subject: String, leader: Recipient<Told>) {
+/// Sends the leader the names of connections that the broker closed. Without a system account there
+/// is nothing to receive, and heartbeats alone serve.
+pub(super) async fn disconnects(
+    settings: BusSettings,
+    subject: String,
+    leader: Recipient<LeaderMessage>,
+) {
     let client = match connect(&settings).await {
         Ok((client, _links)) => client,
         Err(error) => {
@@ -157,8 +161,8 @@ pub(super) async fn disconnects(settings: BusSettings, subject: String, leader: 
     };
     while let Some(message) = next(&mut source).await {
         if let Some(name) = closed_name(&message.payload) {
-            // Not said again.
-            if leader.send(Told::Closed(name)).await.is_err() {
+            // Not sent again.
+            if leader.send(LeaderMessage::Closed(name)).await.is_err() {
                 return;
             }
         }

@@ -1,4 +1,4 @@
-//! What the leader's meters say, brought up to date now and then.
+//! The leader's meters, brought up to date now and then.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -2,13 +2,14 @@
 //! broker: lease, state, record, disconnect events.
 //!
 //! Everything lives on the caller's thread. Each actor has a mailbox with a bound; what finds it
-//! full is dropped where the protocol says it again, and kept where it does not.
+//! full is dropped where the protocol sends it again, and kept where it does not.
 
 mod actor;
 mod cutter;
 mod folder;
 mod gateway;
 mod lease;
+mod messages;
 mod meters;
 mod outgoing;
 mod queue;
@@ -16,7 +17,6 @@ mod record;
 mod state;
 mod stores;
 mod tenant;
-mod told;
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -35,7 +35,7 @@ use crate::storage::Storage;
 use crate::telemetry::Telemetry;
 use actor::Leader;
 use bus::{BusError, BusSettings, Link, connect};
-use told::Told;
+use messages::LeaderMessage;
 
 /// How a leader candidate is set.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub struct LeaderOptions {
     pub id: Option<LeaderId>,
     /// The protocol's durations and bounds, and the cluster.
     pub core: Config,
-    /// Who may hear the broker's disconnect events, and on which subject; without, heartbeats
+    /// Who may receive the broker's disconnect events, and on which subject; without, heartbeats
     /// alone serve.
     pub events: Option<Events>,
     /// Where spans and metrics go.
@@ -136,18 +136,18 @@ pub async fn serve(
         config: core.clone(),
         gone,
     };
-    let hears = scheduler_leader_core::Leader::new(core, id).hears();
+    let subscriptions = scheduler_leader_core::Leader::new(core, id).subscriptions();
     let (leader, router) = Leader::launch(parts);
     let mut tasks = Tasks::default();
-    for subject in hears {
+    for subject in subscriptions {
         let source = client.subscribe(subject).await;
         let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
-        tasks.spawn(gateway::hear(source, router.clone()));
+        tasks.spawn(gateway::receive(source, router.clone()));
     }
     for subject in [subjects.unstored(), subjects.unstored_ask()] {
         let source = client.subscribe(subject).await;
         let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
-        tasks.spawn(hear_unstored(
+        tasks.spawn(receive_unstored(
             source,
             record.clone(),
             subjects.unstored_ask(),
@@ -183,9 +183,9 @@ pub async fn serve(
         tasks.spawn(source);
     }
     tracing::info!(leader = %id, cluster = %options.core.cluster, "candidate");
-    tell(&leader, Told::Connected(true)).await?;
+    send(&leader, LeaderMessage::Connected(true)).await?;
     let result = wait(&leader, links, &mut left, shutdown).await;
-    // What was said last must reach the broker before the process goes.
+    // What was published last must reach the broker before the process goes.
     let flushed = tokio::time::timeout(FLUSH, client.flush()).await;
     if !matches!(flushed, Ok(Ok(()))) {
         tracing::warn!("the last messages may be lost");
@@ -208,13 +208,13 @@ async fn wait(
             () = &mut shutdown, if !asked => {
                 tracing::info!("the leader hands over");
                 asked = true;
-                tell(leader, Told::Leave).await?;
+                send(leader, LeaderMessage::Leave).await?;
             }
             Some(link) = links.recv() => match link {
-                Link::Up => tell(leader, Told::Connected(true)).await?,
+                Link::Up => send(leader, LeaderMessage::Connected(true)).await?,
                 Link::Down => {
                     tracing::warn!("the broker is away");
-                    tell(leader, Told::Connected(false)).await?;
+                    send(leader, LeaderMessage::Connected(false)).await?;
                 }
                 Link::Slow => tracing::warn!("messages were dropped: the leader fell behind"),
                 Link::Refused(why) => tracing::error!(why, "the broker refused something"),
@@ -223,17 +223,17 @@ async fn wait(
     }
 }
 
-/// Tells the leader what is not said again: waits for room in its mailbox.
-async fn tell(leader: &Addr<Leader>, told: Told) -> Result<(), LeaderError> {
-    leader.send(told).await.map_err(|_| LeaderError::Died)
+/// Sends the leader what is not sent again: waits for room in its mailbox.
+async fn send(leader: &Addr<Leader>, message: LeaderMessage) -> Result<(), LeaderError> {
+    leader.send(message).await.map_err(|_| LeaderError::Died)
 }
 
-/// Hears what other leaders' record lacks in the stream, and who asks for ours.
-async fn hear_unstored(mut source: Subscriber, record: record::Appender, ask: String) {
+/// Receives what other leaders' record lacks in the stream, and who asks for ours.
+async fn receive_unstored(mut source: Subscriber, record: record::Appender, ask: String) {
     while let Some(message) = source.next().await {
         if *message.subject == *ask {
             record.asked();
-        } else if let Err(error) = record.heard(&message.payload) {
+        } else if let Err(error) = record.receive(&message.payload) {
             tracing::warn!(%error, "a block of another leader cannot be read");
         }
     }

@@ -10,6 +10,7 @@ use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant
 use bytes::Bytes;
 use scheduler_leader_core::{KernelQueue as Core, Progress, QueueAction, QueueEvent, QueueOpening};
 
+use super::messages::LeaderMessage;
 use super::outgoing::Outgoing;
 use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 use crate::timer::{Timer, nanos};
@@ -19,8 +20,8 @@ const MAILBOX: usize = 256;
 /// Before the leader's full mailbox is tried again.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What a kernel queue is told.
-pub(super) enum Told {
+/// A message to a kernel queue.
+pub(super) enum QueueMessage {
     /// An intent, with the request it belongs to.
     Intent(Bytes, Option<TraceContext>),
     /// Ops were granted or are done.
@@ -29,7 +30,7 @@ pub(super) enum Told {
     End(Failure),
 }
 
-impl Message for Told {
+impl Message for QueueMessage {
     type Result = ();
 }
 
@@ -40,7 +41,7 @@ pub(super) struct KernelQueue {
     tenant: Tenant,
     epoch: Epoch,
     began: Instant,
-    leader: Recipient<super::told::Told>,
+    leader: Recipient<LeaderMessage>,
     outgoing: Outgoing,
     telemetry: Telemetry,
     meters: Arc<TenantMeters>,
@@ -64,7 +65,7 @@ impl KernelQueue {
     /// Starts the queue of a session.
     pub(super) fn launch(
         shared: &Shared,
-        leader: Recipient<super::told::Told>,
+        leader: Recipient<LeaderMessage>,
         opening: QueueOpening,
     ) -> Addr<Self> {
         let queue = Self {
@@ -89,7 +90,7 @@ impl KernelQueue {
         nanos(self.began)
     }
 
-    fn tell(&mut self, event: QueueEvent<'_>, ctx: &mut Context<Self>) {
+    fn on_event(&mut self, event: QueueEvent<'_>, ctx: &mut Context<Self>) {
         let now = self.now();
         let mut actions = std::mem::take(&mut self.actions);
         self.core.handle(now, event, &mut actions);
@@ -109,11 +110,16 @@ impl KernelQueue {
     /// Feeds the leader. What it has no room for must not be lost: it is acknowledged.
     fn forward(&mut self) {
         while let Some((first, runs)) = self.backlog.pop_front() {
-            let told = Told::ready(self.session, first, runs);
-            match self.leader.try_send(told) {
+            let session = self.session;
+            let message = LeaderMessage::Ready {
+                session,
+                first,
+                runs,
+            };
+            match self.leader.try_send(message) {
                 Ok(()) | Err(SendError::Closed(_)) => {}
-                Err(SendError::Full(told)) => {
-                    if let super::told::Told::Ready { first, runs, .. } = told {
+                Err(SendError::Full(message)) => {
+                    if let LeaderMessage::Ready { first, runs, .. } = message {
                         self.backlog.push_front((first, runs));
                     }
                     return;
@@ -130,7 +136,7 @@ impl KernelQueue {
         };
         self.timer.set(now, due, ctx, |this, ctx| {
             this.timer.rang();
-            this.tell(QueueEvent::Timer, ctx);
+            this.on_event(QueueEvent::Timer, ctx);
         });
     }
 
@@ -164,45 +170,35 @@ impl KernelQueue {
     }
 }
 
-impl Told {
-    fn ready(session: SessionId, first: OpNumber, runs: Vec<CostRun>) -> super::told::Told {
-        super::told::Told::Ready {
-            session,
-            first,
-            runs,
-        }
-    }
-}
-
 impl Actor for KernelQueue {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.set_mailbox_capacity(MAILBOX);
-        self.tell(QueueEvent::Timer, ctx);
+        self.on_event(QueueEvent::Timer, ctx);
     }
 }
 
-impl Handler<Told> for KernelQueue {
+impl Handler<QueueMessage> for KernelQueue {
     type Result = ();
 
-    fn handle(&mut self, told: Told, ctx: &mut Self::Context) {
-        match told {
-            Told::Intent(bytes, context) => {
+    fn handle(&mut self, message: QueueMessage, ctx: &mut Self::Context) {
+        match message {
+            QueueMessage::Intent(bytes, context) => {
                 let before = self.core.queued();
                 // Marked before the leader can grant it.
-                self.tell(QueueEvent::Message(&bytes), ctx);
+                self.on_event(QueueEvent::Message(&bytes), ctx);
                 let queued = self.core.queued();
                 if queued > before {
                     let now = Instant::now();
                     self.trail.received(before + 1, queued, context, now);
                 }
             }
-            Told::Progress(progress) => {
+            QueueMessage::Progress(progress) => {
                 self.granted(progress.granted);
-                self.tell(QueueEvent::Progress(progress), ctx);
+                self.on_event(QueueEvent::Progress(progress), ctx);
             }
-            Told::End(failure) => self.tell(QueueEvent::End(&failure), ctx),
+            QueueMessage::End(failure) => self.on_event(QueueEvent::End(&failure), ctx),
         }
     }
 }

@@ -15,8 +15,8 @@ use scheduler_leader_core::{Unstored, UnstoredBlock};
 use tokio::sync::{Notify, Semaphore};
 
 use super::cutter::ANCHORS;
+use super::messages::LeaderMessage;
 use super::stores::Unwritten;
-use super::told::Told;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
@@ -79,7 +79,7 @@ pub(super) struct Appender {
     /// The connection is up again: nobody answers what was sent over the one before.
     connected: Rc<Notify>,
     unstored: Rc<RefCell<Unstored>>,
-    /// All that is not stored is being said again.
+    /// All that is not stored is being published again.
     repeating: Rc<Cell<bool>>,
     /// Blocks that take long.
     late: Rc<Cell<u64>>,
@@ -113,7 +113,7 @@ impl Appender {
     }
 
     /// The connection is up again: what is not acknowledged is sent again at once, to the stream and to
-    /// the other candidates, and what another leader said meanwhile is asked for.
+    /// the other candidates, and what another leader published meanwhile is asked for.
     pub(super) fn connected(&self) {
         self.connected.notify_waiters();
         match self.writes() {
@@ -165,12 +165,12 @@ impl Appender {
         }
     }
 
-    /// What is not appended is given up: it is left to the next leader, who may not have heard of it.
+    /// What is not appended is given up: it is left to the next leader, who may not know of it.
     pub(super) fn give_up(&self) {
         *self.unwritten.borrow_mut() = None;
         self.from.set(NONE);
         self.unstored.borrow_mut().give_up();
-        self.say_all();
+        self.publish_all();
     }
 
     /// Appends a block of this leader's until it is acknowledged or given up.
@@ -179,7 +179,7 @@ impl Appender {
         epoch: Epoch,
         number: u64,
         bytes: Vec<u8>,
-        leader: Recipient<Told>,
+        leader: Recipient<LeaderMessage>,
     ) {
         let block = UnstoredBlock {
             term: (epoch, self.leader),
@@ -190,7 +190,7 @@ impl Appender {
         self.start(block, Some(leader));
     }
 
-    fn start(&self, block: UnstoredBlock, leader: Option<Recipient<Told>>) {
+    fn start(&self, block: UnstoredBlock, leader: Option<Recipient<LeaderMessage>>) {
         let (this, (epoch, _)) = (self.clone(), block.term);
         let copy = self.copy(block.term, block.number, &block.bytes);
         self.publish(self.subjects.unstored(), copy);
@@ -221,7 +221,7 @@ impl Appender {
         });
     }
 
-    async fn append_until(&self, block: &UnstoredBlock, leader: Option<Recipient<Told>>) {
+    async fn append_until(&self, block: &UnstoredBlock, leader: Option<Recipient<LeaderMessage>>) {
         let ((epoch, _), number) = (block.term, block.number);
         while epoch >= self.from.get() {
             let connected = self.connected.notified();
@@ -237,8 +237,8 @@ impl Appender {
                     *self.unwritten.borrow_mut() = None;
                     self.unstored.borrow_mut().stored(block.term, number);
                     if let Some(leader) = leader {
-                        // Nobody is left to hear it if this fails.
-                        let _ = leader.send(Told::Recorded { epoch, number }).await;
+                        // Nobody is left to receive it if this fails.
+                        let _ = leader.send(LeaderMessage::Recorded { epoch, number }).await;
                     }
                     return;
                 }

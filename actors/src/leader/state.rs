@@ -14,9 +14,9 @@ use scheduler_leader_core::{Placement, Profile, StateSnapshot};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+use super::messages::LeaderMessage;
 use super::next;
 use super::record::Appender;
-use super::told::Told;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
@@ -61,8 +61,8 @@ struct Known {
     last_epoch: Option<Epoch>,
 }
 
-/// Tells the leader the state, and every change of it, for ever.
-pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<Told>) {
+/// Sends the leader the state, and every change of it, for ever.
+pub(super) async fn watch(storage: Storage, subjects: Subjects, leader: Recipient<LeaderMessage>) {
     let mut jetstream = storage.jetstream().clone();
     jetstream.set_timeout(PATIENCE);
     let storage = storage.over(jetstream);
@@ -109,7 +109,7 @@ async fn put_back(store: &Store, known: &Known) -> Result<(), String> {
 async fn follow(
     storage: &Storage,
     subjects: &Subjects,
-    leader: &Recipient<Told>,
+    leader: &Recipient<LeaderMessage>,
     known: &mut Known,
     repeated: &mut Repeated,
 ) -> Result<(), String> {
@@ -148,7 +148,7 @@ async fn follow(
             if repeated.is_over() {
                 tracing::info!("the state is watched again");
             }
-            tell(leader, &state).await?;
+            send_state(leader, &state).await?;
         }
         // A watch does not always notice that its bucket was deleted.
         let mut entry = loop {
@@ -162,16 +162,16 @@ async fn follow(
                 }
             }
         };
-        // What changed together is told together.
+        // What changed together is sent together.
         let mut placed = false;
         loop {
             let this = entry.ok_or("the watch ended")?;
             let this = this.map_err(|error| error.to_string())?;
             let placement = this.key == PLACEMENT;
             if complete && placed && placement {
-                // What the leader before us wrote last is told even where we have written over it
+                // What the leader before us wrote last is sent even where we have written over it
                 // since: workers it was to drain are in no other place.
-                tell(leader, &state).await?;
+                send_state(leader, &state).await?;
             }
             placed |= placement;
             complete |= this.seen_current;
@@ -188,9 +188,15 @@ async fn follow(
     }
 }
 
-async fn tell(leader: &Recipient<Told>, state: &StateSnapshot) -> Result<(), String> {
-    let told = Told::State(Box::new(state.clone()));
-    leader.send(told).await.map_err(|error| error.to_string())
+async fn send_state(
+    leader: &Recipient<LeaderMessage>,
+    state: &StateSnapshot,
+) -> Result<(), String> {
+    let message = LeaderMessage::State(Box::new(state.clone()));
+    leader
+        .send(message)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 /// Takes a change in. What cannot be read changes nothing.

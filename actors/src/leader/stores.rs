@@ -10,7 +10,7 @@ use actix::Recipient;
 use bus_schemas::StoreStatus;
 
 use super::gateway::Router;
-use super::told::Told;
+use super::messages::LeaderMessage;
 use crate::repeated::Repeated;
 use crate::storage::{FAULT, Storage, Stored, is_missing};
 
@@ -24,12 +24,12 @@ const ALARM: u64 = 80;
 /// Since when the record is not written, and why, if it is not.
 pub(super) type Unwritten = Rc<RefCell<Option<(Instant, String)>>>;
 
-/// Looks while the candidate leads, and tells it, for ever.
+/// Looks while the candidate leads, and sends it what it sees, for ever.
 pub(super) async fn watch(
     storage: Storage,
     unwritten: Unwritten,
     router: Rc<Router>,
-    leader: Recipient<Told>,
+    leader: Recipient<LeaderMessage>,
 ) {
     let mut alarms = BTreeMap::<String, Repeated>::new();
     loop {
@@ -41,13 +41,13 @@ pub(super) async fn watch(
         let stores = look(&storage, &unwritten).await;
         router.telemetry.meters().stores(&stores);
         warn(&mut alarms, &stores);
-        if leader.send(Told::Stores(stores)).await.is_err() {
+        if leader.send(LeaderMessage::Stores(stores)).await.is_err() {
             return;
         }
     }
 }
 
-/// Says what is wrong, and when it is over.
+/// Logs what is wrong, and when it is over.
 fn warn(alarms: &mut BTreeMap<String, Repeated>, stores: &[StoreStatus]) {
     for store in stores.iter().filter(|store| !store.alarm.is_empty()) {
         let repeated = alarms.entry(store.name.clone()).or_default();

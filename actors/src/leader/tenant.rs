@@ -7,7 +7,7 @@ use async_nats::Subject;
 use bus_schemas::subject::{LeaderSubject, ToLeader};
 use bytes::Bytes;
 
-use super::told::Told;
+use super::messages::LeaderMessage;
 
 /// Messages a tenant's mailbox holds.
 const MAILBOX: usize = 512;
@@ -35,7 +35,7 @@ impl Message for TakenUp {
 /// One tenant.
 pub(super) struct Tenant {
     pub(super) name: bus_schemas::Tenant,
-    pub(super) leader: Recipient<Told>,
+    pub(super) leader: Recipient<LeaderMessage>,
     /// Requests forwarded and not taken up.
     forwarded: usize,
     /// Requests not forwarded: their clients ask again.
@@ -43,7 +43,10 @@ pub(super) struct Tenant {
 }
 
 impl Tenant {
-    pub(super) fn launch(name: bus_schemas::Tenant, leader: Recipient<Told>) -> Addr<Self> {
+    pub(super) fn launch(
+        name: bus_schemas::Tenant,
+        leader: Recipient<LeaderMessage>,
+    ) -> Addr<Self> {
         let tenant = Self {
             name,
             leader,
@@ -66,14 +69,14 @@ impl Handler<Asked> for Tenant {
     type Result = ();
 
     fn handle(&mut self, asked: Asked, _ctx: &mut Self::Context) {
-        let told = Told::Message {
+        let message = LeaderMessage::Message {
             subject: LeaderSubject::Tenant(self.name.clone(), asked.what),
             reply: asked.reply,
             bytes: asked.bytes,
         };
         let sent = match self.forwarded {
-            FORWARDED.. => Err(SendError::Full(told)),
-            _ => self.leader.try_send(told),
+            FORWARDED.. => Err(SendError::Full(message)),
+            _ => self.leader.try_send(message),
         };
         match sent {
             Ok(()) => self.forwarded += 1,

@@ -56,7 +56,7 @@ impl Blocks {
         let copy: Unstored<'_> = decode(payload)?;
         let bytes = payload.slice_ref(copy.bytes);
         let reign = (copy.epoch, copy.leader);
-        self.kept.hear(reign, copy.stored, copy.number, bytes);
+        self.kept.receive(reign, copy.stored, copy.number, bytes);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What the order decides.
+//! The decisions of the order.
 
 use bus_schemas::{
     CloseReason, Code, GpuId, GpuPosition, Grant, Incarnation, OpNumber, OpenGrant, SessionId,
@@ -19,13 +19,13 @@ pub enum EndCause {
 pub struct Placed {
     /// The request that opened it; of a further device the number behind it.
     pub nonce: u64,
-    /// It is the request's how manyth device, from 0.
+    /// Its index among the request's devices, from 0.
     pub device: u32,
     /// Its tenant.
     pub tenant: Tenant,
     /// The session.
     pub session: SessionId,
-    /// It is the tenant's how manyth, from 1.
+    /// Its number among all that the tenant ever had, from 1.
     pub ordinal: u64,
     /// The worker.
     pub incarnation: Incarnation,
@@ -59,7 +59,7 @@ pub enum Effect {
         position: GpuPosition,
         /// The grant.
         grant: Grant,
-        /// For an open grant, what it says of the session.
+        /// For an open grant, what the worker needs to know of the session.
         open: Option<Box<OpenGrant>>,
     },
     /// A session was placed; its open grant is the `Grant` effect before this one.

@@ -1,4 +1,4 @@
-//! What the order is told: a closed set of inputs, numbered by their order and recorded.
+//! The inputs of the order: a closed set, numbered by their order and recorded.
 
 use bus_schemas::{
     Chain, CloseReason, ClusterSettings, Code, CostRun, DoneReport, Epoch, GpuPosition,
@@ -112,11 +112,11 @@ pub enum Input {
         /// Whether it takes none.
         cordoned: bool,
     },
-    /// A worker says what group it is in and what it holds.
+    /// A worker reports what group it is in and what it holds.
     Report {
         /// The worker.
         incarnation: Incarnation,
-        /// What it says.
+        /// Its report.
         report: WorkerReport,
     },
     /// A tenant asks for a session, or for several on different workers.
@@ -203,7 +203,7 @@ fn is_one(devices: &u32) -> bool {
     *devices == 1
 }
 
-/// What a worker says of itself, as placement needs it.
+/// A worker's report of itself, as placement needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerReport {
     /// Its group of workers.

@@ -35,8 +35,8 @@ impl LeaderNode {
 
     /// The subjects it subscribes to, wildcards included.
     #[must_use]
-    pub fn hears(&self) -> Vec<String> {
-        self.leader.hears()
+    pub fn subscriptions(&self) -> Vec<String> {
+        self.leader.subscriptions()
     }
 
     /// A message on any subject of [`Self::hears`].
@@ -89,7 +89,7 @@ impl LeaderNode {
                 .map(|(session, _)| *session)
                 .collect();
             for session in due {
-                self.tell_queue(now, session, QueueEvent::Timer, actions);
+                self.queue_event(now, session, QueueEvent::Timer, actions);
             }
         }
         for action in out {
@@ -103,16 +103,16 @@ impl LeaderNode {
                 let session = opening.session;
                 let queue = KernelQueue::new(&self.cluster, self.leader.id(), &opening);
                 self.queues.insert(session, queue);
-                self.tell_queue(now, session, QueueEvent::Timer, actions);
+                self.queue_event(now, session, QueueEvent::Timer, actions);
             }
             Action::QueueIntent { session, bytes } => {
-                self.tell_queue(now, session, QueueEvent::Message(&bytes), actions);
+                self.queue_event(now, session, QueueEvent::Message(&bytes), actions);
             }
             Action::QueueProgress { session, progress } => {
-                self.tell_queue(now, session, QueueEvent::Progress(progress), actions);
+                self.queue_event(now, session, QueueEvent::Progress(progress), actions);
             }
             Action::QueueEnd { session, failure } => {
-                self.tell_queue(now, session, QueueEvent::End(&failure), actions);
+                self.queue_event(now, session, QueueEvent::End(&failure), actions);
                 self.queues.remove(&session);
             }
             Action::TermEnded { .. } => {
@@ -123,7 +123,7 @@ impl LeaderNode {
         }
     }
 
-    fn tell_queue(
+    fn queue_event(
         &mut self,
         now: Nanos,
         session: SessionId,

@@ -92,7 +92,7 @@ pub struct KernelQueue {
     granted: OpNumber,
     done: OpNumber,
     /// The credit the client was told.
-    told: OpNumber,
+    notified: OpNumber,
     /// The client may gather its intents.
     alone: bool,
     notice_at: Option<Nanos>,
@@ -117,7 +117,7 @@ impl KernelQueue {
             queued,
             granted: queued,
             done: queued,
-            told: 0,
+            notified: 0,
             ahead: BTreeMap::new(),
             alone: false,
             notice_at: Some(0),
@@ -149,7 +149,7 @@ impl KernelQueue {
                     self.due(now);
                 }
                 // Half of the credit used up: the client should not come to wait for more.
-                if self.through().saturating_sub(self.told) >= CREDIT / 4 {
+                if self.through().saturating_sub(self.notified) >= CREDIT / 4 {
                     self.due(now);
                 }
             }
@@ -254,14 +254,14 @@ impl KernelQueue {
     }
 
     fn notice(&mut self, ended: Option<Failure>, actions: &mut Vec<QueueAction>) {
-        (self.told, self.notice_at) = (self.through(), None);
+        (self.notified, self.notice_at) = (self.through(), None);
         let notice = LeaderNotice {
             v: WIRE_VERSION,
             epoch: self.epoch,
             leader: self.leader,
             queued: self.queued,
             granted: self.granted,
-            queue_through: self.told,
+            queue_through: self.notified,
             ended,
             alone: self.alone,
         };

@@ -1,5 +1,5 @@
 //! Blocks of the record that the stream has not acknowledged: what this leader wrote, and what
-//! other leaders said of theirs. While the broker stores nothing they are with every candidate, so
+//! other leaders published of theirs. While the broker stores nothing they are with every candidate, so
 //! that a leader that dies does not take them along: its successor appends them before its own.
 
 mod handover;
@@ -21,7 +21,7 @@ const TERMS: usize = 64;
 /// So many later terms have stored something before a term's blocks are given up: what a leader granted
 /// that was cut off with a server comes when that server is back, and others have led meanwhile.
 const LATER: usize = 8;
-/// Between two questions for what was not heard, and before the same is asked for again: the answer is
+/// Between two questions for what was not received, and before the same is asked for again: the answer is
 /// all that is not stored, and may be much. What it does not bring is perhaps stored by now.
 const ASK_APART: Nanos = 500_000_000;
 const ASK_AGAIN: Nanos = 5_000_000_000;
@@ -45,8 +45,8 @@ struct Kept {
     bytes: Bytes,
     /// It is being appended here.
     here: bool,
-    /// Another leader said it: those are limited.
-    heard: bool,
+    /// It was received from another leader: those are limited.
+    received: bool,
 }
 
 /// One term's blocks.
@@ -58,8 +58,8 @@ struct Blocks {
     stored: u64,
     /// Stored behind one that is not, or of which nothing is known.
     ahead: BTreeSet<u64>,
-    /// How far they are stored, as was last said.
-    told: u64,
+    /// How far they are stored, as was last announced.
+    announced: u64,
     /// How many were missing when they were last asked for; 0 once none was.
     asked_for: u64,
 }
@@ -82,7 +82,7 @@ impl Blocks {
 #[derive(Debug, Default)]
 pub struct Unstored {
     terms: BTreeMap<TermId, Blocks>,
-    /// Bytes of those that were heard.
+    /// Bytes of those that were received.
     others: usize,
     /// When anything was last asked for.
     asked_at: Option<Nanos>,
@@ -94,7 +94,7 @@ impl Unstored {
         let kept = Kept {
             bytes: block.bytes.clone(),
             here: true,
-            heard: false,
+            received: false,
         };
         let blocks = self.terms.entry(block.term).or_default();
         let before = blocks.kept.insert(block.number, kept);
@@ -125,9 +125,9 @@ impl Unstored {
         kept.for_each(|kept| kept.here = false);
     }
 
-    /// Another leader said that a term's blocks through `stored` are stored, and, with a number above
+    /// Received from another leader: that a term's blocks through `stored` are stored, and, with a number above
     /// 0, that this one is not.
-    pub fn hear(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
+    pub fn receive(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
         let is_known = self.terms.contains_key(&term);
         if self.is_over(term.0) || (!is_known && self.terms.len() >= TERMS) {
             return;
@@ -145,7 +145,7 @@ impl Unstored {
             let kept = Kept {
                 bytes,
                 here: false,
-                heard: true,
+                received: true,
             };
             blocks.kept.insert(number, kept);
         }
@@ -209,8 +209,8 @@ impl Unstored {
 
     /// Blocks are not kept any more.
     fn gone(&mut self, blocks: impl IntoIterator<Item = Kept>) {
-        let heard = blocks.into_iter().filter(|kept| kept.heard);
-        self.others -= heard.map(|kept| kept.bytes.len()).sum::<usize>();
+        let received = blocks.into_iter().filter(|kept| kept.received);
+        self.others -= received.map(|kept| kept.bytes.len()).sum::<usize>();
     }
 
     /// All that is not stored, in order.
@@ -225,7 +225,7 @@ impl Unstored {
         listed(self.terms.range(..(epoch, LeaderId(0))))
     }
 
-    /// Whether to ask now for blocks that a term's leader said and that were not heard: a block behind a
+    /// Whether to ask now for blocks that a term's leader announced and that were not received: a block behind a
     /// gap is of no use to a replay. Not too often, and not where there is no room for them.
     pub fn is_to_ask(&mut self, now: Nanos, term: TermId) -> bool {
         let Some(blocks) = self.terms.get_mut(&term) else {
@@ -257,15 +257,15 @@ impl Unstored {
         self.terms.get(&term).map_or(0, |blocks| blocks.stored)
     }
 
-    /// The terms of which more is stored than was said so far.
-    pub fn news(&mut self) -> Vec<TermId> {
-        let news = self.terms.iter_mut();
-        let news = news.filter(|(_, blocks)| blocks.stored > blocks.told);
-        let news = news.map(|(term, blocks)| {
-            blocks.told = blocks.stored;
+    /// The terms of which more is stored than was announced so far.
+    pub fn newly_stored(&mut self) -> Vec<TermId> {
+        let newly = self.terms.iter_mut();
+        let newly = newly.filter(|(_, blocks)| blocks.stored > blocks.announced);
+        let newly = newly.map(|(term, blocks)| {
+            blocks.announced = blocks.stored;
             *term
         });
-        news.collect()
+        newly.collect()
     }
 }
 
@@ -308,9 +308,9 @@ mod tests {
     fn what_is_not_stored_is_left_to_the_next_leader() {
         let mut kept = Unstored::default();
         let (term, own) = ((3, LeaderId(7)), (4, LeaderId(8)));
-        (1..=4).for_each(|number| kept.hear(term, 0, number, block(number)));
-        kept.hear(term, 2, 0, Bytes::new());
-        kept.hear(term, 0, 2, block(2));
+        (1..=4).for_each(|number| kept.receive(term, 0, number, block(number)));
+        kept.receive(term, 2, 0, Bytes::new());
+        kept.receive(term, 0, 2, block(2));
         assert_eq!(kept.take_over(3), []);
         assert_eq!(numbers(&kept.take_over(4)), [(3, 3), (3, 4)]);
         // Once.
@@ -319,36 +319,36 @@ mod tests {
         kept.stored(term, 4);
         assert_eq!(kept.stored_through(term), 2);
         kept.stored(term, 3);
-        assert_eq!(kept.news(), [term]);
+        assert_eq!(kept.newly_stored(), [term]);
         assert_eq!(kept.stored_through(term), 4);
-        assert_eq!(kept.news(), []);
+        assert_eq!(kept.newly_stored(), []);
         // It hears itself as well.
-        kept.hear(own, 0, 1, block(1));
+        kept.receive(own, 0, 1, block(1));
         assert_eq!(kept.take_over(5), [], "it is on its way");
         kept.give_up();
         assert_eq!(numbers(&kept.take_over(5)), [(4, 1)]);
         kept.stored(own, 1);
-        assert_eq!(kept.news(), [own]);
+        assert_eq!(kept.newly_stored(), [own]);
     }
 
     #[test]
     fn what_comes_when_another_leads_is_appended_still() {
         let mut kept = Unstored::default();
         let (cut_off, own) = ((3, LeaderId(7)), (4, LeaderId(8)));
-        kept.hear(cut_off, 4, 0, Bytes::new());
+        kept.receive(cut_off, 4, 0, Bytes::new());
         kept.append(&unstored(own, 1));
         kept.stored(own, 1);
-        kept.hear(cut_off, 4, 5, block(5));
+        kept.receive(cut_off, 4, 5, block(5));
         assert_eq!(numbers(&kept.before(4)), [(3, 5)]);
         assert_eq!(numbers(&kept.before(3)), []);
         assert_eq!(numbers(&kept.take_over(4)), [(3, 5)]);
         kept.stored(cut_off, 5);
-        kept.hear(cut_off, 4, 5, block(5));
+        kept.receive(cut_off, 4, 5, block(5));
         assert_eq!((kept.all(), kept.others), (vec![], 0), "it is stored");
         // So many have led meanwhile that it is over.
         let later = 4 + LATER as u64;
-        (5..later).for_each(|epoch| kept.hear((epoch, LeaderId(8)), 1, 0, Bytes::new()));
-        kept.hear(cut_off, 4, 6, block(6));
+        (5..later).for_each(|epoch| kept.receive((epoch, LeaderId(8)), 1, 0, Bytes::new()));
+        kept.receive(cut_off, 4, 6, block(6));
         assert_eq!((kept.all(), kept.others), (vec![], 0));
         assert_eq!(kept.terms.len(), LATER);
     }
@@ -358,11 +358,11 @@ mod tests {
         let mut kept = Unstored::default();
         let term = (3, LeaderId(7));
         // It began to hear late: another candidate may have the fourth.
-        kept.hear(term, 3, 5, block(5));
+        kept.receive(term, 3, 5, block(5));
         kept.take_over(4);
         kept.stored(term, 5);
         assert_eq!(kept.stored_through(term), 3);
-        kept.hear(term, 4, 0, Bytes::new());
+        kept.receive(term, 4, 0, Bytes::new());
         assert_eq!(kept.stored_through(term), 5);
     }
 
@@ -372,7 +372,7 @@ mod tests {
         let term = (3, LeaderId(7));
         let mut asks = |later, stored, number| {
             now += later;
-            kept.hear(term, stored, number, block(number));
+            kept.receive(term, stored, number, block(number));
             kept.is_to_ask(now, term)
         };
         assert!(!asks(0, 10, 11));
@@ -387,7 +387,7 @@ mod tests {
         assert!(asks(ASK_APART, 15, 22));
         // Where there is no room for what is missing, nobody asks for it again and again.
         let large = Bytes::from(vec![0; 1 << 20]);
-        (30..70).for_each(|number| kept.hear(term, 15, number, large.clone()));
+        (30..70).for_each(|number| kept.receive(term, 15, number, large.clone()));
         assert!(!kept.is_to_ask(Nanos::MAX, term));
         assert!(!kept.is_to_ask(Nanos::MAX, (4, LeaderId(7))));
     }
@@ -396,9 +396,9 @@ mod tests {
     fn nobody_fills_it() {
         let mut kept = Unstored::default();
         let large = Bytes::from(vec![0; 1 << 20]);
-        (1..=200).for_each(|number| kept.hear((1, LeaderId(1)), 0, number, large.clone()));
+        (1..=200).for_each(|number| kept.receive((1, LeaderId(1)), 0, number, large.clone()));
         assert_eq!(kept.all().len(), OTHERS_BYTES >> 20);
-        (2..1_000).for_each(|epoch| kept.hear((epoch, LeaderId(1)), 0, 1, block(1)));
+        (2..1_000).for_each(|epoch| kept.receive((epoch, LeaderId(1)), 0, 1, block(1)));
         assert!(kept.terms.len() <= TERMS);
     }
 
@@ -406,18 +406,18 @@ mod tests {
         /// Whatever the bus says: what is kept is what was counted, within its limit, and nothing
         /// that is stored is appended.
         #[test]
-        fn anything_may_be_heard(
-            heard in proptest::collection::vec(
+        fn anything_may_be_received(
+            received in proptest::collection::vec(
                 (0..4_u8, prop_oneof![0..4_u64, Just(u64::MAX)],
                  prop_oneof![0..6_u64, Just(u64::MAX)], prop_oneof![0..6_u64, Just(u64::MAX)]),
                 0..60,
             ),
         ) {
             let mut kept = Unstored::default();
-            for (what, epoch, stored, number) in heard {
+            for (what, epoch, stored, number) in received {
                 let term = (epoch, LeaderId(stored % 2));
                 match what {
-                    0 | 1 => kept.hear(term, stored, number, block(number)),
+                    0 | 1 => kept.receive(term, stored, number, block(number)),
                     2 => kept.stored(term, number),
                     _ => {
                         let left = kept.take_over(epoch);

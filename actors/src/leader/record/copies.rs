@@ -46,13 +46,13 @@ impl Appender {
         self.publish(self.subjects.unstored_worker(), copy);
     }
 
-    /// Tells the others what is stored since this was last done: they need not keep it.
-    pub(in crate::leader) fn tell_stored(&self) {
+    /// Publishes what is stored since this was last done: others need not keep it.
+    pub(in crate::leader) fn publish_stored(&self) {
         if !self.writes() {
             return;
         }
-        let news = self.unstored.borrow_mut().news();
-        for term in news {
+        let stored = self.unstored.borrow_mut().newly_stored();
+        for term in stored {
             let copy = self.copy(term, 0, &[]);
             if self.lent.get() {
                 self.publish(self.subjects.unstored_worker(), copy.clone());
@@ -64,19 +64,19 @@ impl Appender {
         }
     }
 
-    /// Another leader says what of its record is not stored. It is asked for what was not heard of it,
+    /// Another leader published what of its record is not stored. It is asked for what was not received,
     /// not too often. What comes of a leader before this one is appended: that one may have been cut
     /// off, and may be gone.
     ///
     /// # Errors
     /// If that cannot be read.
-    pub(in crate::leader) fn heard(&self, message: &Bytes) -> Result<(), MessageError> {
+    pub(in crate::leader) fn receive(&self, message: &Bytes) -> Result<(), MessageError> {
         let copy: bus_schemas::Unstored<'_> = decode(message)?;
         let (term, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let is_to_ask = {
             let mut unstored = self.unstored.borrow_mut();
-            unstored.hear(term, copy.stored, copy.number, bytes);
+            unstored.receive(term, copy.stored, copy.number, bytes);
             unstored.is_to_ask(now, term)
         };
         if is_to_ask {
@@ -88,16 +88,16 @@ impl Appender {
         Ok(())
     }
 
-    /// A candidate may have missed what was said.
+    /// A candidate may have missed what was published.
     pub(in crate::leader) fn asked(&self) {
         if self.writes() {
-            self.say_all();
+            self.publish_all();
         }
     }
 
-    /// Says all that is not stored, to all who ask meanwhile at once, and block by block, for it may be
+    /// Publishes all that is not stored, to all who ask meanwhile at once, and block by block, for it may be
     /// much.
-    pub(super) fn say_all(&self) {
+    pub(super) fn publish_all(&self) {
         if self.repeating.replace(true) {
             return;
         }

@@ -21,26 +21,26 @@ async fn missing_block() {
     let jetstream = async_nats::jetstream::new(connect(&broker, &subjects).await);
     let storage = Storage::new(jetstream, &subjects);
     let [leading, standing_by] = [1, 2].map(|id| Appender::new(&storage, &subjects, LeaderId(id)));
-    let said = |number| {
+    let send = |number| {
         let copy = leading.copy((1, LeaderId(1)), number, b"block");
-        standing_by.heard(&copy.into()).expect("it is read");
+        standing_by.receive(&copy.into()).expect("it is read");
     };
-    said(1);
-    said(3);
-    said(4);
+    send(1);
+    send(3);
+    send(4);
     let mut asked = async || {
         let patience = Duration::from_millis(500);
         tokio::time::timeout(patience, asks.next()).await.is_ok()
     };
     assert!(asked().await, "the second is missing");
     assert!(!asked().await, "it is asked for once");
-    said(5);
+    send(5);
     assert!(!asked().await, "nothing more is missing");
-    said(7);
+    send(7);
     assert!(asked().await, "the sixth is missing as well");
-    said(2);
-    said(6);
-    said(8);
+    send(2);
+    send(6);
+    send(8);
     assert!(!asked().await, "nothing is missing");
 }
 
@@ -127,7 +127,7 @@ fn what_is_not_stored_for_long_is_with_workers_and_said_again_when_the_term_ends
 async fn not_stored() {
     let (broker, subjects) = (TestBroker::start(), subjects());
     let client = connect(&broker, &subjects).await;
-    let [mut lent, mut said] = [
+    let [mut lent, mut published] = [
         client
             .subscribe(subjects.unstored_worker())
             .await
@@ -145,10 +145,10 @@ async fn not_stored() {
     leading.begin(3);
     append_first(&leading, 3);
     assert_eq!(numbers(&mut lent).await, [(3, 1)]);
-    assert_eq!(numbers(&mut said).await, [(3, 1)]);
+    assert_eq!(numbers(&mut published).await, [(3, 1)]);
     leading.give_up();
     assert_eq!(
-        numbers(&mut said).await,
+        numbers(&mut published).await,
         [(3, 1)],
         "whoever leads next hears it"
     );
@@ -177,7 +177,7 @@ async fn said_late() {
     }
     for number in [1, 2] {
         let copy = cut_off.copy((3, LeaderId(1)), number, b"late");
-        leading.heard(&copy.into()).expect("it is read");
+        leading.receive(&copy.into()).expect("it is read");
     }
     while leading.unstored.borrow().stored_through((3, LeaderId(1))) < 2 {
         tokio::time::sleep(Duration::from_millis(10)).await;

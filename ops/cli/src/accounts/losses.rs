@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use bus_schemas::{AccountEnd, GpuId, Incarnation, Tenant};
-use scheduler_leader_core::replay::{Told, Unaccounted, unaccounted};
+use scheduler_leader_core::replay::{ReportedWork, Unaccounted, unaccounted};
 
 use super::Books;
 use crate::admin::Administrator;
@@ -24,7 +24,7 @@ pub struct Unsaid {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Loss {
     /// By tenant; none where the record does not say whose it was.
-    pub tenants: BTreeMap<Option<Tenant>, Told>,
+    pub tenants: BTreeMap<Option<Tenant>, ReportedWork>,
     /// Reports that went with a leader: what they told is in no sum.
     pub unrecorded: u64,
 }
@@ -47,8 +47,8 @@ impl Loss {
 
     /// All tenants together.
     #[must_use]
-    pub fn sum(&self) -> Told {
-        let mut sum = Told::default();
+    pub fn sum(&self) -> ReportedWork {
+        let mut sum = ReportedWork::default();
         self.tenants.values().for_each(|it| sum.add(it));
         sum
     }

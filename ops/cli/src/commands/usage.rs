@@ -5,7 +5,7 @@ use bus_schemas::{KernelKey, KernelName, Tenant};
 use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Table};
-use scheduler_leader_core::replay::Told;
+use scheduler_leader_core::replay::ReportedWork;
 use serde_json::{Map, Value, json};
 
 use crate::accounts::{Books, By, Label, Query, Unsaid, Used};
@@ -216,7 +216,7 @@ fn said_of(unsaid: &Unsaid) -> Option<String> {
         None => "how much is in no row is not known: the record does not replay".into(),
         Some(loss) if loss.sum().is_zero() && loss.unrecorded == 0 => return None,
         Some(loss) => {
-            let amount = |told: &Told| {
+            let amount = |told: &ReportedWork| {
                 let ms = told.device_ns as f64 / 1e6;
                 let unknown = match told.unknown {
                     0 => String::new(),
@@ -252,7 +252,7 @@ fn said_of(unsaid: &Unsaid) -> Option<String> {
 
 /// As JSON has it: the fields are there where they are known.
 fn unsaid_value(unsaid: &Unsaid) -> Value {
-    let told = |told: &Told| {
+    let told = |told: &ReportedWork| {
         json!({
             "device_ns": told.device_ns,
             "launches": told.launches,

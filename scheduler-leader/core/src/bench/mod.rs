@@ -197,7 +197,7 @@ fn takeover(sessions: usize, settings: ClusterSettings) -> Input {
     }))
 }
 
-/// Every so manyth session is on this GPU.
+/// A worker with the sessions `gpu`, `gpu + gpus`, `gpu + 2 gpus` …
 fn sealed(sessions: usize, gpu: usize, gpus: usize) -> Input {
     let session = |index: usize| SealedSession {
         session: SessionId(index as u64 + 1),

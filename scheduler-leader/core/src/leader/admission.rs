@@ -104,7 +104,7 @@ pub(super) fn judge(
     let judged = targets.map(|(tenant, settings)| {
         let own = places.iter().filter(|place| place.tenant == tenant);
         let seen = own.filter(|place| place.request_ns > 0);
-        let verdicts = seen.map(|place| judge_at(place, cluster, &places));
+        let admissions = seen.map(|place| judge_at(place, cluster, &places));
         let unknown = || Admission {
             tenant: tenant.clone(),
             target_ns: settings.slo_ns,
@@ -116,7 +116,7 @@ pub(super) fn judge(
             load_permille: 0,
         };
         let worst = |one: &Admission| (one.verdict, one.request_ns + one.before_ns + one.ahead_ns);
-        verdicts.max_by_key(worst).unwrap_or_else(unknown)
+        admissions.max_by_key(worst).unwrap_or_else(unknown)
     });
     judged.collect()
 }

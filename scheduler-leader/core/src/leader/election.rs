@@ -37,7 +37,7 @@ pub(super) struct Election {
     /// The leader as last heard of.
     leader: Option<Lease>,
     /// When it was last heard.
-    heard_at: Nanos,
+    seen_at: Nanos,
     /// It is known to be dead or leaving, or there is none.
     gone: bool,
     /// Its connection was closed, and it may have gone to another server: it is gone then, unless
@@ -60,7 +60,7 @@ impl Election {
             pending: None,
             retry_at: 0,
             leader: None,
-            heard_at: 0,
+            seen_at: 0,
             gone: false,
             moves: None,
             highest: 0,
@@ -71,7 +71,7 @@ impl Election {
 
     /// Our connection is up: nobody is silent before now.
     pub(super) fn connected(&mut self, now: Nanos) {
-        self.heard_at = now;
+        self.seen_at = now;
         self.moves = None;
         self.read = false;
         self.retry_at = now;
@@ -90,7 +90,7 @@ impl Election {
                 epoch: beat.epoch,
                 leader: beat.leader,
             });
-            self.heard_at = now;
+            self.seen_at = now;
             self.gone = beat.leaving;
             self.moves = self.moves.filter(|(from, _)| now < *from);
         }
@@ -117,7 +117,7 @@ impl Election {
         self.leader = None;
         self.gone = false;
         self.moves = None;
-        self.heard_at = now;
+        self.seen_at = now;
         self.read = false;
     }
 
@@ -133,7 +133,7 @@ impl Election {
 
     /// When the leader is taken for dead, if nothing is heard of it until then.
     fn silent_at(&self, config: &Config) -> Nanos {
-        let silent = self.heard_at.saturating_add(config.silence);
+        let silent = self.seen_at.saturating_add(config.silence);
         self.moves.map_or(silent, |(_, gone)| silent.min(gone))
     }
 
@@ -261,7 +261,7 @@ impl Election {
             Some(lease) if lease.leader == self.id => self.gone = true,
             Some(lease) if self.leader.is_none_or(|leader| lease.epoch > leader.epoch) => {
                 self.leader = Some(lease);
-                self.heard_at = now;
+                self.seen_at = now;
                 self.gone = false;
                 self.moves = None;
             }

@@ -1,4 +1,4 @@
-//! The order as it goes to one worker: sent, sent again, acknowledged.
+//! The stream of grants to one worker: sent, sent again, acknowledged.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Sending {
     open: Option<Box<OpenGrant>>,
 }
 
-/// One worker's side of the order.
+/// The grants of one worker, on their way to it.
 #[derive(Debug)]
 pub(super) struct GrantStream {
     subject: Arc<str>,
@@ -50,21 +50,22 @@ pub(super) struct GrantStream {
     reports: u64,
     /// The worker holds a standing grant open, the one behind what is accepted.
     holds: bool,
-    /// Reports that a standing grant was closed, each with the input that told the order: the
+    /// Reports that a standing grant was closed, each with the input by which it was decided on: the
     /// worker keeps the grant until they are acknowledged, which they are once that is recorded.
     closings: VecDeque<(u64, InputNumber)>,
-    /// When to say what is recorded and received, if nothing else is said before.
-    tell_at: Option<Nanos>,
-    told: InputNumber,
+    /// When to send what is recorded and received, if nothing else is sent before; and how far it was
+    /// recorded as last sent.
+    send_at: Option<Nanos>,
+    sent_recorded: InputNumber,
     /// The last input that a grant which the worker has names.
     input: InputNumber,
-    /// Since when it has grants of which it was not told that they are recorded.
+    /// Since when it has grants of which it does not know that they are recorded.
     input_at: Nanos,
     /// When to look at the latest for whether that was recorded.
     look_at: Option<Nanos>,
-    /// The input that told the order that the worker leaves.
+    /// The input by which the worker leaves.
     pub(super) leaves: Option<InputNumber>,
-    /// What the order was last told that the worker says of itself, and when.
+    /// The worker's last report of itself that became an input, and when.
     pub(super) reported: Option<(Nanos, WorkerReport)>,
 }
 
@@ -84,8 +85,8 @@ impl GrantStream {
             reports: 0,
             holds: false,
             closings: VecDeque::new(),
-            tell_at: None,
-            told: 0,
+            send_at: None,
+            sent_recorded: 0,
             input: 0,
             input_at: 0,
             look_at: None,
@@ -97,7 +98,7 @@ impl GrantStream {
     /// Reads what a report of its worker needs: all that lies apart.
     pub(super) fn fetch(&self) -> u64 {
         let sending = self.sending.iter().map(|sending| sending.grant.input);
-        let own = self.accepted ^ self.reports ^ self.told ^ self.input ^ self.retry_at;
+        let own = self.accepted ^ self.reports ^ self.sent_recorded ^ self.input ^ self.retry_at;
         let subject = self.subject.as_bytes().first();
         sending.fold(own, |seen, input| seen ^ input) ^ u64::from(*subject.unwrap_or(&0))
     }
@@ -153,7 +154,7 @@ impl GrantStream {
         if new == 0 || new > self.sending.len() as u64 {
             return;
         }
-        let kept = self.told < self.input;
+        let kept = self.sent_recorded < self.input;
         for gone in self.sending.drain(..new as usize) {
             self.input = gone.grant.input;
         }
@@ -179,7 +180,7 @@ impl GrantStream {
         if reports.is_empty() {
             return Vec::new();
         }
-        self.tell(now.saturating_add(config.order_linger));
+        self.send_by(now.saturating_add(config.order_linger));
         let Some(old) = (self.reports + 1).checked_sub(first) else {
             return Vec::new();
         };
@@ -203,8 +204,8 @@ impl GrantStream {
         self.accepted + u64::from(self.holds)
     }
 
-    /// Of the reports received, the one `behind` the last told that a standing grant was closed, and
-    /// the order heard of it by this input.
+    /// Of the reports received, the one `behind` the last was that a standing grant is closed, and
+    /// became this input.
     pub(super) fn closed(&mut self, behind: u64, input: InputNumber) {
         self.closings.push_back((self.reports - behind, input));
     }
@@ -215,25 +216,25 @@ impl GrantStream {
         first.map_or(self.reports, |(report, _)| report - 1)
     }
 
-    /// Where more is recorded since the worker was told, it is told so soon, if it keeps grants for
-    /// that. Until that is so, nothing need be looked at for as long as it may wait then.
-    fn take_news(&mut self, now: Nanos, acks: &RecordAcks, config: &Config) {
+    /// Plans when to acknowledge: where more is recorded than the worker knows, and it keeps grants for
+    /// that, it is sent soon. Until that is so, nothing need be looked at for as long as it may wait.
+    fn plan_acks(&mut self, now: Nanos, acks: &RecordAcks, config: &Config) {
         let through = acks.through();
         while let Some((_, input)) = self.closings.pop_front_if(|(_, input)| *input <= through) {
             let since = acks.beyond(input.saturating_sub(1)).unwrap_or(now);
-            self.tell(since.saturating_add(config.record_linger));
+            self.send_by(since.saturating_add(config.record_linger));
         }
-        let keeps = self.told < self.input;
-        if let Some(since) = acks.beyond(self.told).filter(|_| keeps) {
+        let keeps = self.sent_recorded < self.input;
+        if let Some(since) = acks.beyond(self.sent_recorded).filter(|_| keeps) {
             let since = since.max(self.input_at);
-            self.tell(since.saturating_add(config.record_linger));
+            self.send_by(since.saturating_add(config.record_linger));
         }
         let waits = keeps || !self.closings.is_empty();
         self.look_at = waits.then(|| now.saturating_add(config.record_linger));
     }
 
-    fn tell(&mut self, at: Nanos) {
-        self.tell_at = Some(self.tell_at.map_or(at, |before| before.min(at)));
+    fn send_by(&mut self, at: Nanos) {
+        self.send_at = Some(self.send_at.map_or(at, |before| before.min(at)));
     }
 
     /// Sends what is new or due.
@@ -248,7 +249,7 @@ impl GrantStream {
         if !self.sealed {
             return;
         }
-        self.take_news(now, acks, config);
+        self.plan_acks(now, acks, config);
         if self.sent > self.held() && now >= self.retry_at {
             self.sent = self.held();
             self.retries = (self.retries + 1).min(PATIENCE);
@@ -261,20 +262,20 @@ impl GrantStream {
             }
             self.send_next(recorded, publisher, actions);
         }
-        if self.tell_at.is_some_and(|at| now >= at) {
+        if self.send_at.is_some_and(|at| now >= at) {
             self.send_range(0, 0, recorded, publisher, actions);
         }
     }
 
-    /// Says at once what is recorded, where the worker was not told. Reports that a standing grant
-    /// was closed are not acknowledged with it: where that went unrecorded, only the tail tells.
-    pub(super) fn say_recorded(
+    /// Sends at once what is recorded, where the worker does not know. Reports that a standing grant
+    /// was closed are not acknowledged with it: where that went unrecorded, only the tail shows it.
+    pub(super) fn send_recorded(
         &mut self,
         recorded: InputNumber,
         publisher: &Publisher,
         actions: &mut Vec<Action>,
     ) {
-        if self.sealed && self.told < recorded {
+        if self.sealed && self.sent_recorded < recorded {
             self.send_range(0, 0, recorded, publisher, actions);
         }
     }
@@ -324,7 +325,7 @@ impl GrantStream {
         let mut bytes = Vec::with_capacity(room);
         encode_into(&order, &mut bytes);
         publisher.publish(self.subject.clone(), bytes, actions);
-        (self.tell_at, self.told) = (None, recorded);
+        (self.send_at, self.sent_recorded) = (None, recorded);
     }
 
     pub(super) fn deadline(&self) -> Option<Nanos> {
@@ -332,7 +333,7 @@ impl GrantStream {
             return Some(self.seal_at);
         }
         let retry = (self.sent > self.held()).then_some(self.retry_at);
-        [retry, self.tell_at, self.look_at]
+        [retry, self.send_at, self.look_at]
             .into_iter()
             .flatten()
             .min()

@@ -192,7 +192,7 @@ mod tests {
     }
 
     /// What the worker is told at a time: grants, and through where they are recorded.
-    fn told(streams: &mut GrantStreams, now: Nanos) -> Vec<(usize, InputNumber)> {
+    fn sent(streams: &mut GrantStreams, now: Nanos) -> Vec<(usize, InputNumber)> {
         let cluster = "lab".parse().unwrap();
         let publisher = Publisher {
             subjects: Subjects::new(&cluster),
@@ -205,14 +205,14 @@ mod tests {
             let recorded = (acks.through(), acks);
             stream.flush(now, recorded, &publisher, &config, &mut actions);
         });
-        let told = actions.iter().map(|action| match action {
+        let sent = actions.iter().map(|action| match action {
             Action::Publish { bytes, .. } => {
                 let order: Order<'_> = decode(bytes).unwrap();
                 (order.grants.len(), order.recorded)
             }
             other => panic!("{other:?}"),
         });
-        told.collect()
+        sent.collect()
     }
 
     #[test]
@@ -220,30 +220,30 @@ mod tests {
         let config = Config::new("lab".parse().unwrap());
         let mut streams = streams();
         streams.get_mut(&WORKER).unwrap().push(grant(3), None);
-        assert_eq!(told(&mut streams, 0), [(1, 0)]);
+        assert_eq!(sent(&mut streams, 0), [(1, 0)]);
         let stream = streams.get_mut(&WORKER).unwrap();
         stream.accept(MS, 1, Chain::default(), &config);
-        assert_eq!(told(&mut streams, MS), []);
+        assert_eq!(sent(&mut streams, MS), []);
         // By then it would have been sent again.
-        assert_eq!(told(&mut streams, 5 * MS), []);
+        assert_eq!(sent(&mut streams, 5 * MS), []);
         streams.recorded(6 * MS, 2, config.record_linger);
         streams.recorded(9 * MS, 3, config.record_linger);
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Some(due) = streams.deadline() {
-            heard.extend(told(&mut streams, due).into_iter().map(|it| (due, it)));
+            received.extend(sent(&mut streams, due).into_iter().map(|it| (due, it)));
         }
         // Of the first acknowledgement there is news for it; all that is recorded is told then.
-        assert_eq!(heard, [(26 * MS, (0, 3))]);
+        assert_eq!(received, [(26 * MS, (0, 3))]);
     }
 
     #[test]
-    fn a_worker_that_has_no_grants_is_told_of_no_recording() {
+    fn a_worker_that_has_no_grants_is_sent_no_recording() {
         let config = Config::new("lab".parse().unwrap());
         let mut streams = streams();
-        assert_eq!(told(&mut streams, 0), []);
+        assert_eq!(sent(&mut streams, 0), []);
         streams.recorded(6 * MS, 2, config.record_linger);
         assert_eq!(
-            (told(&mut streams, 60 * MS), streams.deadline()),
+            (sent(&mut streams, 60 * MS), streams.deadline()),
             (vec![], None)
         );
     }

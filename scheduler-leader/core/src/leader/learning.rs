@@ -13,7 +13,7 @@ const KEYS: usize = 1 << 15;
 /// Keys forgotten at once where there is no room: those measured longest ago.
 const FORGOTTEN: usize = KEYS / 4;
 /// Totals of workers kept at most.
-const HEARD: usize = 4 * KEYS;
+const TOTALS: usize = 4 * KEYS;
 /// An estimate is off when it differs from what is known by more than one part in this.
 const TOLERANCE: u64 = 5;
 /// Launches that an estimate remembers.
@@ -87,7 +87,7 @@ pub(super) struct Learner {
     /// Of the newest version there is.
     version: u64,
     /// Totals last heard.
-    heard: BTreeMap<(Incarnation, KernelKey), Total>,
+    totals: BTreeMap<(Incarnation, KernelKey), Total>,
     /// What came since a key was last learned.
     fresh: BTreeMap<KernelKey, Total>,
     next_at: Nanos,
@@ -99,7 +99,7 @@ impl Learner {
         let mut learner = Self {
             estimates: BTreeMap::new(),
             version: newest,
-            heard: BTreeMap::new(),
+            totals: BTreeMap::new(),
             fresh: BTreeMap::new(),
             next_at: now,
         };
@@ -119,9 +119,9 @@ impl Learner {
     /// Takes in what a worker measured, and learns from it if `learns`.
     pub(super) fn measured(&mut self, worker: Incarnation, measured: &Measured, learns: bool) {
         for kernel in &measured.kernels {
-            let before = self.heard.get(&(worker, kernel.key)).copied();
-            if before.is_none() && self.heard.len() >= HEARD {
-                self.heard.clear();
+            let before = self.totals.get(&(worker, kernel.key)).copied();
+            if before.is_none() && self.totals.len() >= TOTALS {
+                self.totals.clear();
             }
             let total = Total {
                 count: kernel.count,
@@ -131,7 +131,7 @@ impl Learner {
             if total.count <= last.count || total.ns < last.ns {
                 continue;
             }
-            self.heard.insert((worker, kernel.key), total);
+            self.totals.insert((worker, kernel.key), total);
             if !learns {
                 continue;
             }
@@ -153,7 +153,7 @@ impl Learner {
 
     /// Forgets a worker that is lost.
     pub(super) fn lost(&mut self, worker: Incarnation) {
-        self.heard.retain(|(heard, _), _| *heard != worker);
+        self.totals.retain(|(of, _), _| *of != worker);
     }
 
     /// The estimates that are to change, if it is time and there are any. Every key measured until

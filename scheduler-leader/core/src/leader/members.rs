@@ -27,7 +27,7 @@ pub(super) struct Member {
 pub(super) struct Members {
     workers: IdMap<Incarnation, Member>,
     /// When each was heard last: noted with every message, and nothing else of a member is.
-    heard_at: IdMap<Incarnation, Nanos>,
+    seen_at: IdMap<Incarnation, Nanos>,
     /// Whose connection was closed, and when: it may have gone to another server.
     closed_at: IdMap<Incarnation, Nanos>,
 }
@@ -54,35 +54,35 @@ impl Members {
             draining: beat.draining,
         };
         self.workers.insert(incarnation, member);
-        self.heard_at.insert(incarnation, now);
+        self.seen_at.insert(incarnation, now);
     }
 
     /// A worker that a leader before us had is to be heard of; else it is silent from now on.
     pub(super) fn expect(&mut self, now: Nanos, incarnation: Incarnation) {
-        self.heard_at.entry(incarnation).or_insert(now);
+        self.seen_at.entry(incarnation).or_insert(now);
     }
 
     /// Whether a worker is expected that was not heard of yet.
     pub(super) fn expects(&self, incarnation: Incarnation) -> bool {
-        self.heard_at.contains_key(&incarnation) && !self.workers.contains_key(&incarnation)
+        self.seen_at.contains_key(&incarnation) && !self.workers.contains_key(&incarnation)
     }
 
     /// Whether any worker is expected that was not heard of yet.
     pub(super) fn expects_any(&self) -> bool {
-        self.heard_at.len() > self.workers.len()
+        self.seen_at.len() > self.workers.len()
     }
 
     /// A worker said something else than a heartbeat.
-    pub(super) fn heard(&mut self, now: Nanos, incarnation: Incarnation) {
-        if let Some(heard_at) = self.heard_at.get_mut(&incarnation) {
-            *heard_at = now;
+    pub(super) fn seen(&mut self, now: Nanos, incarnation: Incarnation) {
+        if let Some(seen_at) = self.seen_at.get_mut(&incarnation) {
+            *seen_at = now;
         }
     }
 
     /// Our connection is up again: nobody was silent before now.
     pub(super) fn connected(&mut self, now: Nanos) {
-        for heard_at in self.heard_at.values_mut() {
-            *heard_at = now;
+        for seen_at in self.seen_at.values_mut() {
+            *seen_at = now;
         }
         for closed_at in self.closed_at.values_mut() {
             *closed_at = now;
@@ -98,10 +98,10 @@ impl Members {
 
     /// Those whose connection was closed and who were not heard on another one in time, in order.
     pub(super) fn gone(&mut self, now: Nanos, servers: &Servers) -> Vec<Incarnation> {
-        let heard_at = &self.heard_at;
+        let seen_at = &self.seen_at;
         self.closed_at.retain(|incarnation, closed| {
             let since = closed.saturating_add(servers.on_the_way);
-            heard_at.get(incarnation).is_some_and(|at| *at < since)
+            seen_at.get(incarnation).is_some_and(|at| *at < since)
         });
         let late = |closed: Nanos| now >= closed.saturating_add(servers.worker_moves);
         let gone = self.closed_at.iter().filter(|(_, closed)| late(**closed));
@@ -110,7 +110,7 @@ impl Members {
 
     /// Those not heard from since, in order.
     pub(super) fn silent(&self, since: Nanos) -> Vec<Incarnation> {
-        let silent = self.heard_at.iter().filter(|(_, at)| **at <= since);
+        let silent = self.seen_at.iter().filter(|(_, at)| **at <= since);
         sorted(silent.map(|(incarnation, _)| *incarnation))
     }
 
@@ -119,7 +119,7 @@ impl Members {
     }
 
     pub(super) fn remove(&mut self, incarnation: Incarnation) -> Option<Member> {
-        self.heard_at.remove(&incarnation);
+        self.seen_at.remove(&incarnation);
         self.closed_at.remove(&incarnation);
         self.workers.remove(&incarnation)
     }
@@ -180,9 +180,9 @@ mod tests {
             members.beat(0, worker, &beat(worker));
             members.closed(10 * MS, worker);
             // On its way when the connection was closed.
-            members.heard(200 * MS, worker);
+            members.seen(200 * MS, worker);
         }
-        members.heard(400 * MS, moved);
+        members.seen(400 * MS, moved);
         assert_eq!(members.gone(1_000 * MS, &servers), []);
         assert_eq!(members.gone(1_600 * MS, &servers), [dead]);
         members.remove(dead);

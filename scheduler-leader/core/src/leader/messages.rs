@@ -1,4 +1,4 @@
-//! What a leader hears in its term.
+//! The messages that a leader receives in its term.
 
 use bus_schemas::subject::{Admin, LeaderSubject, ToLeader};
 use bus_schemas::{
@@ -55,7 +55,7 @@ impl Term {
     /// Whether every worker heard of is sealed, and time enough has passed to hear of all.
     fn is_settled(&self, cx: &Context<'_>) -> bool {
         let sealed = self.streams.are_sealed();
-        let since = self.heard_since.max(cx.connected_at);
+        let since = self.listening_since.max(cx.connected_at);
         sealed
             && !cx.members.expects_any()
             && cx.now >= since.saturating_add(cx.config.worker_silence)
@@ -164,7 +164,7 @@ impl Term {
         if done.epoch > self.publisher.epoch {
             return Some(TermEnd::Fenced { epoch: done.epoch });
         }
-        cx.members.heard(cx.now, worker);
+        cx.members.seen(cx.now, worker);
         let stream = self.streams.get_mut(&worker)?;
         if !stream.sealed || done.epoch != self.publisher.epoch {
             return None;

@@ -57,9 +57,9 @@ pub struct Leader {
     term: Option<Box<Term>>,
     /// The highest epoch that it has led in: none is led in twice.
     led: Epoch,
-    /// When it was last told anything.
+    /// When it last got an event.
     last: Nanos,
-    /// Told to leave: no campaign any more.
+    /// It was asked to leave: no campaign any more.
     leaving: bool,
     /// What is kept in the broker, as the shell last saw it.
     stores: Vec<StoreStatus>,
@@ -87,7 +87,7 @@ impl Leader {
         }
     }
 
-    /// Tells it something.
+    /// Takes an event, and gives what is to be done.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         let stood_still = now.saturating_sub(self.last) >= self.config.stall;
         self.last = now;
@@ -156,7 +156,7 @@ impl Leader {
         self.step(now, actions);
     }
 
-    /// Does what is due, whatever was told.
+    /// Does what is due, whatever the event was.
     fn step(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         if let Some(ours) = self.ours() {
             if self.connected_at.is_some() {
@@ -195,7 +195,7 @@ impl Leader {
     fn context<'a>(&'a mut self, now: Nanos, actions: &'a mut Vec<Action>) -> Context<'a> {
         let connected_at = self.connected_at.unwrap_or(now);
         // Of several servers ours may be cut off: who writes the lease through it is not.
-        let heard_since = match &self.config.cluster_of {
+        let listening_since = match &self.config.cluster_of {
             None => connected_at,
             Some(_) => connected_at.max(self.stored_at.unwrap_or(now)),
         };
@@ -203,7 +203,7 @@ impl Leader {
             now,
             config: &self.config,
             members: &mut self.members,
-            connected_at: heard_since,
+            connected_at: listening_since,
             stores: &self.stores,
             actions,
         }
@@ -358,7 +358,7 @@ impl Leader {
         });
     }
 
-    /// When it wants to hear [`Event::Timer`]; `None` while it waits for anything else.
+    /// When it wants [`Event::Timer`]; `None` while it waits for anything else.
     #[must_use]
     pub fn deadline(&self) -> Option<Nanos> {
         let term = self.term.as_ref().map(|term| term.deadline());
@@ -408,11 +408,11 @@ impl Leader {
 
     /// The subjects it subscribes to, wildcards included.
     #[must_use]
-    pub fn hears(&self) -> Vec<String> {
-        let mut hears = self.subjects.leader_hears();
+    pub fn subscriptions(&self) -> Vec<String> {
+        let mut subscriptions = self.subjects.leader_hears();
         let inbox = self.subjects.cluster_inbox();
-        hears.push(format!("{inbox}.leader.{}.*", self.id));
-        hears
+        subscriptions.push(format!("{inbox}.leader.{}.*", self.id));
+        subscriptions
     }
 
     /// Whose seal answer arrives on this subject, if it is one of our inbox.

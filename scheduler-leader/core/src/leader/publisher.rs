@@ -1,5 +1,5 @@
-//! How a leader speaks: every message carries its epoch and id, and nothing is said while the
-//! bus is away. What matters is said again later.
+//! The publisher of a leader's messages: each carries its epoch and id, and nothing is published
+//! while the bus is away. What matters is published again later.
 
 use std::sync::Arc;
 
@@ -55,8 +55,7 @@ impl Publisher {
         self.publish(self.subjects.lost().into(), encode(&lost), actions);
     }
 
-    /// Tells a worker that it is not needed any more.
-    /// Tells a worker to leave; or, `noted`, that it was heard that it does.
+    /// Tells a worker to leave; or, `noted`, that its leaving is known.
     pub(super) fn leave(
         &self,
         worker: bus_schemas::Incarnation,
@@ -94,7 +93,7 @@ impl Publisher {
         }
     }
 
-    /// Says that a session has ended, to its client or on a reply subject.
+    /// Publishes that a session has ended, to its client or on a reply subject.
     pub(super) fn ended(
         &self,
         to: Result<&Arc<str>, (&Tenant, SessionId)>,

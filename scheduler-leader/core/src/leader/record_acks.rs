@@ -1,4 +1,4 @@
-//! When inputs were recorded.
+//! Acknowledgements of the record, of late: when inputs were recorded.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::time::Nanos;
 pub(super) struct RecordAcks(VecDeque<(InputNumber, Nanos)>);
 
 impl RecordAcks {
-    /// Inputs are recorded through here. What was `linger` ago need not be told apart from what was
+    /// Inputs are recorded through here. What was `linger` ago need not be distinguished from what was
     /// before.
     pub(super) fn note(&mut self, now: Nanos, recorded: InputNumber, linger: Nanos) {
         let past = now.saturating_sub(linger);

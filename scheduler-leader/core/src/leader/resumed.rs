@@ -1,4 +1,4 @@
-//! Sessions that a term found with the workers, and whose clients are to be told that it leads.
+//! Sessions that a term found with the workers, and whose clients are to learn that it leads.
 //! Those at work are told at once; to tell thousands that only exist would hold up their grants.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,14 +22,14 @@ const EARLY_BYTES: usize = 1 << 20;
 /// The sessions whose clients were not told yet.
 #[derive(Debug, Default)]
 pub(super) struct Resumed {
-    untold: BTreeMap<SessionId, QueueOpening>,
+    unannounced: BTreeMap<SessionId, QueueOpening>,
     /// Sessions at work, of workers that are not sealed.
     wanted: BTreeSet<SessionId>,
     /// Their intents, and how many bytes those are.
     early: BTreeMap<SessionId, (Tenant, Vec<Vec<u8>>)>,
     early_bytes: usize,
     /// Sessions told because there were few.
-    told: usize,
+    announced: usize,
     due: Option<Nanos>,
 }
 
@@ -77,24 +77,24 @@ impl Resumed {
 
     /// A worker's session goes on. Gives it back if it is to be told now.
     pub(super) fn add(&mut self, now: Nanos, opening: QueueOpening) -> Option<QueueOpening> {
-        let few = self.told < AT_ONCE;
+        let few = self.announced < AT_ONCE;
         if self.wanted.remove(&opening.session) || few {
-            self.told += usize::from(few);
+            self.announced += usize::from(few);
             return Some(opening);
         }
         self.due.get_or_insert(now.saturating_add(APART));
-        self.untold.insert(opening.session, opening);
+        self.unannounced.insert(opening.session, opening);
         None
     }
 
     /// One session, if it was not told.
     pub(super) fn take(&mut self, session: SessionId) -> Option<QueueOpening> {
-        self.untold.remove(&session)
+        self.unannounced.remove(&session)
     }
 
     /// One session of this tenant, if it was not told.
     pub(super) fn take_of(&mut self, tenant: &Tenant, session: SessionId) -> Option<QueueOpening> {
-        let its = self.untold.get(&session)?.tenant == *tenant;
+        let its = self.unannounced.get(&session)?.tenant == *tenant;
         its.then(|| self.take(session)).flatten()
     }
 
@@ -103,9 +103,9 @@ impl Resumed {
         if self.due.is_none_or(|due| now < due) {
             return Vec::new();
         }
-        let next = std::iter::from_fn(|| self.untold.pop_first());
+        let next = std::iter::from_fn(|| self.unannounced.pop_first());
         let next = next.take(AT_A_TIME).map(|(_, opening)| opening).collect();
-        let more = !self.untold.is_empty();
+        let more = !self.unannounced.is_empty();
         self.due = more.then(|| now.saturating_add(APART));
         next
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn few_and_those_at_work_are_told_at_once_the_others_bit_by_bit() {
+    fn few_and_those_at_work_are_announced_at_once_the_others_bit_by_bit() {
         let mut resumed = Resumed::default();
         resumed.want(SessionId(999));
         let at_once = (0..1_000).filter_map(|session| resumed.add(5, opening(session)));
@@ -164,13 +164,13 @@ mod tests {
         let (of, other) = ("chat".parse().unwrap(), "train".parse().unwrap());
         assert!(resumed.take_of(&other, SessionId(500)).is_none());
         assert!(resumed.take_of(&of, SessionId(500)).is_some());
-        let (mut told, mut times) = (AT_ONCE + 2, 0);
+        let (mut announced, mut times) = (AT_ONCE + 2, 0);
         while let Some(due) = resumed.deadline() {
             let next = resumed.next(due);
             assert!((1..=AT_A_TIME).contains(&next.len()));
-            told += next.len();
+            announced += next.len();
             times += 1;
         }
-        assert_eq!((told, times), (1_000, 934_usize.div_ceil(AT_A_TIME)));
+        assert_eq!((announced, times), (1_000, 934_usize.div_ceil(AT_A_TIME)));
     }
 }

@@ -51,22 +51,22 @@ pub(super) struct Term {
     pub(super) loads: Loads,
     pub(super) placement: Placement,
     pub(super) placement_changed: bool,
-    /// Sessions of the term before that are not told yet that this one leads.
+    /// Sessions of the term before whose clients do not know yet that this one leads.
     pub(super) resumed: Resumed,
     /// Sessions that got further, while their queues are notified.
     dirty_sessions: Vec<DirtySession>,
     effects: Vec<Effect>,
     inbox: String,
     began: Nanos,
-    /// Since when it hears workers as who leads: since its first epoch of those that followed one
+    /// Since when it listens to workers as who leads: since its first epoch of those that followed one
     /// another.
-    pub(super) heard_since: Nanos,
+    pub(super) listening_since: Nanos,
     beat_at: Nanos,
-    /// When tenants hear the next heartbeat.
+    /// When tenants get the next heartbeat.
     tenants_at: Nanos,
     tick_at: Option<Nanos>,
     check_at: Nanos,
-    /// Told to leave: gone by then.
+    /// It was asked to leave: gone by then.
     pub(super) leaving: Option<Nanos>,
     limits: RecordLimits,
     /// Since inputs go unrecorded: the first position of each worker that they decided.
@@ -128,13 +128,13 @@ impl Term {
                 epoch,
                 ..state.placement.clone()
             },
-            // The store is told at once that there is such an epoch.
+            // The store is to know at once that there is such an epoch.
             placement_changed: true,
             resumed: Resumed::default(),
             dirty_sessions: Vec::new(),
             effects: Vec::new(),
             began: cx.now,
-            heard_since: cx.now,
+            listening_since: cx.now,
             beat_at: cx.now,
             tenants_at: cx.now,
             tick_at: None,
@@ -231,7 +231,7 @@ impl Term {
             Effect::Closing { .. } => {}
             Effect::Ended { session, cause, .. } => {
                 self.attainments.ended(session);
-                self.tell_resumed(session, cx);
+                self.announce_resumed(session, cx);
                 self.clients.ended(session, cause, &self.publisher, cx);
             }
         }
@@ -305,7 +305,7 @@ impl Term {
             let recorded = (recorded, acks);
             stream.flush(cx.now, recorded, publisher, cx.config, cx.actions);
         });
-        self.tell_progress(cx);
+        self.send_progress(cx);
         self.end(cx)
     }
 
@@ -326,12 +326,12 @@ impl Term {
         gap.then_some(TermEnd::RecordGap)
     }
 
-    /// The last thing workers hear of a term with a gap: they need not keep what the gap names.
+    /// The last message to workers in a term with a gap: they need not keep what the gap names.
     /// The tails of a long gap could fill the next term's buffer, and so lead to the next gap.
     fn release_tails(&mut self, cx: &mut Context<'_>) {
         let recorded = self.recorder.recorded();
         for stream in self.streams.all() {
-            stream.say_recorded(recorded, &self.publisher, cx.actions);
+            stream.send_recorded(recorded, &self.publisher, cx.actions);
         }
     }
 
@@ -422,11 +422,11 @@ impl Term {
     }
 
     /// Notifies the queues of sessions that got further, and counts the requests that are done by now.
-    fn tell_progress(&mut self, cx: &mut Context<'_>) {
+    fn send_progress(&mut self, cx: &mut Context<'_>) {
         let mut dirty = std::mem::take(&mut self.dirty_sessions);
         self.scheduler.take_dirty_sessions(&mut dirty);
         for it in dirty.drain(..) {
-            self.tell_resumed(it.session, cx);
+            self.announce_resumed(it.session, cx);
             if it.reported {
                 self.attain(&it, cx.now);
             }

@@ -328,14 +328,14 @@ impl Chains {
     fn skip(&mut self, incarnation: Incarnation, to: &GpuTail) {
         let worker = self.workers.entry(incarnation).or_default();
         let from = worker.tail.position.saturating_add(1);
-        let told = worker.proposed.range(from..=to.position);
-        let told =
-            told.filter(|(_, it)| it.is_told() && self.names.contains_key(&it.grant.session));
-        let told: Vec<GpuPosition> = told.map(|(position, _)| *position).collect();
-        for position in told {
+        let sealed = worker.proposed.range(from..=to.position);
+        let sealed =
+            sealed.filter(|(_, it)| it.is_sealed() && self.names.contains_key(&it.grant.session));
+        let sealed: Vec<GpuPosition> = sealed.map(|(position, _)| *position).collect();
+        for position in sealed {
             self.miss(incarnation, to.gpu, position - 1);
             if let Some(worker) = self.workers.get_mut(&incarnation) {
-                self.adopted += worker.take_told(incarnation, position, &self.names);
+                self.adopted += worker.take_sealed(incarnation, position, &self.names);
             }
         }
         self.miss(incarnation, to.gpu, to.position);

@@ -23,7 +23,7 @@ use chains::{AnchoredChains, Chains, Proposed};
 use launches::Launches;
 pub use replayed::{End, Fate, Hole, Position, ReplayError, Replayed, Tail};
 use reports::Reports;
-pub use reports::{Told, Unaccounted, unaccounted};
+pub use reports::{ReportedWork, Unaccounted, unaccounted};
 pub use stop::{Stop, StopError, Stopped, replay_until};
 use stream::Stream;
 
@@ -232,7 +232,7 @@ impl ReplayedTerm {
         let Kept {
             chains,
             launches,
-            reports: told,
+            reports: reported,
         } = kept;
         let mut effects = Vec::new();
         for input in inputs {
@@ -261,7 +261,7 @@ impl ReplayedTerm {
                     let mut tail = self.tails.remove(incarnation).unwrap_or_default();
                     tail.extend_from_slice(&answer.tail);
                     chains.seal(*incarnation, answer, &tail, launches)?;
-                    told.sealed(*incarnation, answer);
+                    reported.sealed(*incarnation, answer);
                 }
                 Input::WorkerLost {
                     incarnation,
@@ -285,11 +285,11 @@ impl ReplayedTerm {
                 } => {
                     for report in &reports.0 {
                         let row = chains.end(*incarnation, report, launches);
-                        told.heard(*incarnation, report, row.as_ref());
+                        reported.report(*incarnation, report, row.as_ref());
                         row.into_iter().for_each(&mut *ended);
                     }
                 }
-                Input::Fault { session, op, .. } => told.failed(*session, *op),
+                Input::Fault { session, op, .. } => reported.failed(*session, *op),
                 _ => {}
             }
             let seals = matches!(

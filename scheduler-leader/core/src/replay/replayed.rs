@@ -36,7 +36,7 @@ pub struct Position {
     pub input: InputNumber,
     /// The tenant.
     pub tenant: Tenant,
-    /// The session is its how manyth.
+    /// The session's number among its tenant's.
     pub ordinal: u64,
     /// The session.
     pub session: SessionId,

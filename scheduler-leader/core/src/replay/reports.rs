@@ -13,7 +13,7 @@ use super::{Position, Replay, ReplayError};
 
 /// What ran for a tenant, as done reports and intents say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ReportedWork {
     /// Measured device nanoseconds.
     pub device_ns: u64,
     /// Launches that ran.
@@ -22,7 +22,7 @@ pub struct Told {
     pub unknown: u64,
 }
 
-impl Told {
+impl ReportedWork {
     /// Adds other sums.
     pub fn add(&mut self, other: &Self) {
         self.device_ns = self.device_ns.saturating_add(other.device_ns);
@@ -41,8 +41,8 @@ impl Told {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unaccounted {
     /// By tenant; none where the record does not say whose it was.
-    pub tenants: BTreeMap<Option<Tenant>, Told>,
-    /// Reports that are not in the record: they went with a leader. What they told is in no sum.
+    pub tenants: BTreeMap<Option<Tenant>, ReportedWork>,
+    /// Reports that are not in the record: they went with a leader. What they reported is in no sum.
     pub unrecorded: u64,
 }
 
@@ -78,12 +78,12 @@ struct Worker {
     /// Reports through this one are in its accounts.
     accounted: u64,
     /// The last report that is recorded.
-    heard: u64,
+    reports: u64,
     /// Those behind `accounted` that are not.
     unrecorded: u64,
     /// Positions through this one were closed when it was sealed.
     sealed: GpuPosition,
-    /// Positions behind that of which it is told that a grant stands.
+    /// Positions behind that of which it is known that a grant stands.
     standing: BTreeSet<GpuPosition>,
     /// Last op known to have run under standing grants.
     through: BTreeMap<SessionId, OpNumber>,
@@ -135,14 +135,14 @@ impl Reports {
         }
     }
 
-    /// A worker was sealed: its new leader hears the reports behind those it had made.
+    /// A worker was sealed: its new leader gets the reports behind those it had made.
     pub(super) fn sealed(&mut self, incarnation: Incarnation, answer: &SealAnswer) {
         let Some(worker) = self.workers.get_mut(&incarnation) else {
             return;
         };
-        let known = worker.heard.max(worker.accounted);
+        let known = worker.reports.max(worker.accounted);
         worker.unrecorded += answer.reports.saturating_sub(known);
-        worker.heard = answer.reports;
+        worker.reports = answer.reports;
         worker.sealed = answer.position;
         worker.standing.clear();
         let done = answer.sessions.iter().map(|it| (it.session, it.done));
@@ -150,7 +150,7 @@ impl Reports {
     }
 
     /// A worker's next report; with the row of the position, if it has ended.
-    pub(super) fn heard(
+    pub(super) fn report(
         &mut self,
         incarnation: Incarnation,
         report: &DoneReport,
@@ -159,12 +159,12 @@ impl Reports {
         let Some(worker) = self.workers.get_mut(&incarnation) else {
             return;
         };
-        worker.heard += 1;
-        let counts = worker.heard > worker.accounted;
+        worker.reports += 1;
+        let counts = worker.reports > worker.accounted;
         let ran = match report.outcome {
             Outcome::Closed => return,
             Outcome::Part => worker.part(report),
-            // What a standing grant ran, its parts told.
+            // What a standing grant ran was reported by its parts.
             Outcome::Ran => row
                 .filter(|row| row.kind == GrantKind::Run)
                 .map(|row| (row.first, row.last)),
@@ -201,17 +201,17 @@ impl Reports {
                 ..Unaccounted::default()
             };
             for (id, session) in &worker.sessions {
-                let mut told = Told {
+                let mut work = ReportedWork {
                     device_ns: session.device_ns,
-                    ..Told::default()
+                    ..ReportedWork::default()
                 };
                 for (first, last) in &session.ops {
                     let (known, unknown) = launches.tally(*id, *first, *last);
-                    told.launches += known;
-                    told.unknown += unknown;
+                    work.launches += known;
+                    work.unknown += unknown;
                 }
-                if !told.is_zero() {
-                    sum.tenants.entry(tenant(*id)).or_default().add(&told);
+                if !work.is_zero() {
+                    sum.tenants.entry(tenant(*id)).or_default().add(&work);
                 }
             }
             sum

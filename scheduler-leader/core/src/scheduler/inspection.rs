@@ -121,7 +121,7 @@ pub struct SessionInspection {
     pub session: SessionId,
     /// Its tenant.
     pub tenant: Tenant,
-    /// It is the tenant's how manyth.
+    /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
     /// Its device.
     pub gpu: GpuId,

@@ -13,7 +13,7 @@ use crate::input::WorkerReport;
 pub struct SessionView {
     /// Its tenant.
     pub tenant: Tenant,
-    /// It is the tenant's how manyth.
+    /// Its number among the tenant's sessions, from 1.
     pub ordinal: u64,
     /// Its worker.
     pub incarnation: Incarnation,

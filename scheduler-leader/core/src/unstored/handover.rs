@@ -26,8 +26,8 @@ pub struct HandedOver {
 impl Handover {
     /// A leader said that its blocks through `stored` are stored, and, with a number above 0, that this
     /// one is not.
-    pub fn hear(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
-        self.kept.hear(term, stored, number, bytes);
+    pub fn receive(&mut self, term: TermId, stored: u64, number: u64, bytes: Bytes) {
+        self.kept.receive(term, stored, number, bytes);
     }
 
     /// The leader of this epoch seals the worker: it gets all that is kept of the epochs before it. The
@@ -70,9 +70,9 @@ mod tests {
     #[test]
     fn two_leaders_get_the_blocks_and_each_once() {
         let mut kept = Handover::default();
-        kept.hear(OWN, 4, 5, "five".into());
-        kept.hear(OWN, 4, 6, "six".into());
-        kept.hear(OWN, 5, 0, Bytes::new());
+        kept.receive(OWN, 4, 5, "five".into());
+        kept.receive(OWN, 4, 6, "six".into());
+        kept.receive(OWN, 5, 0, Bytes::new());
         assert_eq!(handed(&kept.seal(3)), [], "its own");
         assert_eq!(handed(&kept.seal(4)), [(3, 6, 5)]);
         assert_eq!(handed(&kept.seal(4)), [], "once");
@@ -85,18 +85,18 @@ mod tests {
         /// late, or once more, gets nothing.
         #[test]
         fn whoever_seals_next_and_the_one_after_it(
-            heard in prop::collection::btree_set((1..5_u64, 1..6_u64), 0..12),
+            received in prop::collection::btree_set((1..5_u64, 1..6_u64), 0..12),
             seals in prop::collection::vec(1..9_u64, 1..8),
         ) {
             let mut kept = Handover::default();
-            for (epoch, number) in &heard {
-                kept.hear((*epoch, LeaderId(1)), 0, *number, "block".into());
+            for (epoch, number) in &received {
+                kept.receive((*epoch, LeaderId(1)), 0, *number, "block".into());
             }
             let mut sealed = BTreeSet::new();
             for epoch in seals {
                 let given = kept.seal(epoch);
                 let is_first = sealed.last().is_none_or(|last| epoch > *last);
-                let expected = heard.iter().filter(|(of, _)| {
+                let expected = received.iter().filter(|(of, _)| {
                     // Who sealed last but one forgot what was before.
                     let before = sealed.iter().rev().nth(1);
                     is_first && *of < epoch && before.is_none_or(|before| of >= before)

@@ -90,7 +90,7 @@ impl LeaderProcess {
     }
 
     fn start(&mut self, io: &mut Io) {
-        for pattern in self.core.hears() {
+        for pattern in self.core.subscriptions() {
             io.subscribe(pattern);
         }
         io.name = Some(ConnectionName::Leader(self.id).to_string().into());

@@ -4,8 +4,8 @@ use super::*;
 
 const DEAD: Incarnation = Incarnation(1);
 
-fn told(device_ns: u64, launches: u64) -> Told {
-    Told {
+fn told(device_ns: u64, launches: u64) -> ReportedWork {
+    ReportedWork {
         device_ns,
         launches,
         unknown: 0,

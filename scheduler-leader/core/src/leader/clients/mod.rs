@@ -120,7 +120,7 @@ impl Clients {
         let client = client.filter(|client| tenant.is_none_or(|tenant| *tenant == client.tenant));
         let Some(client) = client else {
             if let Some(reply) = reply {
-                self.tell_gone(tenant, Ok(&reply.into()), session, sure, publisher, actions);
+                self.send_gone(tenant, Ok(&reply.into()), session, sure, publisher, actions);
             }
             return None;
         };
@@ -171,7 +171,7 @@ impl Clients {
                     }
                     let to = Err((tenant, *session));
                     let sure = (settled, lost);
-                    self.tell_gone(Some(tenant), to, *session, sure, publisher, cx.actions);
+                    self.send_gone(Some(tenant), to, *session, sure, publisher, cx.actions);
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Clients {
         let is_claimed = self.claimed.contains_key(&(tenant.clone(), session));
         if is_claimed || self.ended.contains_key(&session) {
             let to = Err((tenant, session));
-            self.tell_gone(Some(tenant), to, session, sure, publisher, actions);
+            self.send_gone(Some(tenant), to, session, sure, publisher, actions);
         }
     }
 
@@ -210,7 +210,7 @@ impl Clients {
 
     /// Tells a client that a session is no more, if that is sure: it is where its worker is among
     /// those `lost`, else not while there are workers that are not sealed yet.
-    fn tell_gone(
+    fn send_gone(
         &self,
         tenant: Option<&Tenant>,
         to: Result<&Arc<str>, (&Tenant, SessionId)>,
@@ -397,7 +397,7 @@ impl Client {
     }
 
     /// What its client is told of it.
-    fn told(&self, cx: &Context<'_>) -> Option<Opened> {
+    fn opened(&self, cx: &Context<'_>) -> Option<Opened> {
         let device = cx.members.get(self.incarnation);
         let opened = self.opened.clone()?;
         Some(Opened {

@@ -58,7 +58,12 @@ impl Clients {
         });
         if let Some(refusal) = waiting.refusal {
             // Whoever asks again while it waits learns why.
-            refuse(reply.as_ref(), refusal.told(tenant), publisher, cx.actions);
+            refuse(
+                reply.as_ref(),
+                refusal.failure(tenant),
+                publisher,
+                cx.actions,
+            );
         }
         waiting.reply = reply;
         let nonce = request.nonce;
@@ -163,7 +168,7 @@ impl Clients {
         let all = std::iter::once(&first).chain(&client.others);
         let all = all.map(|session| self.sessions.get(session));
         let ready = all.map(|client| client.filter(|client| client.opening.is_none()));
-        let devices = ready.map(|client| client?.told(cx));
+        let devices = ready.map(|client| client?.opened(cx));
         if let Some(devices) = devices.collect::<Option<Vec<_>>>() {
             let answer = encode(&OpenAnswer::of(&devices));
             publisher.publish(reply.clone(), answer, cx.actions);
@@ -340,7 +345,7 @@ impl Clients {
             waiting.refusal = Some(why);
             return;
         }
-        let failure = why.told(&key.0);
+        let failure = why.failure(&key.0);
         refuse(waiting.reply.as_ref(), failure, publisher, cx.actions);
         self.waiting.remove(&key);
     }
@@ -356,7 +361,10 @@ impl Clients {
         self.waiting.retain(|(tenant, _), waiting| {
             let keep = waiting.since.max(began) > late;
             if !keep {
-                let failure = waiting.refusal.unwrap_or(Refused::NO_WORKER).told(tenant);
+                let failure = waiting
+                    .refusal
+                    .unwrap_or(Refused::NO_WORKER)
+                    .failure(tenant);
                 refuse(waiting.reply.as_ref(), failure, publisher, cx.actions);
             }
             keep

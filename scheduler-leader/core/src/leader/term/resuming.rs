@@ -1,5 +1,5 @@
 //! What goes on from the term before: what a leader that takes over from itself knew, and sessions,
-//! whose clients are to be told that another term leads.
+//! whose clients are to learn that another term leads.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(in crate::leader) struct Known {
     attainments: Attainments,
     at_work: Vec<SessionId>,
     signs: BTreeMap<SessionId, Sign>,
-    heard_since: Nanos,
+    listening_since: Nanos,
 }
 
 impl Term {
@@ -34,7 +34,7 @@ impl Term {
             at_work: self.clients.at_work(since).collect(),
             attainments: std::mem::replace(&mut self.attainments, none),
             signs: self.clients.signs(),
-            heard_since: self.heard_since,
+            listening_since: self.listening_since,
         }
     }
 
@@ -44,11 +44,11 @@ impl Term {
         self.attainments.go_on(known.attainments);
         known.at_work.iter().for_each(|it| self.resumed.want(*it));
         self.clients.go_on(known.signs);
-        self.heard_since = known.heard_since;
+        self.listening_since = known.listening_since;
     }
 
     /// A session that is not told yet has to be, now.
-    pub(in crate::leader) fn tell_resumed(&mut self, session: SessionId, cx: &mut Context<'_>) {
+    pub(in crate::leader) fn announce_resumed(&mut self, session: SessionId, cx: &mut Context<'_>) {
         if let Some(opening) = self.resumed.take(session) {
             self.resume(opening, cx);
         }

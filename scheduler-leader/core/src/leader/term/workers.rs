@@ -94,7 +94,7 @@ impl Term {
         let ours = (page.epoch, page.leader) == (self.publisher.epoch, self.publisher.leader);
         let stream = self.streams.get_mut(&worker).filter(|_| ours);
         if stream.is_some_and(|stream| stream.take_page(cx.now, &page)) {
-            cx.members.heard(cx.now, worker);
+            cx.members.seen(cx.now, worker);
             let input = Input::WorkerTail {
                 incarnation: worker,
                 grants: Rows(page.tail),
@@ -126,7 +126,7 @@ impl Term {
         if stream.sealed || !ours {
             return None;
         }
-        cx.members.heard(cx.now, worker);
+        cx.members.seen(cx.now, worker);
         stream.seal(&answer);
         self.remember(worker);
         // What these have ready is to be announced anew, or is about to end.

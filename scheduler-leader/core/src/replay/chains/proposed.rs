@@ -44,7 +44,7 @@ impl Proposed {
 
     /// Whether its worker itself says that it accepted this: what was only recomputed may be of a
     /// leader before one of which nothing is recorded.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn is_sealed(&self) -> bool {
         self.sealed && !self.open
     }
 

@@ -96,7 +96,7 @@ fn where_nobody_told_how_a_standing_grant_ended_there_is_nothing_to_compare() {
     chains.last_words(WORKER, 3, chain(3)).unwrap();
     assert_eq!(recorded(&chains), 0);
     assert_eq!(chains.tails()[0].tail.position, 2);
-    // Told, it is.
+    // Where the worker reported it, it is.
     chains.end(WORKER, &closed(5, 9), &Launches::default());
     chains.last_words(WORKER, 3, chain(3)).unwrap();
     assert_eq!(recorded(&chains), 3);

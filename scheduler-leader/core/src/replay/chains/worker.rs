@@ -58,7 +58,7 @@ impl Worker {
 
     /// Accepts what a tail tells behind positions that nobody does, and says whether it was adopted
     /// (1 or 0): there is no chain to compute there.
-    pub(super) fn take_told(
+    pub(super) fn take_sealed(
         &mut self,
         incarnation: Incarnation,
         position: GpuPosition,

@@ -102,7 +102,7 @@ fn reports(accounted: u64) -> Reports {
 }
 
 /// What is told of the only tenant, and how many reports are not recorded.
-fn told(reports: &Reports, launches: &Launches) -> (Told, u64) {
+fn sums_of(reports: &Reports, launches: &Launches) -> (ReportedWork, u64) {
     let mut sums = reports.summed(launches, tenant);
     let mut sum = sums.remove(&WORKER).expect("it was asked about");
     let own = sum.tenants.remove(&tenant(SESSION));
@@ -110,8 +110,8 @@ fn told(reports: &Reports, launches: &Launches) -> (Told, u64) {
     (own.unwrap_or_default(), sum.unrecorded)
 }
 
-fn sums(device_ns: u64, launches: u64, unknown: u64) -> Told {
-    Told {
+fn sums(device_ns: u64, launches: u64, unknown: u64) -> ReportedWork {
+    ReportedWork {
         device_ns,
         launches,
         unknown,
@@ -122,9 +122,9 @@ fn sums(device_ns: u64, launches: u64, unknown: u64) -> Told {
 fn slice_and_parts(reports: &mut Reports) {
     reports.sealed(WORKER, &seal(0, 0, 0));
     let slice = report(1, Outcome::Ran, 50, 4);
-    reports.heard(WORKER, &slice, Some(&row(GrantKind::Run, 1, 4)));
+    reports.report(WORKER, &slice, Some(&row(GrantKind::Run, 1, 4)));
     for (measured, received) in [(0, 4), (70, 10), (30, 13)] {
-        reports.heard(WORKER, &report(2, Outcome::Part, measured, received), None);
+        reports.report(WORKER, &report(2, Outcome::Part, measured, received), None);
     }
 }
 
@@ -141,12 +141,16 @@ fn parts_of_a_grant_that_was_never_closed_count() {
     for (accounted, expected) in expected {
         let mut reports = reports(accounted);
         slice_and_parts(&mut reports);
-        assert_eq!(told(&reports, &announced(20)), (expected, 0), "{accounted}");
+        assert_eq!(
+            sums_of(&reports, &announced(20)),
+            (expected, 0),
+            "{accounted}"
+        );
     }
     // The client died with the worker before it announced them.
     let mut reports = reports(2);
     slice_and_parts(&mut reports);
-    assert_eq!(told(&reports, &announced(11)), (sums(100, 3, 2), 0));
+    assert_eq!(sums_of(&reports, &announced(11)), (sums(100, 3, 2), 0));
 }
 
 #[test]
@@ -154,13 +158,13 @@ fn the_end_of_a_standing_grant_tells_nothing_twice() {
     let mut reports = reports(0);
     slice_and_parts(&mut reports);
     // It goes on at the next position before its last part is done.
-    reports.heard(WORKER, &report(2, Outcome::Closed, 5, 15), None);
-    reports.heard(WORKER, &report(4, Outcome::Part, 0, 13), None);
-    reports.heard(WORKER, &report(2, Outcome::Part, 9, 15), None);
+    reports.report(WORKER, &report(2, Outcome::Closed, 5, 15), None);
+    reports.report(WORKER, &report(4, Outcome::Part, 0, 13), None);
+    reports.report(WORKER, &report(2, Outcome::Part, 9, 15), None);
     let end = row(GrantKind::Standing, 5, 15);
-    reports.heard(WORKER, &report(2, Outcome::Ran, 0, 15), Some(&end));
-    reports.heard(WORKER, &report(4, Outcome::Part, 1, 16), None);
-    assert_eq!(told(&reports, &announced(20)), (sums(160, 8, 0), 0));
+    reports.report(WORKER, &report(2, Outcome::Ran, 0, 15), Some(&end));
+    reports.report(WORKER, &report(4, Outcome::Part, 1, 16), None);
+    assert_eq!(sums_of(&reports, &announced(20)), (sums(160, 8, 0), 0));
 }
 
 #[test]
@@ -169,14 +173,14 @@ fn what_went_with_a_leader_is_counted_in_reports() {
     slice_and_parts(&mut reports);
     // Three more were made and died with the leader; what goes on was closed by the seal.
     reports.sealed(WORKER, &seal(7, 2, 18));
-    reports.heard(WORKER, &report(2, Outcome::Part, 40, 20), None);
-    assert_eq!(told(&reports, &announced(20)), (sums(140, 5, 0), 3));
+    reports.report(WORKER, &report(2, Outcome::Part, 40, 20), None);
+    assert_eq!(sums_of(&reports, &announced(20)), (sums(140, 5, 0), 3));
     // All of them are in the accounts.
     let mut accounted = self::reports(7);
     slice_and_parts(&mut accounted);
     accounted.sealed(WORKER, &seal(7, 2, 18));
-    accounted.heard(WORKER, &report(2, Outcome::Part, 40, 20), None);
-    assert_eq!(told(&accounted, &announced(20)), (sums(40, 1, 0), 0));
+    accounted.report(WORKER, &report(2, Outcome::Part, 40, 20), None);
+    assert_eq!(sums_of(&accounted, &announced(20)), (sums(40, 1, 0), 0));
 }
 
 #[test]
@@ -184,26 +188,29 @@ fn what_failed_and_what_is_behind_it_did_not_run() {
     // A part that failed at op 16.
     let mut reports = reports(2);
     slice_and_parts(&mut reports);
-    reports.heard(WORKER, &report(2, Outcome::Part, 8, 13), None);
+    reports.report(WORKER, &report(2, Outcome::Part, 8, 13), None);
     reports.failed(SESSION, 16);
-    assert_eq!(told(&reports, &announced(20)), (sums(108, 5, 0), 0));
+    assert_eq!(sums_of(&reports, &announced(20)), (sums(108, 5, 0), 0));
     // A slice that failed at op 16.
     let mut reports = self::reports(2);
     slice_and_parts(&mut reports);
     let slice = report(3, Outcome::Ran, 8, 20);
-    reports.heard(WORKER, &slice, Some(&row(GrantKind::Run, 14, 20)));
+    reports.report(WORKER, &slice, Some(&row(GrantKind::Run, 14, 20)));
     reports.failed(SessionId(99), 1);
     reports.failed(SESSION, 16);
-    assert_eq!(told(&reports, &announced(20)), (sums(108, 5, 0), 0));
+    assert_eq!(sums_of(&reports, &announced(20)), (sums(108, 5, 0), 0));
     // One that nobody ran.
-    reports.heard(WORKER, &report(4, Outcome::Void, 0, 20), None);
-    assert_eq!(told(&reports, &announced(20)), (sums(108, 5, 0), 0));
+    reports.report(WORKER, &report(4, Outcome::Void, 0, 20), None);
+    assert_eq!(sums_of(&reports, &announced(20)), (sums(108, 5, 0), 0));
 }
 
 #[test]
 fn others_are_not_asked_about() {
     let mut reports = reports(0);
     reports.sealed(Incarnation(8), &seal(0, 0, 0));
-    reports.heard(Incarnation(8), &report(1, Outcome::Part, 5, 5), None);
-    assert_eq!(told(&reports, &announced(20)), (Told::default(), 0));
+    reports.report(Incarnation(8), &report(1, Outcome::Part, 5, 5), None);
+    assert_eq!(
+        sums_of(&reports, &announced(20)),
+        (ReportedWork::default(), 0)
+    );
 }

@@ -1,4 +1,4 @@
-//! What the actor Leader is told, by the actors and tasks around it.
+//! Messages to the actor Leader, from the actors and tasks around it.
 
 use actix::Message;
 use async_nats::Subject;
@@ -9,8 +9,8 @@ use scheduler_leader_core::StateSnapshot;
 
 use super::lease::Answer;
 
-/// What the leader is told.
-pub(super) enum Told {
+/// A message to the actor Leader.
+pub(super) enum LeaderMessage {
     /// A message, but for intents and seal answers.
     Message {
         subject: LeaderSubject,
@@ -46,6 +46,6 @@ pub(super) enum Told {
     Leave,
 }
 
-impl Message for Told {
+impl Message for LeaderMessage {
     type Result = ();
 }
