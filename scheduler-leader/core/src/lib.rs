@@ -9,7 +9,6 @@
 //! * [`Unstored`]: the record's blocks that the broker has not stored, with every candidate.
 //! * [`replay`]: recomputes the order from recorded blocks.
 
-pub mod bench;
 mod effect;
 mod ids;
 mod input;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scheduler_leader_core::bench::Load;
+use scheduler_leader_bench::Load;
 
 use crate::bench::metric::{Goal, Metric, Spec};
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scheduler_leader_core::bench::{Fleet, Load};
+use scheduler_leader_bench::{Fleet, Load};
 
 use crate::bench::allocation::held_by;
 use crate::bench::metric::{Goal, Metric, Spec};
@@ -91,7 +91,7 @@ fn whole_grants(spec: &Spec, reps: usize) -> Metric {
         while spent < REPETITION {
             fleet.prepare();
             let begun = Instant::now();
-            grants += fleet.tell();
+            grants += fleet.deliver();
             spent += begun.elapsed();
         }
         if rep > 0 {

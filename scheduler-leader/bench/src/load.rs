@@ -1,8 +1,4 @@
-//! Loads for measuring the leader's cores; whoever measures brings the clock.
-
-mod fleet;
-
-pub use fleet::Fleet;
+//! A load of the scheduler alone.
 
 use bus_schemas::{
     Chain, ClusterSettings, CostClass, CostRun, DoneReport, GrantKind, Incarnation, KernelKey,
@@ -10,19 +6,16 @@ use bus_schemas::{
     Window, limits,
 };
 
-use crate::effect::Effect;
-use crate::input::{Input, Profile, Rows, Takeover};
-use crate::policy::ORDER_VERSION;
-use crate::scheduler::Scheduler;
+use scheduler_leader_core::{Effect, Input, ORDER_VERSION, Profile, Rows, Scheduler, Takeover};
 
 /// Kernels of the load, costing 20 to 50 microseconds.
-const KERNELS: u64 = 16;
+pub(crate) const KERNELS: u64 = 16;
 /// Ops a session announces at a time: four full batches of launches.
-const ANNOUNCED: u32 = 4 * limits::BATCH_OPS;
+pub(crate) const ANNOUNCED: u32 = 4 * limits::BATCH_OPS;
 /// The window of one GPU that has all sessions.
 const WIDE_NS: u64 = 32_000_000;
 /// Sessions of a tenant.
-const TENANT: usize = 10;
+pub(crate) const TENANT: usize = 10;
 
 /// Sessions with endless work, ten to a tenant, and their order.
 /// Announcing the work and reporting it done are part of the load.
@@ -166,12 +159,12 @@ impl Load {
     }
 }
 
-fn tenant(session: usize) -> Tenant {
+pub(crate) fn tenant(session: usize) -> Tenant {
     let name = format!("tenant-{}", session / TENANT);
     name.parse().expect("a tenant's name")
 }
 
-fn incarnation(gpu: usize) -> Incarnation {
+pub(crate) fn incarnation(gpu: usize) -> Incarnation {
     Incarnation(gpu as u64 + 1)
 }
 
@@ -222,7 +215,7 @@ fn sealed(sessions: usize, gpu: usize, gpus: usize) -> Input {
 }
 
 /// What a GPU's worker answers to a seal, with these sessions.
-fn answer(gpu: usize, sessions: Vec<SealedSession>, capacity: u64) -> SealAnswer {
+pub(crate) fn answer(gpu: usize, sessions: Vec<SealedSession>, capacity: u64) -> SealAnswer {
     SealAnswer {
         v: WIRE_VERSION,
         epoch: 1,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use scheduler_leader_core::bench::{Fleet, Load};
+use scheduler_leader_bench::{Fleet, Load};
 
 const TIME: Duration = Duration::from_secs(1);
 
@@ -57,7 +57,7 @@ fn apart(fleet: &mut Fleet) -> (f64, f64) {
         fleet.prepare();
         reports += 1;
         let begun = Instant::now();
-        grants += fleet.tell();
+        grants += fleet.deliver();
         spent += begun.elapsed();
     }
     let seconds = f64::from(reports) * Fleet::PERIOD.as_secs_f64();

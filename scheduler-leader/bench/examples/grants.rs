@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use scheduler_leader_core::bench::Load;
+use scheduler_leader_bench::Load;
 
 fn main() {
     for sessions in [10, 100, 1_000, 10_000] {

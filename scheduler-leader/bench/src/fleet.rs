@@ -1,8 +1,6 @@
 //! The leader's protocol core with sessions on modelled GPUs: every message as it comes from the
 //! bus. What the others do is prepared apart, so that only the leader's part is measured.
 
-mod others;
-
 use std::time::Duration;
 
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
@@ -11,45 +9,36 @@ use bus_schemas::{
     encode,
 };
 
-use super::{KERNELS, answer, incarnation, tenant};
-use crate::input::Profile;
-use crate::leader::{Action, Config, Event, Leader, StateSnapshot};
-use crate::queue::{KernelQueue, QueueAction, QueueEvent};
-use others::{Client, Gpu, beat};
+use scheduler_leader_core::{
+    Action, Config, Event, KernelQueue, Leader, Profile, QueueAction, QueueEvent, StateSnapshot,
+};
 
-/// Memory of a modelled GPU.
-const CAPACITY: u64 = 141 << 30;
-
-/// What the leader is told.
-#[derive(Debug)]
-enum Told {
-    Message(LeaderSubject, Vec<u8>),
-    Recorded { epoch: u64, number: u64 },
-}
+use crate::load::{KERNELS, TENANT, answer, incarnation, tenant};
+use crate::models::{CAPACITY, Client, Gpu, Message, beat};
 
 /// One leader, modelled GPUs, and sessions with endless work, ten to a tenant.
 #[derive(Debug)]
 pub struct Fleet {
     now: u64,
     subjects: Subjects,
-    leader: Leader,
+    pub(crate) leader: Leader,
     /// By client, each on its own as in a leader's process.
     queues: Vec<Option<Box<KernelQueue>>>,
-    gpus: Vec<Gpu>,
-    clients: Vec<Client>,
-    /// What the leader wants done since it was last told something.
+    pub(crate) gpus: Vec<Gpu>,
+    pub(crate) clients: Vec<Client>,
+    /// What the leader wants done since it last got a message.
     actions: Vec<Action>,
     /// What of that its queues have nothing to do with.
-    said: Vec<Action>,
-    /// What it is told next.
-    prepared: Vec<Told>,
-    grants: usize,
+    pub(crate) sent: Vec<Action>,
+    /// The messages that it gets next.
+    pub(crate) prepared: Vec<Message>,
+    pub(crate) grants: usize,
     /// All that were reported done.
-    total: u64,
+    pub(crate) total: u64,
     turn: usize,
     /// The lowest session id.
-    first_id: Option<u64>,
-    bytes: u64,
+    pub(crate) first_id: Option<u64>,
+    pub(crate) bytes: u64,
 }
 
 impl Fleet {
@@ -77,7 +66,7 @@ impl Fleet {
             gpus: (0..gpus).map(|_| Gpu::default()).collect(),
             clients: (0..sessions).map(client).collect(),
             actions: Vec::new(),
-            said: Vec::new(),
+            sent: Vec::new(),
             prepared: Vec::new(),
             grants: 0,
             total: 0,
@@ -92,7 +81,7 @@ impl Fleet {
 
     /// The leader is elected and seals every GPU's worker.
     fn begin(&mut self, sessions: usize) {
-        let tenants = (0..sessions).step_by(super::TENANT);
+        let tenants = (0..sessions).step_by(TENANT);
         let entries = (0..KERNELS).map(|key| (KernelKey(key), 20_000 + key * 2_000));
         let state = StateSnapshot {
             tenants: tenants
@@ -137,9 +126,9 @@ impl Fleet {
             });
         }
         // What is recorded of that is acknowledged, as all else will be.
-        self.tell();
+        self.deliver();
         self.take();
-        self.tell();
+        self.deliver();
     }
 
     /// Opens the sessions, each answered, and none with work.
@@ -155,19 +144,19 @@ impl Fleet {
             let reply = format!("{}.{index}", self.subjects.tenant_inbox(&tenant));
             let subject = LeaderSubject::Tenant(tenant, ToLeader::Open);
             self.message(&subject, Some(&reply), &request);
-            self.tell();
+            self.deliver();
             self.take();
         }
-        // Every GPU accepts, and is done with, what it was granted; the rest of it is told back.
+        // Every GPU accepts, and is done with, what it was granted; the rest of it is reported back.
         for _ in 0..3 {
             for gpu in 0..self.gpus.len() {
                 self.report(gpu);
-                self.tell();
+                self.deliver();
                 self.take();
             }
         }
-        self.tell();
-        (self.actions, self.said, self.prepared) = (Vec::new(), Vec::new(), Vec::new());
+        self.deliver();
+        (self.actions, self.sent, self.prepared) = (Vec::new(), Vec::new(), Vec::new());
     }
 
     /// Gives every session work.
@@ -178,13 +167,13 @@ impl Fleet {
         // One after the other: of all together the record would not be acknowledged soon enough.
         for index in 0..self.clients.len() {
             self.announce(index);
-            self.tell();
+            self.deliver();
             self.take();
         }
         assert!(self.leader.epoch().is_some(), "nobody else would lead");
     }
 
-    /// What the next GPU and the clients say next, made ready.
+    /// What the next GPU and the clients send next, made ready.
     pub fn prepare(&mut self) {
         for index in self.take() {
             self.announce(index);
@@ -194,29 +183,31 @@ impl Fleet {
         self.now += Self::PERIOD.as_nanos() as u64 / self.gpus.len() as u64;
     }
 
-    /// Tells the leader what was prepared, and its queues what comes of it. Gives the grants that were
-    /// reported done.
-    pub fn tell(&mut self) -> usize {
+    /// Delivers what was prepared to the leader, and what comes of it to its queues. Gives the grants
+    /// that were reported done.
+    pub fn deliver(&mut self) -> usize {
         let mut prepared = std::mem::take(&mut self.prepared);
-        for told in prepared.drain(..) {
-            match told {
-                Told::Message(LeaderSubject::Tenant(_, ToLeader::Intent(session)), bytes) => {
+        for message in prepared.drain(..) {
+            match message {
+                Message::Bus(LeaderSubject::Tenant(_, ToLeader::Intent(session)), bytes) => {
                     self.intent(session, &bytes);
                 }
-                Told::Message(subject, bytes) => self.message(&subject, None, &bytes),
-                Told::Recorded { epoch, number } => self.handle(Event::Recorded { epoch, number }),
+                Message::Bus(subject, bytes) => self.message(&subject, None, &bytes),
+                Message::Recorded { epoch, number } => {
+                    self.handle(Event::Recorded { epoch, number })
+                }
             }
         }
         self.prepared = prepared;
         if self.leader.deadline().is_some_and(|due| due <= self.now) {
             self.handle(Event::Timer);
         }
-        self.tell_queues();
+        self.deliver_to_queues();
         std::mem::take(&mut self.grants)
     }
 
-    /// Tells the queues what the leader has for them; the rest is for others.
-    fn tell_queues(&mut self) {
+    /// Delivers to the queues what the leader has for them; the rest is for others.
+    fn deliver_to_queues(&mut self) {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.drain(..) {
             match action {
@@ -234,7 +225,7 @@ impl Fleet {
                         queue.handle(self.now, progress, &mut Vec::new());
                     }
                 }
-                other => self.said.push(other),
+                other => self.sent.push(other),
             }
         }
         self.actions = actions;

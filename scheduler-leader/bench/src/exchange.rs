@@ -1,38 +1,22 @@
-//! What GPUs and clients say, and hear, while the leader's part is not measured.
+//! The messages of modelled GPUs and clients, sent and received while the leader's part is not
+//! measured.
 
 use std::sync::Arc;
 
 use bus_schemas::subject::{LeaderSubject, ToLeader};
 use bus_schemas::{
-    Chain, Column, CostClass, CostRun, Done, DoneReport, Incarnation, Intent, KernelKey, LeaderId,
-    Order, Outcome, SessionId, Tenant, WIRE_VERSION, WorkerBeat, decode, encode, limits,
+    Chain, Column, CostClass, CostRun, Done, DoneReport, Intent, KernelKey, Order, Outcome,
+    WIRE_VERSION, decode, encode, limits,
 };
+use scheduler_leader_core::Action;
 
-use super::super::{ANNOUNCED, KERNELS, incarnation};
-use super::{CAPACITY, Fleet, Told};
-use crate::leader::Action;
-
-/// A modelled GPU: done with everything as soon as it is granted.
-#[derive(Debug, Default)]
-pub(super) struct Gpu {
-    pub(super) position: u64,
-    /// Reports not acknowledged, from number `first` on.
-    reports: Vec<DoneReport>,
-    first: u64,
-}
-
-/// A session with endless work.
-#[derive(Debug)]
-pub(super) struct Client {
-    pub(super) tenant: Tenant,
-    pub(super) id: SessionId,
-    pub(super) granted: u64,
-    pub(super) announced: u64,
-}
+use crate::fleet::Fleet;
+use crate::load::{ANNOUNCED, KERNELS, incarnation};
+use crate::models::{Message, gpu_of};
 
 impl Fleet {
     /// A session's next ops become a prepared intent.
-    pub(super) fn announce(&mut self, index: usize) {
+    pub(crate) fn announce(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let run = |run: u64| CostRun {
             key: KernelKey((client.announced / 64 + run + index as u64) % KERNELS),
@@ -52,12 +36,12 @@ impl Fleet {
             client.announced += u64::from(limits::BATCH_OPS);
             let what = ToLeader::Intent(client.id);
             let subject = LeaderSubject::Tenant(client.tenant.clone(), what);
-            self.prepared.push(Told::Message(subject, intent));
+            self.prepared.push(Message::Bus(subject, intent));
         }
     }
 
     /// What a GPU did becomes a prepared report.
-    pub(super) fn report(&mut self, gpu: usize) {
+    pub(crate) fn report(&mut self, gpu: usize) {
         let state = &mut self.gpus[gpu];
         let mut packed = Vec::new();
         let done = encode(&Done {
@@ -76,32 +60,32 @@ impl Fleet {
         state.first += state.reports.len() as u64;
         state.reports = Vec::new();
         let subject = LeaderSubject::Done(incarnation(gpu));
-        self.prepared.push(Told::Message(subject, done));
+        self.prepared.push(Message::Bus(subject, done));
     }
 
-    /// Hears what the leader said. Gives the sessions that run low.
-    pub(super) fn take(&mut self) -> Vec<usize> {
+    /// Receives what the leader sent. Gives the sessions that run low.
+    pub(crate) fn take(&mut self) -> Vec<usize> {
         let mut low = Vec::new();
-        let mut said = std::mem::take(&mut self.said);
-        for action in said.drain(..) {
+        let mut sent = std::mem::take(&mut self.sent);
+        for action in sent.drain(..) {
             match action {
-                Action::Publish { subject, bytes, .. } => self.hear(&subject, &bytes, &mut low),
+                Action::Publish { subject, bytes, .. } => self.receive(&subject, &bytes, &mut low),
                 Action::Append {
                     epoch,
                     number,
                     bytes,
                 } => {
                     self.bytes += bytes.len() as u64;
-                    self.prepared.push(Told::Recorded { epoch, number });
+                    self.prepared.push(Message::Recorded { epoch, number });
                 }
                 _ => {}
             }
         }
-        self.said = said;
+        self.sent = sent;
         low
     }
 
-    fn hear(&mut self, subject: &Arc<str>, bytes: &[u8], low: &mut Vec<usize>) {
+    fn receive(&mut self, subject: &Arc<str>, bytes: &[u8], low: &mut Vec<usize>) {
         let Some(gpu) = gpu_of(subject) else {
             return;
         };
@@ -133,32 +117,5 @@ impl Fleet {
                 low.push(index);
             }
         }
-    }
-}
-
-/// Which GPU's order this is.
-fn gpu_of(subject: &str) -> Option<usize> {
-    let (_, worker) = subject.strip_suffix(".order")?.rsplit_once('.')?;
-    let worker: Incarnation = worker.parse().ok()?;
-    Some(worker.0 as usize - 1)
-}
-
-/// How a GPU's worker says that it is there.
-pub(super) fn beat(gpu: usize) -> WorkerBeat {
-    WorkerBeat {
-        v: WIRE_VERSION,
-        incarnation: incarnation(gpu),
-        gpu: gpu as u32,
-        epoch: 0,
-        leader: LeaderId(0),
-        device: "model".into(),
-        capacity: CAPACITY,
-        draining: false,
-        properties: None,
-        group: None,
-        exclusive: false,
-        held: 0,
-        images: None,
-        weights: None,
     }
 }

@@ -1,0 +1,13 @@
+//! Loads for measuring the leader's cores; whoever measures brings the clock. No part of the product
+//! depends on it.
+//!
+//! * [`Load`]: the scheduler alone, with sessions that have endless work.
+//! * [`Fleet`]: the whole protocol core, with modelled GPUs and clients.
+
+mod exchange;
+mod fleet;
+mod load;
+mod models;
+
+pub use fleet::Fleet;
+pub use load::Load;

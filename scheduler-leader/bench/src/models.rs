@@ -1,0 +1,61 @@
+//! Models of what is around a leader: GPUs, clients, and the messages between them and it.
+
+use bus_schemas::subject::LeaderSubject;
+use bus_schemas::{DoneReport, Incarnation, LeaderId, SessionId, Tenant, WIRE_VERSION, WorkerBeat};
+
+use crate::load::incarnation;
+
+/// Memory of a modelled GPU.
+pub(crate) const CAPACITY: u64 = 141 << 30;
+
+/// A message to the leader.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Bus(LeaderSubject, Vec<u8>),
+    Recorded { epoch: u64, number: u64 },
+}
+
+/// A modelled GPU: done with everything as soon as it is granted.
+#[derive(Debug, Default)]
+pub(crate) struct Gpu {
+    pub(crate) position: u64,
+    /// Reports not acknowledged, from number `first` on.
+    pub(crate) reports: Vec<DoneReport>,
+    pub(crate) first: u64,
+}
+
+/// A session with endless work.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) tenant: Tenant,
+    pub(crate) id: SessionId,
+    pub(crate) granted: u64,
+    pub(crate) announced: u64,
+}
+
+/// Which GPU's order this is.
+pub(crate) fn gpu_of(subject: &str) -> Option<usize> {
+    let (_, worker) = subject.strip_suffix(".order")?.rsplit_once('.')?;
+    let worker: Incarnation = worker.parse().ok()?;
+    Some(worker.0 as usize - 1)
+}
+
+/// The heartbeat of a GPU's worker.
+pub(crate) fn beat(gpu: usize) -> WorkerBeat {
+    WorkerBeat {
+        v: WIRE_VERSION,
+        incarnation: incarnation(gpu),
+        gpu: gpu as u32,
+        epoch: 0,
+        leader: LeaderId(0),
+        device: "model".into(),
+        capacity: CAPACITY,
+        draining: false,
+        properties: None,
+        group: None,
+        exclusive: false,
+        held: 0,
+        images: None,
+        weights: None,
+    }
+}
