@@ -11,7 +11,7 @@ use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{SessionId, Tenant};
 
 use super::messages::LeaderMessage;
-use super::next;
+use super::next::next;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
 use crate::telemetry::{Telemetry, TraceContext};

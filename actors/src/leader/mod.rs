@@ -11,6 +11,7 @@ mod gateway;
 mod lease;
 mod messages;
 mod meters;
+mod next;
 mod outgoing;
 mod queue;
 mod record;
@@ -280,9 +281,4 @@ impl Drop for Tasks {
 fn random_id() -> LeaderId {
     let seed = (std::process::id(), Instant::now());
     LeaderId(RandomState::new().hash_one(seed).max(1))
-}
-
-/// The next item of a stream, or none when it ends: a short name for what every task here does.
-async fn next<S: futures_util::Stream + Unpin>(source: &mut S) -> Option<S::Item> {
-    source.next().await
 }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::messages::LeaderMessage;
-use super::next;
+use super::next::next;
 use super::record::Appender;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};

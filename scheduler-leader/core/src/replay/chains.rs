@@ -12,8 +12,10 @@ use bus_schemas::{
 };
 
 use super::anchor::{Anchor, Anchored};
+use super::error::ReplayError;
 use super::launches::Launches;
-use super::{End, Fate, Gap, Hole, Position, ReplayError, Tail};
+use super::replayed::{End, Fate, Hole, Position, Tail};
+use crate::leader::Gap;
 pub(super) use proposed::Proposed;
 use worker::{Reached, Worker, row};
 

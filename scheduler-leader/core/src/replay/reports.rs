@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    DoneReport, Epoch, GpuPosition, GrantKind, Incarnation, OpNumber, Outcome, SealAnswer,
-    SessionId, Tenant,
+    DoneReport, GpuPosition, GrantKind, Incarnation, OpNumber, Outcome, SealAnswer, SessionId,
+    Tenant,
 };
 
 use super::launches::Launches;
-use super::{Position, Replay, ReplayError};
+use super::replayed::Position;
 
 /// What ran for a tenant, as done reports and intents say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -44,27 +44,6 @@ pub struct Unaccounted {
     pub tenants: BTreeMap<Option<Tenant>, ReportedWork>,
     /// Reports that are not in the record: they went with a leader. What they reported is in no sum.
     pub unrecorded: u64,
-}
-
-/// What workers reported behind these of their done reports, as far as it is recorded: parts of
-/// standing grants that were never closed count as everything else.
-///
-/// # Errors
-/// [`ReplayError`] when the record does not replay.
-pub fn unaccounted(
-    blocks: &[(Epoch, u64, Vec<u8>)],
-    accounted: &BTreeMap<Incarnation, u64>,
-) -> Result<BTreeMap<Incarnation, Unaccounted>, ReplayError> {
-    let mut replay = Replay {
-        reports: Reports::new(accounted),
-        ..Replay::default()
-    };
-    for (epoch, number, bytes) in blocks {
-        replay.add(*epoch, *number, bytes)?;
-    }
-    replay.advance(|_| {})?;
-    let (reports, names) = (&replay.reports, &replay.chains);
-    Ok(reports.summed(&replay.launches, |session| names.tenant(session)))
 }
 
 /// Reports of the workers that are asked about.
@@ -122,7 +101,7 @@ impl Session {
 }
 
 impl Reports {
-    fn new(accounted: &BTreeMap<Incarnation, u64>) -> Self {
+    pub(super) fn new(accounted: &BTreeMap<Incarnation, u64>) -> Self {
         let worker = |(incarnation, accounted): (&Incarnation, &u64)| {
             let worker = Worker {
                 accounted: *accounted,
@@ -190,7 +169,7 @@ impl Reports {
     }
 
     /// The sums, by worker.
-    fn summed(
+    pub(super) fn summed(
         &self,
         launches: &Launches,
         tenant: impl Fn(SessionId) -> Option<Tenant>,

@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use bus_schemas::{Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation};
 
-use super::{Position, Replay, ReplayError, Stream, replay};
+use super::error::ReplayError;
+use super::recompute::{Replay, replay};
+use super::replayed::Position;
+use super::stream::Stream;
 use crate::effect::Effect;
 use crate::scheduler::{Inspection, Scheduler};
 

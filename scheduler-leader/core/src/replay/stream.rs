@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Epoch, InputNumber, LeaderId, WIRE_VERSION};
 
-use super::ReplayError;
+use super::error::ReplayError;
 use crate::input::Input;
 use crate::leader::{Block, Gap};
 use crate::policy::ORDER_VERSION;

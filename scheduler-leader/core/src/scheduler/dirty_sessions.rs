@@ -3,7 +3,8 @@
 
 use bus_schemas::SessionId;
 
-use super::Scheduler;
+use super::apply::Scheduler;
+use super::state::{DirtySessions, Mark};
 use crate::queue::Progress;
 
 /// A session that has got further.
@@ -17,38 +18,6 @@ pub(crate) struct DirtySession {
     pub(crate) progress: Progress,
     /// Its worker reported of it.
     pub(crate) reported: bool,
-}
-
-/// What brought a session further; the higher one counts.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Mark {
-    #[default]
-    None,
-    Granted,
-    Reported,
-}
-
-/// The sessions that have got further, each once.
-#[derive(Debug, Default)]
-pub(super) struct DirtySessions {
-    /// By session.
-    marks: Vec<Mark>,
-    slots: Vec<u32>,
-}
-
-impl DirtySessions {
-    /// Notes that a session has got further.
-    pub(super) fn note(&mut self, slot: u32, mark: Mark) {
-        let at = slot as usize;
-        if at >= self.marks.len() {
-            self.marks.resize(at + 1, Mark::None);
-        }
-        let known = &mut self.marks[at];
-        if *known == Mark::None {
-            self.slots.push(slot);
-        }
-        *known = mark.max(*known);
-    }
 }
 
 impl Scheduler {

@@ -9,7 +9,7 @@ use bus_schemas::{
 };
 use serde::{Serialize, Serializer};
 
-use super::Scheduler;
+use super::apply::Scheduler;
 use super::state::{Flow, Life, SessionState, WorkerState};
 use crate::policy::{ABSENT, whole_ns};
 

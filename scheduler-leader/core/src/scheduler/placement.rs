@@ -3,97 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use bus_schemas::{Code, Incarnation, Tenant, WeightSample};
+use bus_schemas::{Code, Incarnation, WeightSample};
 
-use super::Scheduler;
+use super::apply::Scheduler;
+use super::recent::RECENT_TICKS;
 use crate::input::WorkerReport;
-use crate::policy::{Candidate, TICK_NS, choose};
-
-/// Ticks over which granted work counts as recent: a second.
-const RECENT_TICKS: u32 = 100;
-/// Nanoseconds of that.
-const RECENT_NS: u64 = RECENT_TICKS as u64 * TICK_NS;
-
-/// Work granted on a worker of late; of standing grants, work that is known to have run.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Recent {
-    /// In the second that goes on.
-    now: u64,
-    /// In the one before.
-    before: u64,
-}
-
-impl Recent {
-    pub(super) fn note(&mut self, cost: u64) {
-        self.now = self.now.saturating_add(cost);
-    }
-
-    /// A second is over.
-    fn turn(&mut self) {
-        self.before = std::mem::take(&mut self.now);
-    }
-
-    /// Percent of the device's time, by the busier of the two seconds.
-    pub(super) fn percent(self) -> u8 {
-        let percent = self.now.max(self.before) / (RECENT_NS / 100);
-        percent.min(100) as u8
-    }
-
-    fn is_none(self) -> bool {
-        self.now == 0 && self.before == 0
-    }
-}
-
-/// Who uses what of something that workers may have in common, and which workers have it.
-#[derive(Debug, Default)]
-pub(super) struct Commons {
-    /// By tenant and fingerprint: how many workers say that it uses it there.
-    used: BTreeMap<(Tenant, u64), u32>,
-    /// The workers that have something, whoever brought it, and how many bytes that saves there.
-    holders: BTreeMap<(u64, u32), u64>,
-}
-
-impl Commons {
-    /// A worker has these instead of those: whose, fingerprint, and bytes, 0 where it is not there.
-    fn set<'a>(
-        &mut self,
-        worker: u32,
-        before: impl Iterator<Item = (&'a Tenant, u64)>,
-        now: impl Iterator<Item = (&'a Tenant, u64, u64)>,
-    ) {
-        for (tenant, fingerprint) in before {
-            let key = (tenant.clone(), fingerprint);
-            if let Some(count) = self.used.get_mut(&key) {
-                *count -= 1;
-                if *count == 0 {
-                    self.used.remove(&key);
-                }
-            }
-            self.holders.remove(&(fingerprint, worker));
-        }
-        for (tenant, fingerprint, bytes) in now {
-            *self.used.entry((tenant.clone(), fingerprint)).or_default() += 1;
-            if bytes > 0 {
-                let holder = self.holders.entry((fingerprint, worker)).or_default();
-                *holder = bytes.max(*holder);
-            }
-        }
-    }
-
-    /// The workers that have something that the tenant uses, of whomever, and the bytes.
-    fn shared(&self, tenant: &Tenant) -> BTreeMap<u32, u64> {
-        let range = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
-        let mut shared = BTreeMap::<u32, u64>::new();
-        for ((_, fingerprint), _) in self.used.range(range) {
-            let holders = (*fingerprint, 0)..=(*fingerprint, u32::MAX);
-            for ((_, worker), bytes) in self.holders.range(holders) {
-                let sum = shared.entry(*worker).or_default();
-                *sum = sum.saturating_add(*bytes);
-            }
-        }
-        shared
-    }
-}
+use crate::policy::{Candidate, choose};
 
 /// What of workers a tenant's sessions would find there.
 struct Shared {

@@ -5,15 +5,11 @@ use bus_schemas::{
     Tenant, TenantSettings, Window, limits,
 };
 
-use super::Scheduler;
-use super::dirty_sessions::Mark;
+use super::apply::Scheduler;
 use super::shares::Denied;
-use super::state::{Flow, Granted, Life, SessionState};
+use super::state::{Flow, Granted, IDS, Life, Mark, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, TagHeap};
-
-/// Sessions one leader can open: the lower digits of their ids.
-pub(super) const IDS: u64 = 1 << 24;
 
 impl Scheduler {
     pub(super) fn session_open(

@@ -2,7 +2,7 @@
 
 use bus_schemas::{Code, TenantLimits};
 
-use super::Scheduler;
+use super::apply::Scheduler;
 use super::space::Space;
 use crate::effect::Share;
 

@@ -6,82 +6,11 @@
 
 use bus_schemas::{CloseReason, DoneReport, GpuPosition, GrantKind, OpNumber, Outcome, fold};
 
-use super::dirty_sessions::Mark;
-use super::state::{Granted, Life, SessionState};
-use super::{Scheduler, window};
+use super::apply::{Scheduler, window};
+use super::standing_grant::Standing;
+use super::state::{Granted, Life, Mark, SessionState};
 use crate::effect::Effect;
 use crate::policy::{ABSENT, Cut, virtual_time};
-
-/// What is known of a session's standing grant.
-#[derive(Debug)]
-pub(super) struct Standing {
-    /// The position it began at, and that at which it goes on now.
-    from: GpuPosition,
-    position: GpuPosition,
-    /// Its session's priority when it was granted: its parts run at it.
-    priority: u8,
-    /// Its last op that ran, as reported, and what its ops through there declare.
-    through: OpNumber,
-    claimed: u32,
-    /// Its last op, once it is closed.
-    closed: Option<OpNumber>,
-    /// Its position has ended.
-    ended: bool,
-    /// Positions it went on at while announced ops did not come, and what had run at the last.
-    stale: u32,
-    seen: OpNumber,
-    /// Its last op that is accounted: that ran and was announced, or was also closed in.
-    accounted: OpNumber,
-    /// What its client announced of the ops through there.
-    declared: u64,
-    /// Charged and measured since both were of the same ops.
-    charged: u64,
-    measured: u64,
-}
-
-/// Positions at which a standing grant goes on while nothing of what was announced runs. While its
-/// session's ops run, less urgent ones hardly do: who lets so many by announces and does not send, and
-/// is granted slices, which show that.
-const STALE: u32 = 16;
-
-impl Standing {
-    fn new(position: GpuPosition, granted: &Granted) -> Self {
-        let first = granted.first;
-        Self {
-            from: position,
-            position,
-            priority: granted.priority,
-            through: first - 1,
-            claimed: 0,
-            closed: None,
-            ended: false,
-            stale: 0,
-            seen: first - 1,
-            accounted: first - 1,
-            declared: 0,
-            charged: 0,
-            measured: 0,
-        }
-    }
-
-    /// It would go on at another position. Gives whether it may.
-    fn go_on(&mut self, busy: bool) -> bool {
-        let stands_still = busy && self.seen == self.through;
-        self.stale = if stands_still { self.stale + 1 } else { 0 };
-        self.seen = self.through;
-        self.stale <= STALE
-    }
-
-    /// Whether a position is one of its own.
-    fn spans(&self, position: GpuPosition) -> bool {
-        (self.from..=self.position).contains(&position)
-    }
-
-    /// Whether what follows it may be granted.
-    pub(super) fn is_over(&self) -> bool {
-        self.closed.is_some_and(|closed| self.accounted >= closed)
-    }
-}
 
 impl Scheduler {
     /// Whether there is something to know of a session's standing grant.
@@ -200,7 +129,7 @@ impl Scheduler {
         if let Some(session) = &mut self.sessions[slot as usize] {
             match &mut session.standing {
                 Some(standing) => standing.position = position,
-                None => session.standing = Some(Box::new(Standing::new(position, &granted))),
+                None => session.standing = Some(Box::new(Standing::new(position, first, priority))),
             }
         }
         self.refresh(slot);

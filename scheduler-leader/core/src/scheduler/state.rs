@@ -7,11 +7,14 @@ use bus_schemas::{
     TenantSettings, Window,
 };
 
-use super::placement::Recent;
+use super::recent::Recent;
 use super::space::Space;
-use super::standing::Standing;
+use super::standing_grant::Standing;
 use crate::input::WorkerReport;
 use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
+
+/// Sessions one leader can open: the lower digits of their ids.
+pub(super) const IDS: u64 = 1 << 24;
 
 #[derive(Debug)]
 pub(super) struct TenantState {
@@ -286,5 +289,37 @@ impl SessionState {
         } else {
             self.queue.queued()
         }
+    }
+}
+
+/// What brought a session further; the higher one counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mark {
+    #[default]
+    None,
+    Granted,
+    Reported,
+}
+
+/// The sessions that have got further, each once.
+#[derive(Debug, Default)]
+pub(super) struct DirtySessions {
+    /// By session.
+    pub(super) marks: Vec<Mark>,
+    pub(super) slots: Vec<u32>,
+}
+
+impl DirtySessions {
+    /// Notes that a session has got further.
+    pub(super) fn note(&mut self, slot: u32, mark: Mark) {
+        let at = slot as usize;
+        if at >= self.marks.len() {
+            self.marks.resize(at + 1, Mark::None);
+        }
+        let known = &mut self.marks[at];
+        if *known == Mark::None {
+            self.slots.push(slot);
+        }
+        *known = mark.max(*known);
     }
 }

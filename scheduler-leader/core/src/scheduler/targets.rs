@@ -1,6 +1,6 @@
 //! Tenants with a target: when they are active, and what is set aside for them meanwhile.
 
-use super::Scheduler;
+use super::apply::Scheduler;
 use crate::policy::{Limits, longest_ahead};
 
 impl Scheduler {

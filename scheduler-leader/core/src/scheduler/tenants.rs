@@ -2,7 +2,7 @@
 
 use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 
-use super::Scheduler;
+use super::apply::Scheduler;
 use super::state::TenantState;
 use crate::policy::{ABSENT, Budget};
 

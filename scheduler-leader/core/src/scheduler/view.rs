@@ -4,7 +4,7 @@ use bus_schemas::{
     GpuId, GpuPosition, Incarnation, OpNumber, ProfileStatus, SessionId, Tenant, TenantSettings,
 };
 
-use super::Scheduler;
+use super::apply::Scheduler;
 use super::state::{Life, WorkerState};
 use crate::input::WorkerReport;
 

@@ -6,11 +6,10 @@ use bus_schemas::{
     CloseReason, DoneReport, Grant, GrantKind, Incarnation, Outcome, SealAnswer, SealedSession,
 };
 
-use super::Scheduler;
-use super::dirty_sessions::Mark;
-use super::placement::Recent;
+use super::apply::Scheduler;
+use super::recent::Recent;
 use super::space::Space;
-use super::state::{Crowd, Granted, Life, SessionState, WorkerState};
+use super::state::{Crowd, Granted, Life, Mark, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::input::WorkerReport;
 use crate::policy::{Cut, FETCHED, Lanes, Limits, SliceQueue};

@@ -2,8 +2,8 @@
 
 use bus_schemas::{Grant, GrantKind, OpNumber};
 
-use super::super::End;
 use super::super::launches::Launches;
+use super::super::replayed::End;
 
 /// A grant that no seal has confirmed or refuted yet.
 #[derive(Debug, Clone)]

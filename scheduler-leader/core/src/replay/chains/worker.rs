@@ -6,7 +6,7 @@ use bus_schemas::{
     Chain, ChainEntry, GpuPosition, GpuTail, GrantKind, Incarnation, SessionId, Tenant,
 };
 
-use super::super::Position;
+use super::super::replayed::Position;
 use super::proposed::Proposed;
 
 /// A worker: where its chain is, and what it was granted beyond.

@@ -1,0 +1,312 @@
+//! The replay: the record, term by term, applied to a scheduler, and what it comes to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{ClusterSettings, Epoch, GpuTail, Incarnation, LeaderId, SealedGrant};
+
+use super::anchor::{Anchor, Before};
+use super::chains::{AnchoredChains, Chains, Proposed};
+use super::error::ReplayError;
+use super::launches::Launches;
+use super::replayed::{Position, Replayed};
+use super::reports::Reports;
+use super::stream::Stream;
+use crate::effect::Effect;
+use crate::input::Input;
+use crate::policy::ORDER_VERSION;
+use crate::scheduler::Scheduler;
+
+/// Recomputes the order from blocks, in any order, doubled ones included. `finals` are the
+/// chains workers report at the end; where given, they must be reached, and grants above them
+/// were never accepted. Without them all grants of the last epoch count.
+///
+/// # Errors
+/// [`ReplayError`] at the first thing that disagrees.
+pub fn replay(
+    blocks: &[(Epoch, u64, Vec<u8>)],
+    finals: &[(Incarnation, GpuTail)],
+) -> Result<Replayed, ReplayError> {
+    let mut replay = Replay::default();
+    for (epoch, number, bytes) in blocks {
+        replay.add(*epoch, *number, bytes)?;
+    }
+    replay.advance(|_| {})?;
+    replay.finish(finals)
+}
+
+/// The order, recomputed as the record comes in.
+#[derive(Debug, Default)]
+pub struct Replay {
+    pub(super) streams: BTreeMap<(Epoch, LeaderId), Stream>,
+    pub(super) term: Option<ReplayedTerm>,
+    pub(super) chains: Chains,
+    pub(super) launches: Launches,
+    pub(super) reports: Reports,
+    pub(super) epochs: u64,
+    pub(super) inputs: u64,
+    pub(super) anchors: BTreeMap<(Epoch, LeaderId), Anchor>,
+    /// Where it began.
+    pub(super) restored: Option<Anchor>,
+    /// Blocks and rows are not kept.
+    pub(super) forgets: bool,
+    /// Gaps of streams that were forgotten.
+    pub(super) forgotten: u64,
+    pub(super) before: Before,
+    /// The anchor of the term that it has come to.
+    pub(super) reached: Option<Anchor>,
+}
+
+/// What goes on from one term to the next.
+struct Kept<'a> {
+    chains: &'a mut Chains,
+    launches: &'a mut Launches,
+    reports: &'a mut Reports,
+}
+
+/// One leader's order.
+#[derive(Debug)]
+pub(super) struct ReplayedTerm {
+    pub(super) of: (Epoch, LeaderId),
+    pub(super) scheduler: Scheduler,
+    pub(super) sealed: BTreeSet<Incarnation>,
+    /// Of workers about to be sealed, what came of their tails.
+    pub(super) tails: BTreeMap<Incarnation, Vec<SealedGrant>>,
+    pub(super) settings: ClusterSettings,
+    /// What lies before it, once its workers are sealed; taken once.
+    pub(super) anchored: Option<(AnchoredChains, ClusterSettings)>,
+    pub(super) anchors: bool,
+}
+
+impl Replay {
+    /// Takes a block in: in any order, doubled ones included. Of a term before the one that
+    /// [`Self::advance`] has come to, it comes too late.
+    ///
+    /// # Errors
+    /// [`ReplayError`] when it cannot be read or is by other rules.
+    pub fn add(&mut self, epoch: Epoch, number: u64, bytes: &[u8]) -> Result<(), ReplayError> {
+        if number == Anchor::NUMBER {
+            let anchor = Anchor::decode(epoch, bytes)?;
+            self.anchors.insert((epoch, anchor.leader), anchor);
+            return Ok(());
+        }
+        Stream::add(&mut self.streams, epoch, number, bytes).map(drop)
+    }
+
+    /// Applies what is whole of the record, term by term, and tells of each position whose end
+    /// is recorded; its chain is not confirmed yet.
+    ///
+    /// # Errors
+    /// [`ReplayError`] at the first thing that disagrees.
+    pub fn advance(&mut self, mut ended: impl FnMut(Position)) -> Result<(), ReplayError> {
+        self.restore();
+        let at = self.term.as_ref().map_or((0, LeaderId(0)), |term| term.of);
+        let terms: Vec<_> = self.streams.range(at..).map(|(of, _)| *of).collect();
+        for of in terms {
+            let Some(stream) = self.streams.get_mut(&of) else {
+                continue;
+            };
+            let inputs = stream.take(of.0)?;
+            if self.forgets {
+                stream.forget();
+            }
+            // What is named is accepted by then, and met at the next seal.
+            self.chains.gaps.append(&mut stream.gaps);
+            if inputs.is_empty() {
+                continue;
+            }
+            self.chains.record_reaches(of, stream.inputs());
+            if self.term.as_ref().is_none_or(|term| term.of != of) {
+                self.begin(of);
+            }
+            self.inputs += inputs.len() as u64;
+            if let Some(term) = &mut self.term {
+                let kept = Kept {
+                    chains: &mut self.chains,
+                    launches: &mut self.launches,
+                    reports: &mut self.reports,
+                };
+                term.recompute(&inputs, kept, &mut ended)?;
+            }
+            self.note_anchor();
+        }
+        Ok(())
+    }
+
+    /// A term begins.
+    fn begin(&mut self, of: (Epoch, LeaderId)) {
+        if self.forgets {
+            let rest = self.streams.split_off(&of);
+            let gone = std::mem::replace(&mut self.streams, rest);
+            self.forgotten += gone.values().filter(|stream| stream.gap).count() as u64;
+            (self.launches, self.reports) = (Launches::default(), Reports::default());
+        }
+        self.before = Before {
+            gaps: self.gaps(),
+            epochs: self.epochs,
+            inputs: self.inputs,
+        };
+        self.chains.begin_term();
+        self.epochs += 1;
+        self.term = Some(ReplayedTerm {
+            of,
+            scheduler: Scheduler::new(),
+            sealed: BTreeSet::new(),
+            tails: BTreeMap::new(),
+            settings: ClusterSettings::default(),
+            anchored: None,
+            anchors: self.forgets,
+        });
+    }
+
+    /// Gaps that the record names.
+    fn gaps(&self) -> u64 {
+        let gaps = self.streams.values().filter(|stream| stream.gap).count();
+        self.forgotten + gaps as u64
+    }
+
+    /// What was recomputed, also where it then disagreed.
+    #[must_use]
+    pub fn recomputed(mut self) -> Replayed {
+        let mut chains = std::mem::take(&mut self.chains);
+        chains.finish_rest();
+        let tails = chains.tails();
+        let ends: Vec<GpuTail> = tails.iter().map(|tail| tail.tail).collect();
+        let gaps = self.gaps();
+        Replayed {
+            digest: bus_schemas::digest(&ends),
+            tails,
+            adopted: chains.adopted,
+            skipped: chains.skipped(),
+            holes: std::mem::take(&mut chains.holes),
+            gap_positions: chains.gap_positions,
+            named: std::mem::take(&mut chains.gaps),
+            positions: chains.into_positions(),
+            gaps,
+            epochs: self.epochs,
+            inputs: self.inputs,
+            anchor: self.restored,
+        }
+    }
+
+    /// What came of all that was applied; `finals` as for [`replay`].
+    ///
+    /// # Errors
+    /// [`ReplayError`] where they are not reached.
+    pub fn finish(mut self, finals: &[(Incarnation, GpuTail)]) -> Result<Replayed, ReplayError> {
+        for (incarnation, tail) in finals {
+            self.chains.finish(*incarnation, tail)?;
+        }
+        Ok(self.recomputed())
+    }
+}
+
+impl ReplayedTerm {
+    /// Whether the estimates after this input are those that its leader named.
+    fn check_profile(&self, input: &Input) -> Result<(), ReplayError> {
+        let names = matches!(input, Input::Takeover(_) | Input::Profile(_));
+        if names && !self.scheduler.profile_is_as_named() {
+            let (epoch, input) = (self.of.0, self.scheduler.input());
+            return Err(ReplayError::Profile { epoch, input });
+        }
+        Ok(())
+    }
+
+    /// Applies inputs to the order, and what it decides to the chains.
+    fn recompute(
+        &mut self,
+        inputs: &[Input],
+        kept: Kept<'_>,
+        ended: &mut impl FnMut(Position),
+    ) -> Result<(), ReplayError> {
+        let Kept {
+            chains,
+            launches,
+            reports: reported,
+        } = kept;
+        let mut effects = Vec::new();
+        for input in inputs {
+            match input {
+                Input::Takeover(takeover) if takeover.order_version != ORDER_VERSION => {
+                    return Err(ReplayError::Version {
+                        epoch: self.of.0,
+                        got: takeover.order_version,
+                        have: ORDER_VERSION,
+                    });
+                }
+                Input::Takeover(takeover) => self.settings = takeover.settings.clone(),
+                Input::WorkerTail {
+                    incarnation,
+                    grants,
+                    named,
+                } if !self.sealed.contains(incarnation) => {
+                    chains.name(&named.0);
+                    let tail = self.tails.entry(*incarnation).or_default();
+                    tail.extend_from_slice(&grants.0);
+                }
+                Input::WorkerSealed {
+                    incarnation,
+                    answer,
+                } if self.sealed.insert(*incarnation) => {
+                    let mut tail = self.tails.remove(incarnation).unwrap_or_default();
+                    tail.extend_from_slice(&answer.tail);
+                    chains.seal(*incarnation, answer, &tail, launches)?;
+                    reported.sealed(*incarnation, answer);
+                }
+                Input::WorkerLost {
+                    incarnation,
+                    left,
+                    accepted,
+                    chain,
+                } => {
+                    chains.lost(*incarnation, *left, *accepted);
+                    if let Some(chain) = chain {
+                        chains.last_words(*incarnation, *accepted, *chain)?;
+                    }
+                }
+                Input::Intent {
+                    session,
+                    first,
+                    runs,
+                } => launches.announce(*session, *first, &runs.0),
+                Input::Done {
+                    incarnation,
+                    reports,
+                } => {
+                    for report in &reports.0 {
+                        let row = chains.end(*incarnation, report, launches);
+                        reported.report(*incarnation, report, row.as_ref());
+                        row.into_iter().for_each(&mut *ended);
+                    }
+                }
+                Input::Fault { session, op, .. } => reported.failed(*session, *op),
+                _ => {}
+            }
+            let seals = matches!(
+                input,
+                Input::Takeover(_) | Input::WorkerSealed { .. } | Input::WorkerLost { .. }
+            );
+            if self.anchors
+                && seals
+                && let Some(anchored) = chains.anchored()
+            {
+                self.anchored = Some((anchored, self.settings.clone()));
+                self.anchors = false;
+            }
+            self.scheduler.apply(input, &mut effects);
+            self.check_profile(input)?;
+            for effect in effects.drain(..) {
+                if let Effect::Grant {
+                    incarnation,
+                    position,
+                    grant,
+                    open,
+                } = effect
+                {
+                    let proposed = Proposed::new(grant, launches.of(&grant));
+                    chains.grant(incarnation, position, proposed, open.as_deref());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,434 @@
+//! The state machine: its state, and how an input is applied and what can be granted is granted.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::{
+    ClusterSettings, Epoch, GlobalPosition, Grant, GrantKind, Incarnation, InputNumber, SessionId,
+    Tenant,
+};
+
+use super::commons::Commons;
+use super::state::{
+    DirtySessions, Flow, Granted, IDS, Mark, SessionState, TenantState, WorkerState,
+};
+use crate::effect::Effect;
+use crate::ids::IdMap;
+use crate::input::{Input, Takeover};
+use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
+
+/// Decides the order of one epoch. Same inputs, same effects.
+#[derive(Debug, Default)]
+pub struct Scheduler {
+    pub(super) input: InputNumber,
+    pub(super) epoch: Epoch,
+    pub(super) global: GlobalPosition,
+    pub(super) held: bool,
+    pub(super) settings: ClusterSettings,
+    pub(super) costs: Costs,
+    pub(super) tenants: Vec<TenantState>,
+    pub(super) tenant_index: BTreeMap<Tenant, u32>,
+    /// Lost ones stay in their places: the indices are kept elsewhere.
+    pub(super) workers: Vec<WorkerState>,
+    pub(super) worker_index: IdMap<Incarnation, u32>,
+    pub(super) flows: Vec<Flow>,
+    /// Where each flow is in its worker's heap.
+    pub(super) flow_places: Vec<u32>,
+    pub(super) sessions: Vec<Option<SessionState>>,
+    /// Where each session is in its flow's heap.
+    pub(super) session_places: Vec<u32>,
+    pub(super) session_index: BTreeMap<SessionId, u32>,
+    pub(super) vacant: Vec<u32>,
+    /// Sessions that got further since they were last taken.
+    pub(super) dirty_sessions: DirtySessions,
+    /// The last session id given out, without the epoch.
+    pub(super) opened: u64,
+    /// Flows set aside for a target, on all workers.
+    pub(super) aside: u32,
+    /// Flows of tenants with a target that are active only until ticks have passed.
+    pub(super) leaving: u32,
+    /// Which images workers have.
+    pub(super) images: Commons,
+    /// Which weights.
+    pub(super) weights: Commons,
+    /// Ticks of the second that goes on.
+    pub(super) ticks: u32,
+    /// Work was granted of late.
+    pub(super) recent: bool,
+    /// Workers on which something changed, to be served at the end of the input.
+    pub(super) dirty: Vec<u32>,
+    /// Nothing is granted beyond this global position: for looking at the order there.
+    pub(super) stop: Option<GlobalPosition>,
+}
+
+impl Scheduler {
+    /// A scheduler without any input; the first must be a takeover, or nothing comes of any.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Applies the next input and appends what is decided. Inputs that contradict what it
+    /// knows (an unknown session, a gap) change nothing.
+    pub fn apply(&mut self, input: &Input, effects: &mut Vec<Effect>) {
+        self.input += 1;
+        if self.epoch == 0 {
+            if let Input::Takeover(takeover) = input {
+                self.take_over(takeover);
+            }
+            return;
+        }
+        match input {
+            Input::Takeover(_) | Input::WorkerTail { .. } => {}
+            Input::Tick => self.tick(),
+            Input::WorkerSealed {
+                incarnation,
+                answer,
+            } => self.worker_sealed(*incarnation, answer, effects),
+            Input::WorkerLost { incarnation, .. } => self.worker_lost(*incarnation, effects),
+            Input::Draining {
+                incarnation,
+                draining,
+            } => self.worker_draining(*incarnation, *draining),
+            Input::Cordon {
+                incarnation,
+                cordoned,
+            } => self.worker_cordoned(*incarnation, *cordoned),
+            Input::Report {
+                incarnation,
+                report,
+            } => self.worker_report(*incarnation, report),
+            Input::SessionOpen {
+                tenant,
+                nonce,
+                devices,
+            } => self.session_open(tenant, *nonce, *devices, effects),
+            Input::SessionClose {
+                session,
+                after,
+                reason,
+            } => self.session_close(*session, *after, *reason, effects),
+            Input::Intent {
+                session,
+                first,
+                runs,
+            } => self.intent(*session, *first, &runs.0, effects),
+            Input::Done {
+                incarnation,
+                reports,
+            } => self.done(*incarnation, &reports.0, effects),
+            Input::Received { session, received } => self.received(*session, *received),
+            Input::Fault { session, .. } => self.fault(*session, effects),
+            Input::Settings(settings) => self.set_settings(settings),
+            Input::TenantSet { tenant, settings } => self.set_tenant(tenant, settings.as_ref()),
+            Input::Profile(profile) => self.costs.take(profile),
+            Input::Hold { held } => self.hold(*held),
+        }
+        self.serve(effects);
+    }
+
+    /// Number of the last input.
+    #[must_use]
+    pub fn input(&self) -> InputNumber {
+        self.input
+    }
+
+    /// The epoch, 0 before the takeover.
+    #[must_use]
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The last global position.
+    #[must_use]
+    pub fn global(&self) -> GlobalPosition {
+        self.global
+    }
+
+    /// Whether grants are held.
+    #[must_use]
+    pub fn held(&self) -> bool {
+        self.held
+    }
+
+    /// How it orders.
+    #[must_use]
+    pub fn settings(&self) -> &ClusterSettings {
+        &self.settings
+    }
+
+    pub(super) fn take_over(&mut self, takeover: &Takeover) {
+        if takeover.order_version != ORDER_VERSION {
+            return;
+        }
+        self.epoch = takeover.epoch;
+        // A store that lost its tail can repeat an epoch under another leader; its sessions'
+        // ids still must not come again.
+        self.opened = takeover.leader.0 & (IDS / 2 - 1);
+        self.held = takeover.held;
+        self.costs.take(&takeover.profile);
+        self.set_settings(&takeover.settings);
+        for (tenant, ordinal) in &takeover.ordinals {
+            let index = self.tenant(tenant);
+            self.tenants[index as usize].ordinal = *ordinal;
+        }
+        for (tenant, settings) in &takeover.tenants {
+            self.set_tenant(tenant, Some(settings));
+        }
+    }
+
+    pub(super) fn hold(&mut self, held: bool) {
+        self.held = held;
+        (0..self.workers.len() as u32).for_each(|worker| self.touch(worker));
+    }
+
+    /// Notes that a worker may have something to grant.
+    pub(super) fn touch(&mut self, worker: u32) {
+        let state = &mut self.workers[worker as usize];
+        if !state.dirty && !state.lost {
+            state.dirty = true;
+            self.dirty.push(worker);
+        }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| self.global >= stop)
+    }
+
+    /// Grants what can be granted now on every worker that was touched.
+    pub(super) fn serve(&mut self, effects: &mut Vec<Effect>) {
+        while let Some(worker) = self.dirty.pop() {
+            self.workers[worker as usize].dirty = false;
+            self.serve_standing(worker, effects);
+            while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
+            self.renew_standing(worker, effects);
+        }
+    }
+
+    /// Grants one worker's next slice, if there is one and the window has room for it.
+    pub(super) fn grant_next(&mut self, worker: u32, effects: &mut Vec<Effect>) -> bool {
+        if self.settings.floors != [0; 5] {
+            self.put_back_owed(worker);
+        }
+        let lanes = &self.workers[worker as usize].lanes;
+        let Some(Next {
+            priority,
+            urgency,
+            owed,
+            first,
+        }) = lanes.first(&self.settings.floors, |flow| self.next_cost(flow))
+        else {
+            return false;
+        };
+        let cost = self.next_cost(first.id);
+        let limit = self.workers[worker as usize].limits.of(priority);
+        let limit = limit.filter(|_| !owed);
+        let lanes = &mut self.workers[worker as usize].lanes;
+        let flow = &mut self.flows[first.id as usize];
+        let tenant = &mut self.tenants[flow.tenant as usize];
+        let bound = tenant.settings.outstanding_ns;
+        let bounded =
+            bound > 0 && tenant.outstanding > 0 && tenant.outstanding.saturating_add(cost) > bound;
+        if bounded || (tenant.settings.cap > 0 && flow.budget.is_spent()) {
+            flow.blocked = true;
+            tenant.blocked += 1;
+            lanes
+                .flows(priority)
+                .remove(first.id, &mut self.flow_places);
+            return true;
+        }
+        if limit.is_some_and(|limit| cost > limit) && flow.waited < self.settings.slo_wait_ticks {
+            self.set_aside(worker, first.id);
+            return true;
+        }
+        let window = window(&self.settings, limit);
+        if !lanes.has_room(window, priority, cost) {
+            return false;
+        }
+        flow.waited = 0;
+        flow.slice.note(cost);
+        flow.granted_ns = flow.granted_ns.saturating_add(cost);
+        lanes.granted(&self.settings.floors, priority, first.tag, cost);
+        tenant.outstanding = tenant.outstanding.saturating_add(cost);
+        self.workers[worker as usize].recent.note(cost);
+        self.recent = true;
+        let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
+        if tenant.settings.cap > 0 {
+            flow.budget.spend(charge);
+        }
+        flow.tag = first.tag + virtual_time(charge, tenant.settings.weight);
+        let Some(turn) = flow.sessions.first().copied() else {
+            return false;
+        };
+        flow.now = turn.tag;
+        if let Some(session) = &mut self.sessions[turn.id as usize] {
+            session.tag = turn.tag + virtual_time(cost, 1);
+        }
+        self.grant_slice(worker, turn.id, (priority, urgency), effects);
+        self.requeue(worker, first.id, turn.id);
+        true
+    }
+
+    /// Cost of a flow's next slice.
+    pub(super) fn next_cost(&self, flow: u32) -> u64 {
+        let first = self.flows[flow as usize].sessions.first();
+        let session = first.and_then(|first| self.sessions[first.id as usize].as_ref());
+        session.map_or(0, |session| session.queue.next().cost)
+    }
+
+    /// Grants a session's next slice.
+    pub(super) fn grant_slice(
+        &mut self,
+        worker: u32,
+        slot: u32,
+        (priority, urgency): (u8, u8),
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let (first, next) = (session.queue.granted() + 1, *session.queue.next());
+        let granted = Granted {
+            kind: GrantKind::Run,
+            priority,
+            urgency,
+            generation: session.generation,
+            slot,
+            session: session.id,
+            tenant: session.tenant,
+            first,
+            last: next.last,
+            cost: next.cost,
+            cut: session.queue.cut(),
+        };
+        session.queue.grant();
+        let limit = session.limit();
+        session.queue.extend(self.settings.quantum_ns, limit);
+        let tenant = &mut self.tenants[granted.tenant as usize];
+        tenant.granted += next.last + 1 - first;
+        tenant.granted_ns = tenant.granted_ns.saturating_add(next.cost);
+        self.emit(worker, granted, next.declared, None, effects);
+    }
+
+    /// Puts a grant at a worker's next position.
+    pub(super) fn emit(
+        &mut self,
+        worker: u32,
+        granted: Granted,
+        declared: u64,
+        open: Option<Box<bus_schemas::OpenGrant>>,
+        effects: &mut Vec<Effect>,
+    ) {
+        self.global += 1;
+        self.dirty_sessions.note(granted.slot, Mark::Granted);
+        let worker = &mut self.workers[worker as usize];
+        let position = worker.put(granted);
+        effects.push(Effect::Grant {
+            incarnation: worker.incarnation,
+            position,
+            grant: Grant {
+                kind: granted.kind,
+                priority: granted.urgency,
+                global: self.global,
+                session: granted.session,
+                first: granted.first,
+                last: granted.last,
+                cost: granted.cost,
+                declared,
+                input: self.input,
+                epoch: self.epoch,
+            },
+            open,
+        });
+    }
+
+    /// Puts the session that had its turn, and its flow, where they belong now.
+    pub(super) fn requeue(&mut self, worker: u32, flow: u32, slot: u32) {
+        let state = &mut self.flows[flow as usize];
+        let places = &mut self.session_places;
+        match &self.sessions[slot as usize] {
+            Some(session) if session.is_eligible() => {
+                state.sessions.raise_first(session.tag, places);
+            }
+            _ => state.sessions.remove(slot, places),
+        }
+        let flows = self.workers[worker as usize].lanes.flows(state.priority);
+        if state.sessions.is_empty() {
+            flows.remove(flow, &mut self.flow_places);
+        } else {
+            flows.raise_first(state.tag, &mut self.flow_places);
+        }
+    }
+
+    /// Looks anew at a session after it changed: is it, and its flow, eligible?
+    pub(super) fn refresh(&mut self, slot: u32) {
+        let Some(session) = &mut self.sessions[slot as usize] else {
+            return;
+        };
+        let limit = session.limit();
+        session.queue.extend(self.settings.quantum_ns, limit);
+        let (eligible, flow_id, worker) = (session.is_eligible(), session.flow, session.worker);
+        let flow = &mut self.flows[flow_id as usize];
+        let inside = self.session_places[slot as usize] != ABSENT;
+        if eligible && !inside {
+            session.tag = session.tag.max(flow.now);
+            let entry = Entry {
+                tag: session.tag,
+                tie: session.ordinal,
+                id: slot,
+            };
+            flow.sessions.push(entry, &mut self.session_places);
+        } else if !eligible && inside {
+            flow.sessions.remove(slot, &mut self.session_places);
+        }
+        self.put_back(flow_id);
+        self.refresh_flow(flow_id);
+        self.note_work(slot);
+        self.touch(worker);
+    }
+
+    /// Puts a flow into its worker's heap, or takes it out, as its sessions say.
+    pub(super) fn refresh_flow(&mut self, id: u32) {
+        let flow = &mut self.flows[id as usize];
+        let lanes = &mut self.workers[flow.worker as usize].lanes;
+        let inside = self.flow_places[id as usize] != ABSENT;
+        let eligible = !flow.sessions.is_empty() && !flow.blocked && !flow.aside;
+        if eligible && !inside {
+            flow.tag = flow.tag.max(lanes.now(flow.priority));
+            let entry = Entry {
+                tag: flow.tag,
+                tie: self.tenants[flow.tenant as usize].rank,
+                id,
+            };
+            lanes
+                .flows(flow.priority)
+                .push(entry, &mut self.flow_places);
+        } else if !eligible && inside {
+            lanes.flows(flow.priority).remove(id, &mut self.flow_places);
+        }
+    }
+
+    pub(super) fn slot(&self, session: SessionId) -> Option<usize> {
+        self.place_of(session).map(|slot| slot as usize)
+    }
+
+    /// The workers that are not lost, in order.
+    pub(super) fn present(&self) -> Vec<&WorkerState> {
+        let workers = self.workers.iter().filter(|worker| !worker.lost);
+        let mut workers: Vec<_> = workers.collect();
+        workers.sort_unstable_by_key(|worker| worker.incarnation);
+        workers
+    }
+
+    /// A session's place among those that there are.
+    pub(crate) fn place_of(&self, session: SessionId) -> Option<u32> {
+        self.session_index.get(&session).copied()
+    }
+}
+
+/// The window of a priority, which is small while targets above it are active.
+pub(super) fn window(settings: &ClusterSettings, limit: Option<u64>) -> u64 {
+    match (limit, settings.slo_window_ns) {
+        (None, _) | (_, 0) => settings.window_ns,
+        (Some(_), small) => small.min(settings.window_ns),
+    }
+}

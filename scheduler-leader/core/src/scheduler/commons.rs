@@ -1,0 +1,56 @@
+//! What workers have in common: images and weights, by tenant and by worker.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::Tenant;
+
+/// Who uses what of something that workers may have in common, and which workers have it.
+#[derive(Debug, Default)]
+pub(super) struct Commons {
+    /// By tenant and fingerprint: how many workers say that it uses it there.
+    used: BTreeMap<(Tenant, u64), u32>,
+    /// The workers that have something, whoever brought it, and how many bytes that saves there.
+    holders: BTreeMap<(u64, u32), u64>,
+}
+
+impl Commons {
+    /// A worker has these instead of those: whose, fingerprint, and bytes, 0 where it is not there.
+    pub(super) fn set<'a>(
+        &mut self,
+        worker: u32,
+        before: impl Iterator<Item = (&'a Tenant, u64)>,
+        now: impl Iterator<Item = (&'a Tenant, u64, u64)>,
+    ) {
+        for (tenant, fingerprint) in before {
+            let key = (tenant.clone(), fingerprint);
+            if let Some(count) = self.used.get_mut(&key) {
+                *count -= 1;
+                if *count == 0 {
+                    self.used.remove(&key);
+                }
+            }
+            self.holders.remove(&(fingerprint, worker));
+        }
+        for (tenant, fingerprint, bytes) in now {
+            *self.used.entry((tenant.clone(), fingerprint)).or_default() += 1;
+            if bytes > 0 {
+                let holder = self.holders.entry((fingerprint, worker)).or_default();
+                *holder = bytes.max(*holder);
+            }
+        }
+    }
+
+    /// The workers that have something that the tenant uses, of whomever, and the bytes.
+    pub(super) fn shared(&self, tenant: &Tenant) -> BTreeMap<u32, u64> {
+        let range = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
+        let mut shared = BTreeMap::<u32, u64>::new();
+        for ((_, fingerprint), _) in self.used.range(range) {
+            let holders = (*fingerprint, 0)..=(*fingerprint, u32::MAX);
+            for ((_, worker), bytes) in self.holders.range(holders) {
+                let sum = shared.entry(*worker).or_default();
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        shared
+    }
+}
