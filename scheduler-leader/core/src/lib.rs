@@ -18,6 +18,7 @@ mod policy;
 mod queue;
 pub mod replay;
 mod scheduler;
+mod slots;
 mod time;
 mod unstored;
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{Attainment, CostClass, CostRun, OpNumber, SessionId, Tenant};
 
+use crate::slots::{Arena, SessionSlot};
 use crate::time::Nanos;
 
 const SECOND: Nanos = 1_000_000_000;
@@ -55,21 +56,21 @@ struct Record {
 pub(super) struct Attainments {
     began: Nanos,
     sessions: BTreeMap<SessionId, Requests>,
-    /// By a session's place in the order: whether it may have requests that are not done. Asked with
+    /// By a session's slot: whether it may have requests that are not done. Asked with
     /// every report, it is kept where it is at hand.
-    awaited: Vec<bool>,
+    awaited: Arena<SessionSlot, bool>,
     tenants: BTreeMap<Tenant, Record>,
 }
 
-/// A session, and its place in the order, which is another's when it is no more.
-pub(super) type Placed = (u32, SessionId);
+/// A session, and its slot, which is another's when it is no more.
+pub(super) type Placed = (SessionSlot, SessionId);
 
 impl Attainments {
     pub(super) fn new(began: Nanos) -> Self {
         Self {
             began,
             sessions: BTreeMap::new(),
-            awaited: Vec::new(),
+            awaited: Arena::default(),
             tenants: BTreeMap::new(),
         }
     }
@@ -90,7 +91,7 @@ impl Attainments {
     pub(super) fn intent(
         &mut self,
         now: Nanos,
-        (place, session): Placed,
+        (slot, session): Placed,
         first: OpNumber,
         runs: &[CostRun],
     ) {
@@ -114,34 +115,30 @@ impl Attainments {
             op = op.saturating_add(u64::from(run.count));
         }
         let waits = !requests.waiting.is_empty();
-        self.note(place, waits);
+        self.note(slot, waits);
     }
 
-    fn note(&mut self, place: u32, waits: bool) {
-        let place = place as usize;
-        if place >= self.awaited.len() {
-            self.awaited.resize(place + 1, false);
-        }
-        self.awaited[place] = waits;
+    fn note(&mut self, slot: SessionSlot, waits: bool) {
+        *self.awaited.grow_to(slot) = waits;
     }
 
-    /// Whether the session at a place may have requests that are not done.
-    pub(super) fn awaits(&self, place: u32) -> bool {
-        self.awaited.get(place as usize) == Some(&true)
+    /// Whether the session at a slot may have requests that are not done.
+    pub(super) fn awaits(&self, slot: SessionSlot) -> bool {
+        self.awaited.get(slot) == Some(&true)
     }
 
     /// Ops of a tenant's session through `done` are done.
     pub(super) fn done(
         &mut self,
         now: Nanos,
-        (place, session): Placed,
+        (slot, session): Placed,
         done: OpNumber,
         tenant: &Tenant,
         target: u64,
     ) {
         let Some(requests) = self.sessions.get_mut(&session) else {
-            // It is the place of one that is no more.
-            return self.note(place, false);
+            // It is the slot of one that is no more.
+            return self.note(slot, false);
         };
         let began = self.began;
         while let Some((_, since)) = requests.waiting.pop_front_if(|(sync, _)| *sync <= done) {
@@ -157,7 +154,7 @@ impl Attainments {
             }
         }
         let waits = !requests.waiting.is_empty();
-        self.note(place, waits);
+        self.note(slot, waits);
     }
 
     /// A session is no more.
@@ -277,7 +274,7 @@ mod tests {
 
     use super::*;
 
-    const SESSION: Placed = (3, SessionId(1));
+    const SESSION: Placed = (SessionSlot::FIRST, SessionId(1));
     const MS: Nanos = 1_000_000;
 
     fn run(class: CostClass, count: u32) -> CostRun {

@@ -16,8 +16,8 @@ impl Term {
     /// Counts the requests of a session that are done by now.
     pub(super) fn attain(&mut self, dirty: &DirtySession, now: Nanos) {
         let (session, done) = (dirty.session, dirty.progress.done);
-        let placed = (dirty.place, session);
-        if self.attainments.awaits(dirty.place)
+        let placed = (dirty.slot, session);
+        if self.attainments.awaits(dirty.slot)
             && let Some(view) = self.scheduler.session(session)
         {
             let target = self.scheduler.target(&view.tenant);

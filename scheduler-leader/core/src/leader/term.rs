@@ -246,8 +246,8 @@ impl Term {
         cx: &mut Context<'_>,
     ) {
         self.clients.active(session, cx);
-        if let Some(place) = self.scheduler.place_of(session) {
-            let placed = (place, session);
+        if let Some(slot) = self.scheduler.slot(session) {
+            let placed = (slot, session);
             self.attainments.intent(cx.now, placed, first, &runs);
         }
         self.feed(

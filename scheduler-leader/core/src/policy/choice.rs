@@ -1,6 +1,7 @@
 //! One GPU's flows by priority: who is next, and whether the window has room.
 
 use super::heap::{Entry, TagHeap};
+use crate::slots::{Arena, FlowSlot};
 
 /// Flows that are read ahead of their turns at most.
 pub(crate) const FETCHED: usize = 8;
@@ -10,7 +11,7 @@ const WHOLE: u64 = 100;
 /// What is eligible on one GPU, and what was granted there and is not done.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    flows: [TagHeap; 5],
+    flows: [TagHeap<FlowSlot>; 5],
     /// The start tag of the last flow granted, by priority.
     now: [u128; 5],
     outstanding: [u64; 5],
@@ -30,7 +31,7 @@ pub(crate) struct Next {
     /// Its priority's floor has earned its slice.
     pub(crate) owed: bool,
     /// The flow.
-    pub(crate) first: Entry,
+    pub(crate) first: Entry<FlowSlot>,
 }
 
 impl Lanes {
@@ -57,24 +58,25 @@ impl Lanes {
     }
 
     /// The heap of a priority.
-    pub(crate) fn flows(&mut self, priority: u8) -> &mut TagHeap {
+    pub(crate) fn flows(&mut self, priority: u8) -> &mut TagHeap<FlowSlot> {
         &mut self.flows[usize::from(priority)]
     }
 
     /// The flows, the highest priority first, within one those that are about next.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<FlowSlot>> {
         self.flows.iter().flat_map(TagHeap::entries)
     }
 
     /// The flow that is next: the first of the highest priority that is owed its floor, else of
     /// the highest there is. `cost` is of a flow's next slice.
-    pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(u32) -> u64) -> Option<Next> {
+    pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(FlowSlot) -> u64) -> Option<Next> {
         let firsts = || {
             let lanes = self.flows.iter().enumerate();
             lanes.filter_map(|(lane, heap)| Some((lane, *heap.first()?)))
         };
-        let is_owed =
-            |(lane, first): &(usize, Entry)| self.is_owed(floors, *lane as u8, cost(first.id));
+        let is_owed = |(lane, first): &(usize, Entry<FlowSlot>)| {
+            self.is_owed(floors, *lane as u8, cost(first.id))
+        };
         let strict = firsts().next()?;
         let owed = match floors {
             [0, 0, 0, 0, 0] => None,
@@ -145,7 +147,7 @@ impl Lanes {
     }
 
     /// Takes all flows out.
-    pub(crate) fn clear(&mut self, places: &mut [u32]) {
+    pub(crate) fn clear(&mut self, places: &mut Arena<FlowSlot, u32>) {
         self.flows.iter_mut().for_each(|heap| heap.clear(places));
     }
 }

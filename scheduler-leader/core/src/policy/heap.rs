@@ -1,35 +1,45 @@
-//! A binary heap by (tag, tie) from which any member can be taken. Members are small integers;
+//! A binary heap by (tag, tie) from which any member can be taken. Members are slots;
 //! where each one is stands in a table that all heaps of one kind of member share.
+
+use crate::slots::{Arena, Slot};
 
 /// The position of what is in no heap.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
 /// A member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct Entry<S> {
     /// Its start tag.
     pub(crate) tag: u128,
     /// Decides between equal tags; different for all members of a heap.
     pub(crate) tie: u64,
     /// Who it is.
-    pub(crate) id: u32,
+    pub(crate) id: S,
 }
 
-impl Entry {
+impl<S> Entry<S> {
     fn before(&self, other: &Self) -> bool {
         (self.tag, self.tie) < (other.tag, other.tie)
     }
 }
 
 /// The heap.
-#[derive(Debug, Default)]
-pub(crate) struct TagHeap {
-    entries: Vec<Entry>,
+#[derive(Debug)]
+pub(crate) struct TagHeap<S> {
+    entries: Vec<Entry<S>>,
 }
 
-impl TagHeap {
+impl<S> Default for TagHeap<S> {
+    fn default() -> Self {
+        Self {
+            entries: Vec::new(),
+        }
+    }
+}
+
+impl<S: Slot> TagHeap<S> {
     /// The member that is next.
-    pub(crate) fn first(&self) -> Option<&Entry> {
+    pub(crate) fn first(&self) -> Option<&Entry<S>> {
         self.entries.first()
     }
 
@@ -39,23 +49,23 @@ impl TagHeap {
     }
 
     /// All members, the first first.
-    pub(crate) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry<S>] {
         &self.entries
     }
 
     /// All members, to renumber their ties without changing their order.
-    pub(crate) fn entries_mut(&mut self) -> &mut [Entry] {
+    pub(crate) fn entries_mut(&mut self) -> &mut [Entry<S>] {
         &mut self.entries
     }
 
     /// Takes a member in that is in no heap.
-    pub(crate) fn push(&mut self, entry: Entry, places: &mut [u32]) {
+    pub(crate) fn push(&mut self, entry: Entry<S>, places: &mut Arena<S, u32>) {
         self.entries.push(entry);
         self.rise(self.entries.len() - 1, places);
     }
 
     /// Gives the first member another, higher tag.
-    pub(crate) fn raise_first(&mut self, tag: u128, places: &mut [u32]) {
+    pub(crate) fn raise_first(&mut self, tag: u128, places: &mut Arena<S, u32>) {
         if let Some(first) = self.entries.first_mut() {
             first.tag = tag;
             self.sink(0, places);
@@ -63,28 +73,28 @@ impl TagHeap {
     }
 
     /// Takes a member out.
-    pub(crate) fn remove(&mut self, id: u32, places: &mut [u32]) {
-        let at = places[id as usize] as usize;
-        places[id as usize] = ABSENT;
+    pub(crate) fn remove(&mut self, id: S, places: &mut Arena<S, u32>) {
+        let at = places[id] as usize;
+        places[id] = ABSENT;
         let Some(last) = self.entries.pop() else {
             return;
         };
         if at < self.entries.len() {
             self.entries[at] = last;
-            places[last.id as usize] = at as u32;
+            places[last.id] = at as u32;
             self.rise(at, places);
-            self.sink(places[last.id as usize] as usize, places);
+            self.sink(places[last.id] as usize, places);
         }
     }
 
     /// Takes all members out.
-    pub(crate) fn clear(&mut self, places: &mut [u32]) {
+    pub(crate) fn clear(&mut self, places: &mut Arena<S, u32>) {
         for entry in self.entries.drain(..) {
-            places[entry.id as usize] = ABSENT;
+            places[entry.id] = ABSENT;
         }
     }
 
-    fn rise(&mut self, mut at: usize, places: &mut [u32]) {
+    fn rise(&mut self, mut at: usize, places: &mut Arena<S, u32>) {
         let entry = self.entries[at];
         while at > 0 {
             let parent = (at - 1) / 2;
@@ -97,7 +107,7 @@ impl TagHeap {
         self.place(at, entry, places);
     }
 
-    fn sink(&mut self, mut at: usize, places: &mut [u32]) {
+    fn sink(&mut self, mut at: usize, places: &mut Arena<S, u32>) {
         let entry = self.entries[at];
         loop {
             let (left, right) = (2 * at + 1, 2 * at + 2);
@@ -120,8 +130,8 @@ impl TagHeap {
         self.place(at, entry, places);
     }
 
-    fn place(&mut self, at: usize, entry: Entry, places: &mut [u32]) {
+    fn place(&mut self, at: usize, entry: Entry<S>, places: &mut Arena<S, u32>) {
         self.entries[at] = entry;
-        places[entry.id as usize] = at as u32;
+        places[entry.id] = at as u32;
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use crate::slots::WorkerSlot;
 use bus_schemas::{Code, GpuId, Incarnation};
 
 /// Percent of a device's time that weighs as much as one session.
@@ -15,7 +16,7 @@ const WEIGHTS: u64 = 1 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     /// What it is called in the answer.
-    pub(crate) worker: u32,
+    pub(crate) worker: WorkerSlot,
     /// It is there and takes new sessions.
     pub(crate) takes: bool,
     /// The tenant may use its group.
@@ -80,7 +81,7 @@ const CONDITIONS: [Condition; 6] = [
 ];
 
 /// As many different workers as devices are asked for, the best first; or why not.
-pub(crate) fn choose(mut workers: Vec<Candidate>, devices: usize) -> Result<Vec<u32>, Code> {
+pub(crate) fn choose(mut workers: Vec<Candidate>, devices: usize) -> Result<Vec<WorkerSlot>, Code> {
     for (fulfils, refusal) in CONDITIONS {
         workers.retain(fulfils);
         if workers.is_empty() {
@@ -100,6 +101,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::slots::Slot;
 
     fn candidates() -> impl Strategy<Value = Vec<Candidate>> {
         let likely = || proptest::bool::weighted(0.8);
@@ -116,7 +118,7 @@ mod tests {
                     let (sessions, busy, gpu) = load;
                     let (weights, shares): (u64, bool) = shared;
                     Candidate {
-                        worker: index as u32,
+                        worker: WorkerSlot::at(index),
                         takes: conditions[0],
                         in_group: conditions[1],
                         vacant: conditions[2],
@@ -149,7 +151,7 @@ mod tests {
                 Ok(chosen) => {
                     prop_assert_eq!(chosen.len(), devices);
                     for (index, worker) in chosen.iter().enumerate() {
-                        prop_assert!(could(&all[*worker as usize]));
+                        prop_assert!(could(&all[worker.index()]));
                         prop_assert!(!chosen[..index].contains(worker), "one device twice");
                     }
                 }
@@ -189,7 +191,7 @@ mod tests {
             let others = all.iter().filter(|it| could(it) && !chosen.contains(&it.worker));
             for other in others {
                 for worker in &chosen {
-                    let one = &all[*worker as usize];
+                    let one = &all[worker.index()];
                     let short = |it: &Candidate| it.free < it.wanted;
                     let load = |it: &Candidate| it.sessions + u64::from(it.busy / 25);
                     let sixteenths = |it: &Candidate| it.free / (it.capacity / 16);

@@ -15,6 +15,7 @@ use crate::effect::Effect;
 use crate::ids::IdMap;
 use crate::input::{Input, Takeover};
 use crate::policy::{ABSENT, Costs, Entry, Next, ORDER_VERSION, virtual_time};
+use crate::slots::{Arena, FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
 
 /// Decides the order of one epoch. Same inputs, same effects.
 #[derive(Debug, Default)]
@@ -25,19 +26,19 @@ pub struct Scheduler {
     pub(super) held: bool,
     pub(super) settings: ClusterSettings,
     pub(super) costs: Costs,
-    pub(super) tenants: Vec<TenantState>,
-    pub(super) tenant_index: BTreeMap<Tenant, u32>,
+    pub(super) tenants: Arena<TenantSlot, TenantState>,
+    pub(super) tenant_index: BTreeMap<Tenant, TenantSlot>,
     /// Lost ones stay in their places: the indices are kept elsewhere.
-    pub(super) workers: Vec<WorkerState>,
-    pub(super) worker_index: IdMap<Incarnation, u32>,
-    pub(super) flows: Vec<Flow>,
+    pub(super) workers: Arena<WorkerSlot, WorkerState>,
+    pub(super) worker_index: IdMap<Incarnation, WorkerSlot>,
+    pub(super) flows: Arena<FlowSlot, Flow>,
     /// Where each flow is in its worker's heap.
-    pub(super) flow_places: Vec<u32>,
-    pub(super) sessions: Vec<Option<SessionState>>,
+    pub(super) flow_places: Arena<FlowSlot, u32>,
+    pub(super) sessions: Arena<SessionSlot, Option<SessionState>>,
     /// Where each session is in its flow's heap.
-    pub(super) session_places: Vec<u32>,
-    pub(super) session_index: BTreeMap<SessionId, u32>,
-    pub(super) vacant: Vec<u32>,
+    pub(super) session_places: Arena<SessionSlot, u32>,
+    pub(super) session_index: BTreeMap<SessionId, SessionSlot>,
+    pub(super) vacant: Vec<SessionSlot>,
     /// Sessions that got further since they were last taken.
     pub(super) dirty_sessions: DirtySessions,
     /// The last session id given out, without the epoch.
@@ -55,7 +56,7 @@ pub struct Scheduler {
     /// Work was granted of late.
     pub(super) recent: bool,
     /// Workers on which something changed, to be served at the end of the input.
-    pub(super) dirty: Vec<u32>,
+    pub(super) dirty: Vec<WorkerSlot>,
     /// Nothing is granted beyond this global position: for looking at the order there.
     pub(super) stop: Option<GlobalPosition>,
 }
@@ -169,7 +170,7 @@ impl Scheduler {
         self.set_settings(&takeover.settings);
         for (tenant, ordinal) in &takeover.ordinals {
             let index = self.tenant(tenant);
-            self.tenants[index as usize].ordinal = *ordinal;
+            self.tenants[index].ordinal = *ordinal;
         }
         for (tenant, settings) in &takeover.tenants {
             self.set_tenant(tenant, Some(settings));
@@ -178,12 +179,12 @@ impl Scheduler {
 
     pub(super) fn hold(&mut self, held: bool) {
         self.held = held;
-        (0..self.workers.len() as u32).for_each(|worker| self.touch(worker));
+        self.workers.slots().for_each(|worker| self.touch(worker));
     }
 
     /// Notes that a worker may have something to grant.
-    pub(super) fn touch(&mut self, worker: u32) {
-        let state = &mut self.workers[worker as usize];
+    pub(super) fn touch(&mut self, worker: WorkerSlot) {
+        let state = &mut self.workers[worker];
         if !state.dirty && !state.lost {
             state.dirty = true;
             self.dirty.push(worker);
@@ -197,7 +198,7 @@ impl Scheduler {
     /// Grants what can be granted now on every worker that was touched.
     pub(super) fn serve(&mut self, effects: &mut Vec<Effect>) {
         while let Some(worker) = self.dirty.pop() {
-            self.workers[worker as usize].dirty = false;
+            self.workers[worker].dirty = false;
             self.serve_standing(worker, effects);
             while !self.held && !self.is_stopped() && self.grant_next(worker, effects) {}
             self.renew_standing(worker, effects);
@@ -205,11 +206,11 @@ impl Scheduler {
     }
 
     /// Grants one worker's next slice, if there is one and the window has room for it.
-    pub(super) fn grant_next(&mut self, worker: u32, effects: &mut Vec<Effect>) -> bool {
+    pub(super) fn grant_next(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) -> bool {
         if self.settings.floors != [0; 5] {
             self.put_back_owed(worker);
         }
-        let lanes = &self.workers[worker as usize].lanes;
+        let lanes = &self.workers[worker].lanes;
         let Some(Next {
             priority,
             urgency,
@@ -220,11 +221,11 @@ impl Scheduler {
             return false;
         };
         let cost = self.next_cost(first.id);
-        let limit = self.workers[worker as usize].limits.of(priority);
+        let limit = self.workers[worker].limits.of(priority);
         let limit = limit.filter(|_| !owed);
-        let lanes = &mut self.workers[worker as usize].lanes;
-        let flow = &mut self.flows[first.id as usize];
-        let tenant = &mut self.tenants[flow.tenant as usize];
+        let lanes = &mut self.workers[worker].lanes;
+        let flow = &mut self.flows[first.id];
+        let tenant = &mut self.tenants[flow.tenant];
         let bound = tenant.settings.outstanding_ns;
         let bounded =
             bound > 0 && tenant.outstanding > 0 && tenant.outstanding.saturating_add(cost) > bound;
@@ -249,7 +250,7 @@ impl Scheduler {
         flow.granted_ns = flow.granted_ns.saturating_add(cost);
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
-        self.workers[worker as usize].recent.note(cost);
+        self.workers[worker].recent.note(cost);
         self.recent = true;
         let charge = cost.saturating_add(flow.balance.excess(self.settings.quantum_ns));
         if tenant.settings.cap > 0 {
@@ -260,7 +261,7 @@ impl Scheduler {
             return false;
         };
         flow.now = turn.tag;
-        if let Some(session) = &mut self.sessions[turn.id as usize] {
+        if let Some(session) = &mut self.sessions[turn.id] {
             session.tag = turn.tag + virtual_time(cost, 1);
         }
         self.grant_slice(worker, turn.id, (priority, urgency), effects);
@@ -269,21 +270,21 @@ impl Scheduler {
     }
 
     /// Cost of a flow's next slice.
-    pub(super) fn next_cost(&self, flow: u32) -> u64 {
-        let first = self.flows[flow as usize].sessions.first();
-        let session = first.and_then(|first| self.sessions[first.id as usize].as_ref());
+    pub(super) fn next_cost(&self, flow: FlowSlot) -> u64 {
+        let first = self.flows[flow].sessions.first();
+        let session = first.and_then(|first| self.sessions[first.id].as_ref());
         session.map_or(0, |session| session.queue.next().cost)
     }
 
     /// Grants a session's next slice.
     pub(super) fn grant_slice(
         &mut self,
-        worker: u32,
-        slot: u32,
+        worker: WorkerSlot,
+        slot: SessionSlot,
         (priority, urgency): (u8, u8),
         effects: &mut Vec<Effect>,
     ) {
-        let Some(session) = &mut self.sessions[slot as usize] else {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         let (first, next) = (session.queue.granted() + 1, *session.queue.next());
@@ -303,7 +304,7 @@ impl Scheduler {
         session.queue.grant();
         let limit = session.limit();
         session.queue.extend(self.settings.quantum_ns, limit);
-        let tenant = &mut self.tenants[granted.tenant as usize];
+        let tenant = &mut self.tenants[granted.tenant];
         tenant.granted += next.last + 1 - first;
         tenant.granted_ns = tenant.granted_ns.saturating_add(next.cost);
         self.emit(worker, granted, next.declared, None, effects);
@@ -312,7 +313,7 @@ impl Scheduler {
     /// Puts a grant at a worker's next position.
     pub(super) fn emit(
         &mut self,
-        worker: u32,
+        worker: WorkerSlot,
         granted: Granted,
         declared: u64,
         open: Option<Box<bus_schemas::OpenGrant>>,
@@ -320,7 +321,7 @@ impl Scheduler {
     ) {
         self.global += 1;
         self.dirty_sessions.note(granted.slot, Mark::Granted);
-        let worker = &mut self.workers[worker as usize];
+        let worker = &mut self.workers[worker];
         let position = worker.put(granted);
         effects.push(Effect::Grant {
             incarnation: worker.incarnation,
@@ -342,16 +343,16 @@ impl Scheduler {
     }
 
     /// Puts the session that had its turn, and its flow, where they belong now.
-    pub(super) fn requeue(&mut self, worker: u32, flow: u32, slot: u32) {
-        let state = &mut self.flows[flow as usize];
+    pub(super) fn requeue(&mut self, worker: WorkerSlot, flow: FlowSlot, slot: SessionSlot) {
+        let state = &mut self.flows[flow];
         let places = &mut self.session_places;
-        match &self.sessions[slot as usize] {
+        match &self.sessions[slot] {
             Some(session) if session.is_eligible() => {
                 state.sessions.raise_first(session.tag, places);
             }
             _ => state.sessions.remove(slot, places),
         }
-        let flows = self.workers[worker as usize].lanes.flows(state.priority);
+        let flows = self.workers[worker].lanes.flows(state.priority);
         if state.sessions.is_empty() {
             flows.remove(flow, &mut self.flow_places);
         } else {
@@ -360,15 +361,15 @@ impl Scheduler {
     }
 
     /// Looks anew at a session after it changed: is it, and its flow, eligible?
-    pub(super) fn refresh(&mut self, slot: u32) {
-        let Some(session) = &mut self.sessions[slot as usize] else {
+    pub(super) fn refresh(&mut self, slot: SessionSlot) {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         let limit = session.limit();
         session.queue.extend(self.settings.quantum_ns, limit);
         let (eligible, flow_id, worker) = (session.is_eligible(), session.flow, session.worker);
-        let flow = &mut self.flows[flow_id as usize];
-        let inside = self.session_places[slot as usize] != ABSENT;
+        let flow = &mut self.flows[flow_id];
+        let inside = self.session_places[slot] != ABSENT;
         if eligible && !inside {
             session.tag = session.tag.max(flow.now);
             let entry = Entry {
@@ -387,16 +388,16 @@ impl Scheduler {
     }
 
     /// Puts a flow into its worker's heap, or takes it out, as its sessions say.
-    pub(super) fn refresh_flow(&mut self, id: u32) {
-        let flow = &mut self.flows[id as usize];
-        let lanes = &mut self.workers[flow.worker as usize].lanes;
-        let inside = self.flow_places[id as usize] != ABSENT;
+    pub(super) fn refresh_flow(&mut self, id: FlowSlot) {
+        let flow = &mut self.flows[id];
+        let lanes = &mut self.workers[flow.worker].lanes;
+        let inside = self.flow_places[id] != ABSENT;
         let eligible = !flow.sessions.is_empty() && !flow.blocked && !flow.aside;
         if eligible && !inside {
             flow.tag = flow.tag.max(lanes.now(flow.priority));
             let entry = Entry {
                 tag: flow.tag,
-                tie: self.tenants[flow.tenant as usize].rank,
+                tie: self.tenants[flow.tenant].rank,
                 id,
             };
             lanes
@@ -407,10 +408,6 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn slot(&self, session: SessionId) -> Option<usize> {
-        self.place_of(session).map(|slot| slot as usize)
-    }
-
     /// The workers that are not lost, in order.
     pub(super) fn present(&self) -> Vec<&WorkerState> {
         let workers = self.workers.iter().filter(|worker| !worker.lost);
@@ -419,8 +416,8 @@ impl Scheduler {
         workers
     }
 
-    /// A session's place among those that there are.
-    pub(crate) fn place_of(&self, session: SessionId) -> Option<u32> {
+    /// A session's slot, if there is such a session.
+    pub(crate) fn slot(&self, session: SessionId) -> Option<SessionSlot> {
         self.session_index.get(&session).copied()
     }
 }

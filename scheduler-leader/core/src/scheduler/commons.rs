@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::slots::WorkerSlot;
 use bus_schemas::Tenant;
 
 /// Who uses what of something that workers may have in common, and which workers have it.
@@ -10,14 +11,14 @@ pub(super) struct Commons {
     /// By tenant and fingerprint: how many workers say that it uses it there.
     used: BTreeMap<(Tenant, u64), u32>,
     /// The workers that have something, whoever brought it, and how many bytes that saves there.
-    holders: BTreeMap<(u64, u32), u64>,
+    holders: BTreeMap<(u64, WorkerSlot), u64>,
 }
 
 impl Commons {
     /// A worker has these instead of those: whose, fingerprint, and bytes, 0 where it is not there.
     pub(super) fn set<'a>(
         &mut self,
-        worker: u32,
+        worker: WorkerSlot,
         before: impl Iterator<Item = (&'a Tenant, u64)>,
         now: impl Iterator<Item = (&'a Tenant, u64, u64)>,
     ) {
@@ -41,11 +42,11 @@ impl Commons {
     }
 
     /// The workers that have something that the tenant uses, of whomever, and the bytes.
-    pub(super) fn shared(&self, tenant: &Tenant) -> BTreeMap<u32, u64> {
+    pub(super) fn shared(&self, tenant: &Tenant) -> BTreeMap<WorkerSlot, u64> {
         let range = (tenant.clone(), 0)..=(tenant.clone(), u64::MAX);
-        let mut shared = BTreeMap::<u32, u64>::new();
+        let mut shared = BTreeMap::<WorkerSlot, u64>::new();
         for ((_, fingerprint), _) in self.used.range(range) {
-            let holders = (*fingerprint, 0)..=(*fingerprint, u32::MAX);
+            let holders = (*fingerprint, WorkerSlot::FIRST)..=(*fingerprint, WorkerSlot::LAST);
             for ((_, worker), bytes) in self.holders.range(holders) {
                 let sum = shared.entry(*worker).or_default();
                 *sum = sum.saturating_add(*bytes);

@@ -6,14 +6,15 @@ use bus_schemas::SessionId;
 use super::apply::Scheduler;
 use super::state::{DirtySessions, Mark};
 use crate::queue::Progress;
+use crate::slots::SessionSlot;
 
 /// A session that has got further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DirtySession {
     /// The session.
     pub(crate) session: SessionId,
-    /// Its place among those that there are.
-    pub(crate) place: u32,
+    /// Its slot.
+    pub(crate) slot: SessionSlot,
     /// How far it has come.
     pub(crate) progress: Progress,
     /// Its worker reported of it.
@@ -27,11 +28,11 @@ impl Scheduler {
         let mut dirty = std::mem::take(&mut self.dirty_sessions);
         let DirtySessions { marks, slots } = &mut dirty;
         for slot in slots.drain(..) {
-            let mark = std::mem::take(&mut marks[slot as usize]);
-            if let Some(session) = &self.sessions[slot as usize] {
+            let mark = std::mem::take(&mut marks[slot]);
+            if let Some(session) = &self.sessions[slot] {
                 into.push(DirtySession {
                     session: session.id,
-                    place: slot,
+                    slot,
                     progress: Progress {
                         granted: session.queue.granted(),
                         done: session.queue.done(),
@@ -47,12 +48,12 @@ impl Scheduler {
 
     /// Whether a session is the only one of its worker, under a standing grant, and of a tenant
     /// without a target.
-    fn is_alone(&self, slot: u32) -> bool {
-        let session = self.sessions[slot as usize].as_ref();
+    fn is_alone(&self, slot: SessionSlot) -> bool {
+        let session = self.sessions[slot].as_ref();
         session.is_some_and(|session| {
-            let worker = &self.workers[session.worker as usize];
+            let worker = &self.workers[session.worker];
             let stands = worker.standing == Some(slot) && worker.sessions == 1;
-            stands && self.tenants[session.tenant as usize].settings.slo_ns == 0
+            stands && self.tenants[session.tenant].settings.slo_ns == 0
         })
     }
 }

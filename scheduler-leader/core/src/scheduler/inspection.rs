@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer};
 use super::apply::Scheduler;
 use super::state::{Flow, Life, SessionState, WorkerState};
 use crate::policy::{ABSENT, whole_ns};
+use crate::slots::FlowSlot;
 
 /// The whole order at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -164,7 +165,7 @@ impl Scheduler {
     pub fn inspect(&self) -> Inspection {
         let workers = self.present().into_iter();
         let slots = self.session_index.values();
-        let sessions = slots.filter_map(|slot| self.sessions[*slot as usize].as_ref());
+        let sessions = slots.filter_map(|slot| self.sessions[*slot].as_ref());
         Inspection {
             epoch: self.epoch,
             input: self.input,
@@ -197,14 +198,14 @@ impl Scheduler {
         }
     }
 
-    fn inspect_flow(&self, worker: &WorkerState, id: u32) -> FlowInspection {
-        let flow: &Flow = &self.flows[id as usize];
-        let tenant = &self.tenants[flow.tenant as usize];
+    fn inspect_flow(&self, worker: &WorkerState, id: FlowSlot) -> FlowInspection {
+        let flow: &Flow = &self.flows[id];
+        let tenant = &self.tenants[flow.tenant];
         let sessions = self.sessions.iter().flatten();
         let here = sessions.filter(|session| session.flow == id);
         // A flow that is not in its heap starts no earlier than its priority has come to.
         let now = worker.lanes.now(flow.priority);
-        let inside = self.flow_places[id as usize] != ABSENT;
+        let inside = self.flow_places[id] != ABSENT;
         FlowInspection {
             tenant: tenant.name.clone(),
             priority: flow.priority,
@@ -224,7 +225,7 @@ impl Scheduler {
     /// Names of the tenants there are.
     pub fn tenant_names(&self) -> impl Iterator<Item = &Tenant> {
         let indices = self.tenant_index.values();
-        let tenants = indices.map(|index| &self.tenants[*index as usize]);
+        let tenants = indices.map(|index| &self.tenants[*index]);
         tenants
             .filter(|tenant| tenant.known)
             .map(|tenant| &tenant.name)
@@ -232,7 +233,7 @@ impl Scheduler {
 
     fn inspect_tenants(&self) -> Vec<TenantInspection> {
         let indices = self.tenant_index.values();
-        let tenants = indices.map(|index| &self.tenants[*index as usize]);
+        let tenants = indices.map(|index| &self.tenants[*index]);
         tenants
             .map(|tenant| TenantInspection {
                 tenant: tenant.name.clone(),
@@ -251,11 +252,11 @@ impl Scheduler {
     }
 
     fn inspect_session(&self, session: &SessionState) -> SessionInspection {
-        let worker = &self.workers[session.worker as usize];
+        let worker = &self.workers[session.worker];
         let (queue, next) = (&session.queue, session.queue.next());
         SessionInspection {
             session: session.id,
-            tenant: self.tenants[session.tenant as usize].name.clone(),
+            tenant: self.tenants[session.tenant].name.clone(),
             ordinal: session.ordinal,
             gpu: worker.gpu,
             incarnation: worker.incarnation,

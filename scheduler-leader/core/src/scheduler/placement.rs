@@ -9,11 +9,12 @@ use super::apply::Scheduler;
 use super::recent::RECENT_TICKS;
 use crate::input::WorkerReport;
 use crate::policy::{Candidate, choose};
+use crate::slots::{TenantSlot, WorkerSlot};
 
 /// What of workers a tenant's sessions would find there.
 struct Shared {
-    images: BTreeMap<u32, u64>,
-    weights: BTreeMap<u32, u64>,
+    images: BTreeMap<WorkerSlot, u64>,
+    weights: BTreeMap<WorkerSlot, u64>,
 }
 
 impl Scheduler {
@@ -22,7 +23,7 @@ impl Scheduler {
         let Some(worker) = self.worker_index.get(&incarnation).copied() else {
             return;
         };
-        let state = &mut self.workers[worker as usize];
+        let state = &mut self.workers[worker];
         if state.lost {
             return;
         }
@@ -41,14 +42,14 @@ impl Scheduler {
     }
 
     /// A worker is gone, and with it what it has.
-    pub(super) fn forget_report(&mut self, worker: u32) {
-        let before = std::mem::take(&mut self.workers[worker as usize].report);
+    pub(super) fn forget_report(&mut self, worker: WorkerSlot) {
+        let before = std::mem::take(&mut self.workers[worker].report);
         self.has_in_common(worker, &before);
     }
 
     /// A worker's report has changed.
-    fn has_in_common(&mut self, worker: u32, before: &WorkerReport) {
-        let now = &self.workers[worker as usize].report;
+    fn has_in_common(&mut self, worker: WorkerSlot, before: &WorkerReport) {
+        let now = &self.workers[worker].report;
         self.images.set(
             worker,
             before
@@ -72,20 +73,24 @@ impl Scheduler {
     }
 
     /// The workers that a tenant's new sessions go to, one on each.
-    pub(super) fn place(&self, tenant: u32, devices: usize) -> Result<Vec<u32>, Code> {
-        let name = &self.tenants[tenant as usize].name;
+    pub(super) fn place(
+        &self,
+        tenant: TenantSlot,
+        devices: usize,
+    ) -> Result<Vec<WorkerSlot>, Code> {
+        let name = &self.tenants[tenant].name;
         let shared = Shared {
             images: self.images.shared(name),
             weights: self.weights.shared(name),
         };
-        let workers = 0..self.workers.len() as u32;
+        let workers = self.workers.slots();
         let candidates = workers.map(|worker| self.candidate(tenant, worker, &shared));
         choose(candidates.collect(), devices)
     }
 
-    fn candidate(&self, tenant: u32, worker: u32, shared: &Shared) -> Candidate {
-        let owner = &self.tenants[tenant as usize];
-        let state = &self.workers[worker as usize];
+    fn candidate(&self, tenant: TenantSlot, worker: WorkerSlot, shared: &Shared) -> Candidate {
+        let owner = &self.tenants[tenant];
+        let state = &self.workers[worker];
         let report = &state.report;
         let groups = &owner.settings.groups;
         let in_group = match groups.is_empty() {
@@ -94,10 +99,10 @@ impl Scheduler {
         };
         let mut flows = state.flows.iter();
         let vacant = !report.exclusive
-            || flows.all(|(of, flow)| *of == tenant || self.flows[*flow as usize].open == 0);
+            || flows.all(|(of, flow)| *of == tenant || self.flows[*flow].open == 0);
         let share = self.addresses(tenant, worker);
         let here = state.flows.get(&tenant);
-        let holds = here.is_some_and(|flow| self.flows[*flow as usize].open > 0);
+        let holds = here.is_some_and(|flow| self.flows[*flow].open > 0);
         Candidate {
             worker,
             takes: !state.lost && !state.draining && !state.cordoned,
@@ -132,7 +137,7 @@ impl Scheduler {
         }
         self.ticks = 0;
         self.recent = false;
-        for worker in &mut self.workers {
+        for worker in self.workers.iter_mut() {
             worker.recent.turn();
             self.recent |= !worker.recent.is_none();
         }

@@ -10,6 +10,7 @@ use super::shares::Denied;
 use super::state::{Flow, Granted, IDS, Life, Mark, SessionState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::policy::{ABSENT, Balance, Budget, Cut, Peak, Presence, SliceQueue, TagHeap};
+use crate::slots::{FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
 
 impl Scheduler {
     pub(super) fn session_open(
@@ -40,8 +41,8 @@ impl Scheduler {
     /// Opens a session on a worker.
     fn open_on(
         &mut self,
-        tenant: u32,
-        worker: u32,
+        tenant: TenantSlot,
+        worker: WorkerSlot,
         window: Window,
         (nonce, device): (u64, u32),
         effects: &mut Vec<Effect>,
@@ -50,16 +51,17 @@ impl Scheduler {
         let nonce = nonce.wrapping_add(u64::from(device));
         self.opened += 1;
         let id = SessionId(self.epoch << 24 | self.opened);
-        let owner = &mut self.tenants[tenant as usize];
+        let owner = &mut self.tenants[tenant];
         owner.ordinal += 1;
         let name = owner.name.clone();
         let (ordinal, priority) = (owner.ordinal, owner.settings.priority);
+        let flow = self.flow(worker, tenant);
         let slot = self.insert_session(SessionState {
             id,
             tenant,
             ordinal,
             worker,
-            flow: 0,
+            flow,
             window,
             tag: 0,
             queue: SliceQueue::new(0),
@@ -85,7 +87,7 @@ impl Scheduler {
         };
         self.mark(slot, GrantKind::Open, Some(Box::new(open)), effects);
         self.touch(worker);
-        let state = &self.workers[worker as usize];
+        let state = &self.workers[worker];
         effects.push(Effect::Opened {
             placed: Placed {
                 nonce,
@@ -104,9 +106,13 @@ impl Scheduler {
 
     /// The tenant, and the workers and addresses of a request's sessions: of all or of none. No two
     /// of them have addresses in common, for one program uses them all.
-    fn places(&self, name: &Tenant, devices: u32) -> Result<(u32, Vec<(u32, Window)>), Denied> {
+    fn places(
+        &self,
+        name: &Tenant,
+        devices: u32,
+    ) -> Result<(TenantSlot, Vec<(WorkerSlot, Window)>), Denied> {
         let tenant = *self.tenant_index.get(name).ok_or(Code::UnknownTenant)?;
-        let state = &self.tenants[tenant as usize];
+        let state = &self.tenants[tenant];
         if !state.known {
             return Err(Code::UnknownTenant.into());
         }
@@ -118,9 +124,9 @@ impl Scheduler {
         }
         let workers = self.place(tenant, devices as usize);
         let workers = workers.map_err(|code| self.denied(tenant, code))?;
-        let mut places: Vec<(u32, Window)> = Vec::with_capacity(workers.len());
+        let mut places: Vec<(WorkerSlot, Window)> = Vec::with_capacity(workers.len());
         for worker in workers {
-            let state = &self.workers[worker as usize];
+            let state = &self.workers[worker];
             let size = self.window_size(tenant, worker);
             let beside = places.iter().map(|(_, window)| *window);
             let window = state.space.find(size, beside).ok_or(Code::NoAddresses)?;
@@ -130,9 +136,9 @@ impl Scheduler {
     }
 
     /// Memory a tenant may hold on a worker's device.
-    pub(super) fn quota(&self, tenant: u32, worker: u32) -> u64 {
-        let quota = self.tenants[tenant as usize].settings.quota;
-        let capacity = self.workers[worker as usize].capacity;
+    pub(super) fn quota(&self, tenant: TenantSlot, worker: WorkerSlot) -> u64 {
+        let quota = self.tenants[tenant].settings.quota;
+        let capacity = self.workers[worker].capacity;
         if quota == 0 {
             capacity
         } else {
@@ -141,43 +147,42 @@ impl Scheduler {
     }
 
     /// Takes a session in, as a newcomer of its tenant's flow on its worker.
-    pub(super) fn insert_session(&mut self, mut session: SessionState) -> u32 {
-        session.flow = self.flow(session.worker, session.tenant);
-        session.tag = self.flows[session.flow as usize].now;
-        self.tenants[session.tenant as usize].sessions += 1;
-        let flow = &mut self.flows[session.flow as usize];
+    pub(super) fn insert_session(&mut self, mut session: SessionState) -> SessionSlot {
+        session.tag = self.flows[session.flow].now;
+        self.tenants[session.tenant].sessions += 1;
+        let flow = &mut self.flows[session.flow];
         flow.open += 1;
         flow.addresses = flow.addresses.saturating_add(session.window.size);
-        let worker = &mut self.workers[session.worker as usize];
+        let worker = &mut self.workers[session.worker];
         worker.sessions += 1;
         worker.space.insert(session.window);
         let (id, on, flow) = (session.id, session.worker, session.flow);
         let slot = match self.vacant.pop() {
             Some(slot) => {
-                self.sessions[slot as usize] = Some(session);
+                self.sessions[slot] = Some(session);
                 slot
             }
             None => {
-                self.sessions.push(Some(session));
+                let slot = self.sessions.push(Some(session));
                 self.session_places.push(ABSENT);
-                self.sessions.len() as u32 - 1
+                slot
             }
         };
         self.session_index.insert(id, slot);
-        let priority = self.flows[flow as usize].priority;
-        self.workers[on as usize].crowd.add(priority, slot);
+        let priority = self.flows[flow].priority;
+        self.workers[on].crowd.add(priority, slot);
         slot
     }
 
     /// The flow of a tenant on a worker, made if it is new.
-    fn flow(&mut self, worker: u32, tenant: u32) -> u32 {
-        let state = &mut self.workers[worker as usize];
+    pub(super) fn flow(&mut self, worker: WorkerSlot, tenant: TenantSlot) -> FlowSlot {
+        let state = &mut self.workers[worker];
         if let Some(flow) = state.flows.get(&tenant) {
             return *flow;
         }
-        let id = self.flows.len() as u32;
+        let id = self.flows.next();
         state.flows.insert(tenant, id);
-        let owner = &mut self.tenants[tenant as usize];
+        let owner = &mut self.tenants[tenant];
         owner.flows.push(id);
         let TenantSettings { priority, cap, .. } = owner.settings;
         self.flows.push(Flow {
@@ -206,15 +211,15 @@ impl Scheduler {
     /// Emits a grant of a session that runs nothing.
     pub(super) fn mark(
         &mut self,
-        slot: u32,
+        slot: SessionSlot,
         kind: GrantKind,
         open: Option<Box<OpenGrant>>,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(session) = &self.sessions[slot as usize] else {
+        let Some(session) = &self.sessions[slot] else {
             return;
         };
-        let priority = self.flows[session.flow as usize].priority;
+        let priority = self.flows[session.flow].priority;
         let granted = Granted {
             kind,
             priority,
@@ -248,21 +253,21 @@ impl Scheduler {
             if state.life == Life::Open {
                 state.life = Life::Asked(after);
             }
-            self.close_if_asked(slot as u32, effects);
+            self.close_if_asked(slot, effects);
         } else {
-            self.close(slot as u32, reason, effects);
+            self.close(slot, reason, effects);
         }
     }
 
     pub(super) fn fault(&mut self, session: SessionId, effects: &mut Vec<Effect>) {
         if let Some(slot) = self.slot(session) {
-            self.close(slot as u32, CloseReason::Fault, effects);
+            self.close(slot, CloseReason::Fault, effects);
         }
     }
 
     /// Closes a session whose client asked for it, once what it wanted done is done.
-    pub(super) fn close_if_asked(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        let Some(session) = &self.sessions[slot as usize] else {
+    pub(super) fn close_if_asked(&mut self, slot: SessionSlot, effects: &mut Vec<Effect>) {
+        let Some(session) = &self.sessions[slot] else {
             return;
         };
         if let Life::Asked(after) = session.life
@@ -273,8 +278,13 @@ impl Scheduler {
     }
 
     /// Decides a session's close grant.
-    pub(super) fn close(&mut self, slot: u32, reason: CloseReason, effects: &mut Vec<Effect>) {
-        let Some(session) = &mut self.sessions[slot as usize] else {
+    pub(super) fn close(
+        &mut self,
+        slot: SessionSlot,
+        reason: CloseReason,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         if matches!(session.life, Life::Closing(_)) {
@@ -291,17 +301,22 @@ impl Scheduler {
     }
 
     /// Forgets a session that is no more; its addresses are free.
-    pub(super) fn remove_session(&mut self, slot: u32, cause: EndCause, effects: &mut Vec<Effect>) {
-        if self.session_places[slot as usize] != ABSENT
-            && let Some(session) = &self.sessions[slot as usize]
+    pub(super) fn remove_session(
+        &mut self,
+        slot: SessionSlot,
+        cause: EndCause,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.session_places[slot] != ABSENT
+            && let Some(session) = &self.sessions[slot]
         {
             let flow = session.flow;
             self.put_back(flow);
-            let heap = &mut self.flows[flow as usize].sessions;
+            let heap = &mut self.flows[flow].sessions;
             heap.remove(slot, &mut self.session_places);
             self.refresh_flow(flow);
         }
-        let Some(session) = self.sessions[slot as usize].take() else {
+        let Some(session) = self.sessions[slot].take() else {
             return;
         };
         if session.busy {
@@ -309,15 +324,15 @@ impl Scheduler {
         }
         self.vacant.push(slot);
         self.session_index.remove(&session.id);
-        let worker = &mut self.workers[session.worker as usize];
+        let worker = &mut self.workers[session.worker];
         worker.sessions -= 1;
-        let priority = self.flows[session.flow as usize].priority;
+        let priority = self.flows[session.flow].priority;
         worker.crowd.remove(priority, slot);
-        let flow = &mut self.flows[session.flow as usize];
+        let flow = &mut self.flows[session.flow];
         flow.open -= 1;
         flow.addresses = flow.addresses.saturating_sub(session.window.size);
         worker.space.remove(session.window);
-        let tenant = &mut self.tenants[session.tenant as usize];
+        let tenant = &mut self.tenants[session.tenant];
         tenant.sessions -= 1;
         effects.push(Effect::Ended {
             session: session.id,
@@ -350,7 +365,7 @@ impl Scheduler {
                 CostClass::Sync => {
                     if state.request > 0 {
                         let request = state.request.saturating_add(cost);
-                        self.flows[state.flow as usize].request.note(request);
+                        self.flows[state.flow].request.note(request);
                     }
                     state.request = 0;
                 }
@@ -361,28 +376,28 @@ impl Scheduler {
             }
         }
         let (tenant, worker) = (state.tenant, state.worker);
-        if self.tenants[tenant as usize].settings.slo_ns > 0 {
+        if self.tenants[tenant].settings.slo_ns > 0 {
             self.retarget(worker);
         }
         if self.stands(slot) {
             // They may have run before they were announced: that gives credit.
-            self.dirty_sessions.note(slot as u32, Mark::Granted);
-            self.account(slot as u32, effects);
-            self.close_if_asked(slot as u32, effects);
+            self.dirty_sessions.note(slot, Mark::Granted);
+            self.account(slot, effects);
+            self.close_if_asked(slot, effects);
         } else {
-            self.refresh(slot as u32);
+            self.refresh(slot);
         }
     }
 
     pub(super) fn received(&mut self, session: SessionId, received: OpNumber) {
         if let Some(slot) = self.slot(session) {
             self.note_received(slot, received);
-            self.refresh(slot as u32);
+            self.refresh(slot);
         }
     }
 
     /// Ends the doubt once the worker has everything that is queued.
-    pub(super) fn note_received(&mut self, slot: usize, received: OpNumber) {
+    pub(super) fn note_received(&mut self, slot: SessionSlot, received: OpNumber) {
         if let Some(session) = &mut self.sessions[slot] {
             session.received = session.received.max(received);
             session.doubted &= session.received < session.queue.queued();

@@ -5,6 +5,7 @@ use bus_schemas::{Code, TenantLimits};
 use super::apply::Scheduler;
 use super::space::Space;
 use crate::effect::Share;
+use crate::slots::{TenantSlot, WorkerSlot};
 
 /// Why a request has no place.
 #[derive(Debug)]
@@ -28,15 +29,15 @@ impl Share {
 }
 
 impl Scheduler {
-    pub(super) fn limits(&self, tenant: u32) -> TenantLimits {
-        let settings = &self.tenants[tenant as usize].settings;
+    pub(super) fn limits(&self, tenant: TenantSlot) -> TenantLimits {
+        let settings = &self.tenants[tenant].settings;
         settings.limits(&self.settings)
     }
 
     /// Whether the tenant may have so many sessions more.
-    pub(super) fn within_sessions(&self, tenant: u32, wanted: u64) -> Result<(), Denied> {
+    pub(super) fn within_sessions(&self, tenant: TenantSlot, wanted: u64) -> Result<(), Denied> {
         let share = Share {
-            used: self.tenants[tenant as usize].sessions,
+            used: self.tenants[tenant].sessions,
             wanted,
             limit: self.limits(tenant).sessions,
         };
@@ -48,27 +49,24 @@ impl Scheduler {
     }
 
     /// Bytes of the window that a tenant's session has on a worker.
-    pub(super) fn window_size(&self, tenant: u32, worker: u32) -> u64 {
-        Space::size(
-            self.workers[worker as usize].capacity,
-            self.quota(tenant, worker),
-        )
+    pub(super) fn window_size(&self, tenant: TenantSlot, worker: WorkerSlot) -> u64 {
+        Space::size(self.workers[worker].capacity, self.quota(tenant, worker))
     }
 
     /// What a tenant has of a worker's addresses, and what a session more would take.
-    pub(super) fn addresses(&self, tenant: u32, worker: u32) -> Share {
-        let flow = self.workers[worker as usize].flows.get(&tenant);
+    pub(super) fn addresses(&self, tenant: TenantSlot, worker: WorkerSlot) -> Share {
+        let flow = self.workers[worker].flows.get(&tenant);
         Share {
-            used: flow.map_or(0, |flow| self.flows[*flow as usize].addresses),
+            used: flow.map_or(0, |flow| self.flows[*flow].addresses),
             wanted: self.window_size(tenant, worker),
             limit: self.limits(tenant).addresses,
         }
     }
 
     /// A refusal of the policy; where it is the tenant's limit, with what it has where it has least.
-    pub(super) fn denied(&self, tenant: u32, code: Code) -> Denied {
-        let workers = 0..self.workers.len() as u32;
-        let takes = |worker: &u32| !self.workers[*worker as usize].lost;
+    pub(super) fn denied(&self, tenant: TenantSlot, code: Code) -> Denied {
+        let workers = self.workers.slots();
+        let takes = |worker: &WorkerSlot| !self.workers[*worker].lost;
         let shares = workers
             .filter(takes)
             .map(|worker| self.addresses(tenant, worker));

@@ -11,50 +11,51 @@ use super::standing_grant::Standing;
 use super::state::{Granted, Life, Mark, SessionState};
 use crate::effect::Effect;
 use crate::policy::{ABSENT, Cut, virtual_time};
+use crate::slots::{SessionSlot, WorkerSlot};
 
 impl Scheduler {
     /// Whether there is something to know of a session's standing grant.
-    pub(super) fn stands(&self, slot: usize) -> bool {
+    pub(super) fn stands(&self, slot: SessionSlot) -> bool {
         let session = self.sessions.get(slot).and_then(Option::as_ref);
         session.is_some_and(|session| session.standing.is_some())
     }
 
     /// The session of a worker that may run its ops as they come: the only one; or the only one of
     /// the highest priority, where no floor asks for others' turns.
-    fn foremost(&self, worker: u32) -> Option<u32> {
-        let state = &self.workers[worker as usize];
+    fn foremost(&self, worker: WorkerSlot) -> Option<SessionSlot> {
+        let state = &self.workers[worker];
         let shared = state.sessions == 1 || self.settings.floors == [0; 5];
         let there = shared && !state.draining && !state.lost;
         state.crowd.foremost().filter(|_| there)
     }
 
     /// Gives a worker's foremost session a standing grant, or takes that back, as the rules say now.
-    pub(super) fn serve_standing(&mut self, worker: u32, effects: &mut Vec<Effect>) {
+    pub(super) fn serve_standing(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
         let foremost = self.foremost(worker);
-        if let Some(slot) = self.workers[worker as usize].standing {
-            let draining = self.workers[worker as usize].draining;
+        if let Some(slot) = self.workers[worker].standing {
+            let draining = self.workers[worker].draining;
             if (foremost != Some(slot) && !draining) || !self.may_stand(slot) {
                 self.revoke(worker, slot, effects);
             }
         } else if let Some(slot) = foremost
-            && !self.stands(slot as usize)
+            && !self.stands(slot)
             && self.may_stand(slot)
-            && (self.workers[worker as usize].sessions == 1 || !self.is_announced(slot))
+            && (self.workers[worker].sessions == 1 || !self.is_announced(slot))
         {
             self.stand(worker, slot, effects);
         }
     }
 
     /// Has the foremost session's standing grant go on behind what has closed it.
-    pub(super) fn renew_standing(&mut self, worker: u32, effects: &mut Vec<Effect>) {
-        if self.workers[worker as usize].standing.is_some() {
+    pub(super) fn renew_standing(&mut self, worker: WorkerSlot, effects: &mut Vec<Effect>) {
+        if self.workers[worker].standing.is_some() {
             return;
         }
         let Some(slot) = self.foremost(worker) else {
             return;
         };
         let may = self.may_stand(slot);
-        let Some(session) = &mut self.sessions[slot as usize] else {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         let (alive, busy) = (
@@ -70,23 +71,23 @@ impl Scheduler {
 
     /// Whether a session has announced ops that are not done. Where others are, those are granted
     /// first: the worker voids what does not come.
-    fn is_announced(&self, slot: u32) -> bool {
-        let session = self.sessions[slot as usize].as_ref();
+    fn is_announced(&self, slot: SessionSlot) -> bool {
+        let session = self.sessions[slot].as_ref();
         session.is_some_and(SessionState::is_busy)
     }
 
     /// Whether a foremost session may run its ops as they come.
-    fn may_stand(&self, slot: u32) -> bool {
-        let session = self.sessions.get(slot as usize);
+    fn may_stand(&self, slot: SessionSlot) -> bool {
+        let session = self.sessions.get(slot);
         let Some(session) = session.and_then(Option::as_ref) else {
             return false;
         };
-        let tenant = &self.tenants[session.tenant as usize].settings;
+        let tenant = &self.tenants[session.tenant].settings;
         let allowed = self.settings.standing && !self.held && !self.is_stopped();
         let unbounded = tenant.cap == 0 && tenant.outstanding_ns == 0;
         // While it stands, only what may change counts; its end is a grant of its own.
         let ready = match &session.standing {
-            Some(standing) => standing.priority == self.flows[session.flow as usize].priority,
+            Some(standing) => standing.priority == self.flows[session.flow].priority,
             None => {
                 let idle = session.queue.granted() == session.queue.done();
                 idle && session.life == Life::Open && !session.doubted
@@ -95,16 +96,16 @@ impl Scheduler {
         allowed && unbounded && ready
     }
 
-    fn stand(&mut self, worker: u32, slot: u32, effects: &mut Vec<Effect>) {
-        let Some(session) = &self.sessions[slot as usize] else {
+    fn stand(&mut self, worker: WorkerSlot, slot: SessionSlot, effects: &mut Vec<Effect>) {
+        let Some(session) = &self.sessions[slot] else {
             return;
         };
-        let priority = self.flows[session.flow as usize].priority;
+        let priority = self.flows[session.flow].priority;
         let first = match session.standing {
             Some(_) => 0,
             None => session.queue.granted() + 1,
         };
-        let limit = self.workers[worker as usize].limits.of(priority);
+        let limit = self.workers[worker].limits.of(priority);
         let granted = Granted {
             kind: GrantKind::Standing,
             priority,
@@ -119,14 +120,14 @@ impl Scheduler {
             cut: Cut::default(),
         };
         self.emit(worker, granted, 0, None, effects);
-        let state = &mut self.workers[worker as usize];
+        let state = &mut self.workers[worker];
         let position = state.position;
         state.standing = Some(slot);
         // What is under way of it is not known before it is closed.
         if let Some(granted) = state.granted(position) {
             granted.cost = 0;
         }
-        if let Some(session) = &mut self.sessions[slot as usize] {
+        if let Some(session) = &mut self.sessions[slot] {
             match &mut session.standing {
                 Some(standing) => standing.position = position,
                 None => session.standing = Some(Box::new(Standing::new(position, first, priority))),
@@ -136,21 +137,26 @@ impl Scheduler {
     }
 
     /// Has a worker close its standing grant although nothing else is granted.
-    fn revoke(&mut self, worker: u32, slot: u32, effects: &mut Vec<Effect>) {
+    fn revoke(&mut self, worker: WorkerSlot, slot: SessionSlot, effects: &mut Vec<Effect>) {
         if !self.is_stopped() {
             self.mark(slot, GrantKind::Revoke, None, effects);
         }
-        self.workers[worker as usize].standing = None;
+        self.workers[worker].standing = None;
     }
 
     /// A worker told how a standing grant goes on.
-    pub(super) fn stood(&mut self, worker: u32, report: &DoneReport, effects: &mut Vec<Effect>) {
-        let state = &mut self.workers[worker as usize];
+    pub(super) fn stood(
+        &mut self,
+        worker: WorkerSlot,
+        report: &DoneReport,
+        effects: &mut Vec<Effect>,
+    ) {
+        let state = &mut self.workers[worker];
         let granted = state.granted(report.position).copied();
         let Some(granted) = granted.filter(|granted| granted.session == report.session) else {
             return;
         };
-        let session = self.sessions.get_mut(granted.slot as usize);
+        let session = self.sessions.get_mut(granted.slot);
         let session = session.and_then(Option::as_mut);
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
@@ -191,7 +197,7 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) {
         let slot = granted.slot;
-        let session = self.sessions.get_mut(slot as usize);
+        let session = self.sessions.get_mut(slot);
         let session = session.and_then(Option::as_mut);
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
@@ -215,8 +221,8 @@ impl Scheduler {
 
     /// Charges what was announced of the ops that a standing grant is known to have run or, once it
     /// is closed, to hold.
-    pub(super) fn account(&mut self, slot: u32, effects: &mut Vec<Effect>) {
-        let Some(session) = &mut self.sessions[slot as usize] else {
+    pub(super) fn account(&mut self, slot: SessionSlot, effects: &mut Vec<Effect>) {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         let (worker, before) = (session.worker, session.queue.granted());
@@ -244,18 +250,18 @@ impl Scheduler {
         let ops = session.queue.granted() - before;
         let (position, over) = (standing.position, standing.is_over() && standing.ended);
         self.charge(slot, ops, ran.saturating_add(held));
-        if let Some(granted) = self.workers[worker as usize].granted(position) {
+        if let Some(granted) = self.workers[worker].granted(position) {
             granted.cost = granted.cost.saturating_add(held);
             let granted = *granted;
             self.count_outstanding(worker, &granted, held);
         }
         self.settle_standing(slot);
-        if let Some(session) = self.sessions[slot as usize].as_mut().filter(|_| over) {
+        if let Some(session) = self.sessions[slot].as_mut().filter(|_| over) {
             session.standing = None;
         }
         self.refresh(slot);
         if lied {
-            let Some(session) = self.sessions[slot as usize].as_ref() else {
+            let Some(session) = self.sessions[slot].as_ref() else {
                 return;
             };
             let session = session.id;
@@ -267,19 +273,19 @@ impl Scheduler {
     /// Charges ops that were not waited for. While their flow is alone, virtual time goes along with
     /// them, but for a quantum, as with slices granted one after the other: a newcomer finds no debt
     /// and no credit. Of what is announced only when others have come, they are owed nothing.
-    fn charge(&mut self, slot: u32, ops: u64, cost: u64) {
-        let Some(session) = self.sessions[slot as usize].as_mut().filter(|_| ops > 0) else {
+    fn charge(&mut self, slot: SessionSlot, ops: u64, cost: u64) {
+        let Some(session) = self.sessions[slot].as_mut().filter(|_| ops > 0) else {
             return;
         };
         let id = session.flow;
-        let flow = &mut self.flows[id as usize];
-        self.workers[flow.worker as usize].recent.note(cost);
+        let flow = &mut self.flows[id];
+        self.workers[flow.worker].recent.note(cost);
         self.recent = true;
-        let lanes = &mut self.workers[flow.worker as usize].lanes;
-        if self.flow_places[id as usize] != ABSENT {
+        let lanes = &mut self.workers[flow.worker].lanes;
+        if self.flow_places[id] != ABSENT {
             lanes.flows(flow.priority).remove(id, &mut self.flow_places);
         }
-        let tenant = &mut self.tenants[flow.tenant as usize];
+        let tenant = &mut self.tenants[flow.tenant];
         tenant.granted += ops;
         tenant.granted_ns = tenant.granted_ns.saturating_add(cost);
         let excess = flow.balance.excess(self.settings.quantum_ns);
@@ -305,18 +311,18 @@ impl Scheduler {
     }
 
     /// Counts what a closed standing grant still has on the device.
-    fn count_outstanding(&mut self, worker: u32, granted: &Granted, cost: u64) {
-        let state = &mut self.workers[worker as usize];
+    fn count_outstanding(&mut self, worker: WorkerSlot, granted: &Granted, cost: u64) {
+        let state = &mut self.workers[worker];
         state.lanes.charge(granted.priority, cost);
-        if let Some(tenant) = self.tenants.get_mut(granted.tenant as usize) {
+        if let Some(tenant) = self.tenants.get_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_add(cost);
         }
     }
 
     /// Notes what ops took against what they were charged, where both are of the same ops.
-    fn settle_standing(&mut self, slot: u32) {
+    fn settle_standing(&mut self, slot: SessionSlot) {
         let (settings, flows) = (&self.settings, &mut self.flows);
-        let Some(session) = &mut self.sessions[slot as usize] else {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         let Some(standing) = &mut session.standing else {
@@ -330,7 +336,7 @@ impl Scheduler {
             std::mem::take(&mut standing.measured),
         );
         if settings.settle {
-            let balance = &mut flows[session.flow as usize].balance;
+            let balance = &mut flows[session.flow].balance;
             balance.note(charged, measured, settings.quantum_ns);
         }
     }

@@ -12,6 +12,7 @@ use super::space::Space;
 use super::standing_grant::Standing;
 use crate::input::WorkerReport;
 use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
+use crate::slots::{Arena, FlowSlot, SessionSlot, Slot, TenantSlot, WorkerSlot};
 
 /// Sessions one leader can open: the lower digits of their ids.
 pub(super) const IDS: u64 = 1 << 24;
@@ -31,7 +32,7 @@ pub(super) struct TenantState {
     pub(super) granted: u64,
     pub(super) granted_ns: u64,
     pub(super) outstanding: u64,
-    pub(super) flows: Vec<u32>,
+    pub(super) flows: Vec<FlowSlot>,
     /// How many of its flows its bound or its cap holds back.
     pub(super) blocked: u32,
 }
@@ -39,8 +40,8 @@ pub(super) struct TenantState {
 /// One tenant on one worker: the unit that is scheduled.
 #[derive(Debug)]
 pub(super) struct Flow {
-    pub(super) worker: u32,
-    pub(super) tenant: u32,
+    pub(super) worker: WorkerSlot,
+    pub(super) tenant: TenantSlot,
     pub(super) priority: u8,
     /// Start tag of its next slice: the finish tag of its last.
     pub(super) tag: u128,
@@ -49,7 +50,7 @@ pub(super) struct Flow {
     /// Bytes of their windows.
     pub(super) addresses: u64,
     /// Its eligible sessions, by tags of their own.
-    pub(super) sessions: TagHeap,
+    pub(super) sessions: TagHeap<SessionSlot>,
     /// The start tag of its last session granted.
     pub(super) now: u128,
     /// Held back by its tenant's bound on outstanding work, or by its cap.
@@ -82,9 +83,9 @@ pub(super) struct Granted {
     pub(super) urgency: u8,
     /// The session's generation when granted: grants of an older one are void and rewind nothing.
     pub(super) generation: u32,
-    pub(super) slot: u32,
+    pub(super) slot: SessionSlot,
     pub(super) session: SessionId,
-    pub(super) tenant: u32,
+    pub(super) tenant: TenantSlot,
     pub(super) first: OpNumber,
     pub(super) last: OpNumber,
     pub(super) cost: u64,
@@ -115,16 +116,16 @@ pub(super) struct WorkerState {
     /// Those by priority.
     pub(super) crowd: Crowd,
     /// The session whose standing grant is the last that was granted here.
-    pub(super) standing: Option<u32>,
+    pub(super) standing: Option<SessionSlot>,
     pub(super) grants: u64,
     pub(super) voids: u64,
-    pub(super) flows: BTreeMap<u32, u32>,
+    pub(super) flows: BTreeMap<TenantSlot, FlowSlot>,
     /// Active flows of tenants with a target.
-    pub(super) targets: Vec<u32>,
+    pub(super) targets: Vec<FlowSlot>,
     /// What those let ahead of them.
     pub(super) limits: Limits,
     /// Flows set aside for them.
-    pub(super) aside: Vec<u32>,
+    pub(super) aside: Vec<FlowSlot>,
     /// What it last said of itself.
     pub(super) report: WorkerReport,
     /// Work granted of late.
@@ -141,21 +142,21 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    pub(super) fn add(&mut self, priority: u8, slot: u32) {
+    pub(super) fn add(&mut self, priority: u8, slot: SessionSlot) {
         self.sessions[usize::from(priority)] += 1;
         self.slots[usize::from(priority)] += u64::from(slot);
     }
 
-    pub(super) fn remove(&mut self, priority: u8, slot: u32) {
+    pub(super) fn remove(&mut self, priority: u8, slot: SessionSlot) {
         self.sessions[usize::from(priority)] -= 1;
         self.slots[usize::from(priority)] -= u64::from(slot);
     }
 
     /// The session of the highest priority there is, if it is the only one of that.
-    pub(super) fn foremost(&self) -> Option<u32> {
+    pub(super) fn foremost(&self) -> Option<SessionSlot> {
         let first = self.sessions.iter().position(|count| *count > 0)?;
         let only = self.sessions[first] == 1;
-        only.then_some(self.slots[first] as u32)
+        only.then_some(SessionSlot::at(self.slots[first] as usize))
     }
 }
 
@@ -223,10 +224,10 @@ pub(super) enum Life {
 #[derive(Debug)]
 pub(super) struct SessionState {
     pub(super) id: SessionId,
-    pub(super) tenant: u32,
+    pub(super) tenant: TenantSlot,
     pub(super) ordinal: u64,
-    pub(super) worker: u32,
-    pub(super) flow: u32,
+    pub(super) worker: WorkerSlot,
+    pub(super) flow: FlowSlot,
     pub(super) window: Window,
     pub(super) tag: u128,
     pub(super) queue: SliceQueue,
@@ -305,18 +306,14 @@ pub(super) enum Mark {
 #[derive(Debug, Default)]
 pub(super) struct DirtySessions {
     /// By session.
-    pub(super) marks: Vec<Mark>,
-    pub(super) slots: Vec<u32>,
+    pub(super) marks: Arena<SessionSlot, Mark>,
+    pub(super) slots: Vec<SessionSlot>,
 }
 
 impl DirtySessions {
     /// Notes that a session has got further.
-    pub(super) fn note(&mut self, slot: u32, mark: Mark) {
-        let at = slot as usize;
-        if at >= self.marks.len() {
-            self.marks.resize(at + 1, Mark::None);
-        }
-        let known = &mut self.marks[at];
+    pub(super) fn note(&mut self, slot: SessionSlot, mark: Mark) {
+        let known = self.marks.grow_to(slot);
         if *known == Mark::None {
             self.slots.push(slot);
         }

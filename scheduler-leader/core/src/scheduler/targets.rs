@@ -2,11 +2,12 @@
 
 use super::apply::Scheduler;
 use crate::policy::{Limits, longest_ahead};
+use crate::slots::{FlowSlot, SessionSlot, TenantSlot, WorkerSlot};
 
 impl Scheduler {
     /// Looks anew at whether a session has work that is not done.
-    pub(super) fn note_work(&mut self, slot: u32) {
-        let Some(session) = &mut self.sessions[slot as usize] else {
+    pub(super) fn note_work(&mut self, slot: SessionSlot) {
+        let Some(session) = &mut self.sessions[slot] else {
             return;
         };
         let busy = session.is_busy();
@@ -17,37 +18,37 @@ impl Scheduler {
     }
 
     /// A session of a flow has work, or none any more.
-    pub(super) fn count_work(&mut self, id: u32, begins: bool) {
-        let flow = &mut self.flows[id as usize];
+    pub(super) fn count_work(&mut self, id: FlowSlot, begins: bool) {
+        let flow = &mut self.flows[id];
         let leaving = flow.presence.is_leaving();
         match begins {
             true => flow.presence.begin(),
             false => flow.presence.end(),
         }
-        if self.tenants[flow.tenant as usize].settings.slo_ns == 0 {
+        if self.tenants[flow.tenant].settings.slo_ns == 0 {
             flow.presence.forget();
             return;
         }
         self.leaving -= u32::from(leaving);
         self.leaving += u32::from(flow.presence.is_leaving());
         let worker = flow.worker;
-        if begins && !self.workers[worker as usize].targets.contains(&id) {
-            self.workers[worker as usize].targets.push(id);
+        if begins && !self.workers[worker].targets.contains(&id) {
+            self.workers[worker].targets.push(id);
             self.retarget(worker);
         }
     }
 
     /// A tenant's target, or its priority, was set.
-    pub(super) fn target_set(&mut self, tenant: u32) {
-        let slo = self.tenants[tenant as usize].settings.slo_ns;
-        for id in self.tenants[tenant as usize].flows.clone() {
-            let flow = &mut self.flows[id as usize];
+    pub(super) fn target_set(&mut self, tenant: TenantSlot) {
+        let slo = self.tenants[tenant].settings.slo_ns;
+        for id in self.tenants[tenant].flows.clone() {
+            let flow = &mut self.flows[id];
             if slo == 0 {
                 self.leaving -= u32::from(flow.presence.is_leaving());
                 flow.presence.forget();
             }
             let (worker, active) = (flow.worker, slo > 0 && flow.presence.is_active());
-            let targets = &mut self.workers[worker as usize].targets;
+            let targets = &mut self.workers[worker].targets;
             targets.retain(|target| *target != id);
             if active {
                 targets.push(id);
@@ -57,12 +58,12 @@ impl Scheduler {
     }
 
     /// Reckons anew what the active targets of a worker let ahead of them.
-    pub(super) fn retarget(&mut self, worker: u32) {
+    pub(super) fn retarget(&mut self, worker: WorkerSlot) {
         let mut limits = Limits::default();
-        let state = &mut self.workers[worker as usize];
+        let state = &mut self.workers[worker];
         for id in &state.targets {
-            let flow = &self.flows[*id as usize];
-            let target = self.tenants[flow.tenant as usize].settings.slo_ns;
+            let flow = &self.flows[*id];
+            let target = self.tenants[flow.tenant].settings.slo_ns;
             let longest = longest_ahead(target, flow.request.get(), self.settings.quantum_ns);
             limits.add(flow.priority, longest);
         }
@@ -72,11 +73,11 @@ impl Scheduler {
     }
 
     /// Sets aside a flow whose next slice is too long for an active target.
-    pub(super) fn set_aside(&mut self, worker: u32, id: u32) {
-        let flow = &mut self.flows[id as usize];
+    pub(super) fn set_aside(&mut self, worker: WorkerSlot, id: FlowSlot) {
+        let flow = &mut self.flows[id];
         flow.aside = true;
         self.aside += 1;
-        let state = &mut self.workers[worker as usize];
+        let state = &mut self.workers[worker];
         state.aside.push(id);
         state.lanes.set_aside(flow.priority);
         let flows = state.lanes.flows(flow.priority);
@@ -84,19 +85,19 @@ impl Scheduler {
     }
 
     /// Ends that a flow is set aside, if it is. It is eligible once it was refreshed.
-    pub(super) fn put_back(&mut self, id: u32) {
-        let flow = &mut self.flows[id as usize];
+    pub(super) fn put_back(&mut self, id: FlowSlot) {
+        let flow = &mut self.flows[id];
         if std::mem::take(&mut flow.aside) {
             self.aside -= 1;
-            let state = &mut self.workers[flow.worker as usize];
+            let state = &mut self.workers[flow.worker];
             state.aside.retain(|aside| *aside != id);
             state.lanes.put_back(flow.priority);
         }
     }
 
     /// All that is set aside on a worker is looked at again.
-    pub(super) fn look_again(&mut self, worker: u32) {
-        for id in self.workers[worker as usize].aside.clone() {
+    pub(super) fn look_again(&mut self, worker: WorkerSlot) {
+        for id in self.workers[worker].aside.clone() {
             self.put_back(id);
             self.refresh_flow(id);
         }
@@ -104,11 +105,11 @@ impl Scheduler {
     }
 
     /// What is set aside and has earned its floor meanwhile is eligible again.
-    pub(super) fn put_back_owed(&mut self, worker: u32) {
-        for id in self.workers[worker as usize].aside.clone() {
+    pub(super) fn put_back_owed(&mut self, worker: WorkerSlot) {
+        for id in self.workers[worker].aside.clone() {
             let cost = self.next_cost(id);
-            let priority = self.flows[id as usize].priority;
-            let lanes = &self.workers[worker as usize].lanes;
+            let priority = self.flows[id].priority;
+            let lanes = &self.workers[worker].lanes;
             if lanes.is_owed(&self.settings.floors, priority, cost) {
                 self.put_back(id);
                 self.refresh_flow(id);
@@ -122,9 +123,9 @@ impl Scheduler {
         if self.aside == 0 && self.leaving == 0 {
             return;
         }
-        for worker in 0..self.workers.len() as u32 {
-            for id in self.workers[worker as usize].aside.clone() {
-                let flow = &mut self.flows[id as usize];
+        for worker in self.workers.slots() {
+            for id in self.workers[worker].aside.clone() {
+                let flow = &mut self.flows[id];
                 flow.waited = flow.waited.saturating_add(1);
                 if flow.waited >= self.settings.slo_wait_ticks {
                     self.put_back(id);
@@ -133,10 +134,10 @@ impl Scheduler {
                 }
             }
             let (flows, leaving) = (&mut self.flows, &mut self.leaving);
-            let targets = &mut self.workers[worker as usize].targets;
+            let targets = &mut self.workers[worker].targets;
             let before = targets.len();
             targets.retain(|id| {
-                let presence = &mut flows[*id as usize].presence;
+                let presence = &mut flows[*id].presence;
                 *leaving -= u32::from(presence.is_leaving());
                 presence.tick();
                 *leaving += u32::from(presence.is_leaving());

@@ -5,14 +5,15 @@ use bus_schemas::{ClusterSettings, Tenant, TenantSettings};
 use super::apply::Scheduler;
 use super::state::TenantState;
 use crate::policy::{ABSENT, Budget};
+use crate::slots::{FlowSlot, TenantSlot};
 
 impl Scheduler {
     /// The index of a tenant, made if it is new.
-    pub(super) fn tenant(&mut self, name: &Tenant) -> u32 {
+    pub(super) fn tenant(&mut self, name: &Tenant) -> TenantSlot {
         if let Some(index) = self.tenant_index.get(name) {
             return *index;
         }
-        let index = self.tenants.len() as u32;
+        let index = self.tenants.next();
         self.tenant_index.insert(name.clone(), index);
         self.tenants.push(TenantState {
             name: name.clone(),
@@ -35,13 +36,13 @@ impl Scheduler {
     /// their shape.
     fn rank_tenants(&mut self) {
         for (rank, index) in self.tenant_index.values().enumerate() {
-            self.tenants[*index as usize].rank = rank as u64;
+            self.tenants[*index].rank = rank as u64;
         }
-        for worker in &mut self.workers {
+        for worker in self.workers.iter_mut() {
             for priority in 0..5 {
                 for entry in worker.lanes.flows(priority).entries_mut() {
-                    let tenant = self.flows[entry.id as usize].tenant;
-                    entry.tie = self.tenants[tenant as usize].rank;
+                    let tenant = self.flows[entry.id].tenant;
+                    entry.tie = self.tenants[tenant].rank;
                 }
             }
         }
@@ -49,7 +50,7 @@ impl Scheduler {
 
     pub(super) fn set_tenant(&mut self, name: &Tenant, settings: Option<&TenantSettings>) {
         let index = self.tenant(name);
-        let tenant = &mut self.tenants[index as usize];
+        let tenant = &mut self.tenants[index];
         tenant.known = settings.is_some();
         let cap = tenant.settings.cap;
         if let Some(settings) = settings {
@@ -63,52 +64,52 @@ impl Scheduler {
         } = tenant.settings;
         for flow in tenant.flows.clone() {
             if new != cap {
-                self.flows[flow as usize].budget = Budget::full(new);
+                self.flows[flow].budget = Budget::full(new);
             }
             self.move_flow(flow, priority);
-            self.touch(self.flows[flow as usize].worker);
+            self.touch(self.flows[flow].worker);
         }
         self.target_set(index);
         self.unblock(index);
     }
 
     /// Gives a flow another priority: there it is a newcomer.
-    fn move_flow(&mut self, id: u32, priority: u8) {
-        let flow = &mut self.flows[id as usize];
+    fn move_flow(&mut self, id: FlowSlot, priority: u8) {
+        let flow = &mut self.flows[id];
         if flow.priority == priority {
             return;
         }
         self.put_back(id);
-        let flow = &mut self.flows[id as usize];
-        let lanes = &mut self.workers[flow.worker as usize].lanes;
-        if self.flow_places[id as usize] != ABSENT {
+        let flow = &mut self.flows[id];
+        let lanes = &mut self.workers[flow.worker].lanes;
+        if self.flow_places[id] != ABSENT {
             lanes.flows(flow.priority).remove(id, &mut self.flow_places);
         }
         let before = std::mem::replace(&mut flow.priority, priority);
         flow.tag = lanes.now(priority);
-        let crowd = &mut self.workers[flow.worker as usize].crowd;
-        for (slot, session) in self.sessions.iter().enumerate() {
+        let crowd = &mut self.workers[flow.worker].crowd;
+        for (slot, session) in self.sessions.slots().zip(self.sessions.iter()) {
             if session.as_ref().is_some_and(|session| session.flow == id) {
-                crowd.remove(before, slot as u32);
-                crowd.add(priority, slot as u32);
+                crowd.remove(before, slot);
+                crowd.add(priority, slot);
             }
         }
         self.refresh_flow(id);
-        let worker = self.flows[id as usize].worker;
+        let worker = self.flows[id].worker;
         self.touch(worker);
     }
 
     /// A tick has passed: tenants with a cap may be granted more, and others need wait no longer
     /// for a target.
     pub(super) fn tick(&mut self) {
-        for index in 0..self.tenants.len() as u32 {
-            let tenant = &self.tenants[index as usize];
+        for index in self.tenants.slots() {
+            let tenant = &self.tenants[index];
             let cap = tenant.settings.cap;
             if cap == 0 {
                 continue;
             }
             for flow in &tenant.flows {
-                self.flows[*flow as usize].budget.refill(cap);
+                self.flows[*flow].budget.refill(cap);
             }
             self.unblock(index);
         }
@@ -126,14 +127,14 @@ impl Scheduler {
     }
 
     /// Lets a tenant's flows that its bound or its cap held back be looked at again.
-    pub(super) fn unblock(&mut self, tenant: u32) {
-        let state = &mut self.tenants[tenant as usize];
+    pub(super) fn unblock(&mut self, tenant: TenantSlot) {
+        let state = &mut self.tenants[tenant];
         if state.blocked == 0 {
             return;
         }
         state.blocked = 0;
         for id in state.flows.clone() {
-            let flow = &mut self.flows[id as usize];
+            let flow = &mut self.flows[id];
             if std::mem::take(&mut flow.blocked) {
                 let worker = flow.worker;
                 self.refresh_flow(id);
@@ -146,13 +147,13 @@ impl Scheduler {
         self.settings = settings.clone();
         self.settings.quantum_ns = settings.quantum_ns.max(1);
         self.costs.unknown_ns = settings.unknown_ns;
-        for slot in 0..self.sessions.len() as u32 {
-            if let Some(session) = &mut self.sessions[slot as usize] {
+        for slot in self.sessions.slots() {
+            if let Some(session) = &mut self.sessions[slot] {
                 session.queue.relearn();
                 self.refresh(slot);
             }
         }
-        for worker in 0..self.workers.len() as u32 {
+        for worker in self.workers.slots() {
             self.retarget(worker);
             self.look_again(worker);
         }

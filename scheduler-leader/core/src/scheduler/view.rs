@@ -7,6 +7,7 @@ use bus_schemas::{
 use super::apply::Scheduler;
 use super::state::{Life, WorkerState};
 use crate::input::WorkerReport;
+use crate::slots::{Arena, TenantSlot};
 
 /// A session as the order sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,9 +104,9 @@ impl Scheduler {
     #[must_use]
     pub fn flows(&self) -> Vec<FlowView> {
         let flows = self.flows.iter().filter_map(|flow| {
-            let worker = &self.workers[flow.worker as usize];
+            let worker = &self.workers[flow.worker];
             let view = || FlowView {
-                tenant: self.tenants[flow.tenant as usize].name.clone(),
+                tenant: self.tenants[flow.tenant].name.clone(),
                 incarnation: worker.incarnation,
                 gpu: worker.gpu,
                 request_ns: flow.request.get(),
@@ -122,9 +123,9 @@ impl Scheduler {
     pub fn session(&self, session: SessionId) -> Option<SessionView> {
         let state = self.sessions[self.slot(session)?].as_ref()?;
         Some(SessionView {
-            tenant: self.tenants[state.tenant as usize].name.clone(),
+            tenant: self.tenants[state.tenant].name.clone(),
             ordinal: state.ordinal,
-            incarnation: self.workers[state.worker as usize].incarnation,
+            incarnation: self.workers[state.worker].incarnation,
             queued: state.queue.queued(),
             granted: state.queue.granted(),
             done: state.queue.done(),
@@ -149,7 +150,7 @@ impl Scheduler {
     #[must_use]
     pub fn worker(&self, incarnation: Incarnation) -> Option<WorkerView> {
         let index = *self.worker_index.get(&incarnation)?;
-        Some(view(&self.workers[index as usize]))
+        Some(view(&self.workers[index]))
     }
 
     /// Every worker that is not lost, by incarnation.
@@ -174,18 +175,18 @@ impl Scheduler {
     /// Every tenant, by name.
     #[must_use]
     pub fn tenants(&self) -> Vec<TenantView> {
-        let mut queued = vec![0; self.tenants.len()];
+        let mut queued = Arena::<TenantSlot, u64>::default();
         for session in self.sessions.iter().flatten() {
-            queued[session.tenant as usize] += session.queue.queued() - session.queue.granted();
+            *queued.grow_to(session.tenant) += session.queue.queued() - session.queue.granted();
         }
-        let indices = self.tenant_index.values().map(|index| *index as usize);
-        let view = |index: usize| {
+        let indices = self.tenant_index.values().copied();
+        let view = |index: TenantSlot| {
             let tenant = &self.tenants[index];
             TenantView {
                 tenant: tenant.name.clone(),
                 settings: tenant.known.then(|| tenant.settings.clone()),
                 sessions: tenant.sessions,
-                queued: queued[index],
+                queued: queued.get(index).copied().unwrap_or(0),
                 granted: tenant.granted,
                 granted_ns: tenant.granted_ns,
                 outstanding_ns: tenant.outstanding,
@@ -198,7 +199,7 @@ impl Scheduler {
     #[must_use]
     pub fn target(&self, tenant: &Tenant) -> u64 {
         let index = self.tenant_index.get(tenant);
-        index.map_or(0, |index| self.tenants[*index as usize].settings.slo_ns)
+        index.map_or(0, |index| self.tenants[*index].settings.slo_ns)
     }
 
     /// The profile it orders by; `pinned` is the caller's knowledge.
@@ -225,7 +226,7 @@ impl Scheduler {
     pub fn ordinals(&self) -> Vec<(Tenant, u64)> {
         let tenants = self.tenant_index.iter();
         let ordinals = tenants.map(|(name, index)| {
-            let ordinal = self.tenants[*index as usize].ordinal;
+            let ordinal = self.tenants[*index].ordinal;
             (name.clone(), ordinal)
         });
         ordinals.filter(|(_, ordinal)| *ordinal > 0).collect()

@@ -13,11 +13,10 @@ use super::state::{Crowd, Granted, Life, Mark, SessionState, WorkerState};
 use crate::effect::{Effect, EndCause, Placed};
 use crate::input::WorkerReport;
 use crate::policy::{Cut, FETCHED, Lanes, Limits, SliceQueue};
+use crate::slots::{SessionSlot, TenantSlot, WorkerSlot};
 
 /// No honest number is higher; above it sums might not fit.
 const HIGHEST: u64 = 1 << 62;
-/// The slot of a grant whose session is not there any more.
-const NO_SLOT: u32 = u32::MAX;
 
 impl Scheduler {
     pub(super) fn worker_sealed(
@@ -31,11 +30,11 @@ impl Scheduler {
         }
         self.global = self.global.max(answer.global.min(HIGHEST));
         for (tenant, ordinal) in &answer.ordinals {
-            let index = self.tenant(tenant) as usize;
+            let index = self.tenant(tenant);
             let highest = &mut self.tenants[index].ordinal;
             *highest = (*highest).max((*ordinal).min(HIGHEST));
         }
-        let worker = self.workers.len() as u32;
+        let worker = self.workers.next();
         self.worker_index.insert(incarnation, worker);
         self.workers.push(WorkerState {
             incarnation,
@@ -83,7 +82,7 @@ impl Scheduler {
     /// Takes in a session that its worker has already.
     fn resume(
         &mut self,
-        worker: u32,
+        worker: WorkerSlot,
         session: &SealedSession,
         answer: &SealAnswer,
         effects: &mut Vec<Effect>,
@@ -103,12 +102,13 @@ impl Scheduler {
             true => Life::Closing(CloseReason::Asked),
             false => Life::Open,
         };
+        let flow = self.flow(worker, tenant);
         let slot = self.insert_session(SessionState {
             id: session.session,
             tenant,
             ordinal: session.ordinal,
             worker,
-            flow: 0,
+            flow,
             window: session.window,
             tag: 0,
             queue,
@@ -121,7 +121,7 @@ impl Scheduler {
             busy: false,
         });
         self.note_work(slot);
-        let state = &self.workers[worker as usize];
+        let state = &self.workers[worker];
         effects.push(Effect::Resumed {
             placed: Placed {
                 nonce: session.nonce,
@@ -154,9 +154,9 @@ impl Scheduler {
             priority: grant.priority.min(4),
             urgency: grant.priority.min(4),
             generation: u32::from(live),
-            slot: slot.map_or(NO_SLOT, |slot| slot as u32),
+            slot: slot.unwrap_or(SessionSlot::NONE),
             session: grant.session,
-            tenant: session.map_or(NO_SLOT, |session| session.tenant),
+            tenant: session.map_or(TenantSlot::NONE, |session| session.tenant),
             first: grant.first,
             last: grant.last,
             cost: grant.cost,
@@ -164,24 +164,24 @@ impl Scheduler {
         }
     }
 
-    fn count_sealed(&mut self, worker: u32, position: u64, granted: Granted) {
-        let state = &mut self.workers[worker as usize];
+    fn count_sealed(&mut self, worker: WorkerSlot, position: u64, granted: Granted) {
+        let state = &mut self.workers[worker];
         state.lanes.charge(granted.priority, granted.cost);
         state.sealed.insert(position, granted);
-        if let Some(tenant) = self.tenants.get_mut(granted.tenant as usize) {
+        if let Some(tenant) = self.tenants.get_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_add(granted.cost);
         }
     }
 
     pub(super) fn worker_draining(&mut self, incarnation: Incarnation, draining: bool) {
         if let Some(worker) = self.worker_index.get(&incarnation) {
-            self.workers[*worker as usize].draining = draining;
+            self.workers[*worker].draining = draining;
         }
     }
 
     pub(super) fn worker_cordoned(&mut self, incarnation: Incarnation, cordoned: bool) {
         if let Some(worker) = self.worker_index.get(&incarnation) {
-            self.workers[*worker as usize].cordoned = cordoned;
+            self.workers[*worker].cordoned = cordoned;
         }
     }
 
@@ -189,20 +189,20 @@ impl Scheduler {
         let Some(worker) = self.worker_index.get(&incarnation).copied() else {
             return;
         };
-        let state = &mut self.workers[worker as usize];
+        let state = &mut self.workers[worker];
         if std::mem::replace(&mut state.lost, true) {
             return;
         }
         let outstanding = std::mem::take(&mut state.outstanding);
         let sealed = std::mem::take(&mut state.sealed);
-        let slots: Vec<u32> = self.session_index.values().copied().collect();
+        let slots: Vec<SessionSlot> = self.session_index.values().copied().collect();
         for slot in slots {
-            let session = self.sessions[slot as usize].as_ref();
+            let session = self.sessions[slot].as_ref();
             if session.is_some_and(|session| session.worker == worker) {
                 self.remove_session(slot, EndCause::Lost, effects);
             }
         }
-        let state = &mut self.workers[worker as usize];
+        let state = &mut self.workers[worker];
         state.lanes.clear(&mut self.flow_places);
         state.space = Space::default();
         self.forget_report(worker);
@@ -217,7 +217,7 @@ impl Scheduler {
 
     /// Counts a grant of a tenant as done, and lets it be granted more where its bound held it.
     fn discharge_tenant(&mut self, granted: &Granted) {
-        if let Some(tenant) = self.tenants.get_mut(granted.tenant as usize) {
+        if let Some(tenant) = self.tenants.get_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_sub(granted.cost);
             self.unblock(granted.tenant);
         }
@@ -238,7 +238,7 @@ impl Scheduler {
                 self.stood(worker, report, effects);
                 continue;
             }
-            let state = &mut self.workers[worker as usize];
+            let state = &mut self.workers[worker];
             let Some(granted) = state.take(report.position) else {
                 continue;
             };
@@ -257,30 +257,30 @@ impl Scheduler {
     /// Reads what the next reports of a worker need first, for [`Self::fetch`].
     pub(crate) fn fetch_worker(&self, incarnation: Incarnation) -> u64 {
         let worker = self.worker_index.get(&incarnation);
-        worker.map_or(0, |worker| self.workers[*worker as usize].fetch())
+        worker.map_or(0, |worker| self.workers[*worker].fetch())
     }
 
     /// Reads what the reports, and the grants they make room for, are about. Where there are many
     /// sessions each is far from the others in memory; read here, one behind the other without
     /// needing one another, they are waited for once and not one after the other.
-    fn fetch(&self, worker: u32, reports: &[DoneReport]) {
-        let state = &self.workers[worker as usize];
+    fn fetch(&self, worker: WorkerSlot, reports: &[DoneReport]) {
+        let state = &self.workers[worker];
         let mut seen = 0;
         for report in reports {
             if let Some(granted) = state.peek(report.position)
-                && let Some(Some(session)) = self.sessions.get(granted.slot as usize)
+                && let Some(Some(session)) = self.sessions.get(granted.slot)
             {
-                let flow = &self.flows[session.flow as usize];
+                let flow = &self.flows[session.flow];
                 seen ^= session.fetch() ^ session.queue.fetch() ^ flow.fetch();
             }
         }
-        let mut next = [0; FETCHED];
+        let mut next = [SessionSlot::NONE; FETCHED];
         // Room comes for about as many, and they are not quite in order.
         let most = (2 * reports.len()).min(FETCHED);
         let entries = state.lanes.entries().take(most);
         let mut count = 0;
         for entry in entries {
-            let flow = &self.flows[entry.id as usize];
+            let flow = &self.flows[entry.id];
             seen ^= flow.fetch();
             if let Some(first) = flow.sessions.first() {
                 next[count] = first.id;
@@ -288,8 +288,8 @@ impl Scheduler {
             }
         }
         for slot in &next[..count] {
-            if let Some(session) = &self.sessions[*slot as usize] {
-                let tenant = &self.tenants[session.tenant as usize];
+            if let Some(session) = &self.sessions[*slot] {
+                let tenant = &self.tenants[session.tenant];
                 seen ^= session.fetch() ^ session.queue.fetch() ^ tenant.fetch();
             }
         }
@@ -297,23 +297,20 @@ impl Scheduler {
     }
 
     /// Notes what a slice took against what its flow was charged.
-    fn settle(&mut self, worker: u32, granted: &Granted, report: &DoneReport) {
+    fn settle(&mut self, worker: WorkerSlot, granted: &Granted, report: &DoneReport) {
         let ran = granted.kind == GrantKind::Run && report.outcome == Outcome::Ran;
         if !ran || !self.settings.settle {
             return;
         }
         // Most of the time its session is there, and knows the flow.
-        let session = self.sessions.get(granted.slot as usize);
+        let session = self.sessions.get(granted.slot);
         let session = session.and_then(Option::as_ref);
         let flow = match session.filter(|session| session.id == granted.session) {
             Some(session) => Some(session.flow),
-            None => self.workers[worker as usize]
-                .flows
-                .get(&granted.tenant)
-                .copied(),
+            None => self.workers[worker].flows.get(&granted.tenant).copied(),
         };
         if let Some(flow) = flow {
-            let balance = &mut self.flows[flow as usize].balance;
+            let balance = &mut self.flows[flow].balance;
             balance.note(granted.cost, report.measured, self.settings.quantum_ns);
         }
     }
@@ -321,7 +318,7 @@ impl Scheduler {
     /// What the end of a grant means for its session.
     fn end(&mut self, granted: &Granted, report: &DoneReport, effects: &mut Vec<Effect>) {
         let slot = granted.slot;
-        let state = self.sessions.get_mut(slot as usize);
+        let state = self.sessions.get_mut(slot);
         let Some(session) = state.and_then(Option::as_mut) else {
             return;
         };
@@ -354,7 +351,7 @@ impl Scheduler {
                     session.queue.rewind(granted.first, granted.cut);
                     session.doubted = true;
                 }
-                self.note_received(slot as usize, report.received);
+                self.note_received(slot, report.received);
                 self.refresh(slot);
             }
             _ => {}
