@@ -1,4 +1,4 @@
-//! Publishing without waiting, in order.
+//! What the leader says: publishing without waiting, in order.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 /// Messages kept while the connection's queue is full. Beyond it they are dropped: whatever
-/// matters is sent again.
+/// matters is said again.
 const KEPT: usize = 8_192;
 
 struct Message {

@@ -225,6 +225,7 @@ impl WorkerReport {
 }
 
 impl Default for WorkerReport {
+    #[expect(clippy::expect_used, reason = "a constant, which tests read")]
     fn default() -> Self {
         Self {
             group: Self::GROUP.parse().expect("a name"),

@@ -9,6 +9,18 @@
 //! * [`Unstored`]: the record's blocks that the broker has not stored, with every candidate.
 //! * [`replay`]: recomputes the order from recorded blocks.
 
+// A panic ends the leader of a whole cluster: each place that could is named, with its reason.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
+)]
+
+mod by_priority;
 mod effect;
 mod ids;
 mod input;

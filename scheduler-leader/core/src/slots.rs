@@ -102,13 +102,14 @@ impl<S: Slot, T> Arena<S, T> {
         S::at(self.rows.len())
     }
 
-    /// The row at a slot, if there is one.
-    pub(crate) fn get(&self, slot: S) -> Option<&T> {
+    /// The row at a slot that may be none's. (Not `get`: clippy would take indexing, which is checked
+    /// by the slot's type, for that of a slice.)
+    pub(crate) fn find(&self, slot: S) -> Option<&T> {
         self.rows.get(slot.index())
     }
 
     /// The row at a slot, if there is one.
-    pub(crate) fn get_mut(&mut self, slot: S) -> Option<&mut T> {
+    pub(crate) fn find_mut(&mut self, slot: S) -> Option<&mut T> {
         self.rows.get_mut(slot.index())
     }
 
@@ -141,12 +142,20 @@ impl<S: Slot, T: Clone + Default> Arena<S, T> {
 impl<S: Slot, T> Index<S> for Arena<S, T> {
     type Output = T;
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the arena gave the slot out, and rows are never taken away"
+    )]
     fn index(&self, slot: S) -> &T {
         &self.rows[slot.index()]
     }
 }
 
 impl<S: Slot, T> IndexMut<S> for Arena<S, T> {
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "the arena gave the slot out, and rows are never taken away"
+    )]
     fn index_mut(&mut self, slot: S) -> &mut T {
         &mut self.rows[slot.index()]
     }
@@ -162,9 +171,9 @@ mod tests {
         let next = arena.next();
         let (first, second) = (arena.push(7), arena.push(9));
         assert_eq!((next, first), (WorkerSlot::FIRST, WorkerSlot::FIRST));
-        assert_eq!((arena[first], arena.get(second)), (7, Some(&9)));
+        assert_eq!((arena[first], arena.find(second)), (7, Some(&9)));
         assert_eq!(arena.slots().collect::<Vec<_>>(), [first, second]);
-        assert_eq!(arena.get(WorkerSlot::LAST), None);
+        assert_eq!(arena.find(WorkerSlot::LAST), None);
     }
 
     #[test]

@@ -124,7 +124,7 @@ impl Attainments {
 
     /// Whether the session at a slot may have requests that are not done.
     pub(super) fn awaits(&self, slot: SessionSlot) -> bool {
-        self.awaited.get(slot) == Some(&true)
+        self.awaited.find(slot) == Some(&true)
     }
 
     /// Ops of a tenant's session through `done` are done.

@@ -154,7 +154,9 @@ impl Recorder {
         // Inputs are plain data: neither their encoding nor their length can fail.
         let length = u32::try_from(self.buffer.len() - start - 4);
         if let (Ok(()), Ok(length)) = (written, length) {
-            self.buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
+            let head = self.buffer.iter_mut().skip(start);
+            head.zip(length.to_le_bytes())
+                .for_each(|(at, byte)| *at = byte);
         } else {
             self.buffer.truncate(start);
         }
@@ -195,6 +197,7 @@ impl Recorder {
     }
 
     fn cut(&mut self, bytes: usize, whole: InputNumber, gaps: Vec<Gap>, actions: &mut Vec<Action>) {
+        let bytes = bytes.min(self.buffer.len());
         self.blocks += 1;
         self.written += bytes as u64;
         self.unacknowledged += bytes;
@@ -212,7 +215,7 @@ impl Recorder {
             through: whole,
             gap: self.gap == Unrecorded::Named,
             gaps,
-            bytes: &self.buffer[..bytes],
+            bytes: self.buffer.get(..bytes).unwrap_or_default(),
         };
         let mut written = Vec::with_capacity(bytes + HEAD_BYTES);
         if rmp_serde::encode::write_named(&mut written, &block).is_ok() {

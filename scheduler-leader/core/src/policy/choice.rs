@@ -1,6 +1,7 @@
 //! One GPU's flows by priority: who is next, and whether the window has room.
 
 use super::heap::{Entry, TagHeap};
+use crate::by_priority::ByPriority;
 use crate::slots::{Arena, FlowSlot};
 
 /// Flows that are read ahead of their turns at most.
@@ -11,14 +12,14 @@ const WHOLE: u64 = 100;
 /// What is eligible on one GPU, and what was granted there and is not done.
 #[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    flows: [TagHeap<FlowSlot>; 5],
+    flows: ByPriority<TagHeap<FlowSlot>>,
     /// The start tag of the last flow granted, by priority.
-    now: [u128; 5],
-    outstanding: [u64; 5],
+    now: ByPriority<u128>,
+    outstanding: ByPriority<u64>,
     /// Work each floor is behind, in hundredths of a nanosecond.
-    owed: [u64; 5],
+    owed: ByPriority<u64>,
     /// Flows that have work and are set aside for a target.
-    aside: [u32; 5],
+    aside: ByPriority<u32>,
 }
 
 /// Who is next.
@@ -37,12 +38,12 @@ pub(crate) struct Next {
 impl Lanes {
     /// The virtual time of a priority: where newcomers start.
     pub(crate) fn now(&self, priority: u8) -> u128 {
-        self.now[usize::from(priority)]
+        self.now[priority]
     }
 
     /// Charged work granted and not done, by priority.
     pub(crate) fn outstanding(&self) -> [u64; 5] {
-        self.outstanding
+        *self.outstanding.values()
     }
 
     /// Reads what a grant needs of it.
@@ -54,29 +55,28 @@ impl Lanes {
 
     /// Work each floor is behind, nanoseconds.
     pub(crate) fn owed(&self) -> [u64; 5] {
-        self.owed.map(|hundredths| hundredths / WHOLE)
+        self.owed.values().map(|hundredths| hundredths / WHOLE)
     }
 
     /// The heap of a priority.
     pub(crate) fn flows(&mut self, priority: u8) -> &mut TagHeap<FlowSlot> {
-        &mut self.flows[usize::from(priority)]
+        &mut self.flows[priority]
     }
 
     /// The flows, the highest priority first, within one those that are about next.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry<FlowSlot>> {
-        self.flows.iter().flat_map(TagHeap::entries)
+        self.flows.values().iter().flat_map(TagHeap::entries)
     }
 
     /// The flow that is next: the first of the highest priority that is owed its floor, else of
     /// the highest there is. `cost` is of a flow's next slice.
     pub(crate) fn first(&self, floors: &[u8; 5], cost: impl Fn(FlowSlot) -> u64) -> Option<Next> {
         let firsts = || {
-            let lanes = self.flows.iter().enumerate();
+            let lanes = self.flows.iter();
             lanes.filter_map(|(lane, heap)| Some((lane, *heap.first()?)))
         };
-        let is_owed = |(lane, first): &(usize, Entry<FlowSlot>)| {
-            self.is_owed(floors, *lane as u8, cost(first.id))
-        };
+        let is_owed =
+            |(lane, first): &(u8, Entry<FlowSlot>)| self.is_owed(floors, *lane, cost(first.id));
         let strict = firsts().next()?;
         let owed = match floors {
             [0, 0, 0, 0, 0] => None,
@@ -84,8 +84,8 @@ impl Lanes {
         };
         let (lane, first) = owed.unwrap_or(strict);
         Some(Next {
-            priority: lane as u8,
-            urgency: strict.0 as u8,
+            priority: lane,
+            urgency: strict.0,
             owed: owed.is_some(),
             first,
         })
@@ -93,37 +93,36 @@ impl Lanes {
 
     /// Whether a priority's floor has earned a slice of this cost.
     pub(crate) fn is_owed(&self, floors: &[u8; 5], priority: u8, cost: u64) -> bool {
-        let lane = usize::from(priority);
-        floors[lane] > 0 && self.owed[lane] >= cost.saturating_mul(WHOLE)
+        let floor = floors.get(usize::from(priority));
+        floor.is_some_and(|floor| *floor > 0) && self.owed[priority] >= cost.saturating_mul(WHOLE)
     }
 
     /// A flow of a priority is out of its heap for a target, though it has work.
     pub(crate) fn set_aside(&mut self, priority: u8) {
-        self.aside[usize::from(priority)] += 1;
+        self.aside[priority] += 1;
     }
 
     /// It is so no more.
     pub(crate) fn put_back(&mut self, priority: u8) {
-        let aside = &mut self.aside[usize::from(priority)];
+        let aside = &mut self.aside[priority];
         *aside = aside.saturating_sub(1);
     }
 
     /// Whether the window has room for a slice of this cost and priority.
     pub(crate) fn has_room(&self, window: u64, priority: u8, cost: u64) -> bool {
-        let above = &self.outstanding[..=usize::from(priority)];
-        let sum = above.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+        let above = self.outstanding.through(priority);
+        let sum = above.fold(0u64, |sum, ns| sum.saturating_add(*ns));
         sum == 0 || sum.saturating_add(cost) <= window
     }
 
     /// Notes a grant of the flow that was first of its priority, before its tag is raised.
     pub(crate) fn granted(&mut self, floors: &[u8; 5], priority: u8, tag: u128, cost: u64) {
-        let own = usize::from(priority);
-        self.now[own] = tag;
+        self.now[priority] = tag;
         self.charge(priority, cost);
         if *floors == [0; 5] {
             return;
         }
-        for (lane, floor) in floors.iter().enumerate() {
+        for (lane, floor) in (0..).zip(floors) {
             if self.flows[lane].is_empty() && self.aside[lane] == 0 {
                 self.owed[lane] = 0;
                 continue;
@@ -131,23 +130,24 @@ impl Lanes {
             let earned = cost.saturating_mul(u64::from((*floor).min(100)));
             self.owed[lane] = self.owed[lane].saturating_add(earned);
         }
-        self.owed[own] = self.owed[own].saturating_sub(cost.saturating_mul(WHOLE));
+        self.owed[priority] = self.owed[priority].saturating_sub(cost.saturating_mul(WHOLE));
     }
 
     /// Counts work as granted and not done.
     pub(crate) fn charge(&mut self, priority: u8, cost: u64) {
-        let outstanding = &mut self.outstanding[usize::from(priority)];
+        let outstanding = &mut self.outstanding[priority];
         *outstanding = outstanding.saturating_add(cost);
     }
 
     /// Counts work as done.
     pub(crate) fn discharge(&mut self, priority: u8, cost: u64) {
-        let outstanding = &mut self.outstanding[usize::from(priority)];
+        let outstanding = &mut self.outstanding[priority];
         *outstanding = outstanding.saturating_sub(cost);
     }
 
     /// Takes all flows out.
     pub(crate) fn clear(&mut self, places: &mut Arena<FlowSlot, u32>) {
-        self.flows.iter_mut().for_each(|heap| heap.clear(places));
+        let heaps = self.flows.values_mut();
+        heaps.iter_mut().for_each(|heap| heap.clear(places));
     }
 }

@@ -79,8 +79,8 @@ impl<S: Slot> TagHeap<S> {
         let Some(last) = self.entries.pop() else {
             return;
         };
-        if at < self.entries.len() {
-            self.entries[at] = last;
+        if let Some(hole) = self.entries.get_mut(at) {
+            *hole = last;
             places[last.id] = at as u32;
             self.rise(at, places);
             self.sink(places[last.id] as usize, places);
@@ -95,20 +95,27 @@ impl<S: Slot> TagHeap<S> {
     }
 
     fn rise(&mut self, mut at: usize, places: &mut Arena<S, u32>) {
-        let entry = self.entries[at];
+        let Some(entry) = self.entries.get(at).copied() else {
+            return;
+        };
         while at > 0 {
-            let parent = (at - 1) / 2;
-            if !entry.before(&self.entries[parent]) {
+            let parent_at = (at - 1) / 2;
+            let Some(parent) = self.entries.get(parent_at).copied() else {
+                break;
+            };
+            if !entry.before(&parent) {
                 break;
             }
-            self.place(at, self.entries[parent], places);
-            at = parent;
+            self.place(at, parent, places);
+            at = parent_at;
         }
         self.place(at, entry, places);
     }
 
     fn sink(&mut self, mut at: usize, places: &mut Arena<S, u32>) {
-        let entry = self.entries[at];
+        let Some(entry) = self.entries.get(at).copied() else {
+            return;
+        };
         loop {
             let (left, right) = (2 * at + 1, 2 * at + 2);
             let Some(mut child) = self.entries.get(left) else {
@@ -131,7 +138,9 @@ impl<S: Slot> TagHeap<S> {
     }
 
     fn place(&mut self, at: usize, entry: Entry<S>, places: &mut Arena<S, u32>) {
-        self.entries[at] = entry;
-        places[entry.id] = at as u32;
+        if let Some(hole) = self.entries.get_mut(at) {
+            *hole = entry;
+            places[entry.id] = at as u32;
+        }
     }
 }

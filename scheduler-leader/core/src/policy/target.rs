@@ -3,6 +3,8 @@
 //! Nothing here looks at a clock: a request is estimated from the charges of its ops, and time is
 //! counted in ticks, which are recorded.
 
+use crate::by_priority::ByPriority;
+
 /// Ticks for which a tenant counts as active after its last work was done.
 const LINGER: u8 = 10;
 /// A peak falls by one part in so many with each figure below it.
@@ -78,19 +80,19 @@ pub(crate) fn longest_ahead(target: u64, request: u64, quantum: u64) -> u64 {
 
 /// By priority, the costliest slice that the active targets above it let ahead.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Limits([Option<u64>; 5]);
+pub(crate) struct Limits(ByPriority<Option<u64>>);
 
 impl Limits {
     /// A tenant of this priority lets no costlier slice of a lower one ahead.
     pub(crate) fn add(&mut self, priority: u8, longest: u64) {
-        for limit in self.0.iter_mut().skip(usize::from(priority) + 1) {
+        for limit in self.0.below_mut(priority) {
             *limit = Some(limit.map_or(longest, |known| known.min(longest)));
         }
     }
 
     /// The limit of a priority, if a target above it is active.
     pub(crate) fn of(&self, priority: u8) -> Option<u64> {
-        self.0[usize::from(priority)]
+        self.0[priority]
     }
 }
 
@@ -140,6 +142,6 @@ mod tests {
         let mut limits = Limits::default();
         limits.add(1, 700);
         limits.add(3, 500);
-        assert_eq!(limits.0, [None, None, Some(700), Some(700), Some(500)]);
+        assert_eq!(*limits.0.values(), [None, None, Some(700), Some(700), Some(500)]);
     }
 }

@@ -70,7 +70,7 @@ impl Launches {
         let stretches = self.sessions.get(&session).map_or(&[][..], Vec::as_slice);
         let at = stretches.partition_point(|stretch| stretch.last < first);
         let (mut from, mut launches, mut unknown) = (first, 0, 0);
-        for stretch in &stretches[at..] {
+        for stretch in stretches.iter().skip(at) {
             if from > last {
                 break;
             }

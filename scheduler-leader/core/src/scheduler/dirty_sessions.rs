@@ -43,7 +43,9 @@ impl Scheduler {
             }
         }
         self.dirty_sessions = dirty;
-        into[before..].sort_unstable_by_key(|it| it.session);
+        if let Some(taken) = into.get_mut(before..) {
+            taken.sort_unstable_by_key(|it| it.session);
+        }
     }
 
     /// Whether a session is the only one of its worker, under a standing grant, and of a tenant

@@ -16,7 +16,7 @@ use crate::slots::{SessionSlot, WorkerSlot};
 impl Scheduler {
     /// Whether there is something to know of a session's standing grant.
     pub(super) fn stands(&self, slot: SessionSlot) -> bool {
-        let session = self.sessions.get(slot).and_then(Option::as_ref);
+        let session = self.sessions.find(slot).and_then(Option::as_ref);
         session.is_some_and(|session| session.standing.is_some())
     }
 
@@ -78,7 +78,7 @@ impl Scheduler {
 
     /// Whether a foremost session may run its ops as they come.
     fn may_stand(&self, slot: SessionSlot) -> bool {
-        let session = self.sessions.get(slot);
+        let session = self.sessions.find(slot);
         let Some(session) = session.and_then(Option::as_ref) else {
             return false;
         };
@@ -156,7 +156,7 @@ impl Scheduler {
         let Some(granted) = granted.filter(|granted| granted.session == report.session) else {
             return;
         };
-        let session = self.sessions.get_mut(granted.slot);
+        let session = self.sessions.find_mut(granted.slot);
         let session = session.and_then(Option::as_mut);
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
@@ -197,7 +197,7 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) {
         let slot = granted.slot;
-        let session = self.sessions.get_mut(slot);
+        let session = self.sessions.find_mut(slot);
         let session = session.and_then(Option::as_mut);
         let Some(session) = session.filter(|session| session.id == granted.session) else {
             return;
@@ -314,7 +314,7 @@ impl Scheduler {
     fn count_outstanding(&mut self, worker: WorkerSlot, granted: &Granted, cost: u64) {
         let state = &mut self.workers[worker];
         state.lanes.charge(granted.priority, cost);
-        if let Some(tenant) = self.tenants.get_mut(granted.tenant) {
+        if let Some(tenant) = self.tenants.find_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_add(cost);
         }
     }

@@ -10,6 +10,7 @@ use bus_schemas::{
 use super::recent::Recent;
 use super::space::Space;
 use super::standing_grant::Standing;
+use crate::by_priority::ByPriority;
 use crate::input::WorkerReport;
 use crate::policy::{Balance, Budget, Cut, Lanes, Limits, Peak, Presence, SliceQueue, TagHeap};
 use crate::slots::{Arena, FlowSlot, SessionSlot, Slot, TenantSlot, WorkerSlot};
@@ -137,25 +138,25 @@ pub(super) struct WorkerState {
 /// A worker's sessions by priority: how many, and the sum of their slots, which of one is its own.
 #[derive(Debug, Default)]
 pub(super) struct Crowd {
-    sessions: [u32; 5],
-    slots: [u64; 5],
+    sessions: ByPriority<u32>,
+    slots: ByPriority<u64>,
 }
 
 impl Crowd {
     pub(super) fn add(&mut self, priority: u8, slot: SessionSlot) {
-        self.sessions[usize::from(priority)] += 1;
-        self.slots[usize::from(priority)] += u64::from(slot);
+        self.sessions[priority] += 1;
+        self.slots[priority] += u64::from(slot);
     }
 
     pub(super) fn remove(&mut self, priority: u8, slot: SessionSlot) {
-        self.sessions[usize::from(priority)] -= 1;
-        self.slots[usize::from(priority)] -= u64::from(slot);
+        self.sessions[priority] -= 1;
+        self.slots[priority] -= u64::from(slot);
     }
 
     /// The session of the highest priority there is, if it is the only one of that.
     pub(super) fn foremost(&self) -> Option<SessionSlot> {
-        let first = self.sessions.iter().position(|count| *count > 0)?;
-        let only = self.sessions[first] == 1;
+        let (first, count) = self.sessions.iter().find(|(_, count)| **count > 0)?;
+        let only = *count == 1;
         only.then_some(SessionSlot::at(self.slots[first] as usize))
     }
 }

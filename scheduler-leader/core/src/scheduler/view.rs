@@ -186,7 +186,7 @@ impl Scheduler {
                 tenant: tenant.name.clone(),
                 settings: tenant.known.then(|| tenant.settings.clone()),
                 sessions: tenant.sessions,
-                queued: queued.get(index).copied().unwrap_or(0),
+                queued: queued.find(index).copied().unwrap_or(0),
                 granted: tenant.granted,
                 granted_ns: tenant.granted_ns,
                 outstanding_ns: tenant.outstanding,

@@ -168,7 +168,7 @@ impl Scheduler {
         let state = &mut self.workers[worker];
         state.lanes.charge(granted.priority, granted.cost);
         state.sealed.insert(position, granted);
-        if let Some(tenant) = self.tenants.get_mut(granted.tenant) {
+        if let Some(tenant) = self.tenants.find_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_add(granted.cost);
         }
     }
@@ -217,7 +217,7 @@ impl Scheduler {
 
     /// Counts a grant of a tenant as done, and lets it be granted more where its bound held it.
     fn discharge_tenant(&mut self, granted: &Granted) {
-        if let Some(tenant) = self.tenants.get_mut(granted.tenant) {
+        if let Some(tenant) = self.tenants.find_mut(granted.tenant) {
             tenant.outstanding = tenant.outstanding.saturating_sub(granted.cost);
             self.unblock(granted.tenant);
         }
@@ -268,7 +268,7 @@ impl Scheduler {
         let mut seen = 0;
         for report in reports {
             if let Some(granted) = state.peek(report.position)
-                && let Some(Some(session)) = self.sessions.get(granted.slot)
+                && let Some(Some(session)) = self.sessions.find(granted.slot)
             {
                 let flow = &self.flows[session.flow];
                 seen ^= session.fetch() ^ session.queue.fetch() ^ flow.fetch();
@@ -278,17 +278,15 @@ impl Scheduler {
         // Room comes for about as many, and they are not quite in order.
         let most = (2 * reports.len()).min(FETCHED);
         let entries = state.lanes.entries().take(most);
-        let mut count = 0;
-        for entry in entries {
+        for (entry, next) in entries.zip(&mut next) {
             let flow = &self.flows[entry.id];
             seen ^= flow.fetch();
             if let Some(first) = flow.sessions.first() {
-                next[count] = first.id;
-                count += 1;
+                *next = first.id;
             }
         }
-        for slot in &next[..count] {
-            if let Some(session) = &self.sessions[*slot] {
+        for slot in next {
+            if let Some(Some(session)) = self.sessions.find(slot) {
                 let tenant = &self.tenants[session.tenant];
                 seen ^= session.fetch() ^ session.queue.fetch() ^ tenant.fetch();
             }
@@ -303,7 +301,7 @@ impl Scheduler {
             return;
         }
         // Most of the time its session is there, and knows the flow.
-        let session = self.sessions.get(granted.slot);
+        let session = self.sessions.find(granted.slot);
         let session = session.and_then(Option::as_ref);
         let flow = match session.filter(|session| session.id == granted.session) {
             Some(session) => Some(session.flow),
@@ -318,7 +316,7 @@ impl Scheduler {
     /// What the end of a grant means for its session.
     fn end(&mut self, granted: &Granted, report: &DoneReport, effects: &mut Vec<Effect>) {
         let slot = granted.slot;
-        let state = self.sessions.get_mut(slot);
+        let state = self.sessions.find_mut(slot);
         let Some(session) = state.and_then(Option::as_mut) else {
             return;
         };

@@ -118,7 +118,7 @@ impl Clients {
         let opened = |session: &SessionId| self.sessions.get(session)?.opened.as_ref();
         let opened: Vec<&Opened> = sessions.iter().filter_map(opened).collect();
         opened.iter().enumerate().all(|(at, one)| {
-            opened[..at].iter().all(|other| {
+            opened.iter().take(at).all(|other| {
                 let (a, b) = (one.window, other.window);
                 one.incarnation != other.incarnation && (a.end() <= b.base || b.end() <= a.base)
             })

@@ -94,7 +94,7 @@ impl Worker {
         }
         let rows = &self.positions;
         let at = rows.binary_search_by_key(&position, |row| row.position);
-        rows[at.ok()?].chain
+        rows.get(at.ok()?)?.chain
     }
 
     fn accept(
