@@ -150,6 +150,7 @@ fn metrics_arrive_with_units_and_as_docs_define_them() {
     assert_eq!(value("warploom.record.lag"), 6.0);
     assert_eq!(value("warploom.grants"), 7.0);
     assert_eq!(value("warploom.voids"), 1.0);
+    assert_eq!(value("warploom.invariant.violations"), 0.0);
     let launches = &named(&received, "warploom.launches")["attributes"];
     assert_eq!(
         *launches,

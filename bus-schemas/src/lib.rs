@@ -24,6 +24,7 @@ mod fingerprint;
 mod head;
 mod hot;
 mod id;
+mod invariant;
 mod kernel;
 pub mod limits;
 mod op;
@@ -70,6 +71,7 @@ pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
     LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
 };
+pub use invariant::Invariant;
 pub use kernel::{KernelRecord, Spread};
 pub use op::{Dim, Launch, Op, OpRef};
 pub use opening::{OpenAnswer, OpenRequest, Opened};

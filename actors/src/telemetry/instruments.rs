@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
-use bus_schemas::{StoreStatus, Tenant};
+use bus_schemas::{Invariant, StoreStatus, Tenant};
 
 use super::meters::{Durations, GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
 use super::settings::Role;
@@ -36,10 +36,12 @@ pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
             leader(meter, meters);
             targets(meter, meters);
             stores(meter, meters);
+            invariants(meter);
         }
         Role::Worker => {
             worker(meter, meters);
             memory(meter, meters);
+            invariants(meter);
         }
         Role::Client => {}
     }
@@ -140,6 +142,21 @@ fn leader(meter: &Meter, meters: &Arc<Meters>) {
             },
         );
     }
+}
+
+/// Violated invariants, of which each has a series from the start: a zero says that it is looked at.
+fn invariants(meter: &Meter) {
+    let counter = meter.u64_observable_counter("warploom.invariant.violations");
+    let counter = counter
+        .with_unit("{violation}")
+        .with_description("checks that found an invariant violated")
+        .with_callback(|observer| {
+            for invariant in Invariant::ALL {
+                let name = KeyValue::new("warploom.invariant", invariant.name());
+                observer.observe(invariant.violations(), &[name]);
+            }
+        });
+    counter.build();
 }
 
 /// What is kept in the broker.

@@ -30,7 +30,7 @@ pub use record::Gap;
 use bus_schemas::subject::{ConnectionName, LeaderSubject, Subjects};
 use bus_schemas::{
     Attainment, Epoch, Incarnation, InputNumber, LeaderBeat, LeaderId, Refusal, StoreStatus,
-    Tenant, TenantSettings, WorkerBeat, decode,
+    Tenant, TenantSettings, WorkerBeat, decode, invariant,
 };
 
 use crate::input::Input;
@@ -257,6 +257,8 @@ impl Leader {
                 }
                 let wins = self.term.is_none() && !self.leaving && !over;
                 if let Some(state) = self.state.clone().filter(|_| wins) {
+                    let (led, next) = (self.led, lease.epoch);
+                    invariant!(I3, next > led, "epoch {next} would be led after {led}");
                     let (id, mut cx) = (self.id, self.context(now, actions));
                     let mut term = Term::new(lease.epoch, id, &state, &mut cx);
                     self.led = lease.epoch;

@@ -129,6 +129,11 @@ impl Recorder {
         }
     }
 
+    /// Number of the last input, recorded or not.
+    pub(super) fn last(&self) -> InputNumber {
+        self.last
+    }
+
     /// Takes the next input in. Whether it is the first of those that go unrecorded, because more
     /// than `most` bytes wait to be acknowledged.
     pub(super) fn push(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bus_schemas::{
     ClusterSettings, Code, CostRun, Epoch, Failure, GpuPosition, Incarnation, LeaderId, OpNumber,
-    SessionId, subject::Subjects,
+    SessionId, invariant, subject::Subjects,
 };
 
 use super::admission::Loads;
@@ -178,6 +178,12 @@ impl Term {
         }
         let mut effects = std::mem::take(&mut self.effects);
         self.scheduler.apply(&input, &mut effects);
+        let (recorded, applied) = (self.recorder.last(), self.scheduler.input());
+        invariant!(
+            I5,
+            recorded == applied,
+            "input {applied} of the order is input {recorded} of the record"
+        );
         if self.tick_at.is_none() && (!effects.is_empty() || self.scheduler.awaits_tick()) {
             self.tick_at = Some(cx.now.saturating_add(TICK_NS));
         }

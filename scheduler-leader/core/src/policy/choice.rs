@@ -115,6 +115,13 @@ impl Lanes {
         sum == 0 || sum.saturating_add(cost) <= window
     }
 
+    /// Whether the window was kept when a slice of this cost was granted last.
+    pub(crate) fn is_within(&self, window: u64, priority: u8, cost: u64) -> bool {
+        let above = self.outstanding.through(priority);
+        let sum = above.fold(0u64, |sum, ns| sum.saturating_add(*ns));
+        sum <= window || sum == cost
+    }
+
     /// Notes a grant of the flow that was first of its priority, before its tag is raised.
     pub(crate) fn granted(&mut self, floors: &[u8; 5], priority: u8, tag: u128, cost: u64) {
         self.now[priority] = tag;

@@ -142,6 +142,9 @@ mod tests {
         let mut limits = Limits::default();
         limits.add(1, 700);
         limits.add(3, 500);
-        assert_eq!(*limits.0.values(), [None, None, Some(700), Some(700), Some(500)]);
+        assert_eq!(
+            *limits.0.values(),
+            [None, None, Some(700), Some(700), Some(500)]
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{
     ClusterSettings, Epoch, GlobalPosition, Grant, GrantKind, Incarnation, InputNumber, SessionId,
-    Tenant,
+    Tenant, invariant,
 };
 
 use super::commons::Commons;
@@ -249,6 +249,16 @@ impl Scheduler {
         flow.slice.note(cost);
         flow.granted_ns = flow.granted_ns.saturating_add(cost);
         lanes.granted(&self.settings.floors, priority, first.tag, cost);
+        invariant!(
+            I6,
+            lanes.is_within(window, priority, cost),
+            "more than the window of {window} ns is granted at priority {priority}"
+        );
+        invariant!(
+            I6,
+            owed || priority == urgency,
+            "priority {priority} is granted before {urgency}"
+        );
         tenant.outstanding = tenant.outstanding.saturating_add(cost);
         self.workers[worker].recent.note(cost);
         self.recent = true;
@@ -256,6 +266,7 @@ impl Scheduler {
         if tenant.settings.cap > 0 {
             flow.budget.spend(charge);
         }
+        // By these tags the flows of a priority have their shares: I7.
         flow.tag = first.tag + virtual_time(charge, tenant.settings.weight);
         let Some(turn) = flow.sessions.first().copied() else {
             return false;
@@ -301,7 +312,22 @@ impl Scheduler {
             cost: next.cost,
             cut: session.queue.cut(),
         };
+        invariant!(
+            I4,
+            (first..=session.limit()).contains(&next.last),
+            "ops {first} to {} of {} are granted",
+            next.last,
+            session.id
+        );
         session.queue.grant();
+        invariant!(
+            I1,
+            session.queue.granted() == next.last,
+            "{} goes on behind op {}, not {}",
+            session.id,
+            session.queue.granted(),
+            next.last
+        );
         let limit = session.limit();
         session.queue.extend(self.settings.quantum_ns, limit);
         let tenant = &mut self.tenants[granted.tenant];

@@ -2,7 +2,7 @@
 
 use bus_schemas::{
     Allowance, CloseReason, Code, CostClass, CostRun, GrantKind, OpNumber, OpenGrant, SessionId,
-    Tenant, TenantSettings, Window, limits,
+    Tenant, TenantSettings, Window, invariant, limits,
 };
 
 use super::apply::Scheduler;
@@ -48,6 +48,19 @@ impl Scheduler {
         effects: &mut Vec<Effect>,
     ) {
         let quota = self.quota(tenant, worker);
+        let state = &self.workers[worker];
+        invariant!(
+            I8,
+            quota <= state.capacity,
+            "a quota of {quota} of {} bytes",
+            state.capacity
+        );
+        invariant!(
+            I9,
+            state.space.is_free(window),
+            "the addresses from {:#x} on are another session's",
+            window.base
+        );
         let nonce = nonce.wrapping_add(u64::from(device));
         self.opened += 1;
         let id = SessionId(self.epoch << 24 | self.opened);

@@ -43,6 +43,12 @@ impl Space {
         free.find_map(|(first, end)| first_between(size, (*first, *end), &beside))
     }
 
+    /// Whether nobody has an address of this window.
+    pub(crate) fn is_free(&self, window: Window) -> bool {
+        let before = self.free.range(..=window.base).next_back();
+        before.is_some_and(|(_, end)| window.end() <= *end)
+    }
+
     /// Whether a window of this size is free.
     pub(crate) fn has_room(&self, size: u64) -> bool {
         self.find(size, std::iter::empty()).is_some()
@@ -116,8 +122,9 @@ mod tests {
             assert!(pair[0].end() <= pair[1].base);
         }
         assert!(!space.has_room(size));
+        assert!(!space.is_free(windows[7]));
         space.remove(windows[7]);
-        assert!(space.has_room(size));
+        assert!(space.has_room(size) && space.is_free(windows[7]));
         assert_eq!(take(&mut space), Some(windows[7]));
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
     CloseReason, GpuId, GpuPosition, GrantKind, Incarnation, OpNumber, SessionId, Tenant,
-    TenantSettings, Window,
+    TenantSettings, Window, invariant,
 };
 
 use super::recent::Recent;
@@ -208,6 +208,13 @@ impl WorkerState {
         self.position += 1;
         self.grants += 1;
         self.outstanding.push_back(Some(granted));
+        let (base, kept) = (self.base, self.outstanding.len() as u64);
+        invariant!(
+            I2,
+            base + kept == self.position + 1,
+            "position {} is not the next of {kept} from {base}",
+            self.position
+        );
         self.position
     }
 }

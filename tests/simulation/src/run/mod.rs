@@ -154,6 +154,7 @@ pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
 /// # Errors
 /// [`Failure`] at the first thing that does not hold.
 pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
+    bus_schemas::Invariant::make_fatal();
     let trace = match options.tracing {
         Tracing::Print => Trace::Print,
         Tracing::Failure | Tracing::Off => Trace::Off,
