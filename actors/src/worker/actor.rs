@@ -1,4 +1,5 @@
-//! The GpuWorker actor: hears the bus and the device, asks the sequencer, does what it says.
+//! The GpuWorker actor: it hands what comes from the bus and the device to the sequencer, and carries
+//! its actions out.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -21,28 +22,28 @@ use gpu_worker_core::sequencer::{Action, CompletedEvent, Event, ExitReason, Imag
 use gpu_worker_core::{Dispatch, Sequencer, WeightTable};
 use tokio::sync::oneshot;
 
-use super::deed::Deed;
+use super::device_event::DeviceEvent;
+use super::device_thread::{Command, DeviceThread, EventsReady};
 use super::evidence::Evidence;
-use super::held::Held;
 use super::modules::{Modules, image_state};
 use super::names::Module;
-use super::news::News;
 use super::outgoing::Outgoing;
-use super::pager::{Admitted, Tell, Use, VramPager};
-use super::realms::Realms;
+use super::pager::{Admitted, PagerMessage, SliceUsage, VramPager};
+use super::send_on_change::SendOnChange;
+use super::session_buffers::SessionBuffers;
+use super::sharing_domains::SharingDomains;
 use super::spans::Spans;
 use super::stager::{Finished, Stager};
-use super::thread::{Command, DeviceThread, Done};
 use crate::timer::{Timer, nanos};
 
-/// Deeds and answers on their way: more than may be under way at a time.
+/// Events and answers on their way: more than may be under way at a time.
 const MAILBOX: usize = 1_024;
-/// How long the end of a small slice is looked for before the bus is served again.
-const LOOK: Duration = Duration::from_micros(30);
+/// How long the actor polls for the end of a small slice before it serves the bus again.
+const POLL: Duration = Duration::from_micros(30);
 
-/// What the worker says where, computed once.
-pub(super) struct Places {
-    pub(super) subjects: Subjects,
+/// The subjects that the worker publishes on, computed once.
+pub(super) struct OwnSubjects {
+    pub(super) all: Subjects,
     pub(super) done: Subject,
     pub(super) beat: Subject,
     pub(super) refusal: Subject,
@@ -59,7 +60,7 @@ pub(super) struct Identity {
     pub(super) exclusive: bool,
 }
 
-/// What an action refers to as "just told of".
+/// What came with the event at hand, which the sequencer's actions refer to.
 pub(super) enum Incoming<'a> {
     Nothing,
     Batch(&'a Tenant, &'a Bytes, (Range<usize>, Range<usize>)),
@@ -72,8 +73,8 @@ pub(super) enum Incoming<'a> {
 pub(super) struct Answers {
     pub(super) results: Vec<OpResult>,
     pub(super) events: VecDeque<(OpNumber, EventTime)>,
-    /// Device time that the results have told of.
-    pub(super) told_ns: u64,
+    /// Device time that the results before have reported.
+    pub(super) reported_ns: u64,
 }
 
 /// The worker is to finish what it accepted and leave.
@@ -88,18 +89,18 @@ pub(super) struct GpuWorker {
     pub(super) core: Sequencer,
     pub(super) began: Instant,
     pub(super) identity: Identity,
-    pub(super) places: Places,
+    pub(super) subjects: OwnSubjects,
     pub(super) outgoing: Outgoing,
-    pub(super) held: HashMap<SessionId, Held>,
+    pub(super) held: HashMap<SessionId, SessionBuffers>,
     pub(super) modules: Modules,
     /// Memory that sessions hold, as the pager last counted.
     pub(super) resident: Arc<AtomicU64>,
     /// Which large copies sessions hold.
     pub(super) weights: WeightTable,
-    /// What leaders are told of the two.
-    pub(super) told: (News<Images>, News<Weights>),
+    /// What of `modules` and `weights` goes with heartbeats.
+    pub(super) sent: (SendOnChange<Images>, SendOnChange<Weights>),
     /// Whose sessions may share memory.
-    pub(super) realms: Realms,
+    pub(super) sharing: SharingDomains,
     pub(super) device: DeviceThread,
     pub(super) pager: Addr<VramPager>,
     pub(super) stager: Stager,
@@ -107,7 +108,7 @@ pub(super) struct GpuWorker {
     pub(super) spans: Spans,
     /// Started slices, until the device gets them: their ops are spans of the batches.
     pub(super) dispatch: Dispatch<Vec<OpSpan>, Arc<Module>>,
-    /// The slice handed to the device last is one whose end is worth looking for.
+    /// The slice handed to the device last is one whose end is worth polling for.
     pub(super) small: bool,
     pub(super) actions: Vec<Action>,
     pub(super) sources: Vec<Subscriber>,
@@ -125,27 +126,27 @@ impl GpuWorker {
         nanos(self.began)
     }
 
-    /// Tells the sequencer and does what it says.
-    pub(super) fn tell(&mut self, event: Event<'_>, incoming: &mut Incoming<'_>) {
+    /// Hands an event to the sequencer and carries its actions out.
+    pub(super) fn handle_event(&mut self, event: Event<'_>, incoming: &mut Incoming<'_>) {
         let mut actions = std::mem::take(&mut self.actions);
         self.core.handle(self.now(), event, &mut actions);
         for action in actions.drain(..) {
-            self.carry_out(action, incoming);
+            self.perform(action, incoming);
         }
         self.actions = actions;
     }
 
-    /// After whatever happened: hands over what waits, sets the timer, leaves if told to.
+    /// After whatever happened: hands over what waits, sets the timer, leaves if the sequencer said so.
     fn settle(&mut self, ctx: &mut Context<Self>) {
-        self.tell_dispatch(dispatch::Event::Changed);
+        self.handle_dispatch(dispatch::Event::Changed);
         self.device.catch_up();
-        self.look();
+        self.poll_device();
         let clear = self.outgoing.catch_up();
         let (running, behind) = self.core.load();
         let waits = running > 1 || (running == 1 && behind);
         if waits != self.waiting {
             self.waiting = waits;
-            self.pager.do_send(Tell::Waiting(waits));
+            self.pager.do_send(PagerMessage::Waiting(waits));
         }
         if let Some(reason) = self.left {
             return self.leave(Ok(reason), ctx);
@@ -168,14 +169,14 @@ impl GpuWorker {
                 let why = "the device's thread has died";
                 return worker.leave(Err(Failure::new(Code::DeviceLost, why)), ctx);
             }
-            worker.tell(Event::Tick, &mut Incoming::Nothing);
+            worker.handle_event(Event::Tick, &mut Incoming::Nothing);
             worker.settle(ctx);
         });
     }
 
     fn leave(&mut self, why: Result<ExitReason, Failure>, ctx: &mut Context<Self>) {
         self.evidence = None;
-        self.pager.do_send(Tell::Leave);
+        self.pager.do_send(PagerMessage::Leave);
         if let Some(exit) = self.exit.take() {
             // Nobody waits where the role itself is being dropped.
             let _ = exit.send(why);
@@ -211,7 +212,7 @@ impl GpuWorker {
         }
     }
 
-    fn on_completed(&mut self, mut completion: Completion) -> Use {
+    fn on_completed(&mut self, mut completion: Completion) -> SliceUsage {
         self.bound_printed(&mut completion);
         let failed = completion.fault.as_ref().map(|(op, _)| *op);
         if let (Some(op), false) = (failed, completion.printed.is_empty()) {
@@ -242,17 +243,17 @@ impl GpuWorker {
         let mut answers = Answers {
             results: completion.results,
             events: completion.events.into(),
-            told_ns: 0,
+            reported_ns: 0,
         };
         let mut incoming = Incoming::Results(&mut answers);
-        self.tell(Event::Completed(event), &mut incoming);
+        self.handle_event(Event::Completed(event), &mut incoming);
         if let Some(held) = self.held.get_mut(&completion.session) {
-            held.since_ns += completion.device_ns.saturating_sub(answers.told_ns);
+            held.since_ns += completion.device_ns.saturating_sub(answers.reported_ns);
             held.events.add(answers.events);
         }
         self.settle_images(completion.session);
         let kernels = completion.kernels.iter();
-        Use {
+        SliceUsage {
             first,
             session: completion.session,
             resident: completion.resident,
@@ -268,41 +269,43 @@ impl GpuWorker {
         }
     }
 
-    fn on_deeds(&mut self, deeds: Vec<Deed>) {
+    fn on_device_events(&mut self, events: Vec<DeviceEvent>) {
         let mut uses = Vec::new();
-        for deed in deeds {
-            match deed {
-                Deed::Completed(completion) => uses.push(self.on_completed(completion)),
-                Deed::Recharged(changed, saved) => {
-                    // The last that is said of a session holds, so it is said in order.
-                    self.tell_uses(&mut uses);
-                    self.pager.do_send(Tell::Recharged(changed, saved));
+        for event in events {
+            match event {
+                DeviceEvent::Completed(completion) => uses.push(self.on_completed(completion)),
+                DeviceEvent::Recharged(changed, saved) => {
+                    // What the pager receives last of a session holds, so it gets all in order.
+                    self.send_uses(&mut uses);
+                    self.pager.do_send(PagerMessage::Recharged(changed, saved));
                 }
-                Deed::Prepared(hash, answer) => {
+                DeviceEvent::Prepared(hash, answer) => {
                     let refused = self.modules.prepared(hash, answer).err();
                     let refused = refused.as_ref();
                     if refused.is_some_and(|it| it.code == Code::ModuleShare) {
                         self.drop_image(hash);
                     }
-                    self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
+                    self.handle_event(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
                     self.bound_modules();
                 }
-                Deed::Compiled(tenant, took) => self.pager.do_send(Tell::Compiled(tenant, took)),
-                Deed::Closed(session) => {
-                    self.pager.do_send(Tell::Close { session });
-                    let closed = Event::Closed { session };
-                    self.tell(closed, &mut Incoming::Nothing);
+                DeviceEvent::Compiled(tenant, took) => {
+                    self.pager.do_send(PagerMessage::Compiled(tenant, took))
                 }
-                Deed::Opened(session, failure) => {
+                DeviceEvent::Closed(session) => {
+                    self.pager.do_send(PagerMessage::Close { session });
+                    let closed = Event::Closed { session };
+                    self.handle_event(closed, &mut Incoming::Nothing);
+                }
+                DeviceEvent::Opened(session, failure) => {
                     let opened = Event::Opened {
                         session,
                         failure: failure.as_ref(),
                     };
-                    self.tell(opened, &mut Incoming::Nothing);
+                    self.handle_event(opened, &mut Incoming::Nothing);
                 }
             }
         }
-        self.tell_uses(&mut uses);
+        self.send_uses(&mut uses);
     }
 
     /// The worker leaves: nobody will load what it is still preparing.
@@ -313,29 +316,29 @@ impl GpuWorker {
             let failure = Failure::new(Code::DeviceLost, why);
             let refused = self.modules.prepared(hash, Err(failure)).err();
             let refused = refused.as_ref();
-            self.tell(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
+            self.handle_event(Event::Prepared { hash, refused }, &mut Incoming::Nothing);
         }
     }
 
-    fn tell_uses(&mut self, uses: &mut Vec<Use>) {
+    fn send_uses(&mut self, uses: &mut Vec<SliceUsage>) {
         if !uses.is_empty() {
             let reports = self.core.reports();
             let uses = std::mem::take(uses);
-            self.pager.do_send(Tell::Completed(uses, reports));
+            self.pager.do_send(PagerMessage::Completed(uses, reports));
         }
     }
 
-    /// Where one small slice is all there is to run, its end is sooner looked for than waited
-    /// for: being woken takes longer than the slice.
-    fn look(&mut self) {
+    /// Where one small slice is all there is to run, polling for its end is quicker than
+    /// waiting: being woken takes longer than the slice.
+    fn poll_device(&mut self) {
         let (running, behind) = self.core.load();
         if !std::mem::take(&mut self.small) || running != 1 || behind {
             return;
         }
-        let deeds = self.device.look(LOOK);
-        if !deeds.is_empty() {
-            self.on_deeds(deeds);
-            self.tell_dispatch(dispatch::Event::Changed);
+        let events = self.device.poll(POLL);
+        if !events.is_empty() {
+            self.on_device_events(events);
+            self.handle_dispatch(dispatch::Event::Changed);
         }
     }
 
@@ -359,7 +362,7 @@ impl GpuWorker {
                 op: 0,
                 failure: &failure,
             };
-            return self.tell(event, &mut Incoming::Nothing);
+            return self.handle_event(event, &mut Incoming::Nothing);
         }
         let tenant = held.tenant.clone();
         let bytes = finished.bytes.len() as u64;
@@ -374,7 +377,7 @@ impl GpuWorker {
                 hash,
                 image,
             };
-            return self.tell(event, &mut Incoming::Nothing);
+            return self.handle_event(event, &mut Incoming::Nothing);
         }
         if self.modules.give(&tenant, hash) {
             let prepare = Command::Prepare(tenant.clone(), hash, finished.bytes);
@@ -387,7 +390,7 @@ impl GpuWorker {
             hash,
             image: image_state(state.as_ref()),
         };
-        self.tell(event, &mut Incoming::Nothing);
+        self.handle_event(event, &mut Incoming::Nothing);
     }
 }
 
@@ -419,7 +422,7 @@ impl Actor for GpuWorker {
         for source in std::mem::take(&mut self.sources) {
             Self::add_stream(source, ctx);
         }
-        self.tell(Event::Tick, &mut Incoming::Nothing);
+        self.handle_event(Event::Tick, &mut Incoming::Nothing);
         self.settle(ctx);
     }
 }
@@ -435,12 +438,12 @@ impl StreamHandler<async_nats::Message> for GpuWorker {
     }
 }
 
-impl Handler<Done> for GpuWorker {
+impl Handler<EventsReady> for GpuWorker {
     type Result = ();
 
-    fn handle(&mut self, _: Done, ctx: &mut Self::Context) {
-        let deeds = self.device.deeds();
-        self.on_deeds(deeds);
+    fn handle(&mut self, _: EventsReady, ctx: &mut Self::Context) {
+        let events = self.device.events();
+        self.on_device_events(events);
         self.settle(ctx);
     }
 }
@@ -449,7 +452,7 @@ impl Handler<Admitted> for GpuWorker {
     type Result = ();
 
     fn handle(&mut self, admitted: Admitted, ctx: &mut Self::Context) {
-        self.tell_dispatch(dispatch::Event::Admitted(admitted.0));
+        self.handle_dispatch(dispatch::Event::Admitted(admitted.0));
         self.settle(ctx);
     }
 }
@@ -468,7 +471,7 @@ impl Handler<Drain> for GpuWorker {
 
     fn handle(&mut self, _: Drain, ctx: &mut Self::Context) {
         self.give_up_images();
-        self.tell(Event::Drain, &mut Incoming::Nothing);
+        self.handle_event(Event::Drain, &mut Incoming::Nothing);
         self.settle(ctx);
     }
 }

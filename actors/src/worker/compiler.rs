@@ -15,7 +15,7 @@ use bus_schemas::{Code, Failure, ModuleHash, Tenant};
 use device::{Compiler, Halt, ModuleInfo, Watch};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::deed::Deed;
+use super::device_event::DeviceEvent;
 
 /// Images in preparation at once: tenants beyond take their turn.
 const THREADS: usize = 32;
@@ -76,22 +76,26 @@ impl Table {
 struct Shared {
     table: Mutex<Table>,
     compiler: Arc<dyn Compiler>,
-    tell: Tell,
+    send: SendEvents,
     limits: CompileLimits,
 }
 
-/// Says what was done.
-pub(super) type Tell = Box<dyn Fn(&mut Vec<Deed>) + Send + Sync>;
+/// Sends events to the actor.
+pub(super) type SendEvents = Box<dyn Fn(&mut Vec<DeviceEvent>) + Send + Sync>;
 
 /// The handle of the threads. What they are at is given up when this is dropped.
 pub(super) struct CompilerThreads(Arc<Shared>);
 
 impl CompilerThreads {
-    pub(super) fn new(compiler: Arc<dyn Compiler>, tell: Tell, limits: CompileLimits) -> Self {
+    pub(super) fn new(
+        compiler: Arc<dyn Compiler>,
+        send: SendEvents,
+        limits: CompileLimits,
+    ) -> Self {
         Self(Arc::new(Shared {
             table: Mutex::default(),
             compiler,
-            tell,
+            send,
             limits,
         }))
     }
@@ -101,7 +105,7 @@ impl CompilerThreads {
         self.0.compiler.forget(hash);
     }
 
-    /// Prepares an image of a tenant, soon; [`Deed::Prepared`] says what came of it.
+    /// Prepares an image of a tenant, soon; [`DeviceEvent::Prepared`] brings what came of it.
     pub(super) fn compile(&self, tenant: Tenant, hash: ModuleHash, image: Arc<[u8]>) {
         let stop = Arc::default();
         let job = Job {
@@ -125,11 +129,11 @@ impl CompilerThreads {
             let why = format!("no thread to prepare the module: {error}");
             let failure = Failure::new(Code::Device, why);
             self.0.end(&tenant, hash);
-            (self.0.tell)(&mut vec![Deed::Prepared(hash, Err(failure))]);
+            (self.0.send)(&mut vec![DeviceEvent::Prepared(hash, Err(failure))]);
         }
     }
 
-    /// Gives an image up: nothing is said of it any more.
+    /// Gives an image up: no event comes of it any more.
     pub(super) fn cancel(&self, hash: ModuleHash) {
         self.0.table().cancel(|of| of == hash);
     }
@@ -173,26 +177,26 @@ impl Shared {
             let began = spent();
             let answer = self.prepare(&job);
             let took = spent().saturating_sub(began);
-            let mut deeds = vec![Deed::Compiled(job.tenant.clone(), took)];
+            let mut events = vec![DeviceEvent::Compiled(job.tenant.clone(), took)];
             if !job.stop.load(Ordering::Relaxed) {
-                deeds.push(Deed::Prepared(job.hash, answer));
+                events.push(DeviceEvent::Prepared(job.hash, answer));
             } else if answer.is_ok() {
                 // It was ready when it was given up; nobody knows of it.
                 self.compiler.forget(job.hash);
             }
-            (self.tell)(&mut deeds);
+            (self.send)(&mut events);
             next = self.end(&job.tenant, job.hash);
         }
     }
 
     fn prepare(&self, job: &Job) -> Result<ModuleInfo, Failure> {
-        let watch = Looked {
+        let watch = ImageWatch {
             stop: &job.stop,
             limits: self.limits,
             began: spent(),
             bytes: AtomicU64::new(job.image.len() as u64),
         };
-        // Whoever sent an image that breaks the compiler is told so, and nobody else has to do
+        // Whoever sent an image that breaks the compiler gets that for an answer, and nobody else has to do
         // without one.
         let compiled = || self.compiler.compile(job.hash, &job.image, &watch);
         catch_unwind(AssertUnwindSafe(compiled)).unwrap_or_else(|_| {
@@ -202,15 +206,15 @@ impl Shared {
     }
 }
 
-/// Looks after one image.
-struct Looked<'j> {
+/// The watch over one image.
+struct ImageWatch<'j> {
     stop: &'j AtomicBool,
     limits: CompileLimits,
     began: Duration,
     bytes: AtomicU64,
 }
 
-impl Watch for Looked<'_> {
+impl Watch for ImageWatch<'_> {
     fn goes_on(&self, bytes: u64) -> Result<(), Halt> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Halt::Unwanted);
@@ -252,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// Asks its watch until that says no, for images that begin with a `!`; others are ready at once.
+    /// Asks its watch until that stops it, for images that begin with a `!`; others are ready at once.
     struct Endless;
 
     impl Compiler for Endless {
@@ -275,14 +279,17 @@ mod tests {
         fn forget(&self, _: ModuleHash) {}
     }
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
-    fn threads(limits: CompileLimits) -> (CompilerThreads, Receiver<Deed>) {
-        let (tell, told) = channel();
-        let tell = Box::new(move |deeds: &mut Vec<Deed>| {
-            deeds.drain(..).for_each(|deed| drop(tell.send(deed)));
+    fn threads(limits: CompileLimits) -> (CompilerThreads, Receiver<DeviceEvent>) {
+        let (send, events) = channel();
+        let send = Box::new(move |events: &mut Vec<DeviceEvent>| {
+            events.drain(..).for_each(|event| drop(send.send(event)));
         });
-        (CompilerThreads::new(Arc::new(Endless), tell, limits), told)
+        (
+            CompilerThreads::new(Arc::new(Endless), send, limits),
+            events,
+        )
     }
 
     fn compile(threads: &CompilerThreads, tenant: &str, image: &str) -> ModuleHash {
@@ -292,9 +299,11 @@ mod tests {
     }
 
     /// The next answer about an image.
-    fn prepared(told: &Receiver<Deed>) -> (ModuleHash, Result<(), Code>) {
+    fn prepared(events: &Receiver<DeviceEvent>) -> (ModuleHash, Result<(), Code>) {
         loop {
-            if let Deed::Prepared(hash, answer) = told.recv_timeout(PATIENCE).expect("an answer") {
+            if let DeviceEvent::Prepared(hash, answer) =
+                events.recv_timeout(TIMEOUT).expect("an answer")
+            {
                 return (hash, answer.map(drop).map_err(|failure| failure.code));
             }
         }
@@ -307,11 +316,11 @@ mod tests {
 
     #[test]
     fn no_tenant_waits_for_anothers_image() {
-        let (threads, told) = threads(ENDLESS);
+        let (threads, events) = threads(ENDLESS);
         let stuck = compile(&threads, "a", "!");
         let behind = compile(&threads, "a", "behind it");
         let other = compile(&threads, "b", "another's");
-        assert_eq!(prepared(&told), (other, Ok(())));
+        assert_eq!(prepared(&events), (other, Ok(())));
         assert_eq!(
             threads.0.table().waiting.len(),
             1,
@@ -319,7 +328,7 @@ mod tests {
         );
         threads.cancel(stuck);
         assert_eq!(
-            prepared(&told),
+            prepared(&events),
             (behind, Ok(())),
             "and nothing of what was given up"
         );
@@ -327,11 +336,11 @@ mod tests {
 
     #[test]
     fn what_was_given_up_is_charged() {
-        let (threads, told) = threads(ENDLESS);
+        let (threads, events) = threads(ENDLESS);
         let stuck = compile(&threads, "a", "!");
         threads.cancel(stuck);
-        let told = told.recv_timeout(PATIENCE).expect("charged");
-        assert!(matches!(told, Deed::Compiled(tenant, _) if tenant.as_str() == "a"));
+        let event = events.recv_timeout(TIMEOUT).expect("charged");
+        assert!(matches!(event, DeviceEvent::Compiled(tenant, _) if tenant.as_str() == "a"));
     }
 
     #[test]
@@ -340,19 +349,19 @@ mod tests {
             bytes: 1 << 20,
             ..ENDLESS
         };
-        let (bounded, told) = threads(limits);
+        let (bounded, events) = threads(limits);
         let image = compile(&bounded, "a", "!");
-        assert_eq!(prepared(&told), (image, Err(Code::ModuleLimit)));
+        assert_eq!(prepared(&events), (image, Err(Code::ModuleLimit)));
         let limits = CompileLimits {
             seconds: 0,
             ..ENDLESS
         };
-        let (bounded, told) = threads(limits);
+        let (bounded, events) = threads(limits);
         let image = compile(&bounded, "a", "!");
-        assert_eq!(prepared(&told), (image, Err(Code::ModuleLimit)));
-        let (dropped, told) = threads(ENDLESS);
+        assert_eq!(prepared(&events), (image, Err(Code::ModuleLimit)));
+        let (dropped, events) = threads(ENDLESS);
         compile(&dropped, "a", "!");
         drop(dropped);
-        while told.recv_timeout(PATIENCE).is_ok() {}
+        while events.recv_timeout(TIMEOUT).is_ok() {}
     }
 }

@@ -10,23 +10,25 @@ use gpu_worker_core::dispatch::{
 };
 
 use super::actor::GpuWorker;
-use super::held::{Held, Staging};
+use super::device_thread::Command;
 use super::modules::{ModuleState, Modules};
 use super::names::Module;
-use super::pager::Tell;
-use super::thread::Command;
+use super::pager::PagerMessage;
+use super::session_buffers::{SessionBuffers, Staging};
 
 /// Charged cost of a slice that is small, nanoseconds.
 const SMALL_NS: u64 = 40_000;
 
 impl GpuWorker {
-    /// Tells the dispatch and does what it says.
-    pub(super) fn tell_dispatch(&mut self, event: Event<Vec<OpSpan>>) {
+    /// Hands an event to the dispatch and carries its actions out.
+    pub(super) fn handle_dispatch(&mut self, event: Event<Vec<OpSpan>>) {
         self.dispatch.handle(event);
         while let Some(action) = self.next_action() {
             match action {
-                Action::Ask(question) => self.pager.do_send(Tell::Admit(question)),
-                Action::Withdraw { session } => self.pager.do_send(Tell::Withdraw { session }),
+                Action::Ask(question) => self.pager.do_send(PagerMessage::Admit(question)),
+                Action::Withdraw { session } => {
+                    self.pager.do_send(PagerMessage::Withdraw { session })
+                }
                 Action::Submit(submission) => self.submit(submission),
             }
         }
@@ -78,7 +80,7 @@ impl GpuWorker {
 /// A session as the dispatch reads it.
 struct View<'a> {
     session: SessionId,
-    held: &'a Held,
+    held: &'a SessionBuffers,
     modules: &'a Modules,
     core: &'a Sequencer,
 }
@@ -112,7 +114,7 @@ impl SessionView for View<'_> {
             Some(ModuleState::Ready(module)) => Image::Ready(module),
             Some(ModuleState::Preparing) => Image::Preparing,
             Some(ModuleState::Refused(failure)) => Image::Refused(failure),
-            // Its client was told that all of it is here, and went on.
+            // Its client got word that all of it is here, and went on.
             None if self.held.is_finishing(hash) => Image::Preparing,
             None => Image::Unknown,
         }

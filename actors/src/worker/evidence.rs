@@ -9,7 +9,7 @@ use std::path::Path;
 use bus_schemas::{GpuId, Incarnation, Outcome};
 use gpu_worker_core::sequencer::Settled;
 
-/// Appends to the log. Each line is written before anybody is told that its position has ended: a
+/// Appends to the log. Each line is written before anybody learns that its position has ended: a
 /// worker that is killed leaves no line out that somebody relied on. It costs a system call a
 /// position, and is there only where it is asked for.
 pub(super) struct Evidence {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use bus_schemas::{ModuleHash, SessionId};
 
 use super::actor::GpuWorker;
-use super::thread::Command;
+use super::device_thread::Command;
 
 impl GpuWorker {
-    /// The session's client is told that an image is here: it stays while the session has it.
+    /// The session's client gets word that an image is here: it stays while the session has it.
     pub(super) fn hold_image(&mut self, session: SessionId, module: Option<ModuleHash>) {
         let most = self.core.modules_most(session);
         let held = self.held.get_mut(&session);
@@ -19,7 +19,7 @@ impl GpuWorker {
         }
     }
 
-    /// The same of an image that the tenant gave before, unless it is told that it may not have it.
+    /// The same of an image that the tenant gave before, unless it may not have it.
     pub(super) fn hold_known(&mut self, session: SessionId, module: Option<ModuleHash>) {
         let most = self.core.modules_most(session);
         let tenant = self.held.get(&session).map(|held| &held.tenant);
@@ -30,8 +30,8 @@ impl GpuWorker {
         }
     }
 
-    /// What a session loads it has from when the device is told to: its client may load what its tenant gave
-    /// before without a word.
+    /// What a session loads it has from when the device gets the slice: its client may load what its tenant
+    /// gave before without offering it.
     pub(super) fn hold_loaded(&mut self, session: SessionId, loaded: Vec<ModuleHash>) {
         if loaded.is_empty() {
             return;
@@ -39,9 +39,9 @@ impl GpuWorker {
         let Some(held) = self.held.get(&session) else {
             return;
         };
-        let unsaid = |hash: &ModuleHash| !held.images.contains_key(hash);
-        let unsaid: BTreeSet<_> = loaded.into_iter().filter(unsaid).collect();
-        for hash in unsaid {
+        let fresh = |hash: &ModuleHash| !held.images.contains_key(hash);
+        let fresh: BTreeSet<_> = loaded.into_iter().filter(fresh).collect();
+        for hash in fresh {
             self.hold_image(session, Some(hash));
         }
     }
@@ -56,7 +56,7 @@ impl GpuWorker {
         }
     }
 
-    /// A session has images no more that it has unloaded and was not told of again.
+    /// A session that has unloaded images has them no more, unless it offered them again since.
     fn leave_images(&mut self, session: SessionId) {
         let Some(held) = self.held.get_mut(&session) else {
             return;

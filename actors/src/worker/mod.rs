@@ -3,28 +3,28 @@
 //! One connection and both actors live on the caller's thread, so that a message goes from the
 //! socket to the sequencer and back without changing threads; only the device has its own.
 
+mod actions;
 mod actor;
-mod blocks;
-mod clerk;
 mod compiler;
-mod deed;
+mod device_event;
+mod device_thread;
 mod dispatch;
-mod events;
+mod event_times;
 mod evidence;
-mod hear;
-mod held;
+mod handover;
 mod images;
-mod kernels;
+mod inbound;
+mod kernel_records;
 mod modules;
 mod names;
-mod news;
 mod outgoing;
 mod pager;
-mod realms;
+mod send_on_change;
+mod session_buffers;
+mod sharing_domains;
 mod spans;
 mod stager;
-mod submit;
-mod thread;
+mod usage_appender;
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -42,24 +42,24 @@ use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer, WeightTable};
 use tokio::sync::{mpsc, oneshot};
 
 pub use compiler::CompileLimits;
+pub use device_thread::MakeDevice;
 pub use gpu_worker_core::sequencer::ExitReason;
-pub use realms::Share;
-pub use thread::MakeDevice;
+pub use sharing_domains::Share;
 
 use crate::telemetry::Telemetry;
 use crate::timer::Timer;
-use actor::{Drain, GpuWorker, Identity, Places};
+use actor::{Drain, GpuWorker, Identity, OwnSubjects};
 use bus::{BusError, BusSettings, Link, connect};
-use clerk::Clerk;
+use device_thread::DeviceStart;
 use evidence::Evidence;
-use kernels::KernelBook;
+use kernel_records::KernelRecords;
 use modules::Modules;
 use outgoing::Outgoing;
 use pager::VramPager;
-use realms::Realms;
+use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
-use thread::Idle;
+use usage_appender::UsageAppender;
 
 /// Host memory for staged transfers at least and at most.
 const STAGED: (u64, u64) = (64 << 20, 8 << 30);
@@ -167,7 +167,7 @@ pub async fn serve(
         }
         None => None,
     };
-    let idle = tokio::task::spawn_blocking(|| Idle::start(make)).await;
+    let idle = tokio::task::spawn_blocking(|| DeviceStart::start(make)).await;
     let idle = idle
         .map_err(|error| io("making the device")(std::io::Error::other(error)))?
         .map_err(WorkerError::Device)?;
@@ -177,7 +177,7 @@ pub async fn serve(
         let source = client.subscribe(subject).await;
         sources.push(source.map_err(|error| WorkerError::Subscribe(error.to_string()))?);
     }
-    blocks::keep(client.clone(), subjects.clone(), incarnation)
+    handover::serve(client.clone(), subjects.clone(), incarnation)
         .await
         .map_err(|error| WorkerError::Subscribe(error.to_string()))?;
     let capacity = idle.info.capacity.saturating_sub(options.reserve);
@@ -207,11 +207,11 @@ pub async fn serve(
     };
     let (exit, exited) = oneshot::channel();
     let began = Instant::now();
-    let places = Places {
+    let subjects = OwnSubjects {
         done: subjects.done(incarnation).into(),
         beat: subjects.worker_beat(incarnation).into(),
         refusal: subjects.refusal(incarnation).into(),
-        subjects,
+        all: subjects,
     };
     let parts = Parts {
         core: Sequencer::new(config, core),
@@ -222,12 +222,12 @@ pub async fn serve(
         telemetry: options.telemetry,
         metering: options.metering,
         compile: options.compile,
-        realms: Realms::new(options.share),
+        sharing: SharingDomains::new(options.share),
         exit,
     };
-    let started = start(parts, identity, places, idle).map_err(io("starting a thread"))?;
+    let started = start(parts, identity, subjects, idle).map_err(io("starting a thread"))?;
     let left = wait(started, exited, links, shutdown).await;
-    // What was said last must reach the broker before the process goes; one that is away does not
+    // What was published last must reach the broker before the process goes; one that is away does not
     // keep it.
     match tokio::time::timeout(FLUSH, client.flush()).await {
         Ok(Ok(())) => {}
@@ -246,7 +246,7 @@ struct Parts {
     telemetry: Telemetry,
     metering: Duration,
     compile: CompileLimits,
-    realms: Realms,
+    sharing: SharingDomains,
     exit: oneshot::Sender<Result<ExitReason, Failure>>,
 }
 
@@ -254,8 +254,8 @@ struct Parts {
 fn start(
     parts: Parts,
     identity: Identity,
-    places: Places,
-    idle: Idle,
+    subjects: OwnSubjects,
+    idle: DeviceStart,
 ) -> std::io::Result<actix::Addr<GpuWorker>> {
     let context = Context::<GpuWorker>::new();
     let address = context.address();
@@ -272,17 +272,17 @@ fn start(
         meter,
         began: parts.began,
         outgoing: Outgoing::new(parts.outgoing.clone()),
-        usage: places.subjects.usage(identity.incarnation).into(),
-        measured: places.subjects.measured(identity.incarnation).into(),
+        usage: subjects.all.usage(identity.incarnation).into(),
+        measured: subjects.all.measured(identity.incarnation).into(),
         worker: address.clone().recipient(),
         telemetry: parts.telemetry.clone(),
         gpu: identity.gpu,
-        clerk: Clerk::start(
+        usage_appender: UsageAppender::start(
             parts.outgoing.clone(),
-            &places.subjects,
+            &subjects.all,
             identity.incarnation,
         ),
-        kernels: KernelBook::start(parts.outgoing.clone(), &places.subjects),
+        kernels: KernelRecords::start(parts.outgoing.clone(), &subjects.all),
         metering: parts.metering,
         resident: Arc::clone(&resident),
         claims: Claims::new(limits.small_launch),
@@ -295,15 +295,15 @@ fn start(
         began: parts.began,
         spans: Spans::new(parts.telemetry, identity.gpu),
         identity,
-        places,
+        subjects,
         outgoing: Outgoing::new(parts.outgoing),
         held: HashMap::new(),
         modules: Modules::default(),
         resident,
         weights: WeightTable::default(),
-        told: Default::default(),
-        realms: parts.realms,
-        device: idle.tell(address.recipient(), parts.compile),
+        sent: Default::default(),
+        sharing: parts.sharing,
+        device: idle.serve(address.recipient(), parts.compile),
         pager,
         stager,
         evidence: parts.evidence,
@@ -351,7 +351,7 @@ async fn wait(
     }
 }
 
-/// The group of workers that are told of none.
+/// The group of workers for which none is set.
 fn default_group() -> Tenant {
     "default".parse().expect("a name")
 }

@@ -22,7 +22,7 @@ pub(super) enum ModuleState {
     Refused(Failure),
 }
 
-/// What the sequencer is told of an image.
+/// An image's state as the sequencer knows it.
 pub(super) fn image_state(state: Option<&ModuleState>) -> ImageState<'_> {
     match state {
         None => ImageState::Unknown,
@@ -34,7 +34,7 @@ pub(super) fn image_state(state: Option<&ModuleState>) -> ImageState<'_> {
 
 /// What images of which no session is left may take together.
 const UNUSED: u64 = 256 << 20;
-/// What an image takes beside what the device says: its entries here.
+/// What an image takes beside the device's figure: its entries here.
 const ENTRY: u64 = 1 << 10;
 
 /// Why a tenant's sessions may not have an image.
@@ -70,7 +70,7 @@ struct Share {
 }
 
 /// Every image is decoded once, whoever gave it; a tenant may use those it gave itself. An image
-/// stays while a session has it that was told so, and after that as long as there is room.
+/// stays while a session has it, and after that as long as there is room.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
     given: DashSet<(Tenant, ModuleHash)>,
@@ -116,13 +116,13 @@ impl Modules {
             }
             (answer, _) => answer,
         };
-        let told = info.as_ref().map(drop).map_err(Clone::clone);
+        let answered = info.as_ref().map(drop).map_err(Clone::clone);
         let state = match info {
             Ok(info) => ModuleState::Ready(Arc::new(Module::new(hash, info))),
             Err(failure) => ModuleState::Refused(failure),
         };
         self.states.insert(hash, state);
-        told
+        answered
     }
 
     /// An image takes so much: whose sessions have it is charged that.
@@ -136,7 +136,7 @@ impl Modules {
         }
     }
 
-    /// A session of the tenant, whose images may take `most` bytes, is told of the image.
+    /// A session of the tenant, whose images may take `most` bytes, has the image from now on.
     pub(super) fn hold(&mut self, tenant: &Tenant, hash: ModuleHash, most: u64) {
         let it = self.uses.entry(hash).or_default();
         let share = self.shares.entry(tenant.clone()).or_insert(Share {
@@ -321,7 +321,7 @@ impl Modules {
         gone
     }
 
-    /// What to tell leaders of: images that sessions have, and of those that none has the ones used
+    /// What leaders should know: images that sessions have, and of those that none has the ones used
     /// last, each with all tenants that gave it.
     pub(super) fn images(&self) -> Vec<(Tenant, u64)> {
         let last = |hash: &ModuleHash| {

@@ -70,7 +70,7 @@ const NAMED: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct Names {
     known: RefCell<HashSet<KernelKey>>,
-    untold: RefCell<HashMap<KernelKey, KernelName>>,
+    unpublished: RefCell<HashMap<KernelKey, KernelName>>,
 }
 
 impl Names {
@@ -81,16 +81,16 @@ impl Names {
             known.clear();
         }
         if known.insert(key) {
-            self.untold.borrow_mut().insert(key, name());
+            self.unpublished.borrow_mut().insert(key, name());
         }
     }
 
     /// The names of these keys that were not given on yet.
     pub(super) fn take(&self, keys: impl Iterator<Item = KernelKey>) -> Vec<KernelName> {
-        let mut untold = self.untold.borrow_mut();
-        if untold.is_empty() {
+        let mut unpublished = self.unpublished.borrow_mut();
+        if unpublished.is_empty() {
             return Vec::new();
         }
-        keys.filter_map(|key| untold.remove(&key)).collect()
+        keys.filter_map(|key| unpublished.remove(&key)).collect()
     }
 }

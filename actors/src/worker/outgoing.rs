@@ -1,4 +1,4 @@
-//! What the worker says: publishing without waiting.
+//! Publishing for the worker without waiting.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 /// Messages kept while the connection's queue is full. Beyond it they are dropped: whatever
-/// matters is said again.
+/// matters is sent again.
 const KEPT: usize = 4_096;
 
 /// Publishes from handlers that may not wait, in order.

@@ -13,14 +13,14 @@ use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::meter::fold;
 use gpu_worker_core::{Meter, Pager};
 
-use super::clerk::Clerk;
-use super::kernels::KernelBook;
+use super::kernel_records::KernelRecords;
 use super::outgoing::Outgoing;
+use super::usage_appender::UsageAppender;
 use crate::telemetry::Telemetry;
 use crate::timer::nanos;
 
 const USAGE: Duration = Duration::from_millis(250);
-/// A block of the accounts is not cut while so many wait to be recorded: the next one says it all.
+/// A block of the accounts is not cut while so many wait to be recorded: the next one has it all.
 const WAITING: usize = 1;
 const MEASURED: Duration = Duration::from_millis(100);
 /// Between two turns of kernels' records, and kernels in one.
@@ -29,8 +29,8 @@ const RECORDED: usize = 256;
 /// Rows of usage at most: the message must fit.
 const ROWS: usize = 5_000;
 
-/// What the pager is told, in order.
-pub(super) enum Tell {
+/// Messages to the pager, in order.
+pub(super) enum PagerMessage {
     /// A session begins.
     Open {
         session: SessionId,
@@ -44,23 +44,23 @@ pub(super) enum Tell {
     /// A session is being closed: it waits for nothing any more.
     Withdraw { session: SessionId },
     /// Slices have completed; the last done report that was made of them.
-    Completed(Vec<Use>, u64),
+    Completed(Vec<SliceUsage>, u64),
     /// What sessions are charged now, by what others did, and the bytes saved by sharing.
     Recharged(Vec<(SessionId, u64)>, u64),
     /// Preparing an image of a tenant took this much processor time.
     Compiled(Tenant, Duration),
     /// From now on something waits while the device is busy, or nothing does.
     Waiting(bool),
-    /// The worker leaves: say the totals a last time.
+    /// The worker leaves: publish the totals a last time.
     Leave,
 }
 
-impl actix::Message for Tell {
+impl actix::Message for PagerMessage {
     type Result = ();
 }
 
 /// A completed slice.
-pub(super) struct Use {
+pub(super) struct SliceUsage {
     pub(super) first: OpNumber,
     pub(super) session: SessionId,
     pub(super) resident: u64,
@@ -69,11 +69,11 @@ pub(super) struct Use {
     pub(super) launches: u64,
     pub(super) sm_ns: u64,
     pub(super) kernels: Vec<KernelRan>,
-    /// What kernel keys among them stand for, said for the first time.
+    /// What kernel keys among them stand for, published for the first time.
     pub(super) names: Vec<KernelName>,
 }
 
-/// The pager's answer to [`Tell::Admit`].
+/// The pager's answer to [`PagerMessage::Admit`].
 pub(super) struct Admitted(pub(super) Answer);
 
 impl actix::Message for Admitted {
@@ -91,8 +91,8 @@ pub(super) struct VramPager {
     pub(super) worker: Recipient<Admitted>,
     pub(super) telemetry: Telemetry,
     pub(super) gpu: GpuId,
-    pub(super) clerk: Clerk,
-    pub(super) kernels: KernelBook,
+    pub(super) usage_appender: UsageAppender,
+    pub(super) kernels: KernelRecords,
     /// Between two blocks of the accounts.
     pub(super) metering: Duration,
     /// Memory that sessions hold, for the heartbeats.
@@ -133,9 +133,9 @@ impl VramPager {
         self.outgoing.publish(self.usage.clone(), encode(&usage));
     }
 
-    /// Hands the next blocks of the accounts to the clerk.
+    /// Hands the next blocks of the accounts to the appender.
     fn cut(&mut self, last: bool) {
-        if self.clerk.waiting() >= WAITING && !last {
+        if self.usage_appender.waiting() >= WAITING && !last {
             return;
         }
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -146,10 +146,10 @@ impl VramPager {
             .meter
             .cut(self.now(), &self.pager, &Cut { at_ms, last });
         for block in blocks {
-            self.clerk.append(block.number, encode(&block));
+            self.usage_appender.append(block.number, encode(&block));
         }
         if last {
-            self.clerk.leave();
+            self.usage_appender.leave();
         }
     }
 
@@ -180,13 +180,13 @@ impl Actor for VramPager {
     }
 }
 
-impl Handler<Tell> for VramPager {
+impl Handler<PagerMessage> for VramPager {
     type Result = ();
 
-    fn handle(&mut self, tell: Tell, _: &mut Self::Context) {
+    fn handle(&mut self, message: PagerMessage, _: &mut Self::Context) {
         let now = self.now();
-        match tell {
-            Tell::Open {
+        match message {
+            PagerMessage::Open {
                 session,
                 tenant,
                 quota,
@@ -194,14 +194,14 @@ impl Handler<Tell> for VramPager {
                 self.pager.open(now, session, &tenant, quota);
                 self.meter.open(session, &tenant);
             }
-            Tell::Close { session } => {
+            PagerMessage::Close { session } => {
                 let byte_ms = self.pager.close(now, session);
                 self.meter.close(session, byte_ms);
                 self.admit_again();
             }
-            Tell::Admit(question) => self.admit(question),
-            Tell::Withdraw { session } => self.claims.withdraw(session),
-            Tell::Completed(mut uses, reports) => {
+            PagerMessage::Admit(question) => self.admit(question),
+            PagerMessage::Withdraw { session } => self.claims.withdraw(session),
+            PagerMessage::Completed(mut uses, reports) => {
                 for used in &mut uses {
                     self.meter.names(used.names.drain(..));
                     let (first, session) = (used.first, used.session);
@@ -221,17 +221,17 @@ impl Handler<Tell> for VramPager {
                 self.meter.reported(reports);
                 self.admit_again();
             }
-            Tell::Recharged(changed, saved) => {
+            PagerMessage::Recharged(changed, saved) => {
                 self.pager.recharged(now, &changed);
                 self.saved = saved;
                 return;
             }
-            Tell::Compiled(tenant, took) => {
+            PagerMessage::Compiled(tenant, took) => {
                 let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
                 return self.meter.prepared(&tenant, ns);
             }
-            Tell::Waiting(waits) => return self.meter.waiting(now, waits),
-            Tell::Leave => {
+            PagerMessage::Waiting(waits) => return self.meter.waiting(now, waits),
+            PagerMessage::Leave => {
                 self.publish_measured();
                 self.publish_usage();
                 self.cut(true);

@@ -25,7 +25,7 @@ pub(super) struct Spans {
     /// Slices that run, by position.
     running: VecDeque<(StartAction, Instant)>,
     /// The span that the message at hand belongs to.
-    heard: Option<TraceContext>,
+    context: Option<TraceContext>,
 }
 
 impl Spans {
@@ -35,13 +35,13 @@ impl Spans {
             gpu,
             sessions: HashMap::new(),
             running: VecDeque::new(),
-            heard: None,
+            context: None,
         }
     }
 
     /// A message came: whose is it?
-    pub(super) fn heard(&mut self, message: &async_nats::Message) {
-        self.heard = match self.telemetry.tracing() {
+    pub(super) fn received(&mut self, message: &async_nats::Message) {
+        self.context = match self.telemetry.tracing() {
             true => TraceContext::extract(message.headers.as_ref()),
             false => None,
         };
@@ -63,12 +63,12 @@ impl Spans {
 
     /// Ops of the message at hand were kept.
     pub(super) fn kept(&mut self, session: SessionId, first: OpNumber, count: u32) {
-        if self.heard.is_some()
+        if self.context.is_some()
             && count > 0
             && let Some(traced) = self.sessions.get_mut(&session)
         {
             let last = first.saturating_add(u64::from(count) - 1);
-            let context = self.heard;
+            let context = self.context;
             traced.trail.received(first, last, context, Instant::now());
         }
     }

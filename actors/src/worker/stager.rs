@@ -59,7 +59,7 @@ pub(super) struct Stager {
 }
 
 impl Stager {
-    pub(super) fn start(told: Recipient<Finished>) -> std::io::Result<Self> {
+    pub(super) fn start(to: Recipient<Finished>) -> std::io::Result<Self> {
         let (tasks, received) = mpsc::channel::<Task>();
         let thread = std::thread::Builder::new()
             .name("stager".into())
@@ -67,7 +67,7 @@ impl Stager {
                 for task in received {
                     match task {
                         // Jobs are bounded by the bytes that may be staged, so their answers are.
-                        Task::Finish(job) => told.do_send(job.finish()),
+                        Task::Finish(job) => to.do_send(job.finish()),
                         Task::GiveBack => give_back(),
                     }
                 }

@@ -12,7 +12,8 @@ use bus_schemas::{
     SessionId, Symbol, Window,
 };
 use device::{
-    Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, Realm, Slice,
+    Compiler, Completion, Device, DeviceInfo, FunctionInfo, ModuleInfo, OpResult, SharingDomain,
+    Slice,
 };
 
 /// Whether images with a function `slow` may be compiled.
@@ -200,7 +201,12 @@ impl Device for TestDevice {
         &self.info
     }
 
-    fn open(&mut self, session: SessionId, _: Window, _: Option<Realm>) -> Result<(), Failure> {
+    fn open(
+        &mut self,
+        session: SessionId,
+        _: Window,
+        _: Option<SharingDomain>,
+    ) -> Result<(), Failure> {
         self.sessions.insert(session, Memory::default());
         Ok(())
     }

@@ -215,10 +215,10 @@ pub trait Compiler: Send + Sync {
     fn forget(&self, hash: ModuleHash);
 }
 
-/// Sessions that may share memory with one another: those of one realm. What a session reads is its
+/// Sessions that may share memory with one another: those of one domain. What a session reads is its
 /// own bytes in any case; whether others hold the same can be learnt from time and charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Realm(pub u64);
+pub struct SharingDomain(pub u64);
 
 /// A device, owned by one thread.
 pub trait Device: Send {
@@ -226,7 +226,7 @@ pub trait Device: Send {
     fn info(&self) -> &DeviceInfo;
 
     /// Begins a session with addresses of its own. Bytes that it holds like other sessions of its
-    /// realm may be stored once; without a realm it shares with nobody.
+    /// domain may be stored once; without a sharing domain it shares with nobody.
     ///
     /// # Errors
     /// When the window overlaps another session's or cannot be reserved.
@@ -234,7 +234,7 @@ pub trait Device: Send {
         &mut self,
         session: SessionId,
         window: Window,
-        realm: Option<Realm>,
+        domain: Option<SharingDomain>,
     ) -> Result<(), Failure>;
 
     /// Ends a session: drops what it has not started, frees its memory and module instances.

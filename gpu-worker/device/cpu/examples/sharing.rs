@@ -1,5 +1,5 @@
 //! What sharing costs and saves: `sharing [MIB]` has sessions copy equal weights of so many
-//! mebibytes, with and without a realm in common, and says how long copies and kernels took and how
+//! mebibytes, with and without a sharing domain in common, and says how long copies and kernels took and how
 //! much memory the process has for it.
 
 use std::error::Error;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Launch, ModuleHash, Op, Parcel};
 use device::conformance::{Program, complete};
-use device::{Device, Realm};
+use device::{Device, SharingDomain};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const SESSIONS: u64 = 8;
@@ -60,7 +60,7 @@ fn millis(time: Duration) -> String {
 }
 
 /// One round of all sessions.
-fn round(mib: u64, realm: Option<Realm>) -> Result<(), Box<dyn Error>> {
+fn round(mib: u64, domain: Option<SharingDomain>) -> Result<(), Box<dyn Error>> {
     let bytes = mib << 20;
     let words = 0..(bytes / 4) as u32;
     let weights: Vec<u8> = words
@@ -79,7 +79,7 @@ fn round(mib: u64, realm: Option<Realm>) -> Result<(), Box<dyn Error>> {
     for n in 1..=SESSIONS {
         let mut program = Program::new(n);
         let address = program.window().base;
-        device.open(program.session(), program.window(), realm)?;
+        device.open(program.session(), program.window(), domain)?;
         let load = Op::LoadModule { slot: 0, hash };
         let slice = program.slice(&[(load, &[]), (Op::Alloc { address, bytes }, &[])]);
         complete(&mut device, slice);
@@ -145,9 +145,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mib = std::env::args()
         .nth(1)
         .map_or(Ok(64), |text| text.parse())?;
-    for (what, realm) in [("apart", None), ("shared", Some(Realm(0)))] {
+    for (what, domain) in [("apart", None), ("shared", Some(SharingDomain(0)))] {
         println!("{what}:");
-        round(mib, realm)?;
+        round(mib, domain)?;
     }
     Ok(())
 }

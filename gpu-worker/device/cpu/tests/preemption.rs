@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window};
 use device::conformance::Program;
-use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Realm, Slice};
+use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::local::{Endless, suite};
 
@@ -142,9 +142,9 @@ impl Device for Stormy {
         &mut self,
         session: SessionId,
         window: Window,
-        realm: Option<Realm>,
+        domain: Option<SharingDomain>,
     ) -> Result<(), Failure> {
-        self.device.open(session, window, realm)
+        self.device.open(session, window, domain)
     }
     fn close(&mut self, session: SessionId) {
         self.device.close(session);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bus_schemas::{Op, Parcel, SessionId};
 use device::conformance::{Program, complete};
-use device::{Device, Realm};
+use device::{Device, SharingDomain};
 use device_cpu::{CpuConfig, CpuDevice};
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ struct Floor {
 }
 
 impl Floor {
-    fn new(realms: &[Option<Realm>]) -> Self {
+    fn new(domains: &[Option<SharingDomain>]) -> Self {
         let config = CpuConfig {
             threads: 1,
             capacity: 1 << 30,
@@ -30,15 +30,17 @@ impl Floor {
             programs: BTreeMap::new(),
             charges: BTreeMap::new(),
         };
-        for (n, realm) in (1..).zip(realms) {
-            floor.open(n, *realm);
+        for (n, domain) in (1..).zip(domains) {
+            floor.open(n, *domain);
         }
         floor
     }
 
-    fn open(&mut self, n: u64, realm: Option<Realm>) {
+    fn open(&mut self, n: u64, domain: Option<SharingDomain>) {
         let program = Program::new(n);
-        let opened = self.device.open(program.session(), program.window(), realm);
+        let opened = self
+            .device
+            .open(program.session(), program.window(), domain);
         opened.expect("a free window");
         self.programs.insert(n, program);
     }
@@ -144,7 +146,7 @@ fn bytes(seed: u32, len: u64) -> Vec<u8> {
         .collect()
 }
 
-const ALL: Option<Realm> = Some(Realm(0));
+const ALL: Option<SharingDomain> = Some(SharingDomain(0));
 
 #[test]
 fn equal_weights_are_stored_once_and_paid_in_equal_parts() {
@@ -182,7 +184,13 @@ fn equal_weights_are_stored_once_and_paid_in_equal_parts() {
 
 #[test]
 fn one_realm_shares_and_two_do_not() {
-    let tenants = [Some(Realm(1)), Some(Realm(2)), None, None, Some(Realm(2))];
+    let tenants = [
+        Some(SharingDomain(1)),
+        Some(SharingDomain(2)),
+        None,
+        None,
+        Some(SharingDomain(2)),
+    ];
     let mut floor = Floor::new(&tenants);
     let weights = bytes(1, 2 * MIB);
     for n in 1..=5 {

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
 use device::{
-    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, Realm, Slice,
+    BlockBytes, Completion, Device, DeviceInfo, Feed, FunctionInfo, ModuleInfo, SharingDomain,
+    Slice,
 };
 
 use driver::{Context, Module};
@@ -171,14 +172,14 @@ impl Device for CudaDevice {
         &self.info
     }
 
-    /// Shares nothing, whatever the realm: memory mapped without the right to write would end the
+    /// Shares nothing, whatever the domain: memory mapped without the right to write would end the
     /// whole context, and so every tenant's work, at the first kernel that writes to it; there is no
     /// fault that could give the writer a copy.
     fn open(
         &mut self,
         session: SessionId,
         window: Window,
-        _: Option<Realm>,
+        _: Option<SharingDomain>,
     ) -> Result<(), Failure> {
         self.context.enter()?;
         let apart = |other: Window| other.end() <= window.base || window.end() <= other.base;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bus_schemas::{ModuleHash, Op, Parcel};
 
 use super::{Program, complete, increment_params, launch};
-use crate::{Device, Realm};
+use crate::{Device, SharingDomain};
 
 /// Three mebibytes and a bit: no whole number of pages.
 const BYTES: u64 = (3 << 20) + 70_000;
@@ -47,15 +47,15 @@ fn load(device: &mut dyn Device, program: &mut Program, hash: ModuleHash, weight
     assert_eq!(complete(device, slice).fault, None);
 }
 
-/// Two sessions of a realm copy equal bytes. A kernel, a copy and a fill change one's, and the other
+/// Two sessions of a sharing domain copy equal bytes. A kernel, a copy and a fill change one's, and the other
 /// sees its own; whoever goes first, the other keeps them.
 pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
     let weights = weights();
     for first_goes in [true, false] {
         let mut programs = [Program::new(1), Program::new(2)];
         for program in &mut programs {
-            let realm = Some(Realm(1));
-            let opened = device.open(program.session(), program.window(), realm);
+            let domain = Some(SharingDomain(1));
+            let opened = device.open(program.session(), program.window(), domain);
             opened.expect("a free window");
             load(device, program, hash, &weights);
         }

@@ -21,7 +21,8 @@ use crate::lanes::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{
-    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, Realm, Slice, Unwatched,
+    Compiler, Completion, Device, DeviceInfo, Feed, Interrupt, ModuleInfo, SharingDomain, Slice,
+    Unwatched,
 };
 pub use model::Model;
 use session::{Advance, Session};
@@ -200,7 +201,7 @@ impl Device for CpuDevice {
         &mut self,
         session: SessionId,
         window: Window,
-        realm: Option<Realm>,
+        domain: Option<SharingDomain>,
     ) -> Result<(), Failure> {
         let overlaps = |other: &mut RefCell<Session>| {
             let other = other.get_mut().window;
@@ -211,8 +212,8 @@ impl Device for CpuDevice {
             let detail = format!("the window at {:#x} is taken", window.base);
             return Err(Failure::new(Code::BadAddress, detail));
         }
-        let opened = Session::open(session, window, realm, self.info.capacity)?;
-        if realm.is_some() {
+        let opened = Session::open(session, window, domain, self.info.capacity)?;
+        if domain.is_some() {
             self.sharing.get_mut().begin(self.info.capacity);
         }
         self.sessions.insert(session, RefCell::new(opened));

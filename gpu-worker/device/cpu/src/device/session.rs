@@ -13,7 +13,7 @@ use bus_schemas::{
     EventTime, Failure, KernelKey, Launch, Op, OpNumber, OpRef, Parcel, ResultKind, SessionId,
     Spares, Window,
 };
-use device::{Completion, Interrupt, OpResult, Realm, Slice};
+use device::{Completion, Interrupt, OpResult, SharingDomain, Slice};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -90,7 +90,7 @@ pub(super) struct Session {
     id: SessionId,
     pub(super) window: Window,
     /// Whom it may share memory with.
-    realm: Option<Realm>,
+    domain: Option<SharingDomain>,
     pub(super) memory: Memory,
     pub(super) slots: BTreeMap<u32, (Instance, Prepared)>,
     /// The module whose load is in progress.
@@ -120,14 +120,14 @@ impl Session {
     pub(super) fn open(
         id: SessionId,
         window: Window,
-        realm: Option<Realm>,
+        domain: Option<SharingDomain>,
         capacity: u64,
     ) -> Result<Self, Failure> {
         let memory = Memory::new(window.base, window.size, capacity).map_err(memory_failure)?;
         Ok(Self {
             id,
             window,
-            realm,
+            domain,
             memory,
             slots: BTreeMap::new(),
             loading: None,
@@ -172,7 +172,7 @@ impl Session {
     /// Its side of what is shared, if it may share.
     pub(super) fn guest(&mut self) -> Option<Guest<'_>> {
         let (id, memory) = (self.id, &mut self.memory);
-        self.realm.map(|realm| Guest { id, realm, memory })
+        self.domain.map(|domain| Guest { id, domain, memory })
     }
 
     /// Ends what it has under way and all that comes: each of its slices completes with this failure.

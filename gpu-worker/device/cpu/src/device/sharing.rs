@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use bus_schemas::{Print, SessionId};
-use device::Realm;
+use device::SharingDomain;
 
 use super::session::Session;
 use crate::memory::Memory;
@@ -31,7 +31,7 @@ const STEP: usize = 2;
 pub(super) struct Guest<'a> {
     pub(super) id: SessionId,
     /// Whom it may share with.
-    pub(super) realm: Realm,
+    pub(super) domain: SharingDomain,
     pub(super) memory: &'a mut Memory,
 }
 
@@ -136,7 +136,7 @@ impl Sharing {
             return false;
         }
         let key = Key {
-            realm: guest.realm,
+            domain: guest.domain,
             bytes,
             print: Print::of(pieces()),
         };
@@ -147,7 +147,7 @@ impl Sharing {
             }
             Some(Place::Private(id, at)) => neighbours.get(&id).and_then(|other| {
                 let mut other = other.try_borrow_mut().ok()?;
-                let mut other = other.guest().filter(|other| other.realm == key.realm)?;
+                let mut other = other.guest().filter(|other| other.domain == key.domain)?;
                 let there = other.has(at, bytes, pieces());
                 there.then(|| self.meet(guest, Some((&mut other, at)), (&key, to), pieces()))
             }),

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{Print, SessionId};
-use device::Realm;
+use device::SharingDomain;
 
-/// What is asked for: nothing is found for one realm that lies in another.
+/// What is asked for: nothing is found for one domain that lies in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    pub(crate) realm: Realm,
+    pub(crate) domain: SharingDomain,
     pub(crate) bytes: u64,
     pub(crate) print: Print,
 }
@@ -69,9 +69,9 @@ impl Index {
 mod tests {
     use super::*;
 
-    fn key(realm: u64, of: u8) -> Key {
+    fn key(domain: u64, of: u8) -> Key {
         Key {
-            realm: Realm(realm),
+            domain: SharingDomain(domain),
             bytes: 4_096,
             print: Print::of([&[of; 4_096][..]].into_iter()),
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, Realm, Slice};
+use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::Random;
 use workloads::local::Local;
@@ -107,13 +107,13 @@ impl Device for Seat {
         &mut self,
         session: SessionId,
         window: Window,
-        realm: Option<Realm>,
+        domain: Option<SharingDomain>,
     ) -> Result<(), Failure> {
         let (tell, done) = channel();
         self.done = Some(done);
         self.call(move |hall| {
             hall.sessions.push((session, tell));
-            hall.device.open(session, window, realm)
+            hall.device.open(session, window, domain)
         })
     }
 

@@ -8,7 +8,12 @@ use super::*;
 fn session(n: u64) -> Session {
     let size = limits::WINDOW_MIN_BYTES;
     let base = limits::ADDRESS_FIRST + n * size;
-    let opened = Session::open(SessionId(n), Window { base, size }, Some(Realm(0)), 1 << 30);
+    let opened = Session::open(
+        SessionId(n),
+        Window { base, size },
+        Some(SharingDomain(0)),
+        1 << 30,
+    );
     let mut session = opened.expect("a window");
     let allocated = session.memory.alloc(base, 8 * UNIT);
     allocated.expect("room");
@@ -23,7 +28,7 @@ fn copy_to_both(sharing: &mut Sharing, sessions: &Sessions, place: u64, of: u8) 
     for n in [1, 2] {
         let session = &mut *sessions[&SessionId(n)].borrow_mut();
         let at = session.window.base + place * UNIT;
-        let mut guest = session.guest().expect("a realm");
+        let mut guest = session.guest().expect("a sharing domain");
         let pieces = || bytes.chunks(100_000);
         last = sharing.take_in(&mut guest, sessions, (at, UNIT), pieces);
         if !last {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use bus_schemas::Tenant;
-use device::Realm;
+use device::SharingDomain;
 
 /// With whom sessions share what they hold alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,15 +31,15 @@ impl FromStr for Share {
     }
 }
 
-/// The realms of one worker.
+/// The domains of one worker.
 #[derive(Debug)]
-pub(super) struct Realms {
+pub(super) struct SharingDomains {
     share: Share,
     /// Tenants that have had a session here.
-    tenants: BTreeMap<Tenant, Realm>,
+    tenants: BTreeMap<Tenant, SharingDomain>,
 }
 
-impl Realms {
+impl SharingDomains {
     pub(super) fn new(share: Share) -> Self {
         Self {
             share,
@@ -47,13 +47,13 @@ impl Realms {
         }
     }
 
-    /// The realm of a tenant's sessions, if they share at all.
-    pub(super) fn of(&mut self, tenant: &Tenant) -> Option<Realm> {
+    /// The domain of a tenant's sessions, if they share at all.
+    pub(super) fn of(&mut self, tenant: &Tenant) -> Option<SharingDomain> {
         match self.share {
-            Share::All => Some(Realm(0)),
+            Share::All => Some(SharingDomain(0)),
             Share::Off => None,
             Share::Tenant => {
-                let next = Realm(self.tenants.len() as u64 + 1);
+                let next = SharingDomain(self.tenants.len() as u64 + 1);
                 Some(*self.tenants.entry(tenant.clone()).or_insert(next))
             }
         }
@@ -67,18 +67,18 @@ mod tests {
     #[test]
     fn tenants_are_apart_where_they_are_to_be() {
         let [a, b]: [Tenant; 2] = ["a", "b"].map(|name| name.parse().expect("a name"));
-        let mut all = Realms::new("all".parse().expect("known"));
+        let mut all = SharingDomains::new("all".parse().expect("known"));
         assert!(all.of(&a).is_some() && all.of(&a) == all.of(&b));
         assert_eq!(
             "tenant".parse(),
             Ok(Share::default()),
             "unless others are trusted"
         );
-        let mut apart = Realms::new(Share::default());
+        let mut apart = SharingDomains::new(Share::default());
         let (of_a, of_b) = (apart.of(&a), apart.of(&b));
         assert!(of_a.is_some() && of_b.is_some() && of_a != of_b);
         assert_eq!((apart.of(&a), apart.of(&b)), (of_a, of_b));
-        let mut off = Realms::new("off".parse().expect("known"));
+        let mut off = SharingDomains::new("off".parse().expect("known"));
         assert_eq!(off.of(&a), None);
         assert!("some".parse::<Share>().is_err());
     }

@@ -1,4 +1,4 @@
-//! Blocks of the record that are kept for the next leader. A leader whose server is cut off from the
+//! Blocks of the record that the worker keeps and hands over to the next leaders. A leader whose server is cut off from the
 //! others stores nothing and reaches no candidate, but it reaches the workers that it grants to: they
 //! have what it granted by, if it dies.
 
@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use scheduler_leader_core::{HandedOver, Handover};
 
 /// The worker's blocks, and the way to a leader.
-struct Blocks {
+struct KeptBlocks {
     client: Client,
     subjects: Subjects,
     kept: Handover,
@@ -20,24 +20,24 @@ struct Blocks {
 ///
 /// # Errors
 /// Where a subscription is refused.
-pub(super) async fn keep(
+pub(super) async fn serve(
     client: Client,
     subjects: Subjects,
     worker: Incarnation,
 ) -> Result<(), async_nats::SubscribeError> {
     let copies = client.subscribe(subjects.unstored_worker()).await?;
     let seals = client.subscribe(subjects.seal(worker)).await?;
-    let blocks = Blocks {
+    let blocks = KeptBlocks {
         client,
         subjects,
         kept: Handover::default(),
     };
-    actix::spawn(blocks.serve(copies, seals));
+    actix::spawn(blocks.run(copies, seals));
     Ok(())
 }
 
-impl Blocks {
-    async fn serve(mut self, copies: Subscriber, seals: Subscriber) {
+impl KeptBlocks {
+    async fn run(mut self, copies: Subscriber, seals: Subscriber) {
         let copies = copies.map(|message| (message.payload, false));
         let seals = seals.map(|message| (message.payload, true));
         let mut received = stream::select(copies, seals);
@@ -101,9 +101,12 @@ mod tests {
         let broker = TestBroker::start();
         let subjects = Subjects::new(&"test".parse().expect("a name"));
         let client = connect(&broker, &subjects).await;
-        let mut given = client.subscribe(subjects.unstored()).await.expect("heard");
-        let kept = keep(client.clone(), subjects.clone(), WORKER).await;
-        kept.expect("it keeps");
+        let mut given = client
+            .subscribe(subjects.unstored())
+            .await
+            .expect("subscribed");
+        let served = serve(client.clone(), subjects.clone(), WORKER).await;
+        served.expect("it keeps");
         let lend = async |stored, number| {
             let copy = encode(&Unstored {
                 v: WIRE_VERSION,
@@ -114,7 +117,7 @@ mod tests {
                 bytes: b"block",
             });
             let to = subjects.unstored_worker();
-            client.publish(to, copy.into()).await.expect("said");
+            client.publish(to, copy.into()).await.expect("published");
         };
         let seal = async |epoch| {
             let seal = Seal {
@@ -127,12 +130,12 @@ mod tests {
             client
                 .publish(to, encode(&seal).into())
                 .await
-                .expect("said");
+                .expect("published");
         };
         let mut numbers = async || {
             let mut numbers = Vec::new();
-            let patience = Duration::from_millis(500);
-            while let Ok(Some(message)) = tokio::time::timeout(patience, given.next()).await {
+            let timeout = Duration::from_millis(500);
+            while let Ok(Some(message)) = tokio::time::timeout(timeout, given.next()).await {
                 let copy: Unstored<'_> = decode(&message.payload).expect("a copy");
                 numbers.push((copy.epoch, copy.stored, copy.number));
             }

@@ -16,42 +16,42 @@ use tokio::sync::Notify;
 use crate::storage::{Storage, Stored};
 
 /// How long the bucket may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// Before a record is written again.
 const PAUSE: Duration = Duration::from_secs(2);
 /// How often others may have been faster with one record.
 const RIVALS: u32 = 16;
 
 /// Writes records from handlers that may not wait.
-pub(super) struct KernelBook {
-    desk: Rc<Desk>,
+pub(super) struct KernelRecords {
+    queue: Rc<Queue>,
     task: tokio::task::JoinHandle<()>,
 }
 
-struct Desk {
+struct Queue {
     storage: Storage,
     /// Not written.
     records: RefCell<BTreeMap<KernelKey, KernelRecord>>,
     more: Notify,
 }
 
-impl KernelBook {
+impl KernelRecords {
     /// Begins. The bucket is made with the first record.
     pub(super) fn start(client: Client, subjects: &Subjects) -> Self {
         let mut jetstream = jetstream::new(client);
-        jetstream.set_timeout(PATIENCE);
-        let desk = Rc::new(Desk {
+        jetstream.set_timeout(REPLY_TIMEOUT);
+        let queue = Rc::new(Queue {
             storage: Storage::new(jetstream, subjects),
             records: RefCell::default(),
             more: Notify::new(),
         });
-        let task = actix::spawn(desk.clone().work());
-        Self { desk, task }
+        let task = actix::spawn(queue.clone().work());
+        Self { queue, task }
     }
 
     /// Records that are not written.
     pub(super) fn waiting(&self) -> usize {
-        self.desk.records.borrow().len()
+        self.queue.records.borrow().len()
     }
 
     /// Adds what was measured.
@@ -59,21 +59,21 @@ impl KernelBook {
         if measured.is_empty() {
             return;
         }
-        let mut records = self.desk.records.borrow_mut();
+        let mut records = self.queue.records.borrow_mut();
         for (key, record) in measured {
             records.entry(key).or_default().merge(&record);
         }
-        self.desk.more.notify_one();
+        self.queue.more.notify_one();
     }
 }
 
-impl Drop for KernelBook {
+impl Drop for KernelRecords {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Desk {
+impl Queue {
     async fn work(self: Rc<Self>) {
         let mut store = None;
         loop {

@@ -1,4 +1,4 @@
-//! What the worker holds of a session: bytes of ops, staged transfers, results.
+//! Buffers of a session: bytes of ops, staged transfers, results.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -12,11 +12,11 @@ use bus_schemas::{
 use bytes::Bytes;
 use device::OpSpan;
 
-use super::events::EventTimes;
+use super::event_times::EventTimes;
 
 /// Ops of one batch message that have not been started.
 #[derive(Debug)]
-struct Kept {
+struct KeptBatch {
     bytes: Bytes,
     first: OpNumber,
     count: u32,
@@ -24,7 +24,7 @@ struct Kept {
     blob: Range<usize>,
 }
 
-impl Kept {
+impl KeptBatch {
     /// Bytes of the payloads of the first `count` ops: a descriptor names its own at byte 4.
     fn payloads(&self, count: u32) -> usize {
         let end = self.descriptors.start + count as usize * DESCRIPTOR_BYTES;
@@ -73,7 +73,7 @@ impl Staging {
 
 /// A result that its client has not acknowledged.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct KeptResult {
     pub(super) number: u64,
     pub(super) kind: ResultKind,
     /// Bytes of the whole.
@@ -83,7 +83,7 @@ pub(super) struct Answer {
     pub(super) events: Vec<EventTime>,
 }
 
-impl Answer {
+impl KeptResult {
     /// What there is to publish: with times of events, they come with the first message.
     pub(super) fn messages(&self) -> impl Iterator<Item = Bytes> {
         let timed = (!self.events.is_empty()).then(|| self.timed()).flatten();
@@ -112,20 +112,20 @@ const TIMED: usize = 16 * limits::EVENT_TIMES;
 
 /// Everything held of a session.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct SessionBuffers {
     pub(super) tenant: Tenant,
     pub(super) acks: Subject,
     pub(super) answers: Subject,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<KeptBatch>,
     pub(super) transfers: HashMap<u64, Staging>,
-    pub(super) results: VecDeque<Answer>,
+    pub(super) results: VecDeque<KeptResult>,
     /// Device time of the ops since the last result.
     pub(super) since_ns: u64,
     /// Times of events since the last result.
     pub(super) events: EventTimes,
     /// Times of events in `results`.
     timed: usize,
-    /// Images that its client may load, and how many times it was told so and has not unloaded the last
+    /// Images that its client may load, and how many times it got word of that and has not unloaded the last
     /// module that came of that.
     pub(super) images: BTreeMap<ModuleHash, u32>,
     /// First ops of the slices started and not completed, and what their ops declare.
@@ -134,7 +134,7 @@ pub(super) struct Held {
     pub(super) left: Vec<ModuleHash>,
 }
 
-impl Held {
+impl SessionBuffers {
     pub(super) fn new(tenant: Tenant, acks: Subject, answers: Subject) -> Self {
         Self {
             tenant,
@@ -163,7 +163,7 @@ impl Held {
     ) {
         let (descriptors, blob) = columns;
         let all = (descriptors.len() / DESCRIPTOR_BYTES) as u32;
-        let mut kept = Kept {
+        let mut kept = KeptBatch {
             bytes,
             first: first - u64::from(skip),
             count: all,
@@ -237,20 +237,20 @@ impl Held {
         transfers.any(|it| matches!(it, Staging::Finishing(image) if *image == hash))
     }
 
-    /// Its client was told once more that an image is here; whether it was not before.
+    /// Its client gets word once more that an image is here; whether it had none before.
     pub(super) fn take_image(&mut self, hash: ModuleHash) -> bool {
-        let told = self.images.entry(hash).or_default();
-        *told += 1;
-        *told == 1
+        let words = self.images.entry(hash).or_default();
+        *words += 1;
+        *words == 1
     }
 
-    /// Its client goes by one thing less that it was told of an image; whether by none now.
+    /// Its client relies on one such word less; whether on none now.
     pub(super) fn leave_image(&mut self, hash: ModuleHash) -> bool {
-        let Some(told) = self.images.get_mut(&hash) else {
+        let Some(words) = self.images.get_mut(&hash) else {
             return false;
         };
-        *told -= 1;
-        let gone = *told == 0;
+        *words -= 1;
+        let gone = *words == 0;
         if gone {
             self.images.remove(&hash);
         }
@@ -259,7 +259,7 @@ impl Held {
 
     /// Keeps a result that was published. Where the client has left too many times of events
     /// unacknowledged, the oldest will not be sent again.
-    pub(super) fn keep_result(&mut self, answer: Answer) {
+    pub(super) fn keep_result(&mut self, answer: KeptResult) {
         self.timed += answer.events.len();
         self.results.push_back(answer);
         let mut oldest = self.results.iter_mut();
@@ -305,8 +305,8 @@ mod tests {
         (bytes.into(), (0..split, split..end))
     }
 
-    fn held() -> Held {
-        Held::new("a".parse().unwrap(), "acks".into(), "answers".into())
+    fn held() -> SessionBuffers {
+        SessionBuffers::new("a".parse().unwrap(), "acks".into(), "answers".into())
     }
 
     fn ops(spans: &[OpSpan]) -> Vec<u8> {
@@ -336,7 +336,7 @@ mod tests {
         let mut held = held();
         let times = |ns| EventTime { event: 0, ns };
         for number in 1..=20 {
-            held.keep_result(Answer {
+            held.keep_result(KeptResult {
                 number,
                 kind: ResultKind::Sync,
                 total: 0,
@@ -344,7 +344,7 @@ mod tests {
                 events: vec![times(number); limits::EVENT_TIMES],
             });
         }
-        let has = |held: &Held| -> Vec<u64> {
+        let has = |held: &SessionBuffers| -> Vec<u64> {
             let timed = held.results.iter().filter(|it| !it.events.is_empty());
             timed.map(|answer| answer.number).collect()
         };

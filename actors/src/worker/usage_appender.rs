@@ -18,18 +18,18 @@ use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
 
 /// How long the stream may take to acknowledge.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Appends blocks from handlers that may not wait.
-pub(super) struct Clerk {
+pub(super) struct UsageAppender {
     client: Client,
-    desk: Rc<Desk>,
+    queue: Rc<Queue>,
     task: tokio::task::JoinHandle<()>,
 }
 
-struct Desk {
+struct Queue {
     storage: Storage,
     subject: Subject,
     incarnation: Incarnation,
@@ -38,39 +38,43 @@ struct Desk {
     more: Notify,
 }
 
-impl Clerk {
+impl UsageAppender {
     /// Begins; makes the stream if it is not there.
     pub(super) fn start(client: Client, subjects: &Subjects, incarnation: Incarnation) -> Self {
         let mut jetstream = jetstream::new(client.clone());
-        jetstream.set_timeout(PATIENCE);
-        let desk = Rc::new(Desk {
+        jetstream.set_timeout(ACK_TIMEOUT);
+        let queue = Rc::new(Queue {
             storage: Storage::new(jetstream, subjects),
             subject: subjects.account(incarnation).into(),
             incarnation,
             blocks: RefCell::default(),
             more: Notify::new(),
         });
-        let task = actix::spawn(desk.clone().work());
-        Self { client, desk, task }
+        let task = actix::spawn(queue.clone().work());
+        Self {
+            client,
+            queue,
+            task,
+        }
     }
 
     /// Blocks that are not acknowledged.
     pub(super) fn waiting(&self) -> usize {
-        self.desk.blocks.borrow().len()
+        self.queue.blocks.borrow().len()
     }
 
     /// Appends a block, behind those before it.
     pub(super) fn append(&self, number: u64, bytes: Vec<u8>) {
-        let mut blocks = self.desk.blocks.borrow_mut();
+        let mut blocks = self.queue.blocks.borrow_mut();
         blocks.push_back((number, bytes.into()));
-        self.desk.more.notify_one();
+        self.queue.more.notify_one();
     }
 
-    /// Says what is left without waiting for an acknowledgement: nobody will be there to hear it.
+    /// Publishes what is left without waiting for an acknowledgement: nobody will be there to receive it.
     pub(super) fn leave(&self) {
-        for (number, bytes) in self.desk.blocks.borrow().iter() {
-            let headers = crate::stream::headers(&self.desk.id(*number));
-            let subject = self.desk.subject.clone();
+        for (number, bytes) in self.queue.blocks.borrow().iter() {
+            let headers = crate::stream::headers(&self.queue.id(*number));
+            let subject = self.queue.subject.clone();
             let publish = self
                 .client
                 .publish_with_headers(subject, headers, bytes.clone());
@@ -82,13 +86,13 @@ impl Clerk {
     }
 }
 
-impl Drop for Clerk {
+impl Drop for UsageAppender {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Desk {
+impl Queue {
     async fn work(self: Rc<Self>) {
         if let Err(error) = self.storage.stream(Stored::Usage).await {
             tracing::debug!(error, "the accounts' stream is not there yet");

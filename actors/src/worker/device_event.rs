@@ -1,12 +1,12 @@
-//! What the device's thread and those that prepare images tell the actor.
+//! Events that the device's thread and the threads that prepare images send to the actor.
 
 use std::time::Duration;
 
 use bus_schemas::{Failure, ModuleHash, SessionId, Tenant};
 use device::{Completion, ModuleInfo};
 
-/// What the device has done.
-pub(super) enum Deed {
+/// Something that the device has done.
+pub(super) enum DeviceEvent {
     Opened(SessionId, Option<Failure>),
     Closed(SessionId),
     Prepared(ModuleHash, Result<ModuleInfo, Failure>),

@@ -13,17 +13,17 @@ use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming};
-use super::held::{Answer as HeldAnswer, Held, Staging};
+use super::device_thread::Command;
 use super::outgoing::Outgoing;
-use super::pager::Tell;
+use super::pager::PagerMessage;
+use super::session_buffers::{KeptResult, SessionBuffers, Staging};
 use super::stager::Job;
-use super::thread::Command;
 
 /// Staged bytes of a session that are given back to the host when it ends.
 const MUCH: usize = 64 << 20;
 
 impl GpuWorker {
-    pub(super) fn carry_out(&mut self, action: Action, incoming: &mut Incoming<'_>) {
+    pub(super) fn perform(&mut self, action: Action, incoming: &mut Incoming<'_>) {
         match action {
             Action::Results { session, first } => self.on_results(session, first, incoming),
             Action::Start(start) => self.on_start(start),
@@ -61,7 +61,7 @@ impl GpuWorker {
             Action::SendDone(done) => {
                 let mut bytes = Vec::with_capacity(160 + 40 * done.reports.len());
                 done.encode_into(&mut bytes);
-                self.outgoing.publish(self.places.done.clone(), bytes);
+                self.outgoing.publish(self.subjects.done.clone(), bytes);
             }
             Action::Settled(settled) => {
                 if let Some(evidence) = &self.evidence {
@@ -121,7 +121,7 @@ impl GpuWorker {
                 }
             }
             Action::Refuse(refusal) => {
-                let to = self.places.refusal.clone();
+                let to = self.subjects.refusal.clone();
                 self.outgoing.publish(to, encode(&refusal));
             }
             Action::Reject {
@@ -136,26 +136,26 @@ impl GpuWorker {
 
     /// What is held of a session: its client may send as soon as the open grant is accepted, and
     /// on a busy device that is long before it is carried out.
-    fn hold(&mut self, session: SessionId, tenant: &Tenant) -> &mut Held {
-        let subjects = &self.places.subjects;
+    fn hold(&mut self, session: SessionId, tenant: &Tenant) -> &mut SessionBuffers {
+        let subjects = &self.subjects.all;
         self.held.entry(session).or_insert_with(|| {
             let acks = subjects.to_client(tenant, session, ToClient::Worker);
             let answers = subjects.to_client(tenant, session, ToClient::Result);
-            Held::new(tenant.clone(), acks.into(), answers.into())
+            SessionBuffers::new(tenant.clone(), acks.into(), answers.into())
         })
     }
 
     fn on_open(&mut self, open: OpenAction) {
         self.hold(open.session, &open.tenant);
         self.spans.opened(open.session, &open.tenant);
-        let realm = self.realms.of(&open.tenant);
-        self.pager.do_send(Tell::Open {
+        let domain = self.sharing.of(&open.tenant);
+        self.pager.do_send(PagerMessage::Open {
             session: open.session,
             tenant: open.tenant,
             quota: open.quota,
         });
         self.device
-            .command(Command::Open(open.session, open.window, realm));
+            .command(Command::Open(open.session, open.window, domain));
     }
 
     /// All of a transfer is here.
@@ -224,10 +224,10 @@ impl GpuWorker {
             group: Some(self.identity.group.clone()),
             exclusive: self.identity.exclusive,
             held: self.resident.load(Ordering::Relaxed),
-            images: self.told.0.next(Images(self.modules.images())),
-            weights: self.told.1.next(Weights(self.weights.sample())),
+            images: self.sent.0.next(Images(self.modules.images())),
+            weights: self.sent.1.next(Weights(self.weights.sample())),
         };
-        let to = self.places.beat.clone();
+        let to = self.subjects.beat.clone();
         self.outgoing.publish(to, encode(&message));
     }
 
@@ -247,10 +247,10 @@ impl GpuWorker {
             while let Some(event) = answers.events.pop_front_if(|(at, _)| *at < op) {
                 held.events.add([event]);
             }
-            let since_ns = held.since_ns + device_ns.saturating_sub(answers.told_ns);
+            let since_ns = held.since_ns + device_ns.saturating_sub(answers.reported_ns);
             let bytes = bytes.unwrap_or_else(|| printed[..].into());
             let total = bytes.len() as u64;
-            let answer = HeldAnswer {
+            let answer = KeptResult {
                 number,
                 kind,
                 total,
@@ -268,7 +268,7 @@ impl GpuWorker {
                 events: held.events.take(),
             };
             held.since_ns = 0;
-            answers.told_ns = device_ns.max(answers.told_ns);
+            answers.reported_ns = device_ns.max(answers.reported_ns);
             publish_result(&mut self.outgoing, held, &answer);
             held.keep_result(answer);
         }
@@ -281,19 +281,19 @@ impl GpuWorker {
         let ops = held.take(start.first, start.last);
         held.started.push_back((start.first, 0));
         self.spans.started(start);
-        self.tell_dispatch(dispatch::Event::Started(start, ops));
+        self.handle_dispatch(dispatch::Event::Started(start, ops));
     }
 
     /// A session is being closed: what it has under way ends.
     fn on_stop(&mut self, session: SessionId) {
         let why = Failure::new(Code::SessionGone, "the session was closed");
         self.device.command(Command::Stop(session, why.clone()));
-        self.tell_dispatch(dispatch::Event::Stopped { session, why });
+        self.handle_dispatch(dispatch::Event::Stopped { session, why });
     }
 }
 
 /// Publishes a result.
-fn publish_result(outgoing: &mut Outgoing, held: &Held, answer: &HeldAnswer) {
+fn publish_result(outgoing: &mut Outgoing, held: &SessionBuffers, answer: &KeptResult) {
     for message in answer.messages() {
         outgoing.publish(held.answers.clone(), message);
     }

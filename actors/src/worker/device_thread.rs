@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::compiler::{CompileLimits, CompilerThreads};
-use super::deed::Deed;
+use super::device_event::DeviceEvent;
 use actix::Recipient;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Tenant, Window};
-use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, Realm, Slice};
+use device::{Compiler, Completion, Device, DeviceInfo, Interrupt, SharingDomain, Slice};
 
 /// Longest stretch of device work between two looks at the commands.
 const BUDGET: Duration = Duration::from_micros(100);
@@ -29,7 +29,7 @@ const COMMANDS: usize = 1_024;
 
 /// What the device is to do.
 pub(super) enum Command {
-    Open(SessionId, Window, Option<Realm>),
+    Open(SessionId, Window, Option<SharingDomain>),
     /// Ends what the session has under way: see [`Device::stop`].
     Stop(SessionId, Failure),
     Close(SessionId),
@@ -54,15 +54,15 @@ impl Command {
     }
 }
 
-/// There are deeds to take.
-pub(super) struct Done;
+/// Wakes the actor: there are events to take.
+pub(super) struct EventsReady;
 
-impl actix::Message for Done {
+impl actix::Message for EventsReady {
     type Result = ();
 }
 
-/// Whether the actor looks for deeds by itself, so that nobody need wake it.
-type Looking = Arc<AtomicBool>;
+/// Whether the actor polls for events by itself, so that nobody need wake it.
+type Polling = Arc<AtomicBool>;
 
 /// Makes the device on the thread that will own it.
 pub type MakeDevice = Box<dyn FnOnce() -> Result<Box<dyn Device>, Failure> + Send>;
@@ -71,21 +71,21 @@ pub type MakeDevice = Box<dyn FnOnce() -> Result<Box<dyn Device>, Failure> + Sen
 pub(super) struct DeviceThread {
     commands: Option<SyncSender<Command>>,
     backlog: VecDeque<Command>,
-    deeds: Receiver<Deed>,
-    looking: Looking,
+    events: Receiver<DeviceEvent>,
+    polling: Polling,
     interrupt: Option<Arc<Interrupt>>,
     spares: Arc<Mutex<Spares>>,
     compiler: Option<CompilerThreads>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The thread before it knows whom to tell.
-pub(super) struct Idle {
+/// The thread with its device, before it has an actor to send events to.
+pub(super) struct DeviceStart {
     commands: SyncSender<Command>,
-    deeds: Receiver<Deed>,
-    looking: Looking,
-    teller: SyncSender<Teller>,
-    tell: Sender<Deed>,
+    events: Receiver<DeviceEvent>,
+    polling: Polling,
+    sender: SyncSender<EventSender>,
+    event_sender: Sender<DeviceEvent>,
     interrupt: Option<Arc<Interrupt>>,
     spares: Arc<Mutex<Spares>>,
     compiler: Option<Arc<dyn Compiler>>,
@@ -93,13 +93,13 @@ pub(super) struct Idle {
     pub(super) info: DeviceInfo,
 }
 
-impl Idle {
+impl DeviceStart {
     /// Starts the thread and makes the device on it.
     pub(super) fn start(make: MakeDevice) -> Result<Self, Failure> {
         let (commands, received) = sync_channel(COMMANDS);
-        let (teller, told) = sync_channel::<Teller>(1);
+        let (sender, attached) = sync_channel::<EventSender>(1);
         let (answer, made) = sync_channel(1);
-        let (tell, deeds) = channel();
+        let (event_sender, events) = channel();
         let body = move || {
             let mut device = match make() {
                 Ok(device) => device,
@@ -109,8 +109,8 @@ impl Idle {
             let spares = device.spares().unwrap_or_default();
             let parts = (info, device.interrupt(), spares, device.compiler());
             let waits = answer.send(Ok(parts)).is_ok();
-            if waits && let Ok(teller) = told.recv() {
-                Loop::new(device.as_mut(), &received, teller).run();
+            if waits && let Ok(sender) = attached.recv() {
+                DeviceLoop::new(device.as_mut(), &received, sender).run();
             }
         };
         let failed = |detail: String| Failure::new(Code::Device, detail);
@@ -123,10 +123,10 @@ impl Idle {
             .map_err(|_| failed("the device's thread died while it made the device".into()))??;
         Ok(Self {
             commands,
-            deeds,
-            looking: Looking::default(),
-            teller,
-            tell,
+            events,
+            polling: Polling::default(),
+            sender,
+            event_sender,
             interrupt,
             spares,
             compiler,
@@ -135,25 +135,29 @@ impl Idle {
         })
     }
 
-    /// Says whom to tell of deeds; from now on the thread serves commands.
-    pub(super) fn tell(self, told: Recipient<Done>, limits: CompileLimits) -> DeviceThread {
-        let teller = Teller {
-            deeds: self.tell,
-            looking: self.looking.clone(),
-            told,
+    /// Names the actor that is woken for events; from now on the thread serves commands.
+    pub(super) fn serve(
+        self,
+        actor: Recipient<EventsReady>,
+        limits: CompileLimits,
+    ) -> DeviceThread {
+        let sender = EventSender {
+            events: self.event_sender,
+            polling: self.polling.clone(),
+            actor,
         };
         let compiler = self.compiler.map(|compiler| {
-            let teller = teller.clone();
-            let tell = Box::new(move |deeds: &mut Vec<Deed>| teller.tell(deeds));
-            CompilerThreads::new(compiler, tell, limits)
+            let sender = sender.clone();
+            let send = Box::new(move |events: &mut Vec<DeviceEvent>| sender.send(events));
+            CompilerThreads::new(compiler, send, limits)
         });
         // The thread waits for exactly this.
-        let _ = self.teller.send(teller);
+        let _ = self.sender.send(sender);
         DeviceThread {
             commands: Some(self.commands),
             backlog: VecDeque::new(),
-            deeds: self.deeds,
-            looking: self.looking,
+            events: self.events,
+            polling: self.polling,
             interrupt: self.interrupt,
             spares: self.spares,
             compiler,
@@ -205,23 +209,23 @@ impl DeviceThread {
     }
 
     /// What was done since this was last asked, in order.
-    pub(super) fn deeds(&mut self) -> Vec<Deed> {
-        self.deeds.try_iter().collect()
+    pub(super) fn events(&mut self) -> Vec<DeviceEvent> {
+        self.events.try_iter().collect()
     }
 
-    /// Looks for deeds, for a little while at most.
-    pub(super) fn look(&mut self, wait: Duration) -> Vec<Deed> {
+    /// Polls for events, for a little while at most.
+    pub(super) fn poll(&mut self, wait: Duration) -> Vec<DeviceEvent> {
         let until = Instant::now() + wait;
-        self.looking.store(true, Ordering::SeqCst);
-        let mut deeds = self.deeds();
-        while deeds.is_empty() && Instant::now() < until {
+        self.polling.store(true, Ordering::SeqCst);
+        let mut events = self.events();
+        while events.is_empty() && Instant::now() < until {
             std::thread::yield_now();
-            deeds = self.deeds();
+            events = self.events();
         }
         // What is done from here on wakes the actor; what was done before is seen here.
-        self.looking.store(false, Ordering::SeqCst);
-        deeds.append(&mut self.deeds());
-        deeds
+        self.polling.store(false, Ordering::SeqCst);
+        events.append(&mut self.events());
+        events
     }
 
     /// Whether the thread has died under us.
@@ -237,46 +241,50 @@ impl Drop for DeviceThread {
     }
 }
 
-/// Tells the actor what was done.
+/// The way of events to the actor, which it wakes.
 #[derive(Clone)]
-pub(super) struct Teller {
-    deeds: Sender<Deed>,
-    looking: Looking,
-    told: Recipient<Done>,
+pub(super) struct EventSender {
+    events: Sender<DeviceEvent>,
+    polling: Polling,
+    actor: Recipient<EventsReady>,
 }
 
-impl Teller {
-    pub(super) fn tell(&self, deeds: &mut Vec<Deed>) {
-        for deed in deeds.drain(..) {
+impl EventSender {
+    pub(super) fn send(&self, events: &mut Vec<DeviceEvent>) {
+        for event in events.drain(..) {
             // The actor is gone; the command channel's end follows.
-            let _ = self.deeds.send(deed);
+            let _ = self.events.send(event);
         }
-        if !self.looking.load(Ordering::SeqCst) {
+        if !self.polling.load(Ordering::SeqCst) {
             // A full mailbox has such a message in it already, or the actor is gone.
-            let _ = self.told.try_send(Done);
+            let _ = self.actor.try_send(EventsReady);
         }
     }
 }
 
-struct Loop<'a> {
+struct DeviceLoop<'a> {
     device: &'a mut dyn Device,
     interrupt: Option<Arc<Interrupt>>,
     commands: &'a Receiver<Command>,
-    teller: Teller,
-    deeds: Vec<Deed>,
+    sender: EventSender,
+    events: Vec<DeviceEvent>,
     completions: Vec<Completion>,
     /// Sessions of which a slice has failed: nothing of them runs any more.
     broken: BTreeSet<SessionId>,
 }
 
-impl<'a> Loop<'a> {
-    fn new(device: &'a mut dyn Device, commands: &'a Receiver<Command>, teller: Teller) -> Self {
+impl<'a> DeviceLoop<'a> {
+    fn new(
+        device: &'a mut dyn Device,
+        commands: &'a Receiver<Command>,
+        sender: EventSender,
+    ) -> Self {
         Self {
             interrupt: device.interrupt(),
             device,
             commands,
-            teller,
-            deeds: Vec::new(),
+            sender,
+            events: Vec::new(),
             completions: Vec::new(),
             broken: BTreeSet::new(),
         }
@@ -291,7 +299,7 @@ impl<'a> Loop<'a> {
             }
             loop {
                 match self.commands.try_recv() {
-                    Ok(command) => self.obey(command),
+                    Ok(command) => self.execute(command),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
                 }
@@ -303,28 +311,28 @@ impl<'a> Loop<'a> {
                 if completion.fault.is_some() {
                     self.broken.insert(completion.session);
                 }
-                self.deeds.push(Deed::Completed(completion));
+                self.events.push(DeviceEvent::Completed(completion));
             }
-            self.tell();
+            self.send_events();
             if !self.device.is_busy() && self.completions.is_empty() {
                 match self.next() {
-                    Some(command) => self.obey(command),
+                    Some(command) => self.execute(command),
                     None => return,
                 }
             }
         }
     }
 
-    /// Tells what was done; behind it what sessions are charged now, because of it.
-    fn tell(&mut self) {
+    /// Sends what was done; behind it what sessions are charged now, because of it.
+    fn send_events(&mut self) {
         let mut changed = Vec::new();
         self.device.recharged(&mut changed);
         if !changed.is_empty() {
             let saved = self.device.saved();
-            self.deeds.push(Deed::Recharged(changed, saved));
+            self.events.push(DeviceEvent::Recharged(changed, saved));
         }
-        if !self.deeds.is_empty() {
-            self.teller.tell(&mut self.deeds);
+        if !self.events.is_empty() {
+            self.sender.send(&mut self.events);
         }
     }
 
@@ -346,31 +354,31 @@ impl<'a> Loop<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let more = self.device.tend();
-            self.tell();
+            self.send_events();
             if !more {
                 return self.commands.recv().ok();
             }
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
-            Command::Open(session, window, realm) => {
-                let failure = self.device.open(session, window, realm).err();
+            Command::Open(session, window, domain) => {
+                let failure = self.device.open(session, window, domain).err();
                 if failure.is_some() {
                     self.broken.insert(session);
                 }
-                self.deeds.push(Deed::Opened(session, failure));
+                self.events.push(DeviceEvent::Opened(session, failure));
             }
             Command::Close(session) => {
                 self.device.close(session);
                 self.broken.remove(&session);
-                self.deeds.push(Deed::Closed(session));
+                self.events.push(DeviceEvent::Closed(session));
             }
             Command::Stop(session, why) => self.device.stop(session, why),
             Command::Prepare(_, hash, image) => {
                 let prepared = self.device.prepare(hash, &image);
-                self.deeds.push(Deed::Prepared(hash, prepared));
+                self.events.push(DeviceEvent::Prepared(hash, prepared));
             }
             Command::Forget(hash) => self.device.forget(hash),
             Command::Submit(slice) if self.broken.contains(&slice.session) => {

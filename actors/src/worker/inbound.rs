@@ -1,4 +1,4 @@
-//! What the worker hears on the bus, and what it answers where it makes no sense.
+//! Messages from the bus on their way to the sequencer, and the answer to those that make no sense.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -24,15 +24,15 @@ const REJECTED: usize = 64;
 
 impl GpuWorker {
     pub(super) fn on_message(&mut self, message: &async_nats::Message) {
-        self.spans.heard(message);
-        match self.places.subjects.parse_worker(&message.subject) {
+        self.spans.received(message);
+        match self.subjects.all.parse_worker(&message.subject) {
             Some(WorkerSubject::Tenant(tenant, session, what)) => {
-                let heard = match what {
+                let handled = match what {
                     ToWorker::Batch => self.on_batch(&tenant, session, &message.payload),
                     ToWorker::Data => self.on_chunk(&tenant, session, &message.payload),
                     ToWorker::State => self.on_state(&tenant, session, &message.payload),
                 };
-                if let Err(error) = heard {
+                if let Err(error) = handled {
                     self.on_malformed(&tenant, session, error.into());
                 }
             }
@@ -43,7 +43,7 @@ impl GpuWorker {
                 let reply = message.reply.clone();
                 self.on_leader(&message.payload, |worker, bytes| {
                     let seal: Seal = decode(bytes)?;
-                    worker.tell(Event::Seal(&seal), &mut Incoming::Seal(reply));
+                    worker.handle_event(Event::Seal(&seal), &mut Incoming::Seal(reply));
                     Ok(())
                 });
             }
@@ -54,9 +54,9 @@ impl GpuWorker {
     fn on_leader(
         &mut self,
         payload: &[u8],
-        hear: impl FnOnce(&mut Self, &[u8]) -> Result<(), MessageError>,
+        handle: impl FnOnce(&mut Self, &[u8]) -> Result<(), MessageError>,
     ) {
-        if let Err(error) = hear(self, payload) {
+        if let Err(error) = handle(self, payload) {
             self.malformed += 1;
             if self.malformed.is_power_of_two() {
                 tracing::warn!(%error, count = self.malformed, "a message meant nothing");
@@ -66,19 +66,19 @@ impl GpuWorker {
 
     fn on_order(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let order: Order<'_> = decode(payload)?;
-        self.tell(Event::Order(&order), &mut Incoming::Nothing);
+        self.handle_event(Event::Order(&order), &mut Incoming::Nothing);
         Ok(())
     }
 
     fn on_lost(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let lost: Lost = decode(payload)?;
-        self.tell(Event::Lost(&lost), &mut Incoming::Nothing);
+        self.handle_event(Event::Lost(&lost), &mut Incoming::Nothing);
         Ok(())
     }
 
     fn on_leave(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let leave: Leave = decode(payload)?;
-        self.tell(Event::Leave(&leave), &mut Incoming::Nothing);
+        self.handle_event(Event::Leave(&leave), &mut Incoming::Nothing);
         Ok(())
     }
 
@@ -121,7 +121,7 @@ impl GpuWorker {
             place(payload, batch.blob),
         );
         debug_assert_eq!(columns.0.len(), batch.count as usize * DESCRIPTOR_BYTES);
-        self.tell(
+        self.handle_event(
             Event::Batch(event),
             &mut Incoming::Batch(tenant, payload, columns),
         );
@@ -159,7 +159,7 @@ impl GpuWorker {
             module,
             image,
         };
-        self.tell(
+        self.handle_event(
             Event::Chunk(event),
             &mut Incoming::Chunk(tenant, chunk.bytes),
         );
@@ -178,11 +178,11 @@ impl GpuWorker {
             session,
             state,
         };
-        self.tell(event, &mut Incoming::Nothing);
+        self.handle_event(event, &mut Incoming::Nothing);
         Ok(())
     }
 
-    /// A client is told what it got wrong, not too often; nobody else notices.
+    /// A client gets an answer that says what was wrong, not too often; nobody else notices.
     fn on_malformed(&mut self, tenant: &Tenant, session: SessionId, failure: Failure) {
         self.malformed += 1;
         let now = Instant::now();
@@ -200,8 +200,8 @@ impl GpuWorker {
 
     pub(super) fn reject(&mut self, tenant: &Tenant, session: SessionId, failure: Failure) {
         let subject = self
-            .places
             .subjects
+            .all
             .to_client(tenant, session, ToClient::Error);
         let rejected = Rejected {
             v: WIRE_VERSION,

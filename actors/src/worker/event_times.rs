@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn of_each_event_the_newest_is_told_once() {
+    fn of_each_event_the_newest_is_taken_once() {
         let mut times = EventTimes::default();
         times.add([time(7, 1), time(8, 2), time(7, 3)]);
         assert_eq!(taken(&mut times), [(8, 2), (7, 3)]);
@@ -63,10 +63,10 @@ mod tests {
         let mut times = EventTimes::default();
         times.add((0..5 * most).map(|ns| time(ns as u32, ns)));
         times.add([time(0, 5 * most)]);
-        let told = taken(&mut times);
-        assert_eq!(told.len() as u64, most);
-        assert_eq!(told[0], (4 * most as u32 + 1, 4 * most + 1));
-        assert_eq!(told[told.len() - 1], (0, 5 * most));
+        let kept = taken(&mut times);
+        assert_eq!(kept.len() as u64, most);
+        assert_eq!(kept[0], (4 * most as u32 + 1, 4 * most + 1));
+        assert_eq!(kept[kept.len() - 1], (0, 5 * most));
         // One that is recorded again and again pushes nothing else out.
         times.add([time(1, 1)]);
         times.add((2..3 * most).map(|ns| time(2, ns)));

@@ -1,0 +1,41 @@
+//! A part of heartbeats that is sent when it has changed, and else only now and then.
+
+/// After so many heartbeats it is sent again, changed or not: somebody new may listen.
+const AGAIN: u32 = 10;
+
+/// What leaders were sent last, and how many heartbeats ago.
+#[derive(Debug, Default)]
+pub(super) struct SendOnChange<T> {
+    sent: T,
+    beats: u32,
+}
+
+impl<T: Clone + PartialEq> SendOnChange<T> {
+    /// What goes with the next heartbeat, given how it is now; nothing where it is not its turn.
+    pub(super) fn next(&mut self, now: T) -> Option<T> {
+        let turn = self.beats.is_multiple_of(AGAIN) || now != self.sent;
+        self.beats = if turn { 1 } else { self.beats + 1 };
+        if turn {
+            self.sent.clone_from(&now);
+        }
+        turn.then_some(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_sent_when_it_changes_and_now_and_then() {
+        let mut sender = SendOnChange::default();
+        assert_eq!(sender.next(0), Some(0));
+        assert_eq!(sender.next(0), None);
+        assert_eq!(sender.next(7), Some(7));
+        for _ in 1..AGAIN {
+            assert_eq!(sender.next(7), None);
+        }
+        assert_eq!(sender.next(7), Some(7));
+        assert_eq!(sender.next(7), None);
+    }
+}
