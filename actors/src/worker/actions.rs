@@ -10,7 +10,7 @@ use bus_schemas::{
 };
 use device::OpResult;
 use gpu_worker_core::dispatch;
-use gpu_worker_core::sequencer::{Action, BeatAction, OpenAction, StartAction};
+use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAction};
 
 use super::actor::{GpuWorker, Incoming};
 use super::device_thread::Command;
@@ -23,7 +23,17 @@ use super::stager::Job;
 const MUCH: usize = 64 << 20;
 
 impl GpuWorker {
-    pub(super) fn perform(&mut self, action: Action, incoming: &mut Incoming<'_>) {
+    /// Hands an event to the sequencer and carries its actions out.
+    pub(super) fn handle_event(&mut self, event: Event<'_>, incoming: &mut Incoming<'_>) {
+        let mut actions = std::mem::take(&mut self.actions);
+        self.core.handle(self.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.perform(action, incoming);
+        }
+        self.actions = actions;
+    }
+
+    fn perform(&mut self, action: Action, incoming: &mut Incoming<'_>) {
         match action {
             Action::Results { session, first } => self.on_results(session, first, incoming),
             Action::Start(start) => self.on_start(start),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use actix::{Context, Handler};
 use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId};
 use device::{OpSpan, Slice};
 use gpu_worker_core::Sequencer;
@@ -13,11 +14,20 @@ use super::actor::GpuWorker;
 use super::device_thread::Command;
 use super::modules::{ModuleState, Modules};
 use super::names::Module;
-use super::pager::PagerMessage;
+use super::pager::{Admitted, PagerMessage};
 use super::session_buffers::{SessionBuffers, Staging};
 
 /// Charged cost of a slice that is small, nanoseconds.
 const SMALL_NS: u64 = 40_000;
+
+impl Handler<Admitted> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, admitted: Admitted, ctx: &mut Context<Self>) {
+        self.handle_dispatch(Event::Admitted(admitted.0));
+        self.settle(ctx);
+    }
+}
 
 impl GpuWorker {
     /// Hands an event to the dispatch and carries its actions out.

@@ -2,12 +2,76 @@
 
 use std::collections::BTreeSet;
 
-use bus_schemas::{ModuleHash, SessionId};
+use actix::{Context, Handler};
+use bus_schemas::{Code, Failure, ModuleHash, SessionId};
+use gpu_worker_core::sequencer::{Event, ImageState};
 
-use super::actor::GpuWorker;
+use super::actor::{GpuWorker, Incoming};
 use super::device_thread::Command;
+use super::modules::image_state;
+use super::stager::Finished;
+
+impl Handler<Finished> for GpuWorker {
+    type Result = ();
+
+    fn handle(&mut self, finished: Finished, ctx: &mut Context<Self>) {
+        self.on_finished(finished);
+        self.settle(ctx);
+    }
+}
 
 impl GpuWorker {
+    /// An image is in its final form.
+    pub(super) fn on_finished(&mut self, finished: Finished) {
+        let (session, transfer) = (finished.session, finished.transfer);
+        let Some(held) = self.held.get_mut(&session) else {
+            return;
+        };
+        let hash = finished.module;
+        held.transfers.remove(&transfer);
+        if !held.images.contains_key(&hash) {
+            // The session has closed meanwhile.
+            return;
+        }
+        if !finished.genuine {
+            let why = format!("transfer {transfer} is not the image of module {hash}");
+            let failure = Failure::new(Code::Protocol, why);
+            let event = Event::Fault {
+                session,
+                op: 0,
+                failure: &failure,
+            };
+            return self.handle_event(event, &mut Incoming::Nothing);
+        }
+        let tenant = held.tenant.clone();
+        let bytes = finished.bytes.len() as u64;
+        if let Err(failure) = self.modules.admit(&tenant, hash, bytes) {
+            if held.leave_image(hash) {
+                self.modules.release(&tenant, &[hash]);
+            }
+            let image = ImageState::Refused(&failure);
+            let event = Event::Image {
+                session,
+                transfer,
+                hash,
+                image,
+            };
+            return self.handle_event(event, &mut Incoming::Nothing);
+        }
+        if self.modules.give(&tenant, hash) {
+            let prepare = Command::Prepare(tenant.clone(), hash, finished.bytes);
+            self.device.command(prepare);
+        }
+        let state = self.modules.state(&tenant, hash);
+        let event = Event::Image {
+            session,
+            transfer,
+            hash,
+            image: image_state(state.as_ref()),
+        };
+        self.handle_event(event, &mut Incoming::Nothing);
+    }
+
     /// The session's client gets word that an image is here: it stays while the session has it.
     pub(super) fn hold_image(&mut self, session: SessionId, module: Option<ModuleHash>) {
         let most = self.core.modules_most(session);

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use actix::{Context, StreamHandler};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
     Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, Leave, Lost, MessageError, Op,
@@ -22,8 +23,19 @@ const SYMBOLS: u64 = (limits::SYMBOLS * Symbol::SIZE) as u64;
 /// Sessions whose malformed messages are remembered.
 const REJECTED: usize = 64;
 
+impl StreamHandler<async_nats::Message> for GpuWorker {
+    fn handle(&mut self, message: async_nats::Message, ctx: &mut Context<Self>) {
+        self.on_message(&message);
+        self.settle(ctx);
+    }
+
+    fn finished(&mut self, _: &mut Context<Self>) {
+        // The connection is closed for good; the role decides what becomes of the worker.
+    }
+}
+
 impl GpuWorker {
-    pub(super) fn on_message(&mut self, message: &async_nats::Message) {
+    fn on_message(&mut self, message: &async_nats::Message) {
         self.spans.received(message);
         match self.subjects.all.parse_worker(&message.subject) {
             Some(WorkerSubject::Tenant(tenant, session, what)) => {

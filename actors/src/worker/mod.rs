@@ -2,10 +2,16 @@
 //!
 //! One connection and both actors live on the caller's thread, so that a message goes from the
 //! socket to the sequencer and back without changing threads; only the device has its own.
+//!
+//! A launch passes these files in this order: `inbound` hands its batch, and then its grant, to the
+//! sequencer; `actions` carries out what that decides (keep the ops, start the slice); `dispatch` gives
+//! the slice, once memory and images are there, to `device_thread`; `completions` hands on what the
+//! device has done, and `actions` publishes results and done reports.
 
 mod actions;
 mod actor;
 mod compiler;
+mod completions;
 mod device_event;
 mod device_thread;
 mod dispatch;
