@@ -1,37 +1,14 @@
 //! How positions end: what the device has done, and what is forgotten then.
 
-use bus_schemas::{
-    DoneReport, Failure, GpuPosition, Grant, GrantKind, OpNumber, Outcome, SessionId,
-};
+use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, SessionId};
 
-use super::lane;
+use super::pending::{Ending, lane};
 use super::session::{Phase, Session};
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
 
 /// Sessions whose tenant is remembered after they were closed.
 const GONE: usize = 65_536;
-
-/// How a position ended.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ending {
-    pub(super) measured: u64,
-    pub(super) last: OpNumber,
-    pub(super) outcome: Outcome,
-    pub(super) failed: bool,
-}
-
-impl Ending {
-    /// Nothing was measured and nothing failed.
-    pub(super) fn plain(last: OpNumber, outcome: Outcome) -> Self {
-        Self {
-            measured: 0,
-            last,
-            outcome,
-            failed: false,
-        }
-    }
-}
 
 impl Sequencer {
     /// A position has ended.

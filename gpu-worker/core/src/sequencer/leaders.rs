@@ -5,7 +5,7 @@ use bus_schemas::{
     SessionId, WIRE_VERSION,
 };
 
-use super::positions::KeptGrant;
+use super::pending::KeptGrant;
 use super::session::Phase;
 use super::{Action, BeatAction, DoneMessage, ExitReason, Sequencer};
 use crate::Nanos;

@@ -30,12 +30,14 @@ mod endings;
 mod images;
 mod leaders;
 mod messages;
+mod pending;
 mod positions;
 mod reports;
 mod sealing;
 mod session;
 mod staged;
 mod staging;
+mod staging_room;
 mod standing;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -54,16 +56,10 @@ pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::Nanos;
-use positions::{Accepted, KeptGrant};
+use pending::{Accepted, KeptGrant, Standing};
 use reports::Reports;
 use session::Session;
 use staged::Staged;
-use standing::Standing;
-
-/// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
-fn lane(grant: &Grant) -> usize {
-    usize::from(grant.priority.min(4))
-}
 
 /// The worker's sequencer.
 #[derive(Debug)]

@@ -5,28 +5,10 @@ use bus_schemas::{
     SealedGrant, Tenant, limits,
 };
 
-use super::endings::Ending;
-use super::lane;
+use super::pending::{Accepted, Ending, KeptGrant, lane};
 use super::session::{Doubt, Phase, Session, Stall};
 use super::{Action, OpenAction, Sequencer, StartAction};
 use crate::Nanos;
-
-/// An accepted position.
-#[derive(Debug)]
-pub(super) struct Accepted {
-    pub(super) position: GpuPosition,
-    pub(super) grant: Grant,
-    pub(super) ended: bool,
-}
-
-/// An accepted grant as it is kept for replay, with whose it is: its session may be closed and
-/// forgotten by the time that a seal asks.
-#[derive(Debug)]
-pub(super) struct KeptGrant {
-    pub(super) sealed: SealedGrant,
-    pub(super) tenant: Tenant,
-    pub(super) ordinal: u64,
-}
 
 /// What the head can do now.
 enum Head {

@@ -13,7 +13,7 @@ use bus_schemas::{
 };
 
 use super::leaders::Standpoint;
-use super::positions::KeptGrant;
+use super::pending::KeptGrant;
 use super::session::Phase;
 use super::{Action, Sequencer};
 use crate::Nanos;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use bus_schemas::{Code, Failure, SessionId, Tenant, limits};
+use bus_schemas::Tenant;
 
-use super::Sequencer;
-use super::session::Session;
 use crate::Nanos;
 
 /// One tenant's.
@@ -48,70 +46,14 @@ impl Staged {
     }
 
     /// Bytes of a transfer of the tenant were stored.
-    fn moved(&mut self, now: Nanos, tenant: &Tenant) {
+    pub(super) fn moved(&mut self, now: Nanos, tenant: &Tenant) {
         if let Some(share) = self.tenants.get_mut(tenant) {
             share.moved = now;
         }
     }
-}
 
-impl Sequencer {
-    /// Host bytes that a session's new transfers may reserve: of all there is, and of what its tenant
-    /// may have.
-    pub(super) fn staging_room(&self, session: &Session) -> u64 {
-        let most = session.staged_most.bytes();
-        let own = most.saturating_sub(self.staged.of(&session.tenant));
-        let all = self.config.staged_total.saturating_sub(self.staged.bytes());
-        own.min(all)
+    /// When bytes of the tenant's transfers were stored last, if it has some reserved.
+    pub(super) fn moved_at(&self, tenant: &Tenant) -> Option<Nanos> {
+        self.tenants.get(tenant).map(|share| share.moved)
     }
-
-    /// Whether there is so much room in all that credit need not shrink.
-    pub(super) fn has_staging_room(&self) -> bool {
-        let room = self.config.staged_total.saturating_sub(self.staged.bytes());
-        room >= limits::TRANSFER_BYTES.min(self.config.staged_total / 2)
-    }
-
-    /// A part of a session's transfer was stored.
-    pub(super) fn stored(&mut self, now: Nanos, session: SessionId) {
-        if let Some(entry) = self.sessions.get_mut(&session) {
-            entry.starved = None;
-            self.staged.moved(now, &entry.tenant);
-        }
-    }
-
-    /// No part of a transfer of `total` bytes was stored: why the session fails, if its tenant cannot
-    /// stage so much, or has had all it may staged for long without getting on with any of it.
-    pub(super) fn starved(
-        &mut self,
-        now: Nanos,
-        session: SessionId,
-        total: u64,
-    ) -> Option<Failure> {
-        let entry = self.sessions.get_mut(&session)?;
-        let (most, used) = (entry.staged_most.bytes(), self.staged.of(&entry.tenant));
-        if used.saturating_add(total) <= most {
-            // What others have staged leaves it no room, or it came before.
-            entry.starved = None;
-            return None;
-        }
-        let since = *entry.starved.get_or_insert(now);
-        let share = self.staged.tenants.get(&entry.tenant);
-        let since = share.map_or(since, |share| share.moved.max(since));
-        let never = total > most;
-        if !never && now < since.saturating_add(self.config.stall_ns) {
-            return None;
-        }
-        let tenant = &entry.tenant;
-        let (total, used, most) = (mib(total), mib(used), most >> 20);
-        let why = format!(
-            "a transfer of {total} MiB: the sessions of tenant {tenant} have {used} MiB staged of the \
-             {most} MiB that they may have on a worker; use what is staged, or raise the limit with \
-             `warploom tenant set {tenant} --staged SIZE`"
-        );
-        Some(Failure::new(Code::StagedShare, why))
-    }
-}
-
-fn mib(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 20)
 }

@@ -2,59 +2,12 @@
 
 use std::collections::VecDeque;
 
-use bus_schemas::{
-    DoneReport, GpuPosition, Grant, GrantKind, OpNumber, Outcome, SessionId, Tenant, fold,
-};
+use bus_schemas::{DoneReport, GpuPosition, Grant, GrantKind, Outcome, SessionId, Tenant, fold};
 
 use super::course::Course;
-use super::endings::Ending;
-use super::positions::Accepted;
+use super::pending::{Accepted, Ending, Part, Standing, lane};
 use super::{Action, CompletedEvent, Sequencer};
 use crate::Nanos;
-
-/// Ops on the device.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    first: OpNumber,
-    last: OpNumber,
-    cost: u64,
-}
-
-/// A standing grant that has not ended.
-#[derive(Debug)]
-pub(super) struct Standing {
-    grant: Grant,
-    owner: (Tenant, u64),
-    /// Last op started; one before the first where none was.
-    started: OpNumber,
-    /// The op that failed.
-    failed: Option<OpNumber>,
-    /// Parts of it did not run, for an earlier op of the session had failed.
-    skipped: bool,
-    /// Started and not completed, in op order.
-    parts: VecDeque<Part>,
-    /// Since when it waits for an image.
-    waits: Option<Nanos>,
-}
-
-impl Standing {
-    /// Estimated nanoseconds on the device.
-    fn cost(&self) -> u64 {
-        let costs = self.parts.iter().map(|part| part.cost);
-        costs.fold(0, u64::saturating_add)
-    }
-
-    /// The part that has completed, as a grant of its own.
-    pub(super) fn take_part(&mut self, grant: &Grant) -> Option<Grant> {
-        let Part { first, last, cost } = self.parts.pop_front()?;
-        Some(Grant {
-            first,
-            last,
-            cost,
-            ..*grant
-        })
-    }
-}
 
 impl Sequencer {
     /// Holds a standing grant open. One without a first op goes on from the session's last.
@@ -161,7 +114,7 @@ impl Sequencer {
             .get(&position)
             .map(|standing| &standing.grant);
         let counted = match grant {
-            Some(grant) if self.config.preemptive => ..=super::lane(grant),
+            Some(grant) if self.config.preemptive => ..=lane(grant),
             _ => ..=4,
         };
         self.running[counted].iter().sum()
@@ -173,7 +126,7 @@ impl Sequencer {
         open.is_some_and(|standing| {
             let session = self.sessions.get(&standing.grant.session);
             let waits = session.is_some_and(|session| session.received > session.started);
-            super::lane(&standing.grant) < super::lane(grant) && waits
+            lane(&standing.grant) < lane(grant) && waits
         })
     }
 

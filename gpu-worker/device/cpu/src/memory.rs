@@ -9,6 +9,7 @@
     reason = "mmap, and copies behind the allocation table's checks"
 )]
 
+mod block;
 mod blocks;
 mod pages;
 
@@ -39,7 +40,7 @@ pub struct Memory {
     host: NonNull<u8>,
     live: Vec<Live>,
     /// Where module variables lie, by address.
-    blocks: Vec<blocks::Block>,
+    blocks: Vec<block::Block>,
     heap: Option<Heap>,
 }
 

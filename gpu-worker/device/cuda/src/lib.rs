@@ -8,6 +8,7 @@
 //! is more urgent goes before what has not begun: see [`Feed`].
 
 mod driver;
+mod linked;
 mod memory;
 mod properties;
 mod session;
@@ -23,6 +24,7 @@ use device::{
 };
 
 use driver::{Context, Module};
+use linked::Linked;
 use session::{Session, Surroundings};
 
 /// Whether a CUDA driver is installed on this host; Warploom's own drop-in is none.
@@ -35,16 +37,6 @@ pub fn is_present() -> bool {
 #[must_use]
 pub fn is_drop_in() -> bool {
     driver::is_drop_in()
-}
-
-/// A module linked for this GPU.
-#[derive(Debug)]
-pub(crate) struct Linked {
-    hash: ModuleHash,
-    code: Vec<u8>,
-    info: ModuleInfo,
-    /// Its variables, where it was PTX: the driver does not name those of device code.
-    variables: Vec<ptx::GlobalInfo>,
 }
 
 /// One GPU, owned by one thread.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use bus_schemas::{Code, Failure, ModuleHash, Op, SessionId, Window};
 use device::{Completion, OpSpan, Slice};
 
-use crate::Linked;
 use crate::driver::{Context, Event, Function, Module, Stream};
+use crate::linked::Linked;
 use crate::memory::Memory;
 use flight::Flight;
 

@@ -7,32 +7,15 @@
 mod adapt;
 mod declaration;
 mod grid;
+mod image;
 mod print;
 mod resolve;
 
 use crate::{Module, PtxError};
 use print::Printer;
 use resolve::Resolution;
-use thiserror::Error;
 
-/// One image to be linked.
-#[derive(Clone, Copy, Debug)]
-pub struct LinkImage<'a> {
-    /// How errors call it.
-    pub name: &'a str,
-    /// Its PTX; what follows a NUL is ignored.
-    pub image: &'a [u8],
-}
-
-/// Why images cannot be linked.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("image `{image}`, {error}")]
-pub struct LinkError {
-    /// The image at fault.
-    pub image: String,
-    /// Where in it, and what is wrong.
-    pub error: PtxError,
-}
+pub use image::{LinkError, LinkImage};
 
 /// Links images into one.
 ///

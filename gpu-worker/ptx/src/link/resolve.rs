@@ -1,6 +1,7 @@
 //! Which definition of each name counts, and what is renamed.
 
-use super::{LinkImage, adapt, declaration};
+use super::image::LinkImage;
+use super::{adapt, declaration};
 use crate::lex::{Lexer, Token};
 use crate::{Function, FunctionKind, Init, Linkage, Module, Position, PtxError, Space, Variable};
 use std::collections::{BTreeMap, HashMap, HashSet};

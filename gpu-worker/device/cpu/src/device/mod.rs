@@ -25,8 +25,8 @@ use device::{
     Unwatched,
 };
 pub use model::Model;
-use session::{Advance, Session};
-use sharing::{Sessions, Sharing};
+use session::{Advance, Session, Sessions};
+use sharing::{Shares, Sharing};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

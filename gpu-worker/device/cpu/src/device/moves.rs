@@ -2,6 +2,7 @@
 
 use super::failure::memory_failure;
 use super::session::{Progressing, Run, Session, Step};
+use super::sharing::Shares;
 use crate::error::MemoryError;
 use crate::memory::PAGE;
 use crate::shared::{LEAST, UNIT};

@@ -2,7 +2,7 @@
 
 use super::failure::memory_failure;
 use super::launched::{Launched, Streak};
-use super::sharing::{Guest, Sessions, Sharing};
+use super::sharing::{Guest, Shares, Sharing};
 use super::{Cache, Prepared};
 use crate::engine::instance::Placement;
 use crate::engine::runtime::Printed;
@@ -18,6 +18,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The sessions of a device. All but the one that runs can be borrowed.
+pub(super) type Sessions = BTreeMap<SessionId, RefCell<Session>>;
 
 /// What a session runs with.
 pub(super) struct Run<'d> {
@@ -116,6 +119,14 @@ pub(super) fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+impl Shares for Session {
+    /// Its side of what is shared, if it may share.
+    fn guest(&mut self) -> Option<Guest<'_>> {
+        let (id, memory) = (self.id, &mut self.memory);
+        self.domain.map(|domain| Guest { id, domain, memory })
+    }
+}
+
 impl Session {
     pub(super) fn open(
         id: SessionId,
@@ -167,12 +178,6 @@ impl Session {
     /// Bytes it is charged.
     pub(super) fn resident(&self, sharing: &Sharing) -> u64 {
         sharing.charge(self.id, self.allocated())
-    }
-
-    /// Its side of what is shared, if it may share.
-    pub(super) fn guest(&mut self) -> Option<Guest<'_>> {
-        let (id, memory) = (self.id, &mut self.memory);
-        self.domain.map(|domain| Guest { id, domain, memory })
     }
 
     /// Ends what it has under way and all that comes: each of its slices completes with this failure.

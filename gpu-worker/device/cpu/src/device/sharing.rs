@@ -13,12 +13,8 @@ use std::ops::Range;
 use bus_schemas::{Print, SessionId};
 use device::SharingDomain;
 
-use super::session::Session;
 use crate::memory::Memory;
 use crate::shared::{Book, Index, Key, Looks, Pagemap, Place, Store, UNIT, mappings};
-
-/// The sessions of a device. All but the one that runs can be borrowed.
-pub(super) type Sessions = BTreeMap<SessionId, RefCell<Session>>;
 
 /// Units whose places are remembered: 32 GiB of copies.
 const NOTED: usize = 32 << 10;
@@ -33,6 +29,12 @@ pub(super) struct Guest<'a> {
     /// Whom it may share with.
     pub(super) domain: SharingDomain,
     pub(super) memory: &'a mut Memory,
+}
+
+/// Whoever may share: a session of the device.
+pub(super) trait Shares {
+    /// Its side of what is shared, if it may share at all.
+    fn guest(&mut self) -> Option<Guest<'_>>;
 }
 
 impl Guest<'_> {
@@ -115,7 +117,7 @@ impl Sharing {
     pub(super) fn take_in<'p, P: Iterator<Item = &'p [u8]>>(
         &mut self,
         guest: &mut Guest<'_>,
-        neighbours: &Sessions,
+        neighbours: &BTreeMap<SessionId, RefCell<impl Shares>>,
         (to, bytes): (u64, u64),
         pieces: impl Fn() -> P,
     ) -> bool {
@@ -315,7 +317,10 @@ impl Sharing {
     }
 
     /// Looks at some units that are due. Gives whether more are.
-    pub(super) fn tend(&mut self, sessions: &mut Sessions) -> bool {
+    pub(super) fn tend(
+        &mut self,
+        sessions: &mut BTreeMap<SessionId, RefCell<impl Shares>>,
+    ) -> bool {
         for _ in 0..STEP {
             let Some(id) = self.looks.next() else {
                 return false;

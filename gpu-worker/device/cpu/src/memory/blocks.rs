@@ -1,14 +1,8 @@
 //! Where module variables lie: a block of whole pages for each module that a session has loaded.
 
+use super::block::Block;
 use super::{Live, Memory, PAGE};
 use crate::error::MemoryError;
-
-/// Whole pages set aside for the variables of one module, or for the heap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    start: u64,
-    end: u64,
-}
 
 impl Memory {
     /// Sets a block aside in the part for module variables; nothing in it is live yet. Gives where

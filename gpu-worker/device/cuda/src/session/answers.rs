@@ -3,16 +3,8 @@
 use bus_schemas::{Code, EventTime, Failure, ResultKind, Row, Symbol, limits};
 use device::{Completion, OpResult};
 
-use super::{Flight, Session};
-use crate::driver::Pinned;
-
-/// What an op is answered with once the device has passed it.
-#[derive(Debug)]
-pub(super) enum Given {
-    Nothing,
-    Copied(Pinned),
-    Symbols(Vec<u8>),
-}
+use super::Session;
+use super::flight::{Flight, Given};
 
 impl Session {
     /// Whether a range is the session's: in an allocation, or in a variable it was told of.

@@ -3,8 +3,15 @@
 use bus_schemas::{Failure, KernelKey, OpNumber};
 use device::Slice;
 
-use super::answers::Given;
-use crate::driver::Event;
+use crate::driver::{Event, Pinned};
+
+/// What an op is answered with once the device has passed it.
+#[derive(Debug)]
+pub(super) enum Given {
+    Nothing,
+    Copied(Pinned),
+    Symbols(Vec<u8>),
+}
 
 /// A timed launch.
 #[derive(Debug)]

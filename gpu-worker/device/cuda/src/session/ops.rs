@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Code, Failure, FunctionFingerprint, Launch, ModuleHash, Op, OpNumber, OpRef};
 
-use super::answers::Given;
+use super::flight::Given;
 use super::flight::{Flight, Timed};
 use super::{Loaded, Session, Surroundings};
 use crate::driver::{Event, Module, Pinned};

@@ -2,6 +2,7 @@
 
 use bus_schemas::{Window, limits};
 
+use super::super::session::{Session, Sessions};
 use super::*;
 
 /// A session with eight mebibytes at its window's start, in which it may share with all.

@@ -3,6 +3,7 @@
 mod access;
 mod float;
 mod integer;
+mod logic;
 mod placed;
 mod predicate;
 mod shape;
@@ -27,7 +28,7 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::Range;
 
-use predicate::join;
+use logic::join;
 
 /// A run on its way to code.
 pub(super) struct Lower<'k> {

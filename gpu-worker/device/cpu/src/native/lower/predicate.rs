@@ -1,10 +1,11 @@
 //! Predicates: masks of lanes in a register, a bit a lane in memory.
 
 use super::Lower;
+use super::logic::join;
 use crate::decode::form::{Bank, Compare, GuardSlot, Inst, Logic, Slot};
 use crate::native::assembler::{
-    RAX, RBP, Rm, VANDPS, VCMPPS, VMOVAPS, VMOVMSKPS, VORPS, VPAND, VPCMPEQD, VPCMPEQQ, VPCMPGTD,
-    VPCMPGTQ, VPMOVSXDQ, VXORPS, Vex, Ymm,
+    RAX, RBP, Rm, VCMPPS, VMOVAPS, VMOVMSKPS, VPAND, VPCMPEQD, VPCMPEQQ, VPCMPGTD, VPCMPGTQ,
+    VPMOVSXDQ, VXORPS, Vex, Ymm,
 };
 use crate::native::roles::Var;
 use ptx::Scalar;
@@ -173,15 +174,6 @@ impl Lower<'_> {
             .constant([if held { u32::MAX } else { 0 }; 8]);
         self.values.asm.v2(VMOVAPS, d, all);
         d
-    }
-}
-
-pub(super) fn join(logic: Logic) -> Option<Vex> {
-    match logic {
-        Logic::And => Some(VANDPS),
-        Logic::Or => Some(VORPS),
-        Logic::Xor => Some(VXORPS),
-        Logic::Not | Logic::Copy => None,
     }
 }
 

@@ -188,3 +188,33 @@ impl Region<'_> {
         label
     }
 }
+
+impl Region<'_> {
+    /// The piece for all lanes, and on behind it.
+    pub(super) fn hammock(&mut self, it: Hammock, piece: &Piece) -> Option<()> {
+        self.asm().bind(it.label);
+        self.begun = it.begun;
+        self.checked.clear();
+        self.top = it.top;
+        self.place_scalars();
+        let lanes = Slot(it.guard.slot);
+        self.lower.blend = Some((lanes, !it.guard.negated));
+        self.segment(&piece.segments[0], piece.end, Some((it.branch, it.before)));
+        self.lower.blend = None;
+        self.count(piece.end - it.begun);
+        let target = *self.labels.get(&piece.end)?;
+        self.asm().jump(target);
+        Some(())
+    }
+
+    /// Registers lie where they lie between blocks.
+    pub(super) fn place_scalars(&mut self) {
+        self.lower.values.clear();
+        let homes: Vec<(Var, i32)> = self.homes.iter().map(|(var, at)| (*var, *at)).collect();
+        for (var, at) in homes {
+            if let Some(step) = self.classes.step(var) {
+                self.lower.values.scalars.insert(var, (on_stack(at), step));
+            }
+        }
+    }
+}

@@ -10,191 +10,16 @@
 )]
 
 mod address;
+mod lookup;
+mod objects;
 mod query;
 mod sample;
 mod surface;
 mod texel;
 
-use crate::decode::form::{Given, Inst, Op, Place, Sample, Slot};
+use crate::decode::form::{Inst, Op};
 use crate::engine::context::Context;
-use crate::error::FaultKind;
-use crate::lane::{LANES, Row};
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
-use bus_schemas::{TEXTURE_BYTES, Texture};
-use sample::{Coordinates, Request};
-use std::ptr;
-use texel::Texel;
-
-/// The objects that the lanes of an instruction name: mostly one.
-#[derive(Default)]
-struct Objects {
-    last: Option<(u64, Texture)>,
-}
-
-impl Objects {
-    /// The object of a handle, or a noted fault.
-    fn find(
-        &mut self,
-        cx: &mut Context<'_>,
-        handle: u64,
-        surface: bool,
-        lane: u32,
-    ) -> Option<Texture> {
-        if let Some((known, texture)) = self.last
-            && known == handle
-        {
-            return Some(texture);
-        }
-        let want = (TEXTURE_BYTES as u64, 1);
-        let at = cx.spot(Place::Global, handle, want, false, lane)?;
-        // SAFETY: the check says that all of the descriptor may be read.
-        let bytes = unsafe { ptr::read_unaligned(at.cast::<[u8; TEXTURE_BYTES]>()) };
-        let found = Texture::read(&bytes).filter(texel::exists);
-        let (wrong, detail) = match found {
-            Some(texture) if texture.surface == surface => {
-                self.last = Some((handle, texture));
-                return Some(texture);
-            }
-            Some(_) if surface => (handle, "a texture object where a surface object is wanted"),
-            Some(_) => (handle, "a surface object where a texture object is wanted"),
-            None if surface => (handle, "not the handle of a surface object"),
-            None => (handle, "not the handle of a texture object"),
-        };
-        cx.note(FaultKind::IllegalAddress, Some(wrong), lane, detail);
-        None
-    }
-}
-
-/// Notes that what a descriptor says makes no address.
-fn nowhere(cx: &mut Context<'_>, handle: u64, lane: u32) {
-    let detail = "the object's sizes lead beyond all addresses";
-    cx.note(FaultKind::IllegalAddress, Some(handle), lane, detail);
-}
-
-/// A texel that a lane reads, or a noted fault.
-fn fetch(
-    cx: &mut Context<'_>,
-    (handle, texture): (u64, &Texture),
-    place: [u32; 3],
-    lane: u32,
-) -> Option<Texel> {
-    let Some(address) = address::texel(texture, place) else {
-        nowhere(cx, handle, lane);
-        return None;
-    };
-    let size = texture.element();
-    let at = cx.spot(Place::Global, address, (size, 1), false, lane)?;
-    let mut bytes = [0; texel::BYTES];
-    let size = (size as usize).min(texel::BYTES);
-    // SAFETY: the check says that a whole element may be read; the buffer has room for any.
-    unsafe { ptr::copy_nonoverlapping(at, bytes.as_mut_ptr(), size) };
-    Some(texel::read(texture, &bytes))
-}
-
-/// Registers of a lookup, by lanes.
-struct Lookup<'c> {
-    handles: &'c Row<u64>,
-    layers: Option<&'c Row<u32>>,
-    coordinates: [Option<&'c Row<u32>>; 3],
-    offsets: [Option<&'c Row<u32>>; 3],
-}
-
-impl Lookup<'_> {
-    /// The registers that an instruction names; `slots` come behind those of the results.
-    ///
-    /// # Safety
-    /// As [`Kernel::run`].
-    unsafe fn new(cx: &Context<'_>, handle: Slot, slots: &[Slot], sample: Sample) -> Self {
-        let (layer, slots) = slots.split_at(usize::from(sample.geometry.layered));
-        let (places, rest) = slots.split_at(usize::from(sample.geometry.dimensions));
-        let count = if sample.offsets { places.len() } else { 0 };
-        let rows = |slots: &[Slot]| {
-            // SAFETY: decode gave the slots.
-            std::array::from_fn(|at| slots.get(at).map(|slot| unsafe { source(cx, *slot) }))
-        };
-        Self {
-            // SAFETY: the caller vouches for the slot.
-            handles: unsafe { source(cx, handle) },
-            // SAFETY: decode gave the slots.
-            layers: layer.first().map(|slot| unsafe { source(cx, *slot) }),
-            coordinates: rows(places),
-            offsets: rows(&rest[..count]),
-        }
-    }
-
-    /// What a lane looks up.
-    fn request(&self, sample: Sample, lane: usize) -> Request {
-        let at = self.coordinates.map(|row| row.map_or(0, |row| row[lane]));
-        Request {
-            dimensions: usize::from(sample.geometry.dimensions),
-            layer: self.layers.map_or(0, |row| row[lane]),
-            at: if sample.integers {
-                Coordinates::Integers(at.map(|bits| bits as i32))
-            } else {
-                Coordinates::Floats(at.map(f32::from_bits))
-            },
-            offsets: self
-                .offsets
-                .map(|row| row.map_or(0, |row| row[lane] as i32)),
-            gather: sample.gather,
-        }
-    }
-}
-
-/// A texel as the instruction's registers take it.
-fn given(given: Given, texture: &Texture, texel: Texel) -> Texel {
-    let half = |bits: u32| {
-        if texel::floats(texture) {
-            texel::halved(bits)
-        } else {
-            bits & 0xffff
-        }
-    };
-    match given {
-        Given::Words => texel,
-        Given::Halves => texel.map(half),
-        Given::Pairs => {
-            let [r, g, b, a] = texel.map(half);
-            [g << 16 | r, a << 16 | b, 0, 0]
-        }
-    }
-}
-
-/// Looks up for the lanes of a mask.
-///
-/// # Safety
-/// As [`Kernel::run`].
-unsafe fn look_up(cx: &mut Context<'_>, inst: &Inst, sample: Sample, mask: u32) -> bool {
-    let pool = &cx.operands[inst.target as usize..];
-    let (results, rest) = pool.split_at(sample.given.registers());
-    let mut rows = [[0_u32; LANES]; 4];
-    // SAFETY: the caller vouches for the slot, and decode gave the others.
-    let lookup = unsafe { Lookup::new(cx, inst.slots[0], rest, sample) };
-    let mut objects = Objects::default();
-    for lane in 0..LANES {
-        if mask >> lane & 1 == 0 {
-            continue;
-        }
-        let (handle, index) = (lookup.handles[lane], lane as u32);
-        let Some(texture) = objects.find(cx, handle, false, index) else {
-            return false;
-        };
-        let request = lookup.request(sample, lane);
-        let read = |place| fetch(cx, (handle, &texture), place, index);
-        let Some(texel) = sample::sample(&texture, &request, read) else {
-            return false;
-        };
-        let texel = given(sample.given, &texture, texel);
-        for (row, bits) in rows.iter_mut().zip(texel) {
-            row[lane] = bits;
-        }
-    }
-    for (slot, row) in results.iter().zip(&rows) {
-        // SAFETY: decode gave the slots.
-        unsafe { store(cx, *slot, mask, row) };
-    }
-    true
-}
+use crate::lanes::{Handler, Isa, Kernel, pick};
 
 struct Textures;
 
@@ -204,7 +29,7 @@ impl Kernel for Textures {
         // SAFETY: passed on.
         unsafe {
             match inst.op {
-                Op::Sample(sample) => look_up(cx, inst, sample, mask),
+                Op::Sample(sample) => lookup::look_up(cx, inst, sample, mask),
                 Op::Surface(surface) => surface::access(cx, inst, surface, mask),
                 Op::Ask(asked, surface) => query::ask(cx, inst, (asked, surface), mask),
                 Op::IsObject(surface) => query::is_object(cx, inst, surface, mask),

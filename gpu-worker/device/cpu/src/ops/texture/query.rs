@@ -1,7 +1,7 @@
 //! What objects are.
 
-use super::Objects;
 use super::address;
+use super::objects::Objects;
 use crate::decode::form::{Asked, Inst};
 use crate::engine::context::Context;
 use crate::lane::LANES;

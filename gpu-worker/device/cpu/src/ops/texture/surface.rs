@@ -1,8 +1,8 @@
 //! Loads from and stores to surfaces.
 
 use super::address;
+use super::objects::{Objects, nowhere};
 use super::texel;
-use super::{Objects, nowhere};
 use crate::decode::form::{Bounds, Inst, Place, Slot, Surface};
 use crate::engine::context::Context;
 use crate::error::FaultKind;
