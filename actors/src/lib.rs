@@ -5,6 +5,8 @@ pub mod client;
 #[cfg(feature = "leader")]
 pub mod leader;
 #[cfg(any(feature = "leader", feature = "worker"))]
+mod publisher;
+#[cfg(any(feature = "leader", feature = "worker"))]
 mod repeated;
 #[cfg(any(feature = "leader", feature = "worker"))]
 pub mod storage;

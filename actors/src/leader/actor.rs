@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use actix::dev::SendError;
 use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, WrapFuture};
-use async_nats::Client;
+use async_nats::{Client, Subject};
 use bus::{SILENCE, Silence};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Failure, LeaderId, SessionId};
@@ -20,11 +20,11 @@ use super::gateway::Router;
 use super::lease::{Answer, LeaseStore};
 use super::messages::LeaderMessage;
 use super::meters::Metering;
-use super::outgoing::Outgoing;
 use super::queue::{self, KernelQueue, Shared};
 use super::record::Appender;
 use super::state::Writer;
 use super::tenant::{self, TakenUp};
+use crate::publisher::BusPublisher;
 use crate::telemetry::Telemetry;
 use crate::timer::{Timer, nanos};
 
@@ -91,7 +91,7 @@ impl Leader {
             cluster: parts.config.cluster,
             id: parts.id,
             began: Instant::now(),
-            outgoing: Outgoing::new(parts.client.clone()),
+            outgoing: BusPublisher::new(parts.client.clone()),
             telemetry: parts.telemetry,
         };
         let leader = context.run(Self {
@@ -150,8 +150,11 @@ impl Leader {
                 reply,
                 bytes,
             } => {
-                let reply = reply.as_ref();
-                self.shared.outgoing.publish(&subject, reply, bytes);
+                let subject = Subject::from(&*subject);
+                let reply = reply.map(|reply| Subject::from(&*reply));
+                self.shared
+                    .outgoing
+                    .publish_with_reply(subject, reply, bytes);
                 self.catch_up(ctx);
             }
             Action::ReadLease => {

@@ -12,7 +12,6 @@ mod lease;
 mod messages;
 mod meters;
 mod next;
-mod outgoing;
 mod queue;
 mod record;
 mod state;

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use actix::dev::SendError;
 use actix::{Actor, Addr, Context, Handler, Message, Recipient};
+use async_nats::Subject;
 use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
 use bytes::Bytes;
 use scheduler_leader_core::{KernelQueue as Core, Progress, QueueAction, QueueEvent, QueueOpening};
 
 use super::messages::LeaderMessage;
-use super::outgoing::Outgoing;
+use crate::publisher::BusPublisher;
 use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 use crate::timer::{Timer, nanos};
 
@@ -42,7 +43,7 @@ pub(super) struct KernelQueue {
     epoch: Epoch,
     began: Instant,
     leader: Recipient<LeaderMessage>,
-    outgoing: Outgoing,
+    outgoing: BusPublisher,
     telemetry: Telemetry,
     meters: Arc<TenantMeters>,
     trail: Trail,
@@ -57,7 +58,7 @@ pub(super) struct Shared {
     pub(super) cluster: Tenant,
     pub(super) id: LeaderId,
     pub(super) began: Instant,
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: BusPublisher,
     pub(super) telemetry: Telemetry,
 }
 
@@ -98,7 +99,8 @@ impl KernelQueue {
             match action {
                 QueueAction::Ready { first, runs } => self.backlog.push_back((first, runs)),
                 QueueAction::Publish { subject, bytes } => {
-                    self.outgoing.publish(&subject, None, bytes);
+                    let subject = Subject::from(&*subject);
+                    self.outgoing.publish_with_reply(subject, None, bytes);
                 }
             }
         }

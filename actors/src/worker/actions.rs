@@ -14,10 +14,10 @@ use gpu_worker_core::sequencer::{Action, BeatAction, Event, OpenAction, StartAct
 
 use super::actor::{GpuWorker, Incoming};
 use super::device_thread::Command;
-use super::outgoing::Outgoing;
 use super::pager::PagerMessage;
 use super::session_buffers::{KeptResult, SessionBuffers, Staging};
 use super::stager::Job;
+use crate::publisher::BusPublisher;
 
 /// Staged bytes of a session that are given back to the host when it ends.
 const MUCH: usize = 64 << 20;
@@ -116,7 +116,7 @@ impl GpuWorker {
                 if let Some(held) = self.held.get(&session) {
                     let again = held.results.iter().filter(|result| result.number >= from);
                     for result in again {
-                        publish_result(&mut self.outgoing, held, result);
+                        publish_result(&self.outgoing, held, result);
                     }
                 }
             }
@@ -279,7 +279,7 @@ impl GpuWorker {
             };
             held.since_ns = 0;
             answers.reported_ns = device_ns.max(answers.reported_ns);
-            publish_result(&mut self.outgoing, held, &answer);
+            publish_result(&self.outgoing, held, &answer);
             held.keep_result(answer);
         }
     }
@@ -303,7 +303,7 @@ impl GpuWorker {
 }
 
 /// Publishes a result.
-fn publish_result(outgoing: &mut Outgoing, held: &SessionBuffers, answer: &KeptResult) {
+fn publish_result(outgoing: &BusPublisher, held: &SessionBuffers, answer: &KeptResult) {
     for message in answer.messages() {
         outgoing.publish(held.answers.clone(), message);
     }

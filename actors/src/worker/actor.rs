@@ -25,13 +25,13 @@ use super::device_thread::{Command, DeviceThread};
 use super::evidence::Evidence;
 use super::modules::Modules;
 use super::names::Module;
-use super::outgoing::Outgoing;
 use super::pager::{PagerMessage, VramPager};
 use super::send_on_change::SendOnChange;
 use super::session_buffers::SessionBuffers;
 use super::sharing_domains::SharingDomains;
 use super::spans::Spans;
 use super::stager::Stager;
+use crate::publisher::BusPublisher;
 use crate::timer::{Timer, nanos};
 
 /// Events and answers on their way: more than may be under way at a time.
@@ -85,7 +85,7 @@ pub(super) struct GpuWorker {
     pub(super) began: Instant,
     pub(super) identity: Identity,
     pub(super) subjects: OwnSubjects,
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: BusPublisher,
     pub(super) held: HashMap<SessionId, SessionBuffers>,
     pub(super) modules: Modules,
     /// Memory that sessions hold, as the pager last counted.

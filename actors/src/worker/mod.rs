@@ -23,7 +23,6 @@ mod inbound;
 mod kernel_records;
 mod modules;
 mod names;
-mod outgoing;
 mod pager;
 mod send_on_change;
 mod session_buffers;
@@ -52,6 +51,7 @@ pub use device_thread::MakeDevice;
 pub use gpu_worker_core::sequencer::ExitReason;
 pub use sharing_domains::Share;
 
+use crate::publisher::BusPublisher;
 use crate::telemetry::Telemetry;
 use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, OwnSubjects};
@@ -60,7 +60,6 @@ use device_thread::DeviceStart;
 use evidence::Evidence;
 use kernel_records::KernelRecords;
 use modules::Modules;
-use outgoing::Outgoing;
 use pager::VramPager;
 use sharing_domains::SharingDomains;
 use spans::Spans;
@@ -277,7 +276,7 @@ fn start(
         pager: Pager::new(identity.capacity),
         meter,
         began: parts.began,
-        outgoing: Outgoing::new(parts.outgoing.clone()),
+        outgoing: BusPublisher::new(parts.outgoing.clone()),
         usage: subjects.all.usage(identity.incarnation).into(),
         measured: subjects.all.measured(identity.incarnation).into(),
         worker: address.clone().recipient(),
@@ -302,7 +301,7 @@ fn start(
         spans: Spans::new(parts.telemetry, identity.gpu),
         identity,
         subjects,
-        outgoing: Outgoing::new(parts.outgoing),
+        outgoing: BusPublisher::new(parts.outgoing),
         held: HashMap::new(),
         modules: Modules::default(),
         resident,

@@ -14,8 +14,8 @@ use gpu_worker_core::meter::fold;
 use gpu_worker_core::{Meter, Pager};
 
 use super::kernel_records::KernelRecords;
-use super::outgoing::Outgoing;
 use super::usage_appender::UsageAppender;
+use crate::publisher::BusPublisher;
 use crate::telemetry::Telemetry;
 use crate::timer::nanos;
 
@@ -85,7 +85,7 @@ pub(super) struct VramPager {
     pub(super) pager: Pager,
     pub(super) meter: Meter,
     pub(super) began: Instant,
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: BusPublisher,
     pub(super) usage: Subject,
     pub(super) measured: Subject,
     pub(super) worker: Recipient<Admitted>,

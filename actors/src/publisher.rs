@@ -1,17 +1,17 @@
-//! What the leader says: publishing without waiting, in order.
+//! Publishing from handlers that may not wait: in order, with a backlog while the connection's queue is
+//! full.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use async_nats::{Client, Subject};
 use bytes::Bytes;
 use futures_util::FutureExt;
 
-/// Messages kept while the connection's queue is full. Beyond it they are dropped: whatever
-/// matters is said again.
-const KEPT: usize = 8_192;
+/// Messages kept while the connection's queue is full. Those beyond are dropped: whatever matters is sent
+/// again.
+const BACKLOG: usize = 8_192;
 
 struct Message {
     subject: Subject,
@@ -21,48 +21,61 @@ struct Message {
 
 struct Inner {
     client: Client,
-    kept: VecDeque<Message>,
+    backlog: VecDeque<Message>,
 }
 
-/// Publishes for all actors of the thread.
+/// Publishes for actors of one thread. Clones share the backlog, so that what they publish keeps its
+/// order.
 #[derive(Clone)]
-pub(super) struct Outgoing(Rc<RefCell<Inner>>);
+pub(crate) struct BusPublisher(Rc<RefCell<Inner>>);
 
-impl Outgoing {
-    pub(super) fn new(client: Client) -> Self {
-        let kept = VecDeque::new();
-        Self(Rc::new(RefCell::new(Inner { client, kept })))
+impl BusPublisher {
+    pub(crate) fn new(client: Client) -> Self {
+        let backlog = VecDeque::new();
+        Self(Rc::new(RefCell::new(Inner { client, backlog })))
     }
 
     /// Publishes now, or as soon as there is room.
-    pub(super) fn publish(&self, subject: &Arc<str>, reply: Option<&Arc<str>>, payload: Vec<u8>) {
+    #[cfg(feature = "worker")]
+    pub(crate) fn publish(&self, subject: Subject, payload: impl Into<Bytes>) {
+        self.publish_with_reply(subject, None, payload);
+    }
+
+    /// As [`Self::publish`], with the subject of answers where some are wanted.
+    pub(crate) fn publish_with_reply(
+        &self,
+        subject: Subject,
+        reply: Option<Subject>,
+        payload: impl Into<Bytes>,
+    ) {
         let message = Message {
-            subject: Subject::from(&**subject),
-            reply: reply.map(|reply| Subject::from(&**reply)),
+            subject,
+            reply,
             payload: payload.into(),
         };
         let inner = &mut *self.0.borrow_mut();
-        if inner.kept.is_empty() && try_publish(&inner.client, &message) {
+        if inner.backlog.is_empty() && try_publish(&inner.client, &message) {
             return;
         }
-        if inner.kept.len() < KEPT {
-            inner.kept.push_back(message);
+        if inner.backlog.len() < BACKLOG {
+            inner.backlog.push_back(message);
         }
     }
 
     /// Publishes what had to be kept; whether nothing is left.
-    pub(super) fn catch_up(&self) -> bool {
+    pub(crate) fn catch_up(&self) -> bool {
         let inner = &mut *self.0.borrow_mut();
-        while let Some(message) = inner.kept.front() {
+        while let Some(message) = inner.backlog.front() {
             if !try_publish(&inner.client, message) {
                 return false;
             }
-            inner.kept.pop_front();
+            inner.backlog.pop_front();
         }
         true
     }
 }
 
+/// Whether the message needs no further try.
 fn try_publish(client: &Client, message: &Message) -> bool {
     let (subject, payload) = (message.subject.clone(), message.payload.clone());
     let publish = async {
