@@ -2,8 +2,18 @@
 //! ([`dispatch`]), who may hold how much memory ([`pager`]), what of it are weights that others may
 //! have too ([`weights`]), who used what ([`meter`], and in blocks for the record [`ledger`]).
 //!
-//! Each is a state machine that is told what happened and answers with what to do. None reads a
+//! Each is a state machine that takes events and answers with actions. None reads a
 //! clock, draws a random number, iterates a hash map or does I/O: `now` is handed in.
+
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
 
 pub mod dispatch;
 pub mod ledger;

@@ -5,7 +5,7 @@
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber};
 
 use super::api::{Image, Kernel, Limits, SessionView, StagedCopy, Transfer};
-use super::slots::{Slot, Slots};
+use super::slots::{ModuleSlot, Slot, Slots};
 use crate::pager::Need;
 use crate::sequencer::StartAction;
 use crate::weights::{LEAST, Touch};
@@ -24,7 +24,7 @@ pub(super) struct Scanned<M> {
     /// What its ops do to large allocations, but for staged copies.
     pub(super) touched: Vec<(OpNumber, Touch)>,
     /// Slots as it changes them.
-    pub(super) changed: Vec<(u32, Option<Slot<M>>)>,
+    pub(super) changed: Vec<(ModuleSlot, Option<Slot<M>>)>,
     pub(super) copies: Vec<StagedCopy>,
     /// What its ops declare.
     pub(super) sum: u64,
@@ -121,9 +121,9 @@ impl<V: SessionView> Scan<'_, V> {
             Op::LoadModule { slot, hash } => {
                 let module = self.module(hash)?;
                 self.may_have(hash)?;
-                self.change(slot, Some(Slot { hash, module }));
+                self.change(ModuleSlot(slot), Some(Slot { hash, module }));
             }
-            Op::UnloadModule { slot } => self.change(slot, None),
+            Op::UnloadModule { slot } => self.change(ModuleSlot(slot), None),
             _ => {}
         }
         let run = CostRun::of(op, KernelKey(0));
@@ -131,7 +131,7 @@ impl<V: SessionView> Scan<'_, V> {
         Ok(())
     }
 
-    fn change(&mut self, slot: u32, to: Option<Slot<V::Module>>) {
+    fn change(&mut self, slot: ModuleSlot, to: Option<Slot<V::Module>>) {
         self.found.changed.push((slot, to));
         self.last = None;
     }
@@ -199,7 +199,7 @@ impl<V: SessionView> Scan<'_, V> {
     }
 
     /// What a slot holds as of the ops before.
-    fn slot(&self, slot: u32) -> Option<&Slot<V::Module>> {
+    fn slot(&self, slot: ModuleSlot) -> Option<&Slot<V::Module>> {
         let mut changed = self.found.changed.iter().rev();
         match changed.find(|(changed, _)| *changed == slot) {
             Some((_, to)) => to.as_ref(),
@@ -214,7 +214,7 @@ impl<V: SessionView> Scan<'_, V> {
             self.found.sum = self.found.sum.wrapping_add(declared);
             return Ok(());
         }
-        let slot = self.slot(launch.module);
+        let slot = self.slot(ModuleSlot(launch.module));
         let kernel = slot.and_then(|slot| self.view.kernel(&slot.module, &launch));
         let Some(Kernel { key, block }) = kernel else {
             let why = format!(

@@ -4,6 +4,10 @@ use std::collections::BTreeMap;
 
 use bus_schemas::ModuleHash;
 
+/// A module slot: a number that its client chose when it loaded the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ModuleSlot(pub(super) u32);
+
 /// A module and the image that it is of.
 #[derive(Debug, Clone)]
 pub(super) struct Slot<M> {
@@ -13,7 +17,7 @@ pub(super) struct Slot<M> {
 
 /// The slots of one session.
 #[derive(Debug)]
-pub(super) struct Slots<M>(BTreeMap<u32, Slot<M>>);
+pub(super) struct Slots<M>(BTreeMap<ModuleSlot, Slot<M>>);
 
 impl<M> Default for Slots<M> {
     fn default() -> Self {
@@ -22,12 +26,12 @@ impl<M> Default for Slots<M> {
 }
 
 impl<M> Slots<M> {
-    pub(super) fn get(&self, slot: u32) -> Option<&Slot<M>> {
+    pub(super) fn get(&self, slot: ModuleSlot) -> Option<&Slot<M>> {
         self.0.get(&slot)
     }
 
     /// Fills or empties a slot. Gives the image that thereby is in no slot any more.
-    pub(super) fn set(&mut self, slot: u32, to: Option<Slot<M>>) -> Option<ModuleHash> {
+    pub(super) fn set(&mut self, slot: ModuleSlot, to: Option<Slot<M>>) -> Option<ModuleHash> {
         let before = match to {
             Some(to) => self.0.insert(slot, to),
             None => self.0.remove(&slot),

@@ -2,7 +2,8 @@
 
 use bus_schemas::{DoneReport, Failure, GpuPosition, Grant, GrantKind, Outcome, SessionId};
 
-use super::pending::{Ending, lane};
+use super::lanes::Lane;
+use super::pending::Ending;
 use super::session::{Phase, Session};
 use super::{Action, CompletedEvent, Sequencer, Settled};
 use crate::Nanos;
@@ -19,20 +20,9 @@ impl Sequencer {
         ending: Ending,
         actions: &mut Vec<Action>,
     ) {
-        let Some(front) = self.pending.front().map(|accepted| accepted.position) else {
+        let Some(grant) = self.pending.end(position) else {
             return;
         };
-        let index = position.checked_sub(front).map(|index| index as usize);
-        let Some(accepted) = index.and_then(|index| self.pending.get_mut(index)) else {
-            return;
-        };
-        accepted.ended = true;
-        let grant = accepted.grant;
-        while self
-            .pending
-            .pop_front_if(|accepted| accepted.ended)
-            .is_some()
-        {}
         let session = self.sessions.get(&grant.session);
         self.reports.push(DoneReport {
             position,
@@ -64,8 +54,7 @@ impl Sequencer {
     }
 
     fn running_grant(&self, position: GpuPosition) -> Option<Grant> {
-        let first = self.pending.front()?.position;
-        let accepted = self.pending.get(position.checked_sub(first)? as usize)?;
+        let accepted = self.pending.get(position)?;
         let running = !accepted.ended && position <= self.begun;
         running.then_some(accepted.grant)
     }
@@ -97,7 +86,7 @@ impl Sequencer {
         let Some(session) = self.sessions.get_mut(&grant.session) else {
             return;
         };
-        let lane = lane(&grant);
+        let lane = Lane::of(&grant);
         self.running[lane] -= 1;
         self.running_cost[lane] = self.running_cost[lane].saturating_sub(grant.cost);
         let skipped = session.broken && completed.fault.is_some();

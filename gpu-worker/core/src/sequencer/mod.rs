@@ -28,6 +28,7 @@ mod config;
 mod course;
 mod endings;
 mod images;
+mod lanes;
 mod leaders;
 mod messages;
 mod pending;
@@ -56,7 +57,8 @@ pub use images::ImageState;
 pub use messages::{AckMessage, DoneMessage};
 
 use crate::Nanos;
-use pending::{Accepted, KeptGrant, Standing};
+use lanes::ByLane;
+use pending::{KeptGrant, Pending, Standing};
 use reports::Reports;
 use session::Session;
 use staged::Staged;
@@ -75,7 +77,7 @@ pub struct Sequencer {
     chain: Chain,
     global: GlobalPosition,
     /// Accepted positions from the first that has not ended on, and an open standing one.
-    pending: VecDeque<Accepted>,
+    pending: Pending,
     /// Standing grants that have not ended.
     standings: BTreeMap<GpuPosition, Standing>,
     /// The one that is not closed. It is at the position behind `accepted`.
@@ -92,10 +94,10 @@ pub struct Sequencer {
     /// Since when the head waits for its session, and the head.
     waiting: Option<(GpuPosition, Nanos)>,
     /// Accepted positions that have not begun, by priority.
-    waiting_at: [usize; 5],
+    waiting_at: ByLane<usize>,
     /// Slices on the device, and their charged cost, by priority.
-    running: [usize; 5],
-    running_cost: [u64; 5],
+    running: ByLane<usize>,
+    running_cost: ByLane<u64>,
 
     sessions: BTreeMap<SessionId, Box<Session>>,
     ordinals: BTreeMap<Tenant, u64>,
@@ -141,7 +143,7 @@ impl Sequencer {
             accepted: 0,
             chain: Chain::default(),
             global: 0,
-            pending: VecDeque::new(),
+            pending: Pending::default(),
             standings: BTreeMap::new(),
             open: None,
             closings: VecDeque::new(),
@@ -151,9 +153,9 @@ impl Sequencer {
             forgotten: None,
             recorded: 0,
             waiting: None,
-            waiting_at: [0; 5],
-            running: [0; 5],
-            running_cost: [0; 5],
+            waiting_at: ByLane::default(),
+            running: ByLane::default(),
+            running_cost: ByLane::default(),
             sessions: BTreeMap::new(),
             ordinals: BTreeMap::new(),
             gone: BTreeMap::new(),
@@ -255,7 +257,7 @@ impl Sequencer {
     /// Slices on the device, and whether a position waits behind them.
     #[must_use]
     pub fn load(&self) -> (usize, bool) {
-        (self.running.iter().sum(), self.begun < self.accepted)
+        (self.running.all().sum(), self.begun < self.accepted)
     }
 
     /// Number of the last done report made.

@@ -6,17 +6,61 @@ use bus_schemas::{GpuPosition, Grant, OpNumber, Outcome, SealedGrant, Tenant};
 
 use crate::Nanos;
 
-/// Where a grant is counted: its priority. A worse one than there is counts as the lowest.
-pub(super) fn lane(grant: &Grant) -> usize {
-    usize::from(grant.priority.min(4))
-}
-
 /// An accepted position.
 #[derive(Debug)]
 pub(super) struct Accepted {
     pub(super) position: GpuPosition,
     pub(super) grant: Grant,
     pub(super) ended: bool,
+}
+
+/// Accepted positions from the first that has not ended on, without gaps, and behind them an open
+/// standing one. They are found by position, never by index.
+#[derive(Debug, Default)]
+pub(super) struct Pending(VecDeque<Accepted>);
+
+impl Pending {
+    fn index(&self, position: GpuPosition) -> Option<usize> {
+        let first = self.0.front()?.position;
+        usize::try_from(position.checked_sub(first)?).ok()
+    }
+
+    pub(super) fn get(&self, position: GpuPosition) -> Option<&Accepted> {
+        self.0.get(self.index(position)?)
+    }
+
+    pub(super) fn last_mut(&mut self) -> Option<&mut Accepted> {
+        self.0.back_mut()
+    }
+
+    /// Adds the next position.
+    pub(super) fn push(&mut self, accepted: Accepted) {
+        let last = self.0.back().map(|last| last.position);
+        debug_assert!(last.is_none_or(|last| accepted.position == last + 1));
+        self.0.push_back(accepted);
+    }
+
+    /// A position has ended: gives its grant, if it is here.
+    pub(super) fn end(&mut self, position: GpuPosition) -> Option<Grant> {
+        let index = self.index(position)?;
+        let accepted = self.0.get_mut(index)?;
+        accepted.ended = true;
+        let grant = accepted.grant;
+        while self.0.pop_front_if(|accepted| accepted.ended).is_some() {}
+        Some(grant)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Accepted> {
+        self.0.iter()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// An accepted grant as it is kept for replay, with whose it is: its session may be closed and

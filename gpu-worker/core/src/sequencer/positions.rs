@@ -5,7 +5,8 @@ use bus_schemas::{
     SealedGrant, Tenant, limits,
 };
 
-use super::pending::{Accepted, Ending, KeptGrant, lane};
+use super::lanes::Lane;
+use super::pending::{Accepted, Ending, KeptGrant};
 use super::session::{Doubt, Phase, Session, Stall};
 use super::{Action, OpenAction, Sequencer, StartAction};
 use crate::Nanos;
@@ -76,10 +77,10 @@ impl Sequencer {
             actions.push(Action::Stop { session });
         }
         if grant.kind != GrantKind::Standing {
-            self.waiting_at[lane(&grant)] += 1;
+            self.waiting_at[Lane::of(&grant)] += 1;
         }
         self.global = self.global.max(grant.global);
-        self.pending.push_back(Accepted {
+        self.pending.push(Accepted {
             position,
             grant,
             ended: false,
@@ -143,8 +144,8 @@ impl Sequencer {
         let Some((_, head)) = self.head() else {
             return false;
         };
-        let waiting = &self.waiting_at[..lane(&head)];
-        waiting.iter().any(|waiting| *waiting > 0) || self.is_urged_by_standing(&head)
+        let mut waiting = self.waiting_at.before(Lane::of(&head));
+        waiting.any(|waiting| *waiting > 0) || self.is_urged_by_standing(&head)
     }
 
     /// Whether the device can have another slice. What it keeps waiting is not lost: beyond the
@@ -152,11 +153,11 @@ impl Sequencer {
     fn has_depth(&self, grant: &Grant) -> bool {
         // A device that parks what is less urgent has that beside what it runs, not before it.
         let counted = match self.config.preemptive {
-            true => ..=lane(grant),
-            false => ..=4,
+            true => Lane::of(grant),
+            false => Lane::LAST,
         };
-        let running: usize = self.running[counted].iter().sum();
-        let costs = self.running_cost[counted].iter();
+        let running: usize = self.running.through(counted).sum();
+        let costs = self.running_cost.through(counted);
         let cost = costs.fold(grant.cost, |sum, cost| sum.saturating_add(*cost));
         let small = running < self.config.depth_max && cost <= self.config.depth_ns;
         running < self.config.depth || small || self.config.preemptive && self.is_urged()
@@ -192,15 +193,12 @@ impl Sequencer {
     fn pass(&mut self, position: GpuPosition, grant: &Grant) {
         self.begun = position;
         if grant.kind != GrantKind::Standing {
-            self.waiting_at[lane(grant)] -= 1;
+            self.waiting_at[Lane::of(grant)] -= 1;
         }
     }
 
     fn head(&self) -> Option<(GpuPosition, Grant)> {
-        let first = self.pending.front()?.position;
-        let head = self
-            .pending
-            .get((self.begun + 1).checked_sub(first)? as usize)?;
+        let head = self.pending.get(self.begun + 1)?;
         Some((head.position, head.grant))
     }
 
@@ -319,7 +317,7 @@ impl Sequencer {
         session.start(grant.last);
         self.staged
             .change(&session.tenant, before, session.transfers.reserved);
-        let lane = lane(grant);
+        let lane = Lane::of(grant);
         self.running[lane] += 1;
         self.running_cost[lane] = self.running_cost[lane].saturating_add(grant.cost);
         actions.push(Action::Start(StartAction {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use bus_schemas::{DoneReport, GpuPosition, Grant, GrantKind, Outcome, SessionId, Tenant, fold};
 
 use super::course::Course;
-use super::pending::{Accepted, Ending, Part, Standing, lane};
+use super::lanes::Lane;
+use super::pending::{Accepted, Ending, Part, Standing};
 use super::{Action, CompletedEvent, Sequencer};
 use crate::Nanos;
 
@@ -25,7 +26,7 @@ impl Sequencer {
                 (course.through, course.declared) = (grant.first - 1, 0);
             }
         }
-        if let Some(accepted) = self.pending.back_mut() {
+        if let Some(accepted) = self.pending.last_mut() {
             accepted.grant.first = grant.first;
         }
         let standing = Standing {
@@ -114,10 +115,10 @@ impl Sequencer {
             .get(&position)
             .map(|standing| &standing.grant);
         let counted = match grant {
-            Some(grant) if self.config.preemptive => ..=lane(grant),
-            _ => ..=4,
+            Some(grant) if self.config.preemptive => Lane::of(grant),
+            _ => Lane::LAST,
         };
-        self.running[counted].iter().sum()
+        self.running.through(counted).sum()
     }
 
     /// Whether an open standing grant of a higher priority has ops to start behind this one.
@@ -126,7 +127,7 @@ impl Sequencer {
         open.is_some_and(|standing| {
             let session = self.sessions.get(&standing.grant.session);
             let waits = session.is_some_and(|session| session.received > session.started);
-            lane(&standing.grant) < lane(grant) && waits
+            Lane::of(&standing.grant) < Lane::of(grant) && waits
         })
     }
 
@@ -174,7 +175,7 @@ impl Sequencer {
         };
         let session = grant.session;
         let (tenant, ordinal) = standing.owner.clone();
-        if let Some(accepted) = self.pending.back_mut() {
+        if let Some(accepted) = self.pending.last_mut() {
             accepted.grant.last = grant.last;
         }
         self.enter(position, &grant, (&tenant, ordinal));

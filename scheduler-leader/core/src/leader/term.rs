@@ -179,11 +179,7 @@ impl Term {
         let mut effects = std::mem::take(&mut self.effects);
         self.scheduler.apply(&input, &mut effects);
         let (recorded, applied) = (self.recorder.last(), self.scheduler.input());
-        invariant!(
-            I5,
-            recorded == applied,
-            "input {applied} of the order is input {recorded} of the record"
-        );
+        invariant!(I5, recorded == applied, "{applied} recorded as {recorded}");
         if self.tick_at.is_none() && (!effects.is_empty() || self.scheduler.awaits_tick()) {
             self.tick_at = Some(cx.now.saturating_add(TICK_NS));
         }
