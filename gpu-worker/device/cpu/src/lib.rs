@@ -8,8 +8,8 @@ mod decode;
 mod device;
 mod engine;
 mod error;
-mod lane;
-mod lanes;
+mod lane_loop;
+mod lane_value;
 mod memory;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod native;
@@ -22,5 +22,5 @@ pub use engine::{
     BlockOrder, Engine, EngineConfig, Grid, Instance, Program, Progress, Running, Stats,
 };
 pub use error::{BuildError, Fault, FaultKind, LaunchError, MemoryError};
-pub use lanes::Isa;
+pub use lane_loop::Isa;
 pub use memory::Memory;

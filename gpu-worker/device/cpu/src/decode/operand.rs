@@ -7,7 +7,7 @@ use super::label::{Labels, Reference};
 pub(crate) use super::names::Named;
 use super::names::{Found, Names, Range, Registers};
 use crate::error::BuildError;
-use crate::lane::LANES;
+use crate::lane_value::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
 use std::collections::{BTreeSet, HashMap};
 

@@ -2,7 +2,7 @@
 
 use crate::engine::Program;
 use crate::error::BuildError;
-use crate::lanes::Isa;
+use crate::lane_loop::Isa;
 use bus_schemas::{Code, Failure, FunctionFingerprint, ModuleHash};
 use device::{BlockBytes, Compiler, FunctionInfo, ModuleInfo, Watch};
 use std::collections::HashMap;

@@ -17,7 +17,7 @@ mod session;
 mod sharing;
 
 use crate::engine::{Engine, EngineConfig};
-use crate::lanes::Isa;
+use crate::lane_loop::Isa;
 use bus_schemas::{Code, Failure, ModuleHash, SessionId, Spares, Window};
 use cache::{Cache, Prepared};
 use device::{

@@ -2,7 +2,7 @@
 //! that launches are held to, and whose clock and cache are the processor's.
 
 use crate::engine::launch::{BLOCK_LIMITS, BLOCK_THREADS, GRID_LIMITS, SHARED_LIMIT};
-use crate::lanes::LANES;
+use crate::lane_loop::LANES;
 use bus_schemas::DeviceProperties;
 use std::path::Path;
 

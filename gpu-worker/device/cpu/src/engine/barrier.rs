@@ -5,7 +5,7 @@ use super::context::Context;
 use super::launch::Launch;
 use crate::decode::form::{Bank, BarRed, Inst, Op, Slot};
 use crate::error::FaultKind;
-use crate::lane::LANES;
+use crate::lane_value::LANES;
 
 /// The barrier of the cluster, which is the block alone.
 const CLUSTER: usize = 16;

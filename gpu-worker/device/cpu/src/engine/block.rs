@@ -1,10 +1,10 @@
 //! One block in execution: warps, their splits, register files, barriers. Plain data.
 
 use crate::decode::form::{Bank, Slot, Special};
-use crate::engine::allowance::Allowance;
 use crate::engine::launch::Launch;
 use crate::engine::printed::Printed;
-use crate::lane::{Doubles, LANES, Words};
+use crate::engine::warp_budget::WarpBudget;
+use crate::lane_value::{Doubles, LANES, Words};
 
 /// Where the registers and local memory of an activation begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -245,7 +245,7 @@ impl Block {
         &mut self,
         launch: &Launch,
         warp: usize,
-        allowance: &Allowance<'_>,
+        budget: &WarpBudget<'_>,
     ) -> bool {
         let Some(left) = self.leftovers.get_mut(warp).filter(|it| it.bytes > 0) else {
             return true;
@@ -257,7 +257,7 @@ impl Block {
             let at = (warp * LANES + left.lanes as usize) * stride;
             self.local[at..at + bytes].fill(0);
             left.lanes += 1;
-            if left.lanes.is_multiple_of(look) && allowance.is_late() {
+            if left.lanes.is_multiple_of(look) && budget.is_late() {
                 break;
             }
         }

@@ -7,7 +7,7 @@ use super::context::Context;
 use super::launch::Launch;
 use crate::decode::form::{Bank, CODE_STRIDE, CODE_WINDOW, CallSite, Callee, Inst, Passed};
 use crate::error::FaultKind;
-use crate::lane::LANES;
+use crate::lane_value::LANES;
 
 /// Most calls that may be nested; functions without registers take no stack that would end them.
 const DEPTH: usize = 4096;

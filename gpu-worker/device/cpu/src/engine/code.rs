@@ -1,7 +1,7 @@
 //! Decoded instructions with the lane loops that run them.
 
 use crate::decode::form::{Inst, Op};
-use crate::lanes::{Handler, Isa};
+use crate::lane_loop::{Handler, Isa};
 use crate::ops;
 
 /// How the scheduler treats an instruction.

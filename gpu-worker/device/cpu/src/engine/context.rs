@@ -7,7 +7,7 @@
 
 use crate::decode::form::{LOCAL_WINDOW, PARAM_WINDOW, Place, SHARED_WINDOW, Slot, WINDOW_SIZE};
 use crate::error::FaultKind;
-use crate::lane::Bits;
+use crate::lane_value::Bits;
 use crate::memory::{Live, Memory};
 
 /// A fault as an instruction notes it; the scheduler adds kernel, line and thread.

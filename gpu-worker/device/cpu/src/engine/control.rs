@@ -1,12 +1,12 @@
 //! Instructions that move lanes between the splits of a warp.
 
-use super::allowance::{Allowance, Stop};
 use super::block::{Block, Split, State};
 use super::context::Context;
 use super::launch::Launch;
+use super::warp_budget::{Stop, WarpBudget};
 use crate::decode::form::{Bank, Inst, Op};
 use crate::error::FaultKind;
-use crate::lane::LANES;
+use crate::lane_value::LANES;
 
 /// Jumps back of one split after which the others of its warp get their turn.
 pub(super) const PATIENCE: u32 = 64;
@@ -21,7 +21,7 @@ impl Block {
         cx: &mut Context<'_>,
         (warp, current): (usize, usize),
         lanes: u32,
-        allowance: &mut Allowance<'_>,
+        budget: &mut WarpBudget<'_>,
     ) -> Option<Stop> {
         let split = &mut self.warps[warp].splits[current];
         let pc = split.pc;
@@ -53,7 +53,7 @@ impl Block {
             Op::BranchIndex => {
                 self.branch_index(launch, cx, (warp, at), &inst)?;
                 // Some of its targets may lie before it.
-                if cx.noted.is_none() && allowance.jump() {
+                if cx.noted.is_none() && budget.jump() {
                     return Some(Stop::Spun);
                 }
             }
@@ -64,8 +64,8 @@ impl Block {
                 if !self.call(launch, cx, (warp, at), &inst) {
                     return Some(Stop::Fault(pc));
                 }
-                allowance.executed += std::mem::take(&mut cx.spent);
-                if allowance.jump() {
+                budget.executed += std::mem::take(&mut cx.spent);
+                if budget.jump() {
                     return Some(Stop::Spun);
                 }
             }
@@ -81,7 +81,7 @@ impl Block {
                 let split = &mut self.warps[warp].splits[at];
                 split.pc += 1;
                 split.age += PATIENCE;
-                allowance.jumps = 0;
+                budget.jumps = 0;
                 return Some(Stop::Spun);
             }
             Op::Place(special) => {

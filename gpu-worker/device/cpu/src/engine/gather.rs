@@ -9,7 +9,7 @@ use super::code::Kind;
 
 use super::launch::Launch;
 use crate::decode::form::{Inst, Slot};
-use crate::lane::LANES;
+use crate::lane_value::LANES;
 
 /// All lanes that some lanes name.
 pub(super) fn named(members: &[u32; LANES], lanes: u32) -> u32 {

@@ -4,7 +4,7 @@ use super::instance::Instance;
 use super::program::Program;
 use crate::decode::form::{Constant, Frame, Reserved, Special};
 use crate::error::LaunchError;
-use crate::lane::{Doubles, LANES, Words};
+use crate::lane_value::{Doubles, LANES, Words};
 use ptx::Scalar;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Launches: programs, their instances in sessions, and running them.
 
-mod allowance;
 mod barrier;
 pub(crate) mod block;
+mod block_runner;
 mod call;
 mod clock;
 pub(crate) mod code;
@@ -19,7 +19,7 @@ mod program;
 mod running;
 pub(crate) mod runtime;
 mod warp;
-mod worker;
+mod warp_budget;
 
 pub use config::{BlockOrder, EngineConfig};
 pub use instance::Instance;

@@ -1,13 +1,13 @@
 //! A launch in progress: plain data that can stop after any number of instructions and go on.
 
+use super::block_runner::{BlockQueue, BlockRunner, Limits, Turn};
 use super::clock::thread_time;
 use super::config::EngineConfig;
 use super::instance::Instance;
 use super::launch::{Grid, Launch};
 use super::printed::Printed;
-use super::worker::{Limits, Places, Turn, Worker};
 use crate::error::{Fault, LaunchError};
-use crate::lane::{Doubles, Words};
+use crate::lane_value::{Doubles, Words};
 use crate::memory::Memory;
 use bus_schemas::limits::LAUNCH_BYTES;
 use std::collections::BTreeMap;
@@ -43,11 +43,11 @@ pub struct Running {
     /// of.
     base: u64,
     config: EngineConfig,
-    workers: Vec<Worker>,
+    workers: Vec<BlockRunner>,
     threads: usize,
     /// Blocks in progress on each at most.
     resident: usize,
-    places: Places,
+    queue: BlockQueue,
     /// It has been going on since before this step.
     again: bool,
     busy: Duration,
@@ -56,7 +56,7 @@ pub struct Running {
 impl std::fmt::Debug for Running {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Running")
-            .field("places", &self.places)
+            .field("queue", &self.queue)
             .finish_non_exhaustive()
     }
 }
@@ -81,7 +81,7 @@ impl Running {
             workers: Vec::new(),
             threads: 1,
             resident: 1,
-            places: Places::new(false),
+            queue: BlockQueue::new(false),
             again: false,
             busy: Duration::ZERO,
         };
@@ -114,12 +114,12 @@ impl Running {
         let threads = self.threads;
         self.spread(room)?;
         if self.threads > threads {
-            self.workers.iter_mut().for_each(Worker::reset);
+            self.workers.iter_mut().for_each(BlockRunner::reset);
         }
         if !is_same(&self.launch.params, params) {
             self.launch.set_params(params)?;
         }
-        self.workers.iter_mut().for_each(Worker::restart);
+        self.workers.iter_mut().for_each(BlockRunner::restart);
         self.rewind();
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Running {
 
     fn begin(&mut self, room: u64) -> Result<(), LaunchError> {
         self.spread(room)?;
-        self.workers.iter_mut().for_each(Worker::reset);
+        self.workers.iter_mut().for_each(BlockRunner::reset);
         self.rewind();
         Ok(())
     }
@@ -159,17 +159,17 @@ impl Running {
         self.threads = blocks.clamp(1, threads);
         self.resident = (blocks / self.threads).clamp(1, self.config.resident.max(1));
         let workers = self.workers.len().max(self.threads);
-        self.workers.resize_with(workers, Worker::default);
+        self.workers.resize_with(workers, BlockRunner::default);
         Ok(())
     }
 
     /// Bytes of memory that its blocks take, those of earlier launches in the same buffers too.
     pub(super) fn bytes(&self) -> u64 {
-        self.workers.iter().map(Worker::bytes).sum()
+        self.workers.iter().map(BlockRunner::bytes).sum()
     }
 
     fn rewind(&mut self) {
-        self.places = Places::new(self.threads > 1);
+        self.queue = BlockQueue::new(self.threads > 1);
         (self.again, self.busy) = (false, Duration::ZERO);
     }
 
@@ -201,7 +201,7 @@ impl Running {
         until: Option<Instant>,
     ) -> Result<Progress, Box<Fault>> {
         let memory = &*memory;
-        let (launch, config, places) = (&self.launch, &self.config, &self.places);
+        let (launch, config, queue) = (&self.launch, &self.config, &self.queue);
         let limits = Limits {
             budget,
             kill,
@@ -211,9 +211,9 @@ impl Running {
         };
         // Asking for the time costs as much as a small launch takes.
         let timed = self.again;
-        let run = |worker: &mut Worker| {
+        let run = |worker: &mut BlockRunner| {
             let begun = timed.then(thread_time);
-            let turn = worker.run(launch, config, memory, places, &limits);
+            let turn = worker.run(launch, config, memory, queue, &limits);
             let took = begun.map_or(Duration::ZERO, |begun| thread_time() - begun);
             (turn == Turn::Done, took)
         };
@@ -258,7 +258,7 @@ impl Running {
             all.append(&mut worker.printed);
             worker.printed_bytes = 0;
         }
-        let end = self.places.end();
+        let end = self.queue.end();
         let kept = all.into_values().filter(|(place, _)| *place <= end);
         kept.for_each(|(_, of)| printed.append(of));
     }

@@ -5,7 +5,6 @@
     reason = "hands slots that decode produced to the lane loops"
 )]
 
-use super::allowance::{Allowance, Stop};
 use super::block::{Base, Block, State};
 use super::code::{Kind, Step, UNGUARDED};
 use super::context::Context;
@@ -13,7 +12,8 @@ use super::control::PATIENCE;
 use super::gather::named;
 use super::launch::Launch;
 use super::order::Order;
-use crate::lane::{FULL, LANES};
+use super::warp_budget::{Stop, WarpBudget};
+use crate::lane_value::{FULL, LANES};
 #[cfg(all(target_arch = "x86_64", unix))]
 use crate::native::Ending;
 
@@ -154,7 +154,7 @@ impl Block {
         launch: &Launch,
         cx: &mut Context<'_>,
         warp: usize,
-        allowance: &mut Allowance<'_>,
+        budget: &mut WarpBudget<'_>,
     ) -> Option<Stop> {
         let [split] = self.warps[warp].splits.as_slice() else {
             return None;
@@ -166,7 +166,7 @@ impl Block {
         let native = launch.program.steps[split.pc as usize].warp?;
         self.enter(launch, cx, warp, Base::default());
         // SAFETY: the context points at the frame of this full warp, which stands here.
-        let (ending, (at, begun), _) = unsafe { allowance.native(native, cx) };
+        let (ending, (at, begun), _) = unsafe { budget.native(native, cx) };
         let state = &mut self.warps[warp];
         match ending {
             Ending::Ended => {
@@ -189,10 +189,10 @@ impl Block {
         launch: &Launch,
         cx: &mut Context<'_>,
         warp: usize,
-        allowance: &mut Allowance<'_>,
+        budget: &mut WarpBudget<'_>,
     ) -> Stop {
         #[cfg(all(target_arch = "x86_64", unix))]
-        if let Some(stop) = self.run_whole(launch, cx, warp, allowance) {
+        if let Some(stop) = self.run_whole(launch, cx, warp, budget) {
             return stop;
         }
         cx.carry = self.warps[warp].carry;
@@ -200,7 +200,7 @@ impl Block {
             let Some(current) = self.pick(&launch.program.order, warp) else {
                 break Stop::Waits;
             };
-            let came = self.run_split(launch, cx, (warp, current), allowance);
+            let came = self.run_split(launch, cx, (warp, current), budget);
             if let Came::At(pc) | Came::Spun(pc) | Came::Control(pc) = came {
                 let split = &mut self.warps[warp].splits[current];
                 split.state = State::Ready;
@@ -214,7 +214,7 @@ impl Block {
                     let mask = self.warps[warp].splits[current].mask;
                     // SAFETY: the context points at the frame of this split, which stands here.
                     let lanes = unsafe { guarded(step, cx, mask) };
-                    if let Some(end) = self.control(launch, cx, (warp, current), lanes, allowance) {
+                    if let Some(end) = self.control(launch, cx, (warp, current), lanes, budget) {
                         break end;
                     }
                 }
@@ -234,7 +234,7 @@ impl Block {
         launch: &Launch,
         cx: &mut Context<'_>,
         (warp, current): (usize, usize),
-        allowance: &mut Allowance<'_>,
+        budget: &mut WarpBudget<'_>,
     ) -> Came {
         let steps = launch.program.steps.as_slice();
         let split = &self.warps[warp].splits[current];
@@ -251,10 +251,10 @@ impl Block {
             let step = &steps[pc as usize];
             #[cfg(all(target_arch = "x86_64", unix))]
             if whole && let Some(native) = step.warp {
-                allowance.executed += u64::from(pc - first);
+                budget.executed += u64::from(pc - first);
                 first = pc;
                 // SAFETY: the context points at the frame of this full warp, which stands here.
-                let (ending, (at, begun), ran) = unsafe { allowance.native(native, cx) };
+                let (ending, (at, begun), ran) = unsafe { budget.native(native, cx) };
                 match ending {
                     Ending::Left if ran == 0 => {}
                     Ending::Left => {
@@ -273,7 +273,7 @@ impl Block {
                 // SAFETY: the context points at the frame of this warp, which stands here.
                 if let Err(at) = unsafe { native.call(cx) } {
                     let at = blamed(launch, cx, pc, pc + at);
-                    allowance.executed += u64::from(at - first);
+                    budget.executed += u64::from(at - first);
                     return Came::Fault(at);
                 }
                 pc += native.len;
@@ -285,7 +285,7 @@ impl Block {
                 Kind::Lanes => {
                     // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
                     if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } {
-                        allowance.executed += u64::from(pc - first);
+                        budget.executed += u64::from(pc - first);
                         return Came::Fault(pc);
                     }
                     pc += 1;
@@ -293,10 +293,10 @@ impl Block {
                 Kind::Branch if lanes == 0 => pc += 1,
                 Kind::Branch if lanes == mask => {
                     let target = step.inst.target;
-                    allowance.executed += u64::from(pc - first + 1);
+                    budget.executed += u64::from(pc - first + 1);
                     first = target;
                     if target <= pc && !cfg!(unchecked_access) {
-                        if allowance.jump() {
+                        if budget.jump() {
                             return Came::Spun(target);
                         }
                         if !alone {
@@ -327,11 +327,11 @@ impl Block {
                 Kind::Branch | Kind::Control => break,
             }
             if pc == limit {
-                allowance.executed += u64::from(pc - first);
+                budget.executed += u64::from(pc - first);
                 return Came::At(pc);
             }
         }
-        allowance.executed += u64::from(pc - first + 1);
+        budget.executed += u64::from(pc - first + 1);
         Came::Control(pc)
     }
 }

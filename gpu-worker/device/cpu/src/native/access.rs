@@ -3,7 +3,7 @@
 use super::assembler::{
     Assembler, Label, RAX, Rm, VMOVUPS, VMOVUPS_TO, VPMOVSXBD, VPMOVSXWD, VPMOVZXBD, VPMOVZXWD, Ymm,
 };
-use super::roles::Var;
+use super::def_use::Var;
 use crate::decode::form::{Bank, Inst, Op, Place};
 use ptx::Scalar;
 

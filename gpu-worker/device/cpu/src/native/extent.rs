@@ -1,7 +1,7 @@
 //! How far the accesses through one address register reach, from each of them on.
 
 use super::access::Access;
-use super::roles::{Var, roles};
+use super::def_use::{Var, def_use};
 use crate::decode::form::{Inst, Place};
 use std::collections::HashMap;
 
@@ -64,9 +64,9 @@ pub(super) fn extents(code: &[Inst], apart: bool) -> Vec<Option<Extent>> {
     let (mut all, mut plain) = (Ahead::default(), Ahead::default());
     let mut out = vec![None; code.len()];
     for (inst, out) in code.iter().zip(&mut out).rev() {
-        match roles(inst) {
-            Some(roles) => {
-                for var in &roles.writes {
+        match def_use(inst) {
+            Some(it) => {
+                for var in &it.writes {
                     all.0.remove(var);
                     plain.0.remove(var);
                 }

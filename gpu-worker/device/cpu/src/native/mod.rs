@@ -14,17 +14,17 @@
 #![expect(unsafe_code, reason = "calls into generated code")]
 
 mod access;
+mod address_pattern;
 mod assembler;
+mod constants;
+mod def_use;
 mod extent;
-mod known;
 mod lower;
 mod mapping;
 mod math;
-mod placed;
 mod plan;
-mod roles;
-mod shape;
 pub(crate) mod site;
+mod strided;
 mod support;
 mod supported;
 mod values;
@@ -35,8 +35,8 @@ use crate::decode::form::Inst;
 use crate::engine::context::Context;
 use crate::error::BuildError;
 use crate::watched::Watched;
+use constants::Constants;
 use device::Halt;
-use known::Known;
 use mapping::Mapping;
 use plan::Blocks;
 
@@ -137,7 +137,7 @@ impl Generated {
 /// Where nobody wants the module any more.
 pub(crate) fn generate(decoded: &Decoded, watched: &Watched<'_>) -> Result<Generated, BuildError> {
     let kept: Box<[Inst]> = decoded.code.clone().into();
-    let known = Known(&decoded.constants);
+    let known = Constants(&decoded.constants);
     let mut code = Vec::new();
     let mut places = Vec::new();
     let mut entries = Vec::new();

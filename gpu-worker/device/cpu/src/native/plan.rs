@@ -1,6 +1,6 @@
 //! Which instructions become native code, and which registers are alive behind them.
 
-use super::roles::{Var, roles};
+use super::def_use::{Var, def_use};
 use crate::decode::Decoded;
 use crate::decode::form::{Bank, CallSite, Callee, Function, Inst, Op, Passed, Place, Slot};
 use std::collections::{BTreeSet, HashSet};
@@ -75,14 +75,14 @@ impl Live {
 
     /// The set before an instruction, from the set behind it.
     pub(super) fn before(&mut self, inst: &Inst, sites: &[CallSite]) {
-        match roles(inst) {
-            Some(roles) => {
+        match def_use(inst) {
+            Some(it) => {
                 if inst.guard.is_none() {
-                    roles.writes.iter().for_each(|var| {
+                    it.writes.iter().for_each(|var| {
                         self.vars.remove(var);
                     });
                 }
-                roles.reads.into_iter().for_each(|var| self.add(var));
+                it.reads.into_iter().for_each(|var| self.add(var));
             }
             None if inst.op == Op::Call => {
                 let site = &sites[inst.target as usize];
@@ -207,7 +207,7 @@ impl<'d> Blocks<'d> {
         }
         let code = &self.decoded.code[start..end];
         let known = |inst: &Inst| {
-            let named = roles(inst).is_some() || names_all(inst.op);
+            let named = def_use(inst).is_some() || names_all(inst.op);
             named && !matches!(inst.op, Op::Call | Op::BranchIndex)
         };
         (self.entry && start < end && code.iter().all(known)).then_some((start, end))
@@ -268,7 +268,7 @@ pub(super) fn runs(blocks: &Blocks<'_>, supported: impl Fn(&Inst) -> bool) -> Ve
                 && touched.precede(&code[at - 1])
             {
                 at -= 1;
-                let writes = roles(&code[at]).map(|it| it.writes).unwrap_or_default();
+                let writes = def_use(&code[at]).map(|it| it.writes).unwrap_or_default();
                 written.extend(writes);
             }
             let accesses = touched != Touched::default();

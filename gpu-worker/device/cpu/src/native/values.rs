@@ -5,7 +5,7 @@ use super::assembler::{
     Assembler, R12, R13, R14, R15, RSP, Rm, VBROADCASTSD, VCMPPS, VMOVUPS, VMOVUPS_TO, VPADDD,
     VPADDQ, VPBROADCASTD, Ymm,
 };
-use super::roles::Var;
+use super::def_use::Var;
 use crate::decode::form::{Bank, Slot};
 use std::collections::HashMap;
 

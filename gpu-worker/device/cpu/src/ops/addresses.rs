@@ -4,8 +4,8 @@
 
 use crate::decode::form::{LOCAL_WINDOW, Place, Slot, WINDOW_SIZE};
 use crate::engine::context::{Context, LIVES};
-use crate::lane::{LANES, Row};
-use crate::lanes::source;
+use crate::lane_loop::source;
+use crate::lane_value::{LANES, Row};
 
 /// Addresses of all lanes.
 ///

@@ -6,8 +6,8 @@ use super::integer::{Int, by_type, by_width};
 use crate::decode::form::{Carry, Inst, Int3, Op, Permute};
 
 use crate::engine::context::Context;
-use crate::lane::{Bits, LANES, Lane};
-use crate::lanes::{Handler, Isa, Kernel, Map3, ops, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, Map3, ops, pick, source, store};
+use crate::lane_value::{Bits, LANES, Lane};
 use ptx::Scalar;
 use std::marker::PhantomData;
 

@@ -10,8 +10,8 @@ use super::narrow::widen;
 use super::rules::flush;
 use crate::decode::form::{Compare, Inst, Logic, Op, Slot, Test};
 use crate::engine::context::Context;
-use crate::lane::{FULL, LANES, Lane, Row};
-use crate::lanes::{Handler, Isa, Kernel, mask_of, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, mask_of, pick, source, store};
+use crate::lane_value::{FULL, LANES, Lane, Row};
 use ptx::Scalar;
 use std::marker::PhantomData;
 
@@ -256,7 +256,7 @@ impl<T: Ordered> Kernel for Set<T> {
 /// `slct`: a where c is not negative.
 struct Slct<B>(PhantomData<B>);
 
-impl<B: crate::lane::Bits> Kernel for Slct<B> {
+impl<B: crate::lane_value::Bits> Kernel for Slct<B> {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
         let Op::Slct(_, ty, ftz) = inst.op else {

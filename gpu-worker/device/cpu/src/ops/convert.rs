@@ -7,8 +7,8 @@ use super::rules::{finish32, flush};
 use super::soft;
 use crate::decode::form::{Inst, Mode, Op, Round};
 use crate::engine::context::Context;
-use crate::lane::{Bits, LANES, Lane};
-use crate::lanes::{Handler, Isa, Kernel, Map1, Op1, ops, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, Map1, Op1, ops, pick, source, store};
+use crate::lane_value::{Bits, LANES, Lane};
 use ptx::Scalar;
 use std::marker::PhantomData;
 

@@ -13,8 +13,8 @@
 use super::addresses::addresses;
 use crate::decode::form::{Inst, Limit, Op, Place, Wait};
 use crate::engine::context::Context;
-use crate::lane::LANES;
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_value::LANES;
 use std::ptr;
 
 struct Copy;

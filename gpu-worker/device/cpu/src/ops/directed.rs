@@ -12,8 +12,8 @@ use super::rules::{finish32, flush, payload};
 use super::soft;
 use crate::decode::form::{Float1, Float2, Inst, Mode, Op, Round, Slot};
 use crate::engine::context::Context;
-use crate::lane::{LANES, Row};
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_value::{LANES, Row};
 use ptx::Scalar;
 
 /// The operations there are.

@@ -5,7 +5,7 @@
 
 use super::rules::{INVALID, least64, most64, payload};
 use crate::decode::form::{Float1, Float2, Mode, Op};
-use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
+use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
 use std::marker::PhantomData;
 
 /// An operation whose NaN results are settled.

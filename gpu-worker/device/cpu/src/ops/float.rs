@@ -3,7 +3,7 @@
 use super::rules::{finish32, flush, least32, most32};
 use super::{directed, double, math};
 use crate::decode::form::{Float1, Float2, Mode, Op, Round};
-use crate::lanes::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
+use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
 use ptx::Scalar;
 use std::marker::PhantomData;
 

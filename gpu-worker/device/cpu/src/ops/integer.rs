@@ -1,8 +1,8 @@
 //! Integer arithmetic and logic of one and two sources.
 
 use crate::decode::form::{Int1, Int2, Op};
-use crate::lane::Lane;
-use crate::lanes::{Handler, Isa, Map1, Map2, ops, pick};
+use crate::lane_loop::{Handler, Isa, Map1, Map2, ops, pick};
+use crate::lane_value::Lane;
 use ptx::Scalar;
 
 /// What integer lanes can do, totally.
@@ -129,7 +129,7 @@ int! {
 /// The low 24 bits, extended.
 #[inline(always)]
 fn low24<T: Int>(a: T, signed: bool) -> i64 {
-    let bits = crate::lane::Bits::low(a.bits()) as i64;
+    let bits = crate::lane_value::Bits::low(a.bits()) as i64;
     if signed {
         bits << 40 >> 40
     } else {

@@ -16,8 +16,8 @@
 use super::addresses::{Addresses, Group, Shape, joint};
 use crate::decode::form::{Inst, Op, Place};
 use crate::engine::context::Context;
-use crate::lane::{FULL, LANES, Lane, Row};
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_value::{FULL, LANES, Lane, Row};
 use ptx::Scalar;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

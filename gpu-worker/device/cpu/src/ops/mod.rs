@@ -24,7 +24,7 @@ mod video;
 pub(crate) mod warp;
 
 use crate::decode::form::Op;
-use crate::lanes::{Handler, Isa};
+use crate::lane_loop::{Handler, Isa};
 
 /// The lane loop for an operation; `None` for control flow and for combinations without one.
 pub(crate) fn handler(op: Op, isa: Isa) -> Option<Handler> {

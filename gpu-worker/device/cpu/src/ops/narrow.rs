@@ -5,8 +5,8 @@
 use super::math;
 use crate::decode::form::{Float1, Float2, Inst, Mode, Op};
 use crate::engine::context::Context;
-use crate::lane::LANES;
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_value::LANES;
 use ptx::Scalar;
 use std::marker::PhantomData;
 

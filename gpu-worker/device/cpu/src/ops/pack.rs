@@ -6,8 +6,8 @@ use super::narrow::{narrow, widen};
 use super::soft;
 use crate::decode::form::{Inst, Narrowing, Op, Round, Small, Taken};
 use crate::engine::context::Context;
-use crate::lane::LANES;
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_value::LANES;
 
 /// The greatest finite number of a format.
 fn greatest(small: Small) -> f32 {

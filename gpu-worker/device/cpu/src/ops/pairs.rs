@@ -1,7 +1,7 @@
 //! Integers of 16 bits, two in a register, and the integer extremes that stop at zero.
 
 use crate::decode::form::{Int2, Op};
-use crate::lanes::{Handler, Isa, Map2, ops, pick};
+use crate::lane_loop::{Handler, Isa, Map2, ops, pick};
 use ptx::Scalar;
 
 /// Whether this family handles an operation.

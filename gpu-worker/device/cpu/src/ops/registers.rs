@@ -13,8 +13,8 @@ use crate::decode::form::{
     Inst, LOCAL_WINDOW, Lanemask, Logic, Op, PARAM_WINDOW, Place, SHARED_WINDOW, WINDOW_SIZE,
 };
 use crate::engine::context::Context;
-use crate::lane::{Bits, LANES};
-use crate::lanes::{Handler, Isa, Kernel, Map1, Map2, ops, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, Map1, Map2, ops, pick, source, store};
+use crate::lane_value::{Bits, LANES};
 use std::marker::PhantomData;
 
 ops! { 1;

@@ -6,7 +6,7 @@ use crate::decode::form::{
     Compare, Field, Inst, Negated, Op, Secondary, Video, VideoMad, VideoOp, VideoParts,
 };
 use crate::engine::context::Context;
-use crate::lanes::{Handler, Isa, Kernel, LANES, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, LANES, pick, source, store};
 
 /// A field of a word, extended by its sign or with zeros.
 fn value(word: u32, field: Field) -> i128 {

@@ -7,8 +7,8 @@
 
 use crate::decode::form::{Inst, Op, Redux, Shuffle, Slot, Vote};
 use crate::engine::context::Context;
-use crate::lane::{Bits, LANES};
-use crate::lanes::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_value::{Bits, LANES};
 use std::marker::PhantomData;
 
 struct Shuffled;

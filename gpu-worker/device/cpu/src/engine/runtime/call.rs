@@ -12,7 +12,7 @@ use crate::engine::block::{Base, Block};
 use crate::engine::context::Context;
 use crate::engine::launch::Launch;
 use crate::error::FaultKind;
-use crate::lane::LANES;
+use crate::lane_value::LANES;
 
 impl Block {
     /// Runs a call of the runtime for the lanes of a mask; false after a fault.

@@ -5,13 +5,13 @@ use super::Lower;
 use crate::decode::form::{Bank, GuardSlot, Place, Slot};
 use crate::engine::context::Context;
 use crate::native::access::{Access, Stub, contiguous};
+use crate::native::address_pattern::{AddressPattern, CONTIGUOUS, SAME, around, field};
 use crate::native::assembler::{
     Assembler, Cc, Label, R8, RAX, RBP, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VBROADCASTSD,
     VBROADCASTSS, VMOVAPS, VMOVMSKPS, VMOVUPS, VMOVUPS_TO, VPADDD, VPAND, VPBROADCASTD, VPCMPEQD,
     VPMINUD, Ymm,
 };
-use crate::native::roles::Var;
-use crate::native::shape::{CONTIGUOUS, SAME, Shape, around, field};
+use crate::native::def_use::Var;
 use crate::native::support::{self, SCRATCH, VALUES};
 use std::mem::offset_of;
 
@@ -107,7 +107,7 @@ impl Lower<'_> {
         address: &[Ymm],
         live: Vec<Ymm>,
         masked: Option<(Label, GuardSlot)>,
-        (shape, offset): (Shape, i32),
+        (shape, offset): (AddressPattern, i32),
     ) {
         let (registers, address) = (registers.to_vec(), address.to_vec());
         let (scratch, save, fault) = (self.scratch_at, self.save_at, self.fault);

@@ -7,7 +7,7 @@ use crate::native::assembler::{
     VPMULLD, VPMULUDQ, VPOR, VPSLLVD, VPSLLVQ, VPSRAVD, VPSRLVD, VPSRLVQ, VPSUBD, VPSUBQ, VPXOR,
     Ymm,
 };
-use crate::native::roles::Var;
+use crate::native::def_use::Var;
 use ptx::Scalar;
 
 impl Lower<'_> {

@@ -1,25 +1,25 @@
 //! One run of instructions to code for eight lanes, repeated for the four groups of a warp.
 
 mod access;
+mod address_pattern;
 mod float;
 mod integer;
 mod logic;
-mod placed;
 mod predicate;
-mod shape;
+mod strided;
 mod uses;
 
 use super::access::Stub;
+use super::address_pattern::AddressPattern;
 use super::assembler::{
     Cc, Gpr, Label, R12, R13, R14, R15, RAX, RBP, RBX, RDI, RSP, Rm, VEXTRACTF128, VMOVAPS,
     VMOVUPS, VMOVUPS_TO, VPADDD, VPADDQ, VPERMQ, VSHUFPS, Vex, Ymm,
 };
+use super::constants::Constants;
+use super::def_use::Var;
 use super::extent::Extent;
-use super::known::Known;
-use super::placed::Host;
 use super::plan::Run;
-use super::roles::Var;
-use super::shape::Shape;
+use super::strided::Host;
 use super::support::SCRATCH;
 use super::values::{Id, Scalar as Stepped, Values};
 use crate::decode::form::{Bank, Inst, Int2, Int3, Op, Slot};
@@ -36,7 +36,7 @@ pub(super) struct Lower<'k> {
     pub(super) kept: &'k [Inst],
     pub(super) first: usize,
     pub(super) code: &'k [Inst],
-    pub(super) shapes: Vec<Shape>,
+    pub(super) shapes: Vec<AddressPattern>,
     /// How far accesses reach, by instruction of the code; empty until that is asked for.
     pub(super) extents: Vec<Option<Extent>>,
     pub(super) stubs: Vec<Stub>,
@@ -44,7 +44,7 @@ pub(super) struct Lower<'k> {
     pub(super) shape_at: i32,
     pub(super) scratch_at: i32,
     pub(super) save_at: i32,
-    known: Known<'k>,
+    known: Constants<'k>,
     /// Accesses whose addresses are checked for the whole warp, by their instruction.
     pub(super) hosts: HashMap<usize, Host>,
     /// What stands for a fault, without the number of the instruction in the run.
@@ -59,7 +59,7 @@ const SAVED: [Gpr; 6] = [RBX, RBP, R12, R13, R14, R15];
 
 /// Generates a run: `fn(context) -> 0`, or one more than the number of the instruction at fault.
 /// `None` where it needs more registers at once than there are.
-pub(super) fn lower(kept: &[Inst], run: &Run, known: Known<'_>) -> Option<Vec<u8>> {
+pub(super) fn lower(kept: &[Inst], run: &Run, known: Constants<'_>) -> Option<Vec<u8>> {
     let code = &kept[run.start..run.start + run.len];
     let accesses = code
         .iter()
@@ -78,7 +78,7 @@ impl<'k> Lower<'k> {
     pub(super) fn new(
         kept: &'k [Inst],
         range: Range<usize>,
-        known: Known<'k>,
+        known: Constants<'k>,
         (shape_at, scratch_at, save_at): (i32, i32, i32),
     ) -> Self {
         let mut values = Values::new(save_at + 16 * 32);

@@ -7,7 +7,7 @@ use crate::native::assembler::{
     RAX, RBP, Rm, VCMPPS, VMOVAPS, VMOVMSKPS, VPAND, VPCMPEQD, VPCMPEQQ, VPCMPGTD, VPCMPGTQ,
     VPMOVSXDQ, VXORPS, Vex, Ymm,
 };
-use crate::native::roles::Var;
+use crate::native::def_use::Var;
 use ptx::Scalar;
 
 impl Lower<'_> {

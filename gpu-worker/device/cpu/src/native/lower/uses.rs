@@ -2,8 +2,8 @@
 
 use super::Lower;
 use crate::decode::form::{Bank, Op, Slot};
+use crate::native::def_use::{Var, def_use};
 use crate::native::plan::Run;
-use crate::native::roles::{Var, roles};
 use std::collections::HashSet;
 
 impl Lower<'_> {
@@ -12,18 +12,18 @@ impl Lower<'_> {
         let mut seen: HashSet<Var> = run.live.clone();
         let mut out = vec![Vec::new(); self.code.len()];
         for (index, inst) in self.code.iter().enumerate().rev() {
-            let Some(roles) = roles(inst) else { continue };
+            let Some(it) = def_use(inst) else { continue };
             let guard = inst
                 .guard
                 .map(|guard| Var::new(Bank::Pred, Slot(guard.slot)));
-            let named = roles.writes.iter().chain(&roles.reads).chain(&guard);
+            let named = it.writes.iter().chain(&it.reads).chain(&guard);
             for var in named {
                 if seen.insert(*var) {
                     out[index].push(*var);
                 }
             }
             if inst.guard.is_none() {
-                for var in roles.writes.iter().filter(|var| !roles.reads.contains(var)) {
+                for var in it.writes.iter().filter(|var| !it.reads.contains(var)) {
                     // What it held before is of no use to anyone before.
                     seen.remove(var);
                 }
@@ -37,20 +37,20 @@ impl Lower<'_> {
         let mut live: HashSet<Var> = run.live.clone();
         let mut out = vec![true; self.code.len()];
         for (index, inst) in self.code.iter().enumerate().rev() {
-            let Some(roles) = roles(inst) else { continue };
+            let Some(it) = def_use(inst) else { continue };
             let acts = matches!(inst.op, Op::Load { .. } | Op::Store { .. });
-            out[index] = acts || roles.writes.iter().any(|var| live.contains(var));
+            out[index] = acts || it.writes.iter().any(|var| live.contains(var));
             if !out[index] {
                 continue;
             }
             if inst.guard.is_none() {
-                roles.writes.iter().for_each(|var| {
+                it.writes.iter().for_each(|var| {
                     live.remove(var);
                 });
             } else {
-                live.extend(&roles.writes);
+                live.extend(&it.writes);
             }
-            live.extend(&roles.reads);
+            live.extend(&it.reads);
             live.extend(
                 inst.guard
                     .map(|guard| Var::new(Bank::Pred, Slot(guard.slot))),

@@ -2,8 +2,8 @@
 
 use super::class::Classes;
 use crate::decode::form::{Inst, Op};
+use crate::native::def_use::Var;
 use crate::native::plan::{Blocks, Live, Touched};
-use crate::native::roles::Var;
 use crate::native::supported::supported;
 use std::collections::{BTreeMap, HashSet};
 

@@ -8,8 +8,8 @@ use crate::decode::form::{
     Bank, Constant, Function, Inst, Int1, Int2, Int3, Logic, Op, Slot, Special,
 };
 use crate::native::access::Access;
-use crate::native::known::Known;
-use crate::native::roles::{Var, roles};
+use crate::native::constants::Constants;
+use crate::native::def_use::{Var, def_use};
 use crate::native::supported::supported;
 use ptx::Scalar;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -48,7 +48,7 @@ impl Class {
 /// The classes of a function's registers.
 pub(super) struct Classes<'d> {
     map: HashMap<Var, Class>,
-    known: Known<'d>,
+    known: Constants<'d>,
     /// Predicates that only branches read.
     branching: HashSet<Var>,
 }
@@ -116,9 +116,9 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
         if !jumps && let Some(guard) = guard {
             lose(&guard);
         }
-        match roles(inst) {
+        match def_use(inst) {
             Some(_) if decides => {}
-            Some(roles) => roles.reads.iter().for_each(lose),
+            Some(it) => it.reads.iter().for_each(lose),
             None => named(inst).for_each(|var| lose(&var)),
         }
     }
@@ -157,7 +157,7 @@ fn readers(code: &[Inst]) -> HashMap<Var, Vec<usize>> {
     let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
     for (at, inst) in code.iter().enumerate() {
         let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
-        let reads = roles(inst).map(|it| it.reads).unwrap_or_default();
+        let reads = def_use(inst).map(|it| it.reads).unwrap_or_default();
         for var in reads.into_iter().chain(guard) {
             readers.entry(var).or_default().push(at);
         }
@@ -167,7 +167,7 @@ fn readers(code: &[Inst]) -> HashMap<Var, Vec<usize>> {
 
 impl<'d> Classes<'d> {
     /// Looks at a function's code.
-    pub(super) fn new(function: &Function, code: &[Inst], known: Known<'d>) -> Self {
+    pub(super) fn new(function: &Function, code: &[Inst], known: Constants<'d>) -> Self {
         let mut it = Self {
             map: HashMap::new(),
             known,
@@ -186,7 +186,7 @@ impl<'d> Classes<'d> {
         it.settle(code, &readers, &mut due);
         // What only its own values define is nothing.
         for inst in code {
-            for var in roles(inst).map(|it| it.writes).unwrap_or_default() {
+            for var in def_use(inst).map(|it| it.writes).unwrap_or_default() {
                 if it.of(var) == Class::Unknown {
                     it.map.insert(var, Class::Varying);
                     let readers = readers.get(&var).into_iter().flatten();
@@ -202,8 +202,8 @@ impl<'d> Classes<'d> {
     fn settle(&mut self, code: &[Inst], readers: &HashMap<Var, Vec<usize>>, due: &mut Due) {
         while let Some(at) = due.next() {
             let inst = &code[at];
-            let (class, written): (Class, Vec<Var>) = match roles(inst) {
-                Some(roles) => (self.result(inst), roles.writes),
+            let (class, written): (Class, Vec<Var>) = match def_use(inst) {
+                Some(it) => (self.result(inst), it.writes),
                 None => {
                     let named = named(inst).filter(|var| !var.is_constant());
                     (Class::Varying, named.collect())
@@ -249,7 +249,7 @@ impl<'d> Classes<'d> {
     /// Whether an instruction is computed once for the warp.
     pub(super) fn is_scalar(&self, inst: &Inst) -> bool {
         let class = self.result(inst);
-        let written = roles(inst).map(|it| it.writes).unwrap_or_default();
+        let written = def_use(inst).map(|it| it.writes).unwrap_or_default();
         !written.is_empty()
             && matches!(class, Class::Steps(_))
             && written.iter().all(|var| self.of(*var) == class)
@@ -274,10 +274,10 @@ impl<'d> Classes<'d> {
     }
 
     fn unguarded(&self, inst: &Inst) -> Class {
-        let Some(roles) = roles(inst) else {
+        let Some(it) = def_use(inst) else {
             return Class::Varying;
         };
-        let mut reads = roles.reads;
+        let mut reads = it.reads;
         if matches!(inst.op, Op::Logic(Logic::Not | Logic::Copy, ..)) {
             reads.truncate(1);
         }

@@ -6,7 +6,7 @@ use crate::decode::form::Bank;
 use crate::native::assembler::{
     Cc, RAX, RBP, RCX, Rm, VMOVMSKPS, VPADDD, VPADDQ, VPAND, VPCMPEQD, Ymm,
 };
-use crate::native::roles::Var;
+use crate::native::def_use::Var;
 use std::collections::HashSet;
 
 impl Region<'_> {

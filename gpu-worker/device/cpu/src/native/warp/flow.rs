@@ -6,7 +6,7 @@ use super::{Region, ending, on_stack};
 use crate::decode::form::{Bank, Inst, Op, Slot};
 use crate::engine::context::Context;
 use crate::native::assembler::{Cc, Label, RAX, RBP, RCX, Rm};
-use crate::native::roles::{Var, roles};
+use crate::native::def_use::{Var, def_use};
 use crate::native::values::Scalar;
 use std::mem::offset_of;
 
@@ -122,7 +122,7 @@ impl Region<'_> {
         let body = self.harmless.get(&(at + 1)).copied();
         let over = |(_, end): &(usize, usize)| {
             let guard = inst.guard.map(|it| Var::new(Bank::Pred, Slot(it.slot)));
-            let written = self.lower.kept[at + 1..*end].iter().filter_map(roles);
+            let written = self.lower.kept[at + 1..*end].iter().filter_map(def_use);
             let mut written = written.flat_map(|it| it.writes);
             let target = inst.op == Op::Branch && inst.target as usize == *end;
             target && !written.any(|var| Some(var) == guard)

@@ -6,8 +6,8 @@ use super::class::Classes;
 use crate::decode::form::{Bank, GuardSlot, Inst};
 use crate::native::access::Access;
 use crate::native::assembler::Label;
-use crate::native::placed::is_known;
-use crate::native::roles::{Var, roles};
+use crate::native::def_use::{Var, def_use};
+use crate::native::strided::is_known;
 use crate::native::values::Scalar;
 
 /// A branch over a piece that is run for all lanes where they part.
@@ -32,7 +32,7 @@ pub(super) fn is_harmless(kept: &[Inst], piece: &Piece, classes: &Classes<'_>) -
                 let step = classes.step(it.var(inst));
                 !it.write && step.is_some_and(|step| is_known(inst, it, step))
             });
-            let written = roles(inst).map(|it| it.writes).unwrap_or_default();
+            let written = def_use(inst).map(|it| it.writes).unwrap_or_default();
             let kept_apart = |var: &Var| {
                 let lives = piece.segments[0].live.contains(var);
                 !lives || var.bank() != Bank::Pred && classes.step(*var).is_none()

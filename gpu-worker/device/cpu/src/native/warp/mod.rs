@@ -20,11 +20,11 @@ mod scalar;
 mod segment;
 
 use super::assembler::{Assembler, Label, RAX, RBX, RSP, Rm, VMOVUPS_TO};
+use super::constants::Constants;
+use super::def_use::Var;
 use super::extent::Extent;
-use super::known::Known;
 use super::lower::Lower;
 use super::plan::Blocks;
-use super::roles::Var;
 use super::support::SCRATCH;
 use super::values::Scalar;
 use crate::decode::APART;
@@ -135,7 +135,11 @@ pub(super) struct Compiled {
 }
 
 /// Compiles an entry's function, if there is code for it.
-pub(super) fn compile(blocks: &Blocks<'_>, kept: &[Inst], known: Known<'_>) -> Option<Compiled> {
+pub(super) fn compile(
+    blocks: &Blocks<'_>,
+    kept: &[Inst],
+    known: Constants<'_>,
+) -> Option<Compiled> {
     // Longer functions keep to runs: code of theirs would not be short.
     let (start, end) = blocks
         .followed()
@@ -152,7 +156,7 @@ pub(super) fn compile(blocks: &Blocks<'_>, kept: &[Inst], known: Known<'_>) -> O
 impl<'k> Region<'k> {
     fn new(
         kept: &'k [Inst],
-        known: Known<'k>,
+        known: Constants<'k>,
         (classes, places): (&'k Classes<'k>, &'k HashSet<Var>),
         pieces: &[Piece],
     ) -> Self {

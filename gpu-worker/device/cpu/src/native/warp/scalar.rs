@@ -6,8 +6,8 @@ use super::compare::condition;
 use crate::decode::form::{Bank, Compare, Inst, Int1, Int2, Int3, Logic, Op, Slot};
 use crate::native::access::Access;
 use crate::native::assembler::{Cc, Gpr, R14, R15, RAX, RCX, RDX, RSP, Rm};
-use crate::native::placed::narrow_load;
-use crate::native::roles::Var;
+use crate::native::def_use::Var;
+use crate::native::strided::narrow_load;
 use ptx::Scalar;
 
 /// From lane 0 to lane 31.

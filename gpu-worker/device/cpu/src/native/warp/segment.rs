@@ -5,12 +5,12 @@ use super::scalar::LAST;
 use super::{Blame, Checked, Region, ending, on_stack};
 use crate::decode::form::{Inst, Place};
 use crate::native::access::{Access, Stub};
+use crate::native::address_pattern::{AddressPattern, around, bounds, site};
 use crate::native::assembler::{Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI};
+use crate::native::def_use::{Var, def_use};
 use crate::native::extent::{Extent, extents};
-use crate::native::placed::{Host, is_known};
 use crate::native::plan::Run;
-use crate::native::roles::{Var, roles};
-use crate::native::shape::{Shape, around, bounds, site};
+use crate::native::strided::{Host, is_known};
 use crate::native::support;
 use crate::native::values::Scalar;
 use std::collections::HashMap;
@@ -73,7 +73,7 @@ impl Region<'_> {
 
     /// Computes an instruction for the warp: what its registers hold now.
     fn once(&mut self, at: usize, inst: &Inst, changes: &mut Vec<Change>) -> Vec<(Var, Scalar)> {
-        let written = roles(inst).map(|it| it.writes).unwrap_or_default();
+        let written = def_use(inst).map(|it| it.writes).unwrap_or_default();
         let held = |it: &Self, var: &Var| it.lower.values.scalars.get(var).copied();
         let old: Vec<Option<Scalar>> = written.iter().map(|var| held(self, var)).collect();
         if let Some(it) = Access::of(inst) {
@@ -165,7 +165,7 @@ impl Region<'_> {
     /// Checks a range of bytes and leaves its host address on the stack.
     fn range(&mut self, checked: Checked, wide: bool, len: i64) {
         let deopt = self.deopt();
-        let shape = Shape {
+        let shape = AddressPattern {
             id: 0,
             stride: checked.align,
             least: checked.low,

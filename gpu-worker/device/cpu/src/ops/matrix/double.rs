@@ -10,8 +10,8 @@ use super::multiply::Operands;
 use super::sums::{join, part};
 use crate::decode::form::{Finish, Inst, Op, Quads, Round, Total};
 use crate::engine::context::Context;
-use crate::lane::LANES;
-use crate::lanes::{Kernel, source, store};
+use crate::lane_loop::{Kernel, source, store};
+use crate::lane_value::LANES;
 use crate::ops::soft;
 
 /// `mma` and `wmma.mma` in f64.

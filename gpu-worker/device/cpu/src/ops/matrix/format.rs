@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "vector conversions over whole registers")]
 
 use crate::decode::form::{Element, Round};
-use crate::lane::Row;
+use crate::lane_value::Row;
 use crate::ops::soft;
 
 /// Most tiles of A, and of B.

@@ -7,8 +7,8 @@
 
 use crate::decode::form::{Inst, Op};
 use crate::engine::context::Context;
-use crate::lane::{LANES, Row};
-use crate::lanes::{Kernel, source, store};
+use crate::lane_loop::{Kernel, source, store};
+use crate::lane_value::{LANES, Row};
 use crate::ops::addresses::addresses;
 use std::ptr;
 

@@ -11,7 +11,7 @@ mod sums;
 mod wmma;
 
 use crate::decode::form::{Element, Op};
-use crate::lanes::{Handler, Isa, pick};
+use crate::lane_loop::{Handler, Isa, pick};
 use format::{Bit, Brain, Byte, Half, Nibble, Quarter, Tensor};
 use multiply::{Bits, Floats, Integers, Multiply};
 

@@ -15,8 +15,8 @@ use super::format::{Format, MOST, turn};
 use super::sums;
 use crate::decode::form::{Element, Family, Finish, Inst, Mma, Op, Slot};
 use crate::engine::context::Context;
-use crate::lane::Row;
-use crate::lanes::{Kernel, source};
+use crate::lane_loop::{Kernel, source};
+use crate::lane_value::Row;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 

@@ -11,8 +11,8 @@ use super::multiply::side;
 use super::sums;
 use crate::decode::form::{Element, Inst, Op, Slot, Sparse};
 use crate::engine::context::Context;
-use crate::lane::Row;
-use crate::lanes::{Kernel, source};
+use crate::lane_loop::{Kernel, source};
+use crate::lane_value::Row;
 use std::marker::PhantomData;
 
 /// Rows of A, D and C.

@@ -5,8 +5,8 @@
 use super::format::{Format, Half};
 use crate::decode::form::{Element, Finish, Round, Slot, Total};
 use crate::engine::context::Context;
-use crate::lane::{LANES, Row};
-use crate::lanes::{source, store};
+use crate::lane_loop::{source, store};
+use crate::lane_value::{LANES, Row};
 use crate::ops::soft;
 
 /// Most tiles of C and D.

@@ -11,8 +11,8 @@
 use super::sums::{join, part};
 use crate::decode::form::{Fragment, Inst, Op, Role, Slot};
 use crate::engine::context::Context;
-use crate::lane::{Bits, LANES, Row};
-use crate::lanes::{Kernel, source, store};
+use crate::lane_loop::{Kernel, source, store};
+use crate::lane_value::{Bits, LANES, Row};
 use crate::ops::addresses::addresses;
 use std::marker::PhantomData;
 use std::ptr;

@@ -6,8 +6,8 @@ use super::sample::{self, Coordinates, Request};
 use super::texel::{self, Texel};
 use crate::decode::form::{Given, Inst, Place, Sample, Slot};
 use crate::engine::context::Context;
-use crate::lane::{LANES, Row};
-use crate::lanes::{source, store};
+use crate::lane_loop::{source, store};
+use crate::lane_value::{LANES, Row};
 use bus_schemas::Texture;
 use std::ptr;
 

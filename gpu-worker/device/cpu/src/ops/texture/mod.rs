@@ -19,7 +19,7 @@ mod texel;
 
 use crate::decode::form::{Inst, Op};
 use crate::engine::context::Context;
-use crate::lanes::{Handler, Isa, Kernel, pick};
+use crate::lane_loop::{Handler, Isa, Kernel, pick};
 
 struct Textures;
 

@@ -4,8 +4,8 @@ use super::address;
 use super::objects::Objects;
 use crate::decode::form::{Asked, Inst};
 use crate::engine::context::Context;
-use crate::lane::LANES;
-use crate::lanes::{source, store};
+use crate::lane_loop::{source, store};
+use crate::lane_value::LANES;
 use bus_schemas::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
 use std::ptr;
 
@@ -58,7 +58,7 @@ fn channel_type(texture: &Texture) -> u32 {
 /// Answers the lanes of a mask.
 ///
 /// # Safety
-/// As [`crate::lanes::Kernel::run`].
+/// As [`crate::lane_loop::Kernel::run`].
 pub(super) unsafe fn ask(
     cx: &mut Context<'_>,
     inst: &Inst,
@@ -86,7 +86,7 @@ pub(super) unsafe fn ask(
 /// Says whether handles are those of textures, of surfaces, or of neither.
 ///
 /// # Safety
-/// As [`crate::lanes::Kernel::run`].
+/// As [`crate::lane_loop::Kernel::run`].
 pub(super) unsafe fn is_object(
     cx: &mut Context<'_>,
     inst: &Inst,

@@ -6,8 +6,8 @@ use super::texel;
 use crate::decode::form::{Bounds, Inst, Place, Slot, Surface};
 use crate::engine::context::Context;
 use crate::error::FaultKind;
-use crate::lane::{LANES, Row};
-use crate::lanes::{source, store};
+use crate::lane_loop::{source, store};
+use crate::lane_value::{LANES, Row};
 use bus_schemas::Texture;
 use std::ptr;
 
@@ -168,7 +168,7 @@ fn find(
 /// Loads or stores for the lanes of a mask.
 ///
 /// # Safety
-/// As [`crate::lanes::Kernel::run`].
+/// As [`crate::lane_loop::Kernel::run`].
 pub(super) unsafe fn access(
     cx: &mut Context<'_>,
     inst: &Inst,

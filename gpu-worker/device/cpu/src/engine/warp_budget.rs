@@ -1,4 +1,4 @@
-//! What a warp may use before it stops, and why it stopped.
+//! The budget of a warp: what it may use before it stops, and why it stopped.
 
 #![cfg_attr(
     all(target_arch = "x86_64", unix),
@@ -25,7 +25,7 @@ pub(crate) enum Stop {
 }
 
 /// What a warp may use before it stops.
-pub(crate) struct Allowance<'a> {
+pub(crate) struct WarpBudget<'a> {
     /// Jumps back, calls and yields.
     pub(crate) jumps: u32,
     /// Instructions run so far.
@@ -38,7 +38,7 @@ pub(crate) struct Allowance<'a> {
     pub(crate) until_time: Option<Instant>,
 }
 
-impl Allowance<'_> {
+impl WarpBudget<'_> {
     /// Counts a jump back; whether the warp is to stop.
     #[inline]
     pub(super) fn jump(&mut self) -> bool {
@@ -46,7 +46,7 @@ impl Allowance<'_> {
         self.jumps == 0 || self.is_over()
     }
 
-    /// Runs a warp's native code within this allowance: how it came back, where, and how many
+    /// Runs a warp's native code within this budget: how it came back, where, and how many
     /// instructions it ran.
     ///
     /// # Safety

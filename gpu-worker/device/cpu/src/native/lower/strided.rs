@@ -6,8 +6,8 @@ use crate::native::access::{Access, contiguous};
 use crate::native::assembler::{
     RAX, RCX, RSP, Rm, VBROADCASTSD, VBROADCASTSS, VMOVUPS, VMOVUPS_TO, VPCMPEQD, Vex, Ymm,
 };
-use crate::native::placed::{Host, narrow_load};
-use crate::native::roles::Var;
+use crate::native::def_use::Var;
+use crate::native::strided::{Host, narrow_load};
 use crate::native::support::VALUES;
 
 impl Lower<'_> {

@@ -1,23 +1,25 @@
-//! The look at how the eight addresses of a register lie, once for every access through it.
+//! Code that finds the pattern of a register's eight addresses, once for every access through it.
 
 use super::Lower;
 use crate::decode::form::Place;
 use crate::native::access::{Access, Stub};
+use crate::native::address_pattern::{
+    AddressPattern, CONTIGUOUS, SAME, around, bounds, mark, scatter, site,
+};
 use crate::native::assembler::{
     Assembler, Cc, R8, RAX, RBX, RCX, RDI, RDX, RSI, RSP, Rm, VMOVMSKPD, VMOVMSKPS, VPADDD, VPADDQ,
     VPAND, VPBROADCASTD, VPCMPEQD, VPCMPEQQ, Vex, Ymm,
 };
 use crate::native::extent::{Extent, extents};
-use crate::native::shape::{CONTIGUOUS, SAME, Shape, around, bounds, mark, scatter, site};
 use crate::native::support;
 
 impl Lower<'_> {
     /// The shape of an address register, looked at here if it was not before.
-    pub(super) fn shape(&mut self, index: usize, it: Access) -> Shape {
+    pub(super) fn shape(&mut self, index: usize, it: Access) -> AddressPattern {
         let (var, stride) = (it.var(&self.code[index]), it.stride());
         let id = self.values.of(var);
         let imm = self.code[index].imm;
-        let same = |shape: &&Shape| {
+        let same = |shape: &&AddressPattern| {
             (shape.id, shape.stride, shape.place) == (id, stride, it.place)
                 && (shape.least..=shape.most - stride).contains(&imm)
                 && (shape.write || !it.write)
@@ -26,7 +28,7 @@ impl Lower<'_> {
             return *shape;
         }
         let Extent { least, most, write } = self.reach(index, it);
-        let shape = Shape {
+        let shape = AddressPattern {
             id,
             stride,
             least,
@@ -55,7 +57,7 @@ impl Lower<'_> {
     }
 
     /// The code that looks.
-    fn look(&mut self, shape: Shape, wide: bool) {
+    fn look(&mut self, shape: AddressPattern, wide: bool) {
         let low = self.values.get(shape.id, 0);
         let high = if wide {
             Some(self.values.get(shape.id, 1))
@@ -155,7 +157,7 @@ fn all_same(asm: &mut Assembler, (low, high): (Ymm, Option<Ymm>), (a, b): (Ymm, 
 
 /// Asks for the allocation that holds the range from the first address in rax, which is kept:
 /// unequal where there is one, and the shape's site knows it then.
-fn find(asm: &mut Assembler, shape: Shape, len: i64, (save, live): (i32, &[Ymm])) {
+fn find(asm: &mut Assembler, shape: AddressPattern, len: i64, (save, live): (i32, &[Ymm])) {
     asm.save(Rm::At(RSP, 8), RAX);
     around(asm, save, live, |asm| {
         asm.load(RDI, RBX);

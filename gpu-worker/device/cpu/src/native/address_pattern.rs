@@ -1,4 +1,4 @@
-//! How the eight addresses of a register lie, and the check of their bounds.
+//! Patterns in which the eight addresses of a register lie, and the check of their bounds.
 
 use super::assembler::{
     Assembler, Cc, Label, RAX, RBX, RCX, RDX, RSI, RSP, Rm, VMOVUPS, VMOVUPS_TO, Ymm,
@@ -15,7 +15,7 @@ pub(super) const SAME: u8 = 2;
 
 /// Where a register's addresses were looked at: host address and flag on the stack.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct AddressPattern {
     pub(super) id: Id,
     pub(super) stride: i64,
     /// Offset of the lowest access.
@@ -35,14 +35,14 @@ pub(super) fn field(offset: usize) -> Rm {
 }
 
 /// Marks a shape as one to be taken lane by lane.
-pub(super) fn scatter(asm: &mut Assembler, shape: Shape) {
+pub(super) fn scatter(asm: &mut Assembler, shape: AddressPattern) {
     asm.code.extend([0xc6, 0x84, 0x24]);
     asm.code.extend((shape.at + 8).to_le_bytes());
     asm.code.push(0);
 }
 
 /// Notes how a shape lies, with its host address in rcx.
-pub(super) fn mark(asm: &mut Assembler, shape: Shape, flag: u8) {
+pub(super) fn mark(asm: &mut Assembler, shape: AddressPattern, flag: u8) {
     asm.save(Rm::At(RSP, shape.at), RCX);
     asm.code.extend([0xc6, 0x84, 0x24]);
     asm.code.extend((shape.at + 8).to_le_bytes());
@@ -52,7 +52,7 @@ pub(super) fn mark(asm: &mut Assembler, shape: Shape, flag: u8) {
 /// From the first address in rax: checks the range, leaves the host address in rcx.
 pub(super) fn bounds(
     asm: &mut Assembler,
-    shape: Shape,
+    shape: AddressPattern,
     len: i64,
     (misaligned, miss): (Label, Label),
     wide: bool,
@@ -98,7 +98,7 @@ pub(super) fn bounds(
 }
 
 /// Stores have sites of their own: an allocation noted for a load may be one not to be written.
-pub(super) fn site(shape: Shape) -> usize {
+pub(super) fn site(shape: AddressPattern) -> usize {
     shape.number % (SITES / 2) + if shape.write { SITES / 2 } else { 0 }
 }
 

@@ -8,10 +8,10 @@
 
 use crate::decode::form::{Inst, Slot};
 use crate::engine::context::Context;
-use crate::lane::{Bits, FULL, Lane, Row};
+use crate::lane_value::{Bits, FULL, Lane, Row};
 use std::marker::PhantomData;
 
-pub(crate) use crate::lane::LANES;
+pub(crate) use crate::lane_value::LANES;
 
 /// What runs an instruction for the lanes of a mask; false after a fault.
 pub(crate) type Handler = unsafe fn(&mut Context<'_>, &Inst, u32) -> bool;
@@ -224,7 +224,7 @@ impl<O: Op3> Kernel for Map3<O> {
 macro_rules! ops {
     (1; $($name:ident $(<$g:ident: $bound:path>)? ($a:ident: $A:ty) -> $R:ty = $e:expr;)*) => {$(
         pub(crate) struct $name $(<$g>(std::marker::PhantomData<$g>))?;
-        impl $(<$g: $bound>)? $crate::lanes::Op1 for $name $(<$g>)? {
+        impl $(<$g: $bound>)? $crate::lane_loop::Op1 for $name $(<$g>)? {
             type A = $A;
             type R = $R;
             #[inline(always)]
@@ -234,7 +234,7 @@ macro_rules! ops {
     (2; $($name:ident $(<$g:ident: $bound:path>)?
         ($a:ident: $A:ty, $b:ident: $B:ty) -> $R:ty = $e:expr;)*) => {$(
         pub(crate) struct $name $(<$g>(std::marker::PhantomData<$g>))?;
-        impl $(<$g: $bound>)? $crate::lanes::Op2 for $name $(<$g>)? {
+        impl $(<$g: $bound>)? $crate::lane_loop::Op2 for $name $(<$g>)? {
             type A = $A;
             type B = $B;
             type R = $R;
@@ -245,7 +245,7 @@ macro_rules! ops {
     (3; $($name:ident $(<$g:ident: $bound:path>)?
         ($a:ident: $A:ty, $b:ident: $B:ty, $c:ident: $C:ty) -> $R:ty = $e:expr;)*) => {$(
         pub(crate) struct $name $(<$g>(std::marker::PhantomData<$g>))?;
-        impl $(<$g: $bound>)? $crate::lanes::Op3 for $name $(<$g>)? {
+        impl $(<$g: $bound>)? $crate::lane_loop::Op3 for $name $(<$g>)? {
             type A = $A;
             type B = $B;
             type C = $C;

@@ -1,13 +1,13 @@
 //! Constants whose bits are known when code is generated.
 
-use super::roles::Var;
+use super::def_use::Var;
 use crate::decode::form::{Bank, Constant, Slot};
 
 /// A module's constants.
 #[derive(Clone, Copy)]
-pub(super) struct Known<'d>(pub(super) &'d [Vec<Constant>; 2]);
+pub(super) struct Constants<'d>(pub(super) &'d [Vec<Constant>; 2]);
 
-impl Known<'_> {
+impl Constants<'_> {
     /// What a register stands for, if it is a constant.
     pub(super) fn constant(self, var: Var) -> Option<Constant> {
         if !var.is_constant() {

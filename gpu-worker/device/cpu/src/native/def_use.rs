@@ -1,4 +1,4 @@
-//! Which registers an instruction reads and writes.
+//! Registers that an instruction reads and writes: its uses and definitions.
 
 use crate::decode::form::{Bank, Inst, Int2, Int3, Op, Slot};
 use ptx::Scalar;
@@ -32,7 +32,7 @@ impl Var {
 
 /// What an instruction reads and writes, guard left out.
 #[derive(Default)]
-pub(super) struct Roles {
+pub(super) struct DefUse {
     pub(super) writes: Vec<Var>,
     pub(super) reads: Vec<Var>,
 }
@@ -45,12 +45,12 @@ fn twice(ty: Scalar) -> Bank {
     }
 }
 
-/// The roles of an instruction that the generator or the liveness analysis understands; `None`:
+/// What an instruction reads and writes, if the generator or the liveness analysis understands it; `None`:
 /// it may read anything it names.
-pub(super) fn roles(inst: &Inst) -> Option<Roles> {
+pub(super) fn def_use(inst: &Inst) -> Option<DefUse> {
     use Bank::{Double, Pred, Word};
     let s = inst.slots;
-    let mut it = Roles::default();
+    let mut it = DefUse::default();
     let mut plain = |write: Bank, reads: &[Bank]| {
         it.writes.push(Var::new(write, s[0]));
         let sources = reads.iter().zip(&s[1..]);

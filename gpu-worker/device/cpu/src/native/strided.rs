@@ -1,4 +1,4 @@
-//! Loads and stores whose 32 addresses are in steps and were checked before: no look at them here.
+//! Loads and stores whose 32 addresses are in steps and were checked before, so that nothing is checked here.
 
 use super::access::Access;
 use super::assembler::{Assembler, RCX, Rm};

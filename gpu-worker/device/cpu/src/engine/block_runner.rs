@@ -1,11 +1,11 @@
 //! One thread's share of a launch: its blocks in turn, until they end or it is to stop.
 
-use super::allowance::{Allowance, Stop};
 use super::block::{Block, Round, Split, State};
 use super::config::{BlockOrder, EngineConfig};
 use super::context::{Context, LIVES, Noted};
 use super::launch::Launch;
 use super::printed::Printed;
+use super::warp_budget::{Stop, WarpBudget};
 use crate::error::{Fault, FaultKind};
 use crate::memory::{Live, Memory};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const DRAIN: u64 = 1 << 24;
     clippy::vec_box,
     reason = "a block moves from list to list, and is hundreds of bytes"
 )]
-pub(super) struct Worker {
+pub(super) struct BlockRunner {
     /// Blocks in progress, in turn.
     active: Vec<Box<Block>>,
     /// Scratch sized and cleared for this launch.
@@ -52,7 +52,7 @@ pub(super) struct Worker {
 
 /// The blocks of a launch, as all its threads share them.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct BlockQueue {
     /// The next one to begin.
     next: AtomicU64,
     /// The first that faulted: what comes before it runs to its end, what comes after it counts
@@ -62,7 +62,7 @@ pub(super) struct Places {
     shared: bool,
 }
 
-impl Places {
+impl BlockQueue {
     /// None has begun.
     pub(super) fn new(shared: bool) -> Self {
         Self {
@@ -131,7 +131,7 @@ pub(super) enum Turn {
     Budget,
 }
 
-impl Worker {
+impl BlockRunner {
     pub(super) fn reset(&mut self) {
         self.stale.append(&mut self.fitted);
         self.restart();
@@ -183,31 +183,31 @@ impl Worker {
     }
 
     /// A block has faulted: it is out, and so is what comes after it.
-    fn faulted(&mut self, at: usize, places: &Places, fault: Box<Fault>) {
+    fn faulted(&mut self, at: usize, queue: &BlockQueue, fault: Box<Fault>) {
         let place = self.active[at].place;
         self.retire(at);
-        places.end.fetch_min(place, Ordering::Relaxed);
+        queue.end.fetch_min(place, Ordering::Relaxed);
         if self.fault.as_ref().is_none_or(|(_, known)| place < *known) {
             self.fault = Some((fault, place));
         }
     }
 
     /// Once a block has faulted, only what came before it goes on.
-    fn drain(&mut self, places: &Places) {
-        if !places.has_fault() {
+    fn drain(&mut self, queue: &BlockQueue) {
+        if !queue.has_fault() {
             return;
         }
         let since = *self.draining.get_or_insert(self.executed);
         let enough = self.executed - since >= DRAIN;
-        let end = places.end();
+        let end = queue.end();
         while let Some(at) = self.active.iter().position(|it| enough || it.place > end) {
             self.retire(at);
         }
     }
 
     /// Starts the grid's next block, if there is one.
-    fn admit(&mut self, launch: &Launch, order: BlockOrder, places: &Places) -> bool {
-        let Some(place) = places.take(launch) else {
+    fn admit(&mut self, launch: &Launch, order: BlockOrder, queue: &BlockQueue) -> bool {
+        let Some(place) = queue.take(launch) else {
             return false;
         };
         let mut block = self.fitted.pop().unwrap_or_else(|| {
@@ -227,7 +227,7 @@ impl Worker {
         launch: &Launch,
         config: &EngineConfig,
         memory: &Memory,
-        places: &Places,
+        queue: &BlockQueue,
         limits: &Limits<'_>,
     ) -> Turn {
         let until = self.executed.saturating_add(limits.budget);
@@ -235,21 +235,21 @@ impl Worker {
         let mut late = false;
         let (mut looked, mut turns) = (self.executed, 0);
         loop {
-            self.drain(places);
+            self.drain(queue);
             if self.active.is_empty() {
                 let killed = limits.kill.load(Ordering::Relaxed);
                 let over = late || limits.are_over(self.executed, until);
-                if places.is_left(launch) && !killed && over {
+                if queue.is_left(launch) && !killed && over {
                     return Turn::Budget;
                 }
-                if !self.admit(launch, config.order, places) {
+                if !self.admit(launch, config.order, queue) {
                     return Turn::Done;
                 }
             }
             let turn = self.turn;
             let killed = limits.kill.load(Ordering::Relaxed);
             let look = until.min(self.executed.saturating_add(LOOK));
-            let mut allowance = Allowance {
+            let mut budget = WarpBudget {
                 jumps: WARP_JUMPS,
                 executed: self.executed,
                 until: look,
@@ -263,10 +263,10 @@ impl Worker {
             } else if self.executed >= config.fuel {
                 Pass::Stuck("out of fuel")
             } else {
-                block.round(launch, &mut cx, &mut allowance)
+                block.round(launch, &mut cx, &mut budget)
             };
             self.clock = cx.clock;
-            self.executed = allowance.executed;
+            self.executed = budget.executed;
             let said = cx.said.take();
             let interrupted = matches!(pass, Pass::Interrupted);
             match pass {
@@ -280,28 +280,28 @@ impl Worker {
                     if block.spins.is_multiple_of(BLOCK_ROUNDS) {
                         // Perhaps it waits for another block: let one run.
                         let room = self.active.len() < limits.resident;
-                        if !(room && self.admit(launch, config.order, places)) {
+                        if !(room && self.admit(launch, config.order, queue)) {
                             self.turn = (turn + 1) % self.active.len();
                         }
                     }
                 }
                 Pass::Interrupted => {}
-                Pass::Stuck(_) if places.has_fault() => self.retire(turn),
+                Pass::Stuck(_) if queue.has_fault() => self.retire(turn),
                 Pass::Stuck(detail) => {
                     let fault = stuck(launch, &self.active[turn], detail);
-                    self.faulted(turn, places, fault);
+                    self.faulted(turn, queue, fault);
                 }
                 Pass::Fault(warp, pc, noted) => {
                     let mut fault = fault(launch, &self.active[turn], (warp, pc), noted);
                     if let Some(said) = said {
                         fault.detail = said;
                     }
-                    self.faulted(turn, places, fault);
+                    self.faulted(turn, queue, fault);
                 }
             }
             turns += 1;
             if self.executed - looked >= LOOK || turns >= TURNS || interrupted {
-                late |= allowance.is_late();
+                late |= budget.is_late();
                 (looked, turns) = (self.executed, 0);
             }
             if !self.active.is_empty() && (late || limits.are_over(self.executed, until)) {
@@ -327,7 +327,7 @@ impl Block {
         &mut self,
         launch: &Launch,
         cx: &mut Context<'_>,
-        allowance: &mut Allowance<'_>,
+        budget: &mut WarpBudget<'_>,
     ) -> Pass {
         while self.round.ran < self.warps.len() {
             let warp = self.round.ran;
@@ -336,18 +336,18 @@ impl Block {
                 .iter()
                 .any(|split| matches!(split.state, State::Ready | State::Gathered));
             if ready {
-                if !self.is_cleared(launch, warp, allowance) {
+                if !self.is_cleared(launch, warp, budget) {
                     return Pass::Interrupted;
                 }
                 self.round.moved = true;
-                allowance.jumps = match std::mem::take(&mut self.round.jumps) {
+                budget.jumps = match std::mem::take(&mut self.round.jumps) {
                     0 => WARP_JUMPS,
                     left => left,
                 };
-                match self.run_warp(launch, cx, warp, allowance) {
+                match self.run_warp(launch, cx, warp, budget) {
                     Stop::Waits => {}
-                    Stop::Spun if allowance.jumps > 0 => {
-                        self.round.jumps = allowance.jumps;
+                    Stop::Spun if budget.jumps > 0 => {
+                        self.round.jumps = budget.jumps;
                         return Pass::Interrupted;
                     }
                     Stop::Spun => self.round.spun = true,
@@ -363,8 +363,8 @@ impl Block {
                 }
             }
             self.round.ran += 1;
-            let over = self.round.spun && allowance.is_over();
-            if ready && self.live > 0 && (over || allowance.stop.load(Ordering::Relaxed)) {
+            let over = self.round.spun && budget.is_over();
+            if ready && self.live > 0 && (over || budget.stop.load(Ordering::Relaxed)) {
                 return Pass::Interrupted;
             }
         }
