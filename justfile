@@ -29,6 +29,11 @@ lints:
 layers:
     .ci/run layers
 
+# no file of a crate imports one that imports it
+[group('what CI runs')]
+circles:
+    .ci/run circles
+
 # all tests of the workspace
 [group('what CI runs')]
 test:
@@ -39,10 +44,10 @@ test:
 demo:
     .ci/run demo
 
-# all that needs no tests run: format, links, layers, and that everything compiles
+# all that needs no tests run: format, links, layers, circles, and that everything compiles
 [group('daily')]
 check:
-    .ci/run format links layers
+    .ci/run format links layers circles
     cargo check --workspace --all-targets --locked
 
 # formats the sources

@@ -12,7 +12,7 @@ use futures_util::StreamExt;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
-use rotation::Rotation;
+use rotation::{Rotation, pause};
 pub use silence::Silence;
 
 /// How often a connection is proven; two unanswered proofs end it.
@@ -22,8 +22,6 @@ const PING: Duration = Duration::from_secs(1);
 const PING_OF_SEVERAL: Duration = Duration::from_millis(500);
 /// How long one of several servers may take to let us in.
 const ENTRY_OF_SEVERAL: Duration = Duration::from_secs(1);
-/// Longest pause between attempts to connect.
-const PAUSE: Duration = Duration::from_millis(200);
 /// A server on which nobody is heard for so long who should be is taken to be cut off.
 pub const SILENCE: Duration = Duration::from_secs(3);
 /// How often it is looked whether somebody was.
@@ -229,12 +227,5 @@ fn options(
     match &settings.login {
         Some((user, password)) => options.user_and_password(user.clone(), password.clone()),
         None => options,
-    }
-}
-
-fn pause(attempt: usize) -> Duration {
-    match attempt {
-        0 | 1 => Duration::ZERO,
-        more => Duration::from_millis(2_u64.saturating_pow(more.min(16) as u32)).min(PAUSE),
     }
 }

@@ -6,7 +6,16 @@ use std::time::Duration;
 
 use async_nats::ServerAddr;
 
-use crate::pause;
+/// Longest pause between attempts to connect.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The pause before an attempt to connect.
+pub(crate) fn pause(attempt: usize) -> Duration {
+    match attempt {
+        0 | 1 => Duration::ZERO,
+        more => Duration::from_millis(2_u64.saturating_pow(more.min(16) as u32)).min(PAUSE),
+    }
+}
 
 /// Goes through the servers one after the other, so that who leaves one because it stands still or
 /// is cut off comes to another.
