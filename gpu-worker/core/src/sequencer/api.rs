@@ -1,4 +1,4 @@
-//! What the sequencer is told and what it answers.
+//! Events that the sequencer takes, and actions that it answers with.
 
 use bus_schemas::{
     ClientState, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, LeaderId, Leave, Lost,

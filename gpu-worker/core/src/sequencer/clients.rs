@@ -1,4 +1,4 @@
-//! What clients say: batches, staged transfers, what they have received; and what they are told.
+//! Messages of clients (batches, staged transfers, what they have received) and the answers to them.
 
 use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant};
 
@@ -105,7 +105,7 @@ impl Sequencer {
             Ok(Some(kept)) => {
                 self.pending_bytes += entry.pending_bytes - before;
                 if entry.doubt.is_some() {
-                    self.tell(now);
+                    self.report_soon(now);
                 }
                 actions.push(Action::Keep {
                     session,
@@ -218,7 +218,7 @@ impl Sequencer {
         }
     }
 
-    /// A session's image is what its hash says.
+    /// A session's image has the bytes of its hash.
     pub(super) fn on_image(
         &mut self,
         now: Nanos,
@@ -234,11 +234,11 @@ impl Sequencer {
         }
     }
 
-    /// The device has answered about an image: whoever waits for that is told at once.
+    /// The device has answered about an image: whoever waits for that gets an acknowledgement at once.
     pub(super) fn on_prepared(&mut self, now: Nanos, hash: ModuleHash, refused: Option<&Failure>) {
-        let told = |entry: &mut Session| entry.images.settle(hash, refused);
+        let settle = |entry: &mut Session| entry.images.settle(hash, refused);
         let sessions = self.sessions.iter_mut();
-        let waiting = sessions.filter_map(|(id, entry)| told(entry).then_some(*id));
+        let waiting = sessions.filter_map(|(id, entry)| settle(entry).then_some(*id));
         for session in waiting.collect::<Vec<_>>() {
             self.ack_now = true;
             self.want_ack(now, session);

@@ -50,7 +50,7 @@ impl Sequencer {
             outcome: ending.outcome,
             failed: ending.failed,
         }));
-        self.tell(now);
+        self.report_soon(now);
     }
 
     fn running_grant(&self, position: GpuPosition) -> Option<Grant> {

@@ -1,4 +1,4 @@
-//! Module images of one session that are here whole: what its client is still to be told of them.
+//! Module images of one session that are here whole, and what acknowledgements have yet to say of them.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use bus_schemas::{Failure, ModuleHash, Prepared, RefusedImage};
 /// Images that a client waits to hear of. Whoever has more asks again.
 const WAITING: usize = 1_024;
 
-/// What the device says of an image.
+/// The state of an image on the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageState<'a> {
     /// The tenant did not give it to this worker.
@@ -49,7 +49,7 @@ impl Images {
         }
     }
 
-    /// The device has answered; whether there is anything to tell the client.
+    /// The device has answered; whether the client must learn of it.
     pub(super) fn settle(&mut self, hash: ModuleHash, refused: Option<&Failure>) -> bool {
         let mut found = false;
         while let Some(at) = self.waiting.iter().position(|(_, of)| *of == hash) {

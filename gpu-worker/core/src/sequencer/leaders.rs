@@ -1,4 +1,4 @@
-//! What leaders say: orders, the end; and what they are told.
+//! Messages of leaders (orders, the end) and the reports to them.
 
 use bus_schemas::{
     Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, SealedGrant, SessionFault,
@@ -10,7 +10,7 @@ use super::session::Phase;
 use super::{Action, BeatAction, DoneMessage, ExitReason, Sequencer};
 use crate::Nanos;
 
-/// Faults told in one message.
+/// Faults in one message.
 const FAULTS: usize = 256;
 
 /// How a message's (epoch, leader) relates to what the worker obeys.
@@ -70,8 +70,8 @@ impl Sequencer {
             };
             let next = self.next_position();
             if position < next {
-                // Sent again: the leader has not heard that it is accepted.
-                self.tell(now);
+                // Sent again: the leader does not know yet that it is accepted.
+                self.report_soon(now);
                 continue;
             }
             let sane = grant.epoch == order.epoch && Self::is_sane(&grant);
@@ -177,12 +177,12 @@ impl Sequencer {
         let little = self.reports.are_little(self.config.little_ns);
         let idle = self.is_idle() && !little;
         let full = self.reports.unsent() >= self.config.report_count as u64;
-        let due = self.tell_now || idle || full || now >= self.telling_due();
-        let due = due && self.telling_since.is_some();
+        let due = self.report_now || idle || full || now >= self.report_due();
+        let due = due && self.report_wanted.is_some();
         if due {
-            self.telling_since = None;
-            self.tell_now = false;
-            self.told_at = now;
+            self.report_wanted = None;
+            self.report_now = false;
+            self.reported_at = now;
             self.send_done(actions);
             while self.reports.unsent() > 0 {
                 self.send_done(actions);
@@ -201,27 +201,27 @@ impl Sequencer {
         }
     }
 
-    /// When what there is to tell is told although the device is busy: what ended, unless the
-    /// leader was told something just before; what was only accepted, a little later.
-    pub(super) fn telling_due(&self) -> Nanos {
-        let since = match self.telling_since {
-            Some(since) if self.reports.unsent() == 0 => since.max(self.told_at),
+    /// When a report is sent although the device is busy: of what ended, unless another was sent
+    /// just before; of what was only accepted, a little later.
+    pub(super) fn report_due(&self) -> Nanos {
+        let since = match self.report_wanted {
+            Some(since) if self.reports.unsent() == 0 => since.max(self.reported_at),
             Some(since) if self.is_idle() || self.is_progress() => {
                 return since + self.config.linger_little_ns;
             }
-            _ => self.told_at,
+            _ => self.reported_at,
         };
         since + self.config.report_ns
     }
 
-    /// Whether there is only to tell how the open standing grant went on by next to nothing. Nobody
-    /// waits for that: what is granted behind it closes it, which is told at once.
+    /// Whether all there is to report is next to nothing of the open standing grant. Nobody waits
+    /// for that: what is granted behind it closes it, which is reported at once.
     fn is_progress(&self) -> bool {
         let goes_on = |position| self.reports.are_of(position, Outcome::Part);
         self.open.is_some_and(goes_on) && self.reports.are_little(self.config.little_ns)
     }
 
-    /// Whether the leader owes an answer to something it was told.
+    /// Whether the leader owes an answer to a report.
     fn has_unanswered(&self) -> bool {
         let sealed = self.epoch > 0;
         let waiting = self.reports.is_waiting() || !self.faulted.is_empty();
@@ -242,8 +242,8 @@ impl Sequencer {
         if self.has_unanswered() {
             self.repeat_period = (self.repeat_period * 2).min(self.config.repeat_max_ns);
             self.reports.rewind();
-            self.tell_now = true;
-            self.tell(now);
+            self.report_now = true;
+            self.report_soon(now);
         } else {
             self.repeat_period = self.config.repeat_ns;
         }
@@ -270,26 +270,26 @@ impl Sequencer {
         }));
     }
 
-    /// A draining worker leaves once nothing it accepted is left to do or to tell.
+    /// A draining worker leaves once nothing it accepted is left to do or to report.
     pub(super) fn leave_if_drained(&mut self, now: Nanos, actions: &mut Vec<Action>) {
         let Some(since) = self.draining else {
             return;
         };
         if !self.pending.is_empty() {
-            // Its patience with silent peers begins when the work is done.
+            // How long it waits for silent peers counts from when the work is done.
             self.draining = Some(now);
             return;
         }
-        let heard = self.sessions.values().all(|e| e.acknowledged == e.results);
-        if heard && self.is_released() || now >= self.leave_at(since) {
+        let received = self.sessions.values().all(|e| e.acknowledged == e.results);
+        if received && self.is_released() || now >= self.leave_at(since) {
             self.exited = true;
             actions.push(Action::Exit(ExitReason::Drained));
         }
     }
 
     /// Whether no leader has to hear anything more of a draining worker. One that went before its
-    /// leader knows that it leaves might be taken for lost: that its connection was closed is told
-    /// apart from what it says, and may be heard first.
+    /// leader knows that it leaves might be taken for lost: that its connection was closed
+    /// reaches leaders on another way than its messages, and may come first.
     fn is_released(&self) -> bool {
         self.epoch == 0 || (self.reports.is_clear() && self.noted)
     }

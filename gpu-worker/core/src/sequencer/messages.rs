@@ -1,4 +1,4 @@
-//! What the sequencer says to leaders and clients, and how it is encoded.
+//! Messages of the sequencer to leaders and clients, and how they are encoded.
 
 use bus_schemas::{
     Chain, Column, Done, DoneReport, Epoch, Failure, FaultRow, GpuPosition, LeaderId, OpNumber,

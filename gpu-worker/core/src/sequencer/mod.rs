@@ -1,4 +1,4 @@
-//! What starts when: the worker's end of the protocol.
+//! The sequencer: it decides what starts when, and is the worker's end of the protocol.
 //!
 //! Rules that `ARCHITECTURE.md` leaves to the worker:
 //!
@@ -14,8 +14,8 @@
 //! - A standing grant is held open behind what is accepted, and accepted when it is closed: by the
 //!   grant at the next position, a seal, or draining. Its ops start in parts as they come, while
 //!   their estimated time on the device is at most a quarter of its window each and a window
-//!   together; each part's time sets the estimate of the next. Leaders are told of every part, and
-//!   of the closing; the tail keeps a closed one until its leader acknowledges that report.
+//!   together; each part's time sets the estimate of the next. Every part is reported to leaders, and
+//!   the closing; the tail keeps a closed one until its leader acknowledges that report.
 //! - A draining worker accepts nothing more. It leaves when all it had accepted has ended, its
 //!   leader has acknowledged the reports and noted that it leaves, and clients have acknowledged the
 //!   results; it waits [`Config::linger_ns`] for clients and [`Config::leave_ns`] for a leader.
@@ -82,7 +82,7 @@ pub struct Sequencer {
     standings: BTreeMap<GpuPosition, Standing>,
     /// The one that is not closed. It is at the position behind `accepted`.
     open: Option<GpuPosition>,
-    /// Closed ones whose closing is not known to be recorded, with the report that told of it.
+    /// Closed ones whose closing is not known to be recorded, with the report of it.
     closings: VecDeque<(GpuPosition, u64)>,
     /// Positions started, voided or gone.
     begun: GpuPosition,
@@ -111,10 +111,10 @@ pub struct Sequencer {
     staged: Staged,
 
     reports: Reports,
-    /// Since when there is something to tell the leader.
-    telling_since: Option<Nanos>,
-    tell_now: bool,
-    told_at: Nanos,
+    /// Since when there is something to report to the leader.
+    report_wanted: Option<Nanos>,
+    report_now: bool,
+    reported_at: Nanos,
     repeat_at: Option<Nanos>,
     repeat_period: Nanos,
     acks: Vec<SessionId>,
@@ -165,9 +165,9 @@ impl Sequencer {
             pending_bytes: 0,
             staged: Staged::default(),
             reports: Reports::default(),
-            telling_since: None,
-            tell_now: false,
-            told_at: 0,
+            report_wanted: None,
+            report_now: false,
+            reported_at: 0,
             repeat_at: None,
             acks: Vec::new(),
             acks_since: 0,
@@ -180,7 +180,7 @@ impl Sequencer {
         }
     }
 
-    /// Tells what happened at `now` and appends what to do.
+    /// Takes what happened at `now` and appends what to do.
     pub fn handle(&mut self, now: Nanos, event: Event<'_>, actions: &mut Vec<Action>) {
         if self.exited {
             return;
@@ -231,15 +231,22 @@ impl Sequencer {
             return None;
         }
         let acks = (!self.acks.is_empty()).then(|| self.acks_since + self.config.ack_ns);
-        let report = self.telling_since.map(|_| self.telling_due());
+        let report = self.report_wanted.map(|_| self.report_due());
         let linger = self.config.linger_ns;
         let closed = self.closed.front().map(|(at, _)| at + linger);
         let leave = self.draining.map(|since| self.leave_at(since));
-        [acks, report, self.repeat_at, self.patience(), closed, leave]
-            .into_iter()
-            .flatten()
-            .chain([self.beat_at])
-            .min()
+        [
+            acks,
+            report,
+            self.repeat_at,
+            self.head_timeout(),
+            closed,
+            leave,
+        ]
+        .into_iter()
+        .flatten()
+        .chain([self.beat_at])
+        .min()
     }
 
     /// Last gpu position accepted, and the chain there.
@@ -285,9 +292,9 @@ impl Sequencer {
         self.sessions.len()
     }
 
-    /// Something changed that the leader is to be told soon.
-    fn tell(&mut self, now: Nanos) {
-        self.telling_since.get_or_insert(now);
+    /// Something changed that is to be reported to the leader soon.
+    fn report_soon(&mut self, now: Nanos) {
+        self.report_wanted.get_or_insert(now);
     }
 
     /// The session's client is to be acknowledged soon.
@@ -305,7 +312,7 @@ impl Sequencer {
         self.ack_now |= entry.is_ack_urgent(&self.config);
     }
 
-    /// Ends what a session may run: its client and the leader are told at once.
+    /// Ends what a session may run: its client and the leader learn of it at once.
     fn fail(
         &mut self,
         now: Nanos,
@@ -331,8 +338,8 @@ impl Sequencer {
             self.faulted.insert(session);
         }
         self.want_ack(now, session);
-        self.tell(now);
+        self.report_soon(now);
         self.ack_now = true;
-        self.tell_now = true;
+        self.report_now = true;
     }
 }

@@ -89,7 +89,7 @@ impl Sequencer {
             GrantKind::Standing => self.stand(position, &grant, (tenant, ordinal)),
             _ => self.enter(position, &grant, (&tenant, ordinal)),
         }
-        self.tell(now);
+        self.report_soon(now);
         true
     }
 
@@ -126,17 +126,17 @@ impl Sequencer {
         });
     }
 
-    /// When the head loses patience, if it waits for its session.
-    pub(super) fn patience(&self) -> Option<Nanos> {
+    /// When the head is given up, if it waits for its session.
+    pub(super) fn head_timeout(&self) -> Option<Nanos> {
         let (position, since) = self.waiting?;
-        let patience = if self.is_urged() {
+        let timeout = if self.is_urged() {
             self.config.urgent_patience_ns
         } else if self.accepted > position {
             self.config.patience_ns
         } else {
             self.config.idle_patience_ns
         };
-        Some(since + patience)
+        Some(since + timeout)
     }
 
     /// Whether a position of a higher priority waits behind the head.
@@ -244,7 +244,7 @@ impl Sequencer {
         if self.waiting.is_none_or(|(head, _)| head != position) {
             self.waiting = Some((position, now));
         }
-        if self.patience().is_some_and(|at| now < at) {
+        if self.head_timeout().is_some_and(|at| now < at) {
             return Head::Wait;
         }
         if received && let Some(session) = self.sessions.get_mut(&grant.session) {
@@ -347,7 +347,7 @@ impl Sequencer {
             None => session.doubt = Some(Doubt { granted }),
         }
         self.doubted.insert(grant.session);
-        self.tell(now);
+        self.report_soon(now);
     }
 
     /// Ops of a session that are accepted and will not be void for following a void.

@@ -1,4 +1,4 @@
-//! Seals: a new leader takes the worker over, and is told all that the worker has.
+//! Seals: a new leader takes the worker over, and gets all that the worker has.
 //!
 //! What the record may not have (the tail) can be more than a message holds. Then the answer to a
 //! seal is a page of it, and the leader asks again for what lies behind, until the rest fits into the
@@ -59,8 +59,8 @@ impl Sequencer {
         self.noted = false;
         self.trust_again();
         self.reports.acknowledge(self.reports.made());
-        self.telling_since = None;
-        self.tell_now = false;
+        self.report_wanted = None;
+        self.report_now = false;
         self.repeat_at = None;
         self.beat_at = 0;
     }

@@ -32,7 +32,7 @@ pub(super) struct Stall {
     pub(super) voided: bool,
 }
 
-/// The leader doubts what the session's client announces: it is told what is received.
+/// The leader doubts what the session's client announces: it gets reports of what is received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Doubt {
     /// Last op of an accepted grant.

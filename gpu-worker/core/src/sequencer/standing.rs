@@ -157,7 +157,7 @@ impl Sequencer {
         }
         standing.skipped |= ending.outcome == Outcome::Gone;
         self.report(position, Outcome::Part, ending.measured);
-        self.tell(now);
+        self.report_soon(now);
         self.end_standing(now, part.session, actions);
     }
 
@@ -181,8 +181,8 @@ impl Sequencer {
         self.enter(position, &grant, (&tenant, ordinal));
         self.report(position, Outcome::Closed, 0);
         self.closings.push_back((position, self.reports.made()));
-        self.tell(now);
-        self.tell_now = true;
+        self.report_soon(now);
+        self.report_now = true;
         self.end_standing(now, session, actions);
     }
 
