@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::device::{release, reserve};
+use crate::device::Reservation;
 use crate::onlooker::Onlooker;
 use crate::settings::Settings;
 use crate::signal::block_signals;
@@ -115,19 +115,15 @@ impl Connection {
             let sessions = self.open_once(settings)?;
             let windows = sessions.iter().map(|session| session.opened().window);
             let windows: Vec<_> = windows.collect();
-            let reserved = windows
-                .iter()
-                .take_while(|window| reserve(**window))
-                .count();
-            let Some(taken) = windows.get(reserved) else {
+            let reserved = windows.iter().map_while(|it| Reservation::of(*it));
+            let reserved: Vec<_> = reserved.collect();
+            let Some(taken) = windows.get(reserved.len()) else {
+                reserved.into_iter().for_each(Reservation::keep);
                 return Ok(sessions);
             };
             let (base, end) = (taken.base, taken.end());
             let why = format!("addresses {base:#x} to {end:#x} are taken");
             note(Status::OPERATING_SYSTEM, why);
-            windows[..reserved]
-                .iter()
-                .for_each(|window| release(*window));
             unfit.push(sessions);
         }
         Err(Status::OPERATING_SYSTEM)

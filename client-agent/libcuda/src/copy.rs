@@ -11,7 +11,7 @@ use crate::process::holder;
 use crate::status::{Result, Status};
 use crate::work;
 
-/// Bytes of the host.
+/// Bytes of the program's, which gives an address and says how many they are.
 ///
 /// # Safety
 /// The pointer is to so many bytes.
@@ -19,7 +19,7 @@ unsafe fn bytes<'a>(from: *const c_void, count: usize) -> Result<&'a [u8]> {
     if from.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: it is not null, and the caller says how many bytes are there.
     Ok(unsafe { std::slice::from_raw_parts(from.cast(), count) })
 }
 
@@ -31,7 +31,7 @@ unsafe fn room<'a>(to: *mut c_void, count: usize) -> Result<&'a mut [u8]> {
     if to.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: it is not null, there is room for so many bytes, and nobody else uses it meanwhile.
     Ok(unsafe { std::slice::from_raw_parts_mut(to.cast(), count) })
 }
 
@@ -47,41 +47,49 @@ fn is_pinned(address: u64) -> Result<bool> {
     Ok(holder(address)?.is_none() && host::find(address as usize).is_some())
 }
 
+/// Copies from the program to a device, or to pinned memory that is named instead.
+///
 /// # Safety
-/// As [`bytes`].
+/// As [`bytes`], and pinned memory is as large.
 pub(crate) unsafe fn to_device(to: u64, from: *const c_void, count: usize) -> Result {
     let device = device_of(to)?;
     if is_pinned(to)? {
-        // SAFETY: the caller vouches for them.
+        // SAFETY: the source is of so many bytes, and so is the pinned memory that is the target.
         return unsafe { any(to, from as u64, count) };
     }
     if count == 0 {
         return Ok(());
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller says of the source what this asks.
     let from = unsafe { bytes(from, count)? };
     work::submit_at(device, to, |session| session.copy_in(to, from))
 }
 
+/// Copies from a device, or from pinned memory that is named instead, to the program.
+///
 /// # Safety
-/// As [`room`].
+/// As [`room`], and pinned memory is as large.
 pub(crate) unsafe fn to_host(to: *mut c_void, from: u64, count: usize) -> Result {
     let device = device_of(from)?;
     if is_pinned(from)? {
-        // SAFETY: the caller vouches for them.
+        // SAFETY: the target has room for so many bytes, and the pinned memory that is the source has them.
         return unsafe { any(to as u64, from, count) };
     }
     if count == 0 {
         return Ok(());
     }
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller says of the target what this asks.
     work::read(device, from, unsafe { room(to, count)? })
 }
 
-pub(crate) fn within(to: u64, from: u64, count: usize) -> Result {
+/// Copies between addresses of devices, or of pinned memory that is named instead.
+///
+/// # Safety
+/// Pinned memory is of so many bytes.
+pub(crate) unsafe fn within(to: u64, from: u64, count: usize) -> Result {
     let (target, source) = (device_of(to)?, device_of(from)?);
     if is_pinned(to)? || is_pinned(from)? {
-        // SAFETY: the caller vouches for them, as it does for what it names a device's.
+        // SAFETY: the pinned side is of so many bytes, and the other is a device's or pinned too.
         return unsafe { any(to, from, count) };
     }
     if count == 0 {
@@ -119,20 +127,29 @@ pub(crate) unsafe fn any(to: u64, from: u64, count: usize) -> Result {
     if count == 0 {
         return Ok(());
     }
-    // SAFETY: the caller vouches for them.
+    // SAFETY: a side that is no device's is of the program's memory, of so many bytes.
     unsafe {
         match (is_device(to)?, is_device(from)?) {
             (true, true) => within(to, from, count),
             (true, false) => to_device(to, from as *const c_void, count),
             (false, true) => to_host(to as *mut c_void, from, count),
-            (false, false) => {
-                work::sync(current)?;
-                let from = bytes(from as *const c_void, count)?;
-                std::ptr::copy(from.as_ptr(), to as *mut u8, count);
-                Ok(())
-            }
+            (false, false) => between(current, to as *mut c_void, from as *const c_void, count),
         }
     }
+}
+
+/// Copies within the program's memory, behind the device's work; the sides may overlap.
+///
+/// # Safety
+/// As [`bytes`] and [`room`], but for the overlap.
+unsafe fn between(device: &Device, to: *mut c_void, from: *const c_void, count: usize) -> Result {
+    work::sync(device)?;
+    if from.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    // SAFETY: the caller says that both are of so many bytes; this copy allows an overlap.
+    unsafe { std::ptr::copy(from.cast::<u8>(), to.cast(), count) };
+    Ok(())
 }
 
 pub(crate) fn set(address: u64, value: u32, width: u8, count: usize) -> Result {

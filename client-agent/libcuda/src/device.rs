@@ -146,34 +146,41 @@ fn whole(bytes: usize) -> Result<u64> {
     whole.ok_or(Status::OUT_OF_MEMORY)
 }
 
-/// Gives up what [`reserve`] reserved.
-pub(crate) fn release(window: Window) {
-    let (Ok(base), Ok(size)) = (usize::try_from(window.base), usize::try_from(window.size)) else {
-        return;
-    };
-    // SAFETY: the range was reserved by us, whole, and nothing is in it.
-    unsafe { libc::munmap(std::ptr::without_provenance_mut(base), size) };
+/// A session's addresses, reserved in this process so that no host pointer can be taken for a
+/// device's. Given up when it is dropped.
+pub(crate) struct Reservation {
+    base: *mut libc::c_void,
+    size: usize,
 }
 
-/// Reserves a session's addresses in this process, so that no host pointer can be taken for a
-/// device's; false where something is there already.
-pub(crate) fn reserve(window: Window) -> bool {
-    let (Ok(base), Ok(size)) = (usize::try_from(window.base), usize::try_from(window.size)) else {
-        return false;
-    };
-    let flags =
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    let wanted = std::ptr::without_provenance_mut(base);
-    // SAFETY: a reservation without access, where nothing is mapped: nobody's memory changes.
-    let got = unsafe { libc::mmap(wanted, size, libc::PROT_NONE, flags, -1, 0) };
-    if got == libc::MAP_FAILED {
-        return false;
+impl Reservation {
+    /// Reserves a window; `None` where something is there already.
+    pub(crate) fn of(window: Window) -> Option<Self> {
+        let base = std::ptr::without_provenance_mut(usize::try_from(window.base).ok()?);
+        let size = usize::try_from(window.size).ok()?;
+        let flags = libc::MAP_PRIVATE
+            | libc::MAP_ANONYMOUS
+            | libc::MAP_NORESERVE
+            | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: a reservation without access, where nothing is mapped: nobody's memory changes.
+        let got = unsafe { libc::mmap(base, size, libc::PROT_NONE, flags, -1, 0) };
+        if got == libc::MAP_FAILED {
+            return None;
+        }
+        // An old kernel takes the flag for a hint; what it gave instead is dropped.
+        let made = Self { base: got, size };
+        (got == base).then_some(made)
     }
-    // An old kernel takes the flag for a hint.
-    if got != wanted {
-        // SAFETY: it was mapped just now, by us.
-        unsafe { libc::munmap(got, size) };
-        return false;
+
+    /// Keeps the addresses for as long as the process lives: a session lies there.
+    pub(crate) fn keep(self) {
+        std::mem::forget(self);
     }
-    true
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by us, whole, and while it was no session's nothing was put there.
+        unsafe { libc::munmap(self.base, self.size) };
+    }
 }

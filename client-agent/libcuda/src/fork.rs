@@ -17,7 +17,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 /// told that it is one whenever it may find one of them taken.
 pub(crate) fn watched<R>(initialize: impl FnOnce() -> R) -> R {
     if !WATCHED.swap(true, Ordering::SeqCst) {
-        // SAFETY: the handler is a function without arguments that stays where it is.
+        // SAFETY: the handler stores one flag and takes no lock, which a child of a fork may do.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
     }
     INITIALIZING.fetch_add(1, Ordering::SeqCst);

@@ -46,7 +46,8 @@ fn panicked(name: &'static str) -> i32 {
 
 /// Defines exports of the driver API: `fn cuName(arguments) also cuOther { body }`, where the body
 /// is that of a function which returns [`Result`], and `also` names further symbols that mean the
-/// same. The build script reads the names from the text.
+/// same. The build script reads the names from the text. Arguments are of the types of [`crate::abi`],
+/// which carry what the program promises of them: therefore an export is no `unsafe fn` to Rust.
 macro_rules! api {
     ($(fn $name:ident $args:tt $(also $($also:ident),+)? $body:block)*) => {
         $(
@@ -56,23 +57,16 @@ macro_rules! api {
     };
     (@export $name:ident, ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         #[doc = concat!("`", stringify!($name), "` of the driver API.")]
-        ///
-        /// # Safety
-        /// As that function asks of its caller: pointers are valid or null.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
+        pub(crate) extern "C" fn $name($($arg: $ty),*) -> i32 {
             $crate::guard::guard(stringify!($name), move || -> $crate::status::Result { $body })
         }
     };
     (@same $also:ident, $name:ident, ($($arg:ident: $ty:ty),* $(,)?)) => {
         #[doc = concat!("`", stringify!($also), "` of the driver API.")]
-        ///
-        /// # Safety
-        /// As that function asks of its caller: pointers are valid or null.
         #[unsafe(no_mangle)]
-        pub(crate) unsafe extern "C" fn $also($($arg: $ty),*) -> i32 {
-            // SAFETY: the caller vouches for the same.
-            unsafe { $name($($arg),*) }
+        pub(crate) extern "C" fn $also($($arg: $ty),*) -> i32 {
+            $name($($arg),*)
         }
     };
 }

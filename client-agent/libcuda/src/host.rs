@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ptx::ParamInfo;
 
 use crate::device::Device;
+use crate::process::process;
 use crate::status::{Result, Status};
 
 /// A range of host memory.
@@ -68,14 +69,18 @@ pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
 }
 
 /// Gives pages back.
-pub(crate) fn free(base: usize) -> Result {
+///
+/// # Safety
+/// Nobody uses them any more.
+pub(crate) unsafe fn free(base: usize) -> Result {
+    unmap(base)?;
     let mut table = lock();
     match table.get(&base) {
         Some(range) if range.ours => {
             let bytes = range.bytes;
             table.remove(&base);
             drop(table);
-            // SAFETY: we mapped the range, and the program says that it does not use it any more.
+            // SAFETY: we mapped the range, it is in no table any more, and the caller says that it is not used.
             unsafe { libc::munmap(base as *mut libc::c_void, bytes) };
             Ok(())
         }
@@ -84,7 +89,10 @@ pub(crate) fn free(base: usize) -> Result {
 }
 
 /// Notes memory of the program's own.
-pub(crate) fn register(base: usize, bytes: usize, flags: u32) -> Result {
+///
+/// # Safety
+/// So many bytes are there, readable and writable, until the memory is unregistered.
+pub(crate) unsafe fn register(base: usize, bytes: usize, flags: u32) -> Result {
     if base == 0 || bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
@@ -103,8 +111,19 @@ pub(crate) fn register(base: usize, bytes: usize, flags: u32) -> Result {
     Ok(())
 }
 
+/// Takes the device twins of a range away.
+fn unmap(base: usize) -> Result {
+    for device in &process()?.devices {
+        if let Some(twin) = device.mirrors.remove(base) {
+            device.free(twin)?;
+        }
+    }
+    Ok(())
+}
+
 /// Forgets such memory.
 pub(crate) fn unregister(base: usize) -> Result {
+    unmap(base)?;
     let mut table = lock();
     match table.get(&base) {
         Some(range) if !range.ours => {
@@ -123,7 +142,7 @@ pub(crate) fn device_address(device: &Device, address: usize) -> Result<u64> {
     let range = find(address).ok_or(Status::INVALID_VALUE)?;
     let session = device.session();
     let twin = device.alloc(range.bytes)?;
-    // SAFETY: the range is the program's until it is freed or unregistered, which unmaps it.
+    // SAFETY: the range is ours or was registered, and both ends of that take the mirror away first.
     unsafe {
         device
             .mirrors

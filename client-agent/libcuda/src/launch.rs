@@ -1,13 +1,18 @@
 //! Launches: parameters as CUDA passes them become the block that the kernel's image describes.
 
-#![expect(unsafe_code, reason = "parameters come as pointers of the program's")]
+#![expect(
+    unsafe_code,
+    reason = "how many bytes a parameter has is said by the kernel, not by a count beside it"
+)]
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bus_schemas::Dim;
 
+use crate::abi::List;
 use crate::device::Device;
 use crate::host::translated;
 use crate::module::{KERNELS, Kernel};
@@ -23,13 +28,34 @@ pub(crate) struct Shape {
     pub(crate) shared: u32,
 }
 
-/// Parameters as a program passes them: one of the two is null.
+/// Pointers to parameters, or the pairs of an extra list.
+pub(crate) type Parameters<'a> = List<'a, *const c_void>;
+
+/// A kernel with parameters as a program passes them, of which one is null. The program promises that
+/// they are what the kernel's image asks for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arguments {
+pub(crate) struct Arguments<'a> {
+    kernel: usize,
     /// A pointer for each.
-    pub(crate) pointers: *const *const c_void,
+    pointers: Parameters<'a>,
     /// Pairs of a key and a value: a packed block and its size.
-    pub(crate) extra: *const *const c_void,
+    extra: Parameters<'a>,
+}
+
+impl<'a> Arguments<'a> {
+    /// A kernel with the parameters of the call that names it.
+    pub(crate) fn new(kernel: usize, pointers: Parameters<'a>, extra: Parameters<'a>) -> Self {
+        Self {
+            kernel,
+            pointers,
+            extra,
+        }
+    }
+
+    /// The kernel's handle.
+    pub(crate) fn kernel(&self) -> usize {
+        self.kernel
+    }
 }
 
 /// Keys of the extra list.
@@ -43,20 +69,15 @@ thread_local! {
 }
 
 /// Launches a kernel.
-///
-/// # Safety
-/// The arguments' pointers are what the kernel's image asks for.
-pub(crate) unsafe fn launch(
+pub(crate) fn launch(
     device: &Device,
-    kernel: usize,
     shape: Shape,
     stream: u16,
-    arguments: Arguments,
+    arguments: Arguments<'_>,
 ) -> Result {
     let run = |kernel: &Kernel| {
         let with = |block: &mut Vec<u8>| {
-            // SAFETY: the caller vouches for the arguments.
-            unsafe { pack(kernel, arguments, block)? };
+            arguments.pack(kernel, block)?;
             start(device, kernel, shape, stream, block)
         };
         let launched = BLOCK.try_with(|block| match block.try_borrow_mut() {
@@ -67,7 +88,7 @@ pub(crate) unsafe fn launch(
         launched.unwrap_or_else(|_| with(&mut Vec::new()))
     };
     KERNELS
-        .with(kernel, run)
+        .with(arguments.kernel, run)
         .unwrap_or(Err(Status::INVALID_HANDLE))
 }
 
@@ -107,66 +128,68 @@ pub(crate) fn start(
     }
 }
 
-/// Puts a kernel's parameters into one block.
-///
-/// # Safety
-/// As [`launch`].
-pub(crate) unsafe fn pack(kernel: &Kernel, arguments: Arguments, block: &mut Vec<u8>) -> Result {
-    let entry = kernel.entry();
-    let bytes = entry.param_bytes as usize;
-    block.clear();
-    block.resize(bytes, 0);
-    if !arguments.extra.is_null() {
-        // SAFETY: the caller vouches for the list.
-        let packed = unsafe { extra(arguments.extra)? };
-        block.copy_from_slice(packed.get(..bytes).ok_or(Status::INVALID_VALUE)?);
-        return Ok(());
+impl Arguments<'_> {
+    /// The parameters in a block, and the kernel that they are for.
+    pub(crate) fn packed(&self) -> Result<(Vec<u8>, Arc<Kernel>)> {
+        let kernel = KERNELS.get(self.kernel).ok_or(Status::INVALID_HANDLE)?;
+        let mut block = Vec::new();
+        self.pack(&kernel, &mut block)?;
+        Ok((block, kernel))
     }
-    if arguments.pointers.is_null() && !entry.params.is_empty() {
-        return Err(Status::INVALID_VALUE);
-    }
-    for (at, param) in entry.params.iter().enumerate() {
-        // SAFETY: there is a pointer for each parameter, to as many bytes as it has.
-        unsafe {
-            let from = arguments.pointers.add(at).read();
+
+    /// Puts the parameters into one block; the kernel is the one that is named.
+    fn pack(&self, kernel: &Kernel, block: &mut Vec<u8>) -> Result {
+        let entry = kernel.entry();
+        let bytes = entry.param_bytes as usize;
+        block.clear();
+        block.resize(bytes, 0);
+        if !self.extra.is_null() {
+            let packed = self.extra()?;
+            block.copy_from_slice(packed.get(..bytes).ok_or(Status::INVALID_VALUE)?);
+            return Ok(());
+        }
+        if self.pointers.is_null() && !entry.params.is_empty() {
+            return Err(Status::INVALID_VALUE);
+        }
+        for (at, param) in entry.params.iter().enumerate() {
+            // SAFETY: CUDA asks for as many pointers as the kernel has parameters; it is the one named.
+            let from = unsafe { self.pointers.item(at) };
             if from.is_null() {
                 return Err(Status::INVALID_VALUE);
             }
             let (offset, size) = (param.offset as usize, param.size as usize);
-            let to = block[offset..offset + size].as_mut_ptr();
-            std::ptr::copy_nonoverlapping(from.cast(), to, size);
+            let to = &mut block[offset..offset + size];
+            // SAFETY: the pointer is to the whole parameter, and its place in our block is as large.
+            unsafe { std::ptr::copy_nonoverlapping(from.cast(), to.as_mut_ptr(), size) };
         }
+        Ok(())
     }
-    Ok(())
-}
 
-/// The packed block that an extra list names.
-///
-/// # Safety
-/// The list ends with its end key, and its values are what its keys say.
-unsafe fn extra<'a>(list: *const *const c_void) -> Result<&'a [u8]> {
-    let (mut pointer, mut size) = (std::ptr::null(), None);
-    for pair in 0.. {
-        // SAFETY: the end key has not been seen yet.
-        let key = unsafe { list.add(2 * pair).read() } as usize;
-        if key == END {
-            break;
+    /// The packed block that the extra list names.
+    fn extra(&self) -> Result<&[u8]> {
+        let (mut pointer, mut size) = (std::ptr::null(), None);
+        for pair in 0.. {
+            // SAFETY: the list goes on to its end key, which was not met yet.
+            let key = unsafe { self.extra.item(2 * pair) } as usize;
+            if key == END {
+                break;
+            }
+            // SAFETY: a value follows each key but the last.
+            let value = unsafe { self.extra.item(2 * pair + 1) };
+            match key {
+                POINTER => pointer = value,
+                // SAFETY: the value of this key is a pointer to a size, by CUDA's definition of it.
+                SIZE if !value.is_null() => size = Some(unsafe { value.cast::<usize>().read() }),
+                _ => return Err(Status::INVALID_VALUE),
+            }
         }
-        // SAFETY: a value follows each key.
-        let value = unsafe { list.add(2 * pair + 1).read() };
-        match key {
-            POINTER => pointer = value,
-            // SAFETY: the value is a pointer to a size.
-            SIZE if !value.is_null() => size = Some(unsafe { value.cast::<usize>().read() }),
-            _ => return Err(Status::INVALID_VALUE),
+        match size {
+            Some(0) => Ok(&[]),
+            Some(size) if !pointer.is_null() => {
+                // SAFETY: the list says itself how many bytes its block has; it stays during the call.
+                Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), size) })
+            }
+            _ => Err(Status::INVALID_VALUE),
         }
-    }
-    match size {
-        Some(0) => Ok(&[]),
-        Some(size) if !pointer.is_null() => {
-            // SAFETY: the program says that so many bytes are there.
-            Ok(unsafe { std::slice::from_raw_parts(pointer.cast(), size) })
-        }
-        _ => Err(Status::INVALID_VALUE),
     }
 }

@@ -9,6 +9,7 @@
 //! | module | what |
 //! | --- | --- |
 //! | [`api`] | the exported functions: thin, each one names its arguments and calls the rest |
+//! | [`abi`] | arguments of exports, by what the program promises of them |
 //! | [`symbol`] | every symbol of the driver API, and how names and versions find them |
 //! | [`process`] | what begins with `cuInit`: settings, connection, devices |
 //! | [`visible`] | which devices the program sees, by CUDA's variables |
@@ -29,6 +30,7 @@
 //! | [`stats`] | what the program cost and what it missed |
 //! | [`status`] | the driver's result codes |
 
+mod abi;
 mod api;
 mod array;
 mod attribute;
@@ -73,6 +75,8 @@ mod visible;
 mod volume;
 mod work;
 
+use crate::abi::{Count, OutList};
+
 /// Tells a worker that this is no driver: on it, it would be its own client.
 #[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
@@ -87,20 +91,13 @@ pub extern "C" fn warploom_lost() -> std::ffi::c_int {
 
 /// For those who run tests: how many kernels were asked for that there is no PTX of; what was said of
 /// the last one goes to `text`, of so many bytes, ended by a zero byte.
-///
-/// # Safety
-/// There is room for so many bytes.
-#[expect(unsafe_code, reason = "an exported name, a buffer of the caller's")]
+#[expect(unsafe_code, reason = "an exported name")]
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn warploom_refusals(text: *mut u8, room: usize) -> u64 {
+pub(crate) extern "C" fn warploom_refusals(text: OutList<'_, u8>, room: Count<'_>) -> u64 {
     let (count, said) = module::last_refusal();
-    let length = said.len().min(room.saturating_sub(1));
-    if !text.is_null() && room > 0 {
-        // SAFETY: the caller vouches for the room.
-        unsafe {
-            std::ptr::copy_nonoverlapping(said.as_ptr(), text, length);
-            text.add(length).write(0);
-        }
+    if let Some(length) = room.number().checked_sub(1) {
+        // Null says that the text is not wanted.
+        let _ = text.put(room, said.bytes().take(length).chain([0]));
     }
     count
 }

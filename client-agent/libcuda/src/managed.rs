@@ -13,6 +13,47 @@ use crate::status::{Result, Status};
 
 const PAGE: u64 = 4096;
 
+/// Whole pages in a session's window, which is reserved in this process for nothing else.
+struct Pages {
+    first: *mut libc::c_void,
+    bytes: usize,
+}
+
+impl Pages {
+    /// The pages that a range lies on; `None` outside of the window.
+    fn of(session: &Session, address: u64, bytes: u64) -> Option<Self> {
+        let window = session.opened().window;
+        let first = address / PAGE * PAGE;
+        let end = address.checked_add(bytes)?.checked_next_multiple_of(PAGE)?;
+        let lies_there = window.base <= first && end <= window.end();
+        lies_there.then(|| Self {
+            first: first as *mut libc::c_void,
+            bytes: (end - first) as usize,
+        })
+    }
+
+    /// Lets the program read and write them; false where the system does not.
+    fn open(&self) -> bool {
+        self.protect(libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// Takes them from the program again, with what is in them.
+    ///
+    /// # Safety
+    /// Nobody uses them any more.
+    unsafe fn close(&self) {
+        // SAFETY: the caller says that what is lost here is nobody's.
+        unsafe { libc::madvise(self.first, self.bytes, libc::MADV_DONTNEED) };
+        self.protect(libc::PROT_NONE);
+    }
+
+    fn protect(&self, access: i32) -> bool {
+        // SAFETY: the pages lie in a range that is ours; an access that is too strict faults and corrupts
+        // nothing.
+        unsafe { libc::mprotect(self.first, self.bytes, access) == 0 }
+    }
+}
+
 /// Bytes, and the allocation that they lie in.
 #[derive(Clone, Copy, Debug)]
 struct Range {
@@ -46,7 +87,7 @@ impl Managed {
             .ok_or(Status::OUT_OF_MEMORY)?;
         let base = session.alloc(bytes.checked_add(PAGE).ok_or(Status::OUT_OF_MEMORY)?)?;
         let address = base.next_multiple_of(PAGE);
-        if !protect(address, bytes, libc::PROT_READ | libc::PROT_WRITE) {
+        if !Pages::of(session, address, bytes).is_some_and(|pages| pages.open()) {
             session.free(base)?;
             return Err(Status::OUT_OF_MEMORY);
         }
@@ -67,9 +108,7 @@ impl Managed {
         if self.holds(address) {
             return Ok(());
         }
-        let first = address / PAGE * PAGE;
-        let end = (address + bytes).next_multiple_of(PAGE);
-        if !protect(first, end - first, libc::PROT_READ | libc::PROT_WRITE) {
+        if !Pages::of(session, address, bytes).is_some_and(|pages| pages.open()) {
             return Err(Status::OUT_OF_MEMORY);
         }
         let mut now = vec![0; bytes as usize];
@@ -99,17 +138,10 @@ impl Managed {
         };
         mirrors.remove(address as usize);
         session.free(range.base)?;
-        let to = address as *mut libc::c_void;
-        // SAFETY: these pages are ours and the program says that it does not use them any more.
-        unsafe { libc::madvise(to, range.bytes as usize, libc::MADV_DONTNEED) };
-        protect(address, range.bytes, libc::PROT_NONE);
+        if let Some(pages) = Pages::of(session, address, range.bytes) {
+            // SAFETY: the program says with this call that it does not use them any more.
+            unsafe { pages.close() };
+        }
         Ok(true)
     }
-}
-
-/// Changes the access to pages of the reserved range.
-fn protect(address: u64, bytes: u64, access: i32) -> bool {
-    let at = address as *mut libc::c_void;
-    // SAFETY: the range was reserved with the session's window; nobody else has it.
-    unsafe { libc::mprotect(at, bytes as usize, access) == 0 }
 }

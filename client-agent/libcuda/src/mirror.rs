@@ -53,7 +53,7 @@ impl Mirrors {
         device: u64,
         bytes: usize,
     ) -> Result {
-        // SAFETY: the caller vouches for the range.
+        // SAFETY: the caller says that the bytes are readable, and CUDA that the program leaves them meanwhile.
         let now = unsafe { std::slice::from_raw_parts(host as *const u8, bytes) };
         session.copy_in(device, now)?;
         self.push(host, device, now.to_vec());

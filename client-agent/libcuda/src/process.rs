@@ -46,7 +46,7 @@ fn init_once() -> Result {
     let process = begin()?;
     PROCESS.store(Box::into_raw(Box::new(process)), Ordering::Release);
     fork::initialized();
-    // SAFETY: the handler is a function without arguments that stays where it is.
+    // SAFETY: the handler is a function of this library, which is never unmapped.
     unsafe { libc::atexit(leave) };
     Ok(())
 }

@@ -1,19 +1,16 @@
 //! User objects: what a program ties to graphs, and takes down when nothing refers to it any more.
 
-#![expect(unsafe_code, reason = "calls a function that the program named")]
-
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use crate::abi::HostCall;
 use crate::handle::Handles;
 use crate::status::{Result, Status};
 
 /// A user object. Graphs hold it, and the table does while the program has references of its own.
 #[derive(Debug)]
 pub(crate) struct UserObject {
-    data: usize,
-    destroy: unsafe extern "C" fn(*mut c_void),
+    destroy: HostCall,
     /// The program's own references.
     references: AtomicU32,
 }
@@ -21,13 +18,8 @@ pub(crate) struct UserObject {
 static OBJECTS: LazyLock<Handles<UserObject>> = LazyLock::new(Handles::new);
 
 /// A new object with so many references of the program's.
-pub(crate) fn create(
-    data: usize,
-    destroy: unsafe extern "C" fn(*mut c_void),
-    references: u32,
-) -> usize {
+pub(crate) fn create(destroy: HostCall, references: u32) -> usize {
     OBJECTS.add(UserObject {
-        data,
         destroy,
         references: AtomicU32::new(references),
     })
@@ -61,24 +53,28 @@ pub(crate) fn release(handle: usize, count: u32) -> Result {
 
 impl Drop for UserObject {
     fn drop(&mut self) {
-        // SAFETY: the program named the function for this, and nothing refers to the object.
-        unsafe { (self.destroy)(self.data as *mut c_void) };
+        self.destroy.call();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_void;
+
     use super::*;
 
     static DESTROYED: AtomicU32 = AtomicU32::new(0);
 
-    unsafe extern "C" fn destroy(data: *mut c_void) {
+    extern "C" fn destroy(data: *mut c_void) {
         DESTROYED.fetch_add(data as usize as u32, Ordering::Relaxed);
     }
 
     #[test]
     fn the_last_reference_takes_an_object_down() {
-        let handle = create(7, destroy, 1);
+        let handle = create(
+            HostCall::of_test(destroy, std::ptr::without_provenance_mut(7)),
+            1,
+        );
         retain(handle, 1).expect("known");
         let held = object(handle).expect("known");
         assert_eq!(release(handle, 3), Err(Status::INVALID_VALUE));

@@ -7,6 +7,7 @@
 
 use std::ffi::{c_uint, c_void};
 
+use crate::abi::{Address, Bytes, Count, Room};
 use crate::array::array;
 use crate::copy::{any, is_device, to_device, to_host, within};
 use crate::status::{Result, Status};
@@ -21,7 +22,9 @@ const UNIFIED: c_uint = 4;
 /// so many times what is wanted: a wait costs more.
 const GAPS: (usize, usize) = (1 << 20, 4);
 
-/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which names contexts where this one has nothing.
+/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`, which names contexts where this one has nothing. It comes
+/// from the program, as this structure or in a call's arguments: sides of the host are of as many bytes
+/// as the copy takes, until it is done, and in a graph for as long as the graph is launched.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copy3D {
@@ -111,13 +114,23 @@ impl Side {
     }
 
     /// The host's side.
-    pub(crate) fn host(address: usize) -> Self {
+    fn host(address: usize) -> Self {
         Self::at(address as u64, HOST)
     }
 
+    /// The program's side, to be read.
+    pub(crate) fn source(bytes: Bytes<'_>) -> Self {
+        Self::host(bytes.address() as usize)
+    }
+
+    /// The program's side, to be written.
+    pub(crate) fn target(room: Room<'_>) -> Self {
+        Self::host(room.address() as usize)
+    }
+
     /// A device's side.
-    pub(crate) fn device(address: u64) -> Self {
-        Self::at(address, DEVICE)
+    pub(crate) fn device(address: Address<'_>) -> Self {
+        Self::at(address.number(), DEVICE)
     }
 
     /// A side in the first row of an array.
@@ -170,33 +183,30 @@ impl Side {
 
 impl Copy3D {
     /// A copy without gaps; the sides are told from their addresses unless they are said.
-    pub(crate) fn linear(to: u64, from: u64, bytes: usize) -> Self {
+    pub(crate) fn linear(to: Address<'_>, from: Address<'_>, bytes: Count<'_>) -> Self {
+        let [to, from] = [to, from].map(|side| Side::at(side.number(), UNIFIED));
+        Self::between(to, from, bytes)
+    }
+
+    /// A copy of one row.
+    pub(crate) fn between(to: Side, from: Side, bytes: Count<'_>) -> Self {
         Self {
-            from: Side::at(from, UNIFIED),
-            to: Side::at(to, UNIFIED),
-            width: bytes,
+            from,
+            to,
+            width: bytes.number(),
             height: 1,
             depth: 1,
         }
     }
 
-    /// A copy of one row.
-    pub(crate) fn between(to: Side, from: Side, bytes: usize) -> Self {
-        Self {
-            from,
-            to,
-            ..Self::linear(0, 0, bytes)
-        }
-    }
-
     /// A copy without gaps from the host to a device.
-    pub(crate) fn to_device(to: u64, from: *const c_void, bytes: usize) -> Self {
-        Self::between(Side::device(to), Side::host(from as usize), bytes)
+    pub(crate) fn to_device(to: Address<'_>, from: Bytes<'_>, bytes: Count<'_>) -> Self {
+        Self::between(Side::device(to), Side::source(from), bytes)
     }
 
     /// A copy without gaps from a device to the host.
-    pub(crate) fn to_host(to: *mut c_void, from: u64, bytes: usize) -> Self {
-        Self::between(Side::host(to as usize), Side::device(from), bytes)
+    pub(crate) fn to_host(to: Room<'_>, from: Address<'_>, bytes: Count<'_>) -> Self {
+        Self::between(Side::target(to), Side::device(from), bytes)
     }
 
     /// The copy with its arrays as the memory that they are.
@@ -239,10 +249,7 @@ impl Copy3D {
     }
 
     /// Copies.
-    ///
-    /// # Safety
-    /// Host addresses are of as many bytes as the copy takes.
-    pub(crate) unsafe fn run(&self) -> Result {
+    pub(crate) fn run(&self) -> Result {
         if self.width == 0 || self.height == 0 || self.depth == 0 {
             return Ok(());
         }
@@ -255,16 +262,16 @@ impl Copy3D {
             (copy.to.start()?, copy.from.start()?);
         let (rows, width) = copy.rows();
         if from_device_side && !to_device_side && rows.len() > 1 {
-            // SAFETY: the caller vouches for the host's side.
+            // SAFETY: the target is the program's, who promises room for every row.
             return unsafe { gather(to, from, &rows, width) };
         }
         if to_device_side && !from_device_side && rows.len() > 1 && self.has_whole_rows()? {
-            // SAFETY: as above.
+            // SAFETY: the source is the program's, who promises every row.
             return unsafe { fill(to, from, &rows, width) };
         }
         for (at_to, at_from) in rows {
             let (to, from) = (to + at_to as u64, from + at_from as u64);
-            // SAFETY: as above.
+            // SAFETY: a row lies on the program's side of a copy, which is as large as the copy takes.
             unsafe {
                 match (to_device_side, from_device_side) {
                     (true, true) => within(to, from, width)?,
@@ -288,10 +295,10 @@ unsafe fn fill(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> Res
     for (at_to, at_from) in rows {
         let row = (from as usize + at_from) as *const u8;
         let place = bytes[*at_to..at_to + width].as_mut_ptr();
-        // SAFETY: the caller vouches for the row; its place is ours and as long.
+        // SAFETY: the row is one of the source's, and its place in our bytes is as long.
         unsafe { std::ptr::copy_nonoverlapping(row, place, width) };
     }
-    // SAFETY: the bytes are ours.
+    // SAFETY: these bytes are a vector of ours, of this length.
     unsafe { to_device(to, bytes.as_ptr().cast(), span) }
 }
 
@@ -304,16 +311,16 @@ unsafe fn gather(to: u64, from: u64, rows: &[(usize, usize)], width: usize) -> R
     if span > GAPS.0 && span / GAPS.1 > rows.len() * width {
         return rows.iter().try_for_each(|(at_to, at_from)| {
             let to = (to as usize + at_to) as *mut c_void;
-            // SAFETY: the caller vouches for it.
+            // SAFETY: the row has room on the target's side.
             unsafe { to_host(to, from + *at_from as u64, width) }
         });
     }
     let mut bytes = vec![0_u8; span];
-    // SAFETY: the bytes are ours.
+    // SAFETY: this room is a vector of ours, of this length.
     unsafe { to_host(bytes.as_mut_ptr().cast(), from, span)? };
     for (at_to, at_from) in rows {
         let row = &bytes[*at_from..at_from + width];
-        // SAFETY: the caller vouches for it.
+        // SAFETY: the row has room on the target's side, and our bytes are not the program's.
         unsafe {
             std::ptr::copy_nonoverlapping(row.as_ptr(), (to as usize + at_to) as *mut u8, width);
         }

@@ -1,9 +1,9 @@
 //! Hints about memory, and what is asked of them.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
 use super::device::device;
-use super::put;
+use crate::abi::{Count, List, Out, OutList};
 use crate::current::current;
 use crate::guard::api;
 use crate::process::holder;
@@ -34,13 +34,16 @@ fn hint(address: u64) -> Result {
 }
 
 /// Answers what was advised about managed memory: nothing.
-///
-/// # Safety
-/// The data have room for so many bytes.
-unsafe fn advised(data: *mut c_void, bytes: usize, attribute: c_int, address: u64) -> Result {
+fn advised<'a>(
+    data: OutList<'a, c_int>,
+    bytes: Count<'a>,
+    attribute: c_int,
+    address: u64,
+) -> Result {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    let whole = bytes > 0 && bytes.is_multiple_of(4);
-    if !device.managed.holds(address) || !whole || !(1..=8).contains(&attribute) {
+    let ints = bytes.divided(4).filter(|ints| ints.number() > 0);
+    let ints = ints.ok_or(Status::INVALID_VALUE)?;
+    if !device.managed.holds(address) || !(1..=8).contains(&attribute) {
         return Err(Status::INVALID_VALUE);
     }
     let value = if PLAIN.contains(&attribute) {
@@ -48,11 +51,7 @@ unsafe fn advised(data: *mut c_void, bytes: usize, attribute: c_int, address: u6
     } else {
         NOWHERE
     };
-    for at in 0..bytes / 4 {
-        // SAFETY: the caller vouches for it.
-        unsafe { put(data.cast::<c_int>().wrapping_add(at), value)? };
-    }
-    Ok(())
+    data.put(ints, std::iter::repeat(value))
 }
 
 api! {
@@ -74,50 +73,44 @@ api! {
     }
 
     fn cuMemRangeGetAttribute(
-        data: *mut c_void,
-        bytes: usize,
+        data: OutList<'_, c_int>,
+        bytes: Count<'_>,
         attribute: c_int,
         address: u64,
         count: usize,
     ) {
         let _ = count;
-        // SAFETY: the caller's pointer.
-        unsafe { advised(data, bytes, attribute, address) }
+        advised(data, bytes, attribute, address)
     }
 
     fn cuMemRangeGetAttributes(
-        data: *const *mut c_void,
-        bytes: *const usize,
-        attributes: *const c_int,
-        number: usize,
+        data: List<'_, OutList<'_, c_int>>,
+        bytes: List<'_, Count<'_>>,
+        attributes: List<'_, c_int>,
+        number: Count<'_>,
         address: u64,
         count: usize,
     ) {
         let _ = count;
-        if data.is_null() || bytes.is_null() || attributes.is_null() || number == 0 {
+        if number.number() == 0 {
             return Err(Status::INVALID_VALUE);
         }
-        for at in 0..number {
-            // SAFETY: the caller's lists.
-            unsafe {
-                let (to, room) = (data.add(at).read(), bytes.add(at).read());
-                advised(to, room, attributes.add(at).read(), address)?;
-            }
-        }
-        Ok(())
+        let places = data.items(number)?.zip(bytes.items(number)?);
+        let mut asked = places.zip(attributes.items(number)?);
+        asked.try_for_each(|((to, room), attribute)| advised(to, room, attribute, address))
     }
 
     fn cuDeviceGraphMemTrim(number: c_int) {
         device(number).map(|_| ())
     }
 
-    fn cuDeviceGetGraphMemAttribute(number: c_int, attribute: c_int, value: *mut c_void) {
+    fn cuDeviceGetGraphMemAttribute(number: c_int, attribute: c_int, value: Out<'_, u64>) {
         device(number)?;
         if !(0..=3).contains(&attribute) {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the caller's pointer, of 64 bits. No graph here holds memory of its own.
-        unsafe { put(value.cast::<u64>(), 0) }
+        // No graph here holds memory of its own; CUDA types all of these as 64 bits.
+        value.put(0)
     }
 
     fn cuCtxResetPersistingL2Cache() {

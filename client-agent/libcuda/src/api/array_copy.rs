@@ -1,60 +1,47 @@
 //! Copies to and from arrays of one dimension; others are copied as boxes.
 
-use std::ffi::c_void;
-
 use super::copy::on;
+use crate::abi::{Address, Bytes, Count, Room};
 use crate::guard::api;
 use crate::status::Result;
 use crate::volume::{Copy3D, Side};
 
 /// Copies now.
-///
-/// # Safety
-/// Host addresses are of so many bytes.
-unsafe fn run(to: Side, from: Side, count: usize) -> Result {
+fn run(to: Side, from: Side, count: Count<'_>) -> Result {
     crate::current::current_device()?;
-    // SAFETY: the caller vouches for them.
-    unsafe { Copy3D::between(to, from, count).run() }
+    Copy3D::between(to, from, count).run()
 }
 
 /// Copies, or records it where the stream is captured.
-///
-/// # Safety
-/// As [`run`].
-unsafe fn run_on(to: Side, from: Side, count: usize, stream: usize) -> Result {
+fn run_on(to: Side, from: Side, count: Count<'_>, stream: usize) -> Result {
     let copy = Copy3D::between(to, from, count);
-    // SAFETY: the caller vouches for them.
-    on(stream, || copy.node(), || unsafe { run(to, from, count) })
+    on(stream, || copy.node(), || run(to, from, count))
 }
 
 api! {
-    fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: *const c_void, count: usize)
+    fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: Bytes<'_>, count: Count<'_>)
         also cuMemcpyHtoA_v2_ptds
     {
-        // SAFETY: the caller's pointer.
-        unsafe { run(Side::array(to, offset), Side::host(from as usize), count) }
+        run(Side::array(to, offset), Side::source(from), count)
     }
 
-    fn cuMemcpyAtoH_v2(to: *mut c_void, from: usize, offset: usize, count: usize)
+    fn cuMemcpyAtoH_v2(to: Room<'_>, from: usize, offset: usize, count: Count<'_>)
         also cuMemcpyAtoH_v2_ptds
     {
-        // SAFETY: the caller's pointer.
-        unsafe { run(Side::host(to as usize), Side::array(from, offset), count) }
+        run(Side::target(to), Side::array(from, offset), count)
     }
 
-    fn cuMemcpyDtoA_v2(to: usize, offset: usize, from: u64, count: usize)
+    fn cuMemcpyDtoA_v2(to: usize, offset: usize, from: Address<'_>, count: Count<'_>)
         also cuMemcpyDtoA_v2_ptds
     {
-        // SAFETY: neither side is of the host.
-        unsafe { run(Side::array(to, offset), Side::device(from), count) }
+        run(Side::array(to, offset), Side::device(from), count)
     }
 
-    fn cuMemcpyAtoD_v2(to: u64, from: usize, offset: usize, count: usize)
+    fn cuMemcpyAtoD_v2(to: Address<'_>, from: usize, offset: usize, count: Count<'_>)
         also cuMemcpyAtoD_v2_ptds
     {
-        // SAFETY: neither side is of the host.
-        unsafe { run(Side::device(to), Side::array(from, offset), count)? };
-        crate::copy::settle(to)
+        run(Side::device(to), Side::array(from, offset), count)?;
+        crate::copy::settle(to.number())
     }
 
     fn cuMemcpyAtoA_v2(
@@ -62,31 +49,30 @@ api! {
         to_offset: usize,
         from: usize,
         from_offset: usize,
-        count: usize,
+        count: Count<'_>,
     ) also cuMemcpyAtoA_v2_ptds {
-        // SAFETY: neither side is of the host.
-        unsafe { run(Side::array(to, to_offset), Side::array(from, from_offset), count) }
+        run(Side::array(to, to_offset), Side::array(from, from_offset), count)
     }
 
     fn cuMemcpyHtoAAsync_v2(
         to: usize,
         offset: usize,
-        from: *const c_void,
-        count: usize,
+        from: Bytes<'_>,
+        count: Count<'_>,
         stream: usize,
     ) also cuMemcpyHtoAAsync_v2_ptsz {
-        // SAFETY: the caller's pointer. The bytes are taken at the call.
-        unsafe { run_on(Side::array(to, offset), Side::host(from as usize), count, stream) }
+        // The bytes are taken at the call.
+        run_on(Side::array(to, offset), Side::source(from), count, stream)
     }
 
     fn cuMemcpyAtoHAsync_v2(
-        to: *mut c_void,
+        to: Room<'_>,
         from: usize,
         offset: usize,
-        count: usize,
+        count: Count<'_>,
         stream: usize,
     ) also cuMemcpyAtoHAsync_v2_ptsz {
-        // SAFETY: the caller's pointer. The bytes are there at the return.
-        unsafe { run_on(Side::host(to as usize), Side::array(from, offset), count, stream) }
+        // The bytes are there at the return.
+        run_on(Side::target(to), Side::array(from, offset), count, stream)
     }
 }

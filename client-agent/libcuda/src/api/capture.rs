@@ -2,8 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::graph::nodes;
-use super::{put, put_if};
+use crate::abi::{Count, List, Out};
 use crate::capture::{begin, end, is_captured, with};
 use crate::current::current_device;
 use crate::graph::graph;
@@ -15,40 +14,32 @@ use crate::stream::number_of;
 const REPLACE: c_uint = 1;
 
 /// Where the answers of `cuStreamGetCaptureInfo` go.
-#[derive(Clone, Copy)]
-struct Info {
-    status: *mut c_int,
-    id: *mut u64,
-    graph: *mut usize,
-    after: *mut *const usize,
-    count: *mut usize,
+struct Info<'a> {
+    status: Out<'a, c_int>,
+    id: Out<'a, u64>,
+    graph: Out<'a, usize>,
+    after: Out<'a, *const usize>,
+    count: Out<'a, usize>,
 }
 
-impl Info {
-    /// # Safety
-    /// The pointers are the caller's.
-    unsafe fn tell(self, stream: usize) -> Result {
+impl Info<'_> {
+    /// Answers for a stream. The list of nodes stays until the next call on the stream.
+    fn answer(self, stream: usize) -> Result {
         number_of(stream)?;
-        // SAFETY: the caller vouches for them; the list stays until the next call on the stream.
-        unsafe {
-            put(self.status, c_int::from(is_captured(stream)))?;
-            with(stream, |capture| {
-                put_if(self.id, capture.id);
-                put_if(self.graph, capture.graph.handle);
-                let tail = capture.tail(stream);
-                put_if(self.after, tail.as_ptr());
-                put_if(self.count, tail.len());
-            });
-        }
+        self.status.put(c_int::from(is_captured(stream)))?;
+        with(stream, |capture| {
+            self.id.put_if(capture.id);
+            self.graph.put_if(capture.graph.handle);
+            let tail = capture.tail(stream);
+            self.after.put_if(tail.as_ptr());
+            self.count.put_if(tail.len());
+        });
         Ok(())
     }
 }
 
-/// # Safety
-/// There are so many nodes.
-unsafe fn update(stream: usize, list: *const usize, count: usize, flags: c_uint) -> Result {
-    // SAFETY: the caller vouches for it.
-    let list = unsafe { nodes(list, count)? };
+fn update<'a>(stream: usize, list: List<'a, usize>, count: Count<'a>, flags: c_uint) -> Result {
+    let list = list.items(count)?;
     let updated = with(stream, |capture| {
         let tail = capture.tail(stream);
         if flags & REPLACE != 0 {
@@ -80,93 +71,79 @@ api! {
     fn cuStreamBeginCaptureToGraph(
         stream: usize,
         handle: usize,
-        after: *const usize,
+        after: List<'_, usize>,
         data: *const c_void,
-        count: usize,
+        count: Count<'_>,
         mode: c_int,
     ) also cuStreamBeginCaptureToGraph_ptsz {
         let _ = (data, mode);
         current_device()?;
         number_of(stream)?;
-        // SAFETY: the caller's list.
-        let after = unsafe { nodes(after, count)? };
-        begin(stream, Some((graph(handle)?, after.to_vec())))
+        let after = after.items(count)?;
+        begin(stream, Some((graph(handle)?, after.collect())))
     }
 
-    fn cuStreamEndCapture(stream: usize, handle: *mut usize) also cuStreamEndCapture_ptsz {
+    fn cuStreamEndCapture(stream: usize, handle: Out<'_, usize>) also cuStreamEndCapture_ptsz {
         number_of(stream)?;
-        // SAFETY: the caller's pointer; without a graph there is none.
-        unsafe {
-            put(handle, 0)?;
-            put(handle, end(stream)?.handle)
-        }
+        // Without a graph there is none.
+        handle.put(0)?;
+        handle.put(end(stream)?.handle)
     }
 
-    fn cuStreamIsCapturing(stream: usize, status: *mut c_int) also cuStreamIsCapturing_ptsz {
+    fn cuStreamIsCapturing(stream: usize, status: Out<'_, c_int>) also cuStreamIsCapturing_ptsz {
         number_of(stream)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(status, c_int::from(is_captured(stream))) }
+        status.put(c_int::from(is_captured(stream)))
     }
 
-    fn cuStreamGetCaptureInfo(stream: usize, status: *mut c_int, id: *mut u64)
+    fn cuStreamGetCaptureInfo(stream: usize, status: Out<'_, c_int>, id: Out<'_, u64>)
         also cuStreamGetCaptureInfo_ptsz
     {
-        let (graph, after, count) = (
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-            std::ptr::null_mut(),
-        );
-        // SAFETY: the caller's pointers.
-        unsafe { Info { status, id, graph, after, count }.tell(stream) }
+        let (graph, after, count) = (Out::UNWANTED, Out::UNWANTED, Out::UNWANTED);
+        Info { status, id, graph, after, count }.answer(stream)
     }
 
     fn cuStreamGetCaptureInfo_v2(
         stream: usize,
-        status: *mut c_int,
-        id: *mut u64,
-        graph: *mut usize,
-        after: *mut *const usize,
-        count: *mut usize,
+        status: Out<'_, c_int>,
+        id: Out<'_, u64>,
+        graph: Out<'_, usize>,
+        after: Out<'_, *const usize>,
+        count: Out<'_, usize>,
     ) also cuStreamGetCaptureInfo_v2_ptsz {
-        // SAFETY: the caller's pointers.
-        unsafe { Info { status, id, graph, after, count }.tell(stream) }
+        Info { status, id, graph, after, count }.answer(stream)
     }
 
     fn cuStreamGetCaptureInfo_v3(
         stream: usize,
-        status: *mut c_int,
-        id: *mut u64,
-        graph: *mut usize,
-        after: *mut *const usize,
-        data: *mut *const c_void,
-        count: *mut usize,
+        status: Out<'_, c_int>,
+        id: Out<'_, u64>,
+        graph: Out<'_, usize>,
+        after: Out<'_, *const usize>,
+        data: Out<'_, *const c_void>,
+        count: Out<'_, usize>,
     ) also cuStreamGetCaptureInfo_v3_ptsz {
-        // SAFETY: the caller's pointers. No dependency has data.
-        unsafe {
-            put_if(data, std::ptr::null());
-            Info { status, id, graph, after, count }.tell(stream)
-        }
+        // No dependency has data.
+        data.put_if(std::ptr::null());
+        Info { status, id, graph, after, count }.answer(stream)
     }
 
     fn cuStreamUpdateCaptureDependencies(
         stream: usize,
-        list: *const usize,
-        count: usize,
+        list: List<'_, usize>,
+        count: Count<'_>,
         flags: c_uint,
     ) also cuStreamUpdateCaptureDependencies_ptsz {
-        // SAFETY: the caller's list.
-        unsafe { update(stream, list, count, flags) }
+        update(stream, list, count, flags)
     }
 
     fn cuStreamUpdateCaptureDependencies_v2(
         stream: usize,
-        list: *const usize,
+        list: List<'_, usize>,
         data: *const c_void,
-        count: usize,
+        count: Count<'_>,
         flags: c_uint,
     ) also cuStreamUpdateCaptureDependencies_v2_ptsz {
         let _ = data;
-        // SAFETY: the caller's list.
-        unsafe { update(stream, list, count, flags) }
+        update(stream, list, count, flags)
     }
 }

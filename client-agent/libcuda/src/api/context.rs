@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::device::device;
-use super::{put, put_if};
+use crate::abi::Out;
 use crate::context::Context;
 use crate::current::{self, current, current_device};
 use crate::guard::api;
@@ -31,14 +31,11 @@ fn limit(context: &Context, limit: c_int) -> Result<usize> {
     Ok(context.limits[limit_of(limit)?].load(Ordering::Relaxed))
 }
 
-fn create(handle: *mut usize, flags: u32, number: c_int) -> Result {
+fn create(handle: Out<'_, usize>, flags: u32, number: c_int) -> Result {
     let device = device(number)?;
-    if handle.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
+    handle.check()?;
     let made = process()?.contexts.create(device.ordinal, flags)?;
-    // SAFETY: the caller's pointer.
-    unsafe { put(handle, made) }
+    handle.put(made)
 }
 
 /// Waits for everything of the current context's device.
@@ -47,12 +44,12 @@ pub(super) fn synchronize() -> Result {
 }
 
 api! {
-    fn cuCtxCreate_v2(handle: *mut usize, flags: u32, number: c_int) also cuCtxCreate {
+    fn cuCtxCreate_v2(handle: Out<'_, usize>, flags: u32, number: c_int) also cuCtxCreate {
         create(handle, flags, number)
     }
 
     fn cuCtxCreate_v3(
-        handle: *mut usize,
+        handle: Out<'_, usize>,
         affinity: *mut c_void,
         count: c_int,
         flags: u32,
@@ -64,7 +61,7 @@ api! {
         create(handle, flags, number)
     }
 
-    fn cuCtxCreate_v4(handle: *mut usize, parameters: *mut c_void, flags: u32, number: c_int) {
+    fn cuCtxCreate_v4(handle: Out<'_, usize>, parameters: *mut c_void, flags: u32, number: c_int) {
         if !parameters.is_null() {
             return Err(Status::NOT_SUPPORTED);
         }
@@ -84,10 +81,9 @@ api! {
         current::push(handle)
     }
 
-    fn cuCtxPopCurrent_v2(handle: *mut usize) also cuCtxPopCurrent {
+    fn cuCtxPopCurrent_v2(handle: Out<'_, usize>) also cuCtxPopCurrent {
         let popped = current::pop()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put_if(handle, popped) };
+        handle.put_if(popped);
         Ok(())
     }
 
@@ -95,31 +91,27 @@ api! {
         current::set(handle)
     }
 
-    fn cuCtxGetCurrent(handle: *mut usize) {
+    fn cuCtxGetCurrent(handle: Out<'_, usize>) {
         process()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, crate::stack::top()) }
+        handle.put(crate::stack::top())
     }
 
-    fn cuCtxGetDevice(number: *mut c_int) {
+    fn cuCtxGetDevice(number: Out<'_, c_int>) {
         let ordinal = current_device()?.ordinal;
-        // SAFETY: the caller's pointer.
-        unsafe { put(number, ordinal as c_int) }
+        number.put(ordinal as c_int)
     }
 
-    fn cuCtxGetDevice_v2(number: *mut c_int, handle: usize) {
+    fn cuCtxGetDevice_v2(number: Out<'_, c_int>, handle: usize) {
         let ordinal = match handle {
             0 => current_device()?.ordinal,
             handle => process()?.contexts.get(handle)?.device,
         };
-        // SAFETY: the caller's pointer.
-        unsafe { put(number, ordinal as c_int) }
+        number.put(ordinal as c_int)
     }
 
-    fn cuCtxGetFlags(flags: *mut u32) {
+    fn cuCtxGetFlags(flags: Out<'_, u32>) {
         let set = current()?.1.flags.load(Ordering::Relaxed);
-        // SAFETY: the caller's pointer.
-        unsafe { put(flags, set) }
+        flags.put(set)
     }
 
     fn cuCtxSetFlags(flags: u32) {
@@ -127,13 +119,12 @@ api! {
         Ok(())
     }
 
-    fn cuCtxGetId(handle: usize, id: *mut u64) {
+    fn cuCtxGetId(handle: usize, id: Out<'_, u64>) {
         let context = match handle {
             0 => current()?.1,
             handle => process()?.contexts.get(handle)?,
         };
-        // SAFETY: the caller's pointer.
-        unsafe { put(id, context.handle as u64) }
+        id.put(context.handle as u64)
     }
 
     fn cuCtxSynchronize() {
@@ -149,18 +140,16 @@ api! {
         crate::work::sync(&process.devices[context.device])
     }
 
-    fn cuCtxGetApiVersion(handle: usize, version: *mut u32) {
+    fn cuCtxGetApiVersion(handle: usize, version: Out<'_, u32>) {
         if handle != 0 {
             process()?.contexts.get(handle)?;
         }
-        // SAFETY: the caller's pointer.
-        unsafe { put(version, 3020) }
+        version.put(3020)
     }
 
-    fn cuCtxGetLimit(value: *mut usize, number: c_int) {
+    fn cuCtxGetLimit(value: Out<'_, usize>, number: c_int) {
         let (_, context) = current()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(value, limit(&context, number)?) }
+        value.put(limit(&context, number)?)
     }
 
     fn cuCtxSetLimit(limit: c_int, value: usize) {
@@ -170,10 +159,9 @@ api! {
         Ok(())
     }
 
-    fn cuCtxGetCacheConfig(config: *mut c_int) also cuCtxGetSharedMemConfig {
+    fn cuCtxGetCacheConfig(config: Out<'_, c_int>) also cuCtxGetSharedMemConfig {
         current()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(config, 0) }
+        config.put(0)
     }
 
     fn cuCtxSetCacheConfig(config: c_int) also cuCtxSetSharedMemConfig {

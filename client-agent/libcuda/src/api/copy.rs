@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::abi::{Address, Bytes, Count, In, List, Out, Room};
 use crate::capture::or_capture;
 use crate::copy::{any, set, set_rows, settle, to_device, to_host, within};
 use crate::graph::{Fill, Work};
@@ -52,151 +53,138 @@ fn set_rows_on(stream: usize, fill: Fill) -> Result {
     on(stream, || Ok(Work::Fill(fill)), now)
 }
 
+/// Copies from the program to a device.
+fn upload(to: Address<'_>, from: Bytes<'_>, count: Count<'_>) -> Result {
+    // SAFETY: the count that stands beside a copy's source says how many bytes are there.
+    unsafe { to_device(to.number(), from.address(), count.number()) }
+}
+
+/// Copies from a device to the program.
+fn download(to: Room<'_>, from: Address<'_>, count: Count<'_>) -> Result {
+    // SAFETY: the count that stands beside a copy's target says how many bytes have room, and during
+    // the call they are the copy's.
+    unsafe { to_host(to.address(), from.number(), count.number()) }
+}
+
+/// Copies between addresses of devices.
+fn across(to: Address<'_>, from: Address<'_>, count: Count<'_>) -> Result {
+    // SAFETY: a program that names pinned memory of its own for a device's has the count's bytes there.
+    unsafe { within(to.number(), from.number(), count.number()) }
+}
+
+/// Copies from and to where the addresses say.
+fn either(to: Address<'_>, from: Address<'_>, count: Count<'_>) -> Result {
+    // SAFETY: an address that is no device's is of memory of the program's, of the count's bytes.
+    unsafe { any(to.number(), from.number(), count.number()) }
+}
+
 /// Copies one after the other, each from and to where its addresses say.
-///
-/// # Safety
-/// There are so many of each, and host addresses are of so many bytes.
-unsafe fn batch(
-    to: *const u64,
-    from: *const u64,
-    sizes: *const usize,
-    count: usize,
+fn batch<'a>(
+    to: List<'a, Address<'a>>,
+    from: List<'a, Address<'a>>,
+    sizes: List<'a, Count<'a>>,
+    count: Count<'a>,
     stream: usize,
 ) -> Result {
-    if count == 0 || to.is_null() || from.is_null() || sizes.is_null() {
+    if count.number() == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    (0..count).try_for_each(|at| {
-        // SAFETY: the caller vouches for the lists.
-        let (to, from, size) =
-            unsafe { (to.add(at).read(), from.add(at).read(), sizes.add(at).read()) };
-        // SAFETY: as above.
-        on(
-            stream,
-            || Ok(Work::Copy(Copy3D::linear(to, from, size))),
-            || unsafe { any(to, from, size) },
-        )
+    let places = to.items(count)?.zip(from.items(count)?);
+    let mut copies = places.zip(sizes.items(count)?);
+    copies.try_for_each(|((to, from), size)| {
+        let node = || Ok(Work::Copy(Copy3D::linear(to, from, size)));
+        on(stream, node, || either(to, from, size))
     })
 }
 
-/// # Safety
-/// The pointer is to a structure, or null.
-unsafe fn flat(copy: *const Copy2D) -> Result<Copy3D> {
-    if copy.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller vouches for it.
-    Ok(unsafe { copy.read() }.into())
-}
-
-/// # Safety
-/// The pointer is to a structure, or null.
-unsafe fn boxed(copy: *const Copy3D) -> Result<Copy3D> {
-    if copy.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller vouches for it.
-    Ok(unsafe { copy.read() })
-}
-
 api! {
-    fn cuMemcpyHtoD_v2(to: u64, from: *const c_void, count: usize) also cuMemcpyHtoD_v2_ptds {
-        // SAFETY: the caller's pointer.
-        unsafe { to_device(to, from, count)? };
-        settle(to)
+    fn cuMemcpyHtoD_v2(to: Address<'_>, from: Bytes<'_>, count: Count<'_>) also cuMemcpyHtoD_v2_ptds {
+        upload(to, from, count)?;
+        settle(to.number())
     }
 
-    fn cuMemcpyHtoDAsync_v2(to: u64, from: *const c_void, count: usize, stream: usize)
+    fn cuMemcpyHtoDAsync_v2(to: Address<'_>, from: Bytes<'_>, count: Count<'_>, stream: usize)
         also cuMemcpyHtoDAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_device(to, from, count)));
-        // SAFETY: the caller's pointer. The bytes are taken at the call.
-        on(stream, node, || unsafe { to_device(to, from, count) })
+        // The bytes are taken at the call.
+        on(stream, node, || upload(to, from, count))
     }
 
-    fn cuMemcpyDtoH_v2(to: *mut c_void, from: u64, count: usize) also cuMemcpyDtoH_v2_ptds {
-        // SAFETY: the caller's pointer.
-        unsafe { to_host(to, from, count) }
+    fn cuMemcpyDtoH_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpyDtoH_v2_ptds {
+        download(to, from, count)
     }
 
-    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: u64, count: usize, stream: usize)
+    fn cuMemcpyDtoHAsync_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>, stream: usize)
         also cuMemcpyDtoHAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_host(to, from, count)));
-        // SAFETY: the caller's pointer. The bytes are there at the return.
-        on(stream, node, || unsafe { to_host(to, from, count) })
+        // The bytes are there at the return.
+        on(stream, node, || download(to, from, count))
     }
 
-    fn cuMemcpyDtoD_v2(to: u64, from: u64, count: usize) also cuMemcpyDtoD_v2_ptds {
-        within(to, from, count)?;
-        settle(to)
+    fn cuMemcpyDtoD_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpyDtoD_v2_ptds {
+        across(to, from, count)?;
+        settle(to.number())
     }
 
-    fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, count: usize, stream: usize)
+    fn cuMemcpyDtoDAsync_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: usize)
         also cuMemcpyDtoDAsync_v2_ptsz
     {
-        on(stream, || Ok(Work::Copy(Copy3D::linear(to, from, count))), || within(to, from, count))
+        on(stream, || Ok(Work::Copy(Copy3D::linear(to, from, count))), || across(to, from, count))
     }
 
-    fn cuMemcpy(to: u64, from: u64, count: usize) also cuMemcpy_ptds {
-        // SAFETY: the caller's pointers.
-        unsafe { any(to, from, count) }
+    fn cuMemcpy(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpy_ptds {
+        either(to, from, count)
     }
 
-    fn cuMemcpyAsync(to: u64, from: u64, count: usize, stream: usize) also cuMemcpyAsync_ptsz {
+    fn cuMemcpyAsync(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: usize) also cuMemcpyAsync_ptsz {
         let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
-        // SAFETY: the caller's pointers.
-        on(stream, node, || unsafe { any(to, from, count) })
+        on(stream, node, || either(to, from, count))
     }
 
-    fn cuMemcpyPeer(to: u64, to_context: usize, from: u64, from_context: usize, count: usize)
+    fn cuMemcpyPeer(to: Address<'_>, to_context: usize, from: Address<'_>, from_context: usize, count: Count<'_>)
         also cuMemcpyPeer_ptds
     {
         let _ = (to_context, from_context);
-        within(to, from, count)?;
-        settle(to)
+        across(to, from, count)?;
+        settle(to.number())
     }
 
     fn cuMemcpyPeerAsync(
-        to: u64,
+        to: Address<'_>,
         to_context: usize,
-        from: u64,
+        from: Address<'_>,
         from_context: usize,
-        count: usize,
+        count: Count<'_>,
         stream: usize,
     ) also cuMemcpyPeerAsync_ptsz {
         let _ = (to_context, from_context);
-        on(stream, || Ok(Work::Copy(Copy3D::linear(to, from, count))), || within(to, from, count))
+        on(stream, || Ok(Work::Copy(Copy3D::linear(to, from, count))), || across(to, from, count))
     }
 
-    fn cuMemcpy2D_v2(copy: *const Copy2D)
+    fn cuMemcpy2D_v2(copy: In<'_, Copy2D>)
         also cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds
     {
-        // SAFETY: the caller's structure, and what it names.
-        unsafe { flat(copy)?.run() }
+        Copy3D::from(copy.take()?).run()
     }
 
-    fn cuMemcpy2DAsync_v2(copy: *const Copy2D, stream: usize) also cuMemcpy2DAsync_v2_ptsz {
-        // SAFETY: the caller's structure, and what it names.
-        let copy = unsafe { flat(copy)? };
-        // SAFETY: as above.
-        on(stream, || copy.node(), || unsafe { copy.run() })
+    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D>, stream: usize) also cuMemcpy2DAsync_v2_ptsz {
+        let copy = Copy3D::from(copy.take()?);
+        on(stream, || copy.node(), || copy.run())
     }
 
-    fn cuMemcpy3D_v2(copy: *const Copy3D)
+    fn cuMemcpy3D_v2(copy: In<'_, Copy3D>)
         also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds
     {
-        // SAFETY: the caller's structure, and what it names.
-        unsafe { boxed(copy)?.run() }
+        copy.take()?.run()
     }
 
-    fn cuMemcpy3DAsync_v2(copy: *const Copy3D, stream: usize)
+    fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D>, stream: usize)
         also cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz
     {
-        // SAFETY: the caller's structure, and what it names.
-        let copy = unsafe { boxed(copy)? };
-        // SAFETY: as above.
-        on(stream, || copy.node(), || unsafe { copy.run() })
+        let copy = copy.take()?;
+        on(stream, || copy.node(), || copy.run())
     }
 
     fn cuMemsetD8_v2(address: u64, value: u8, count: usize) also cuMemsetD8_v2_ptds {
@@ -289,36 +277,33 @@ api! {
     }
 
     fn cuMemcpyBatchAsync(
-        to: *const u64,
-        from: *const u64,
-        sizes: *const usize,
-        count: usize,
+        to: List<'_, Address<'_>>,
+        from: List<'_, Address<'_>>,
+        sizes: List<'_, Count<'_>>,
+        count: Count<'_>,
         attributes: *const c_void,
-        indices: *const usize,
+        indices: List<'_, usize>,
         attribute_count: usize,
-        failed: *mut usize,
+        failed: Out<'_, usize>,
         stream: usize,
     ) also cuMemcpyBatchAsync_ptsz {
         let _ = (attributes, indices, attribute_count);
-        // SAFETY: the caller's pointers. Which of them fails is not told apart.
-        unsafe {
-            super::put_if(failed, usize::MAX);
-            batch(to, from, sizes, count, stream)
-        }
+        // Which of them fails is not said.
+        failed.put_if(usize::MAX);
+        batch(to, from, sizes, count, stream)
     }
 
     fn cuMemcpyBatchAsync_v2(
-        to: *const u64,
-        from: *const u64,
-        sizes: *const usize,
-        count: usize,
+        to: List<'_, Address<'_>>,
+        from: List<'_, Address<'_>>,
+        sizes: List<'_, Count<'_>>,
+        count: Count<'_>,
         attributes: *const c_void,
-        indices: *const usize,
+        indices: List<'_, usize>,
         attribute_count: usize,
         stream: usize,
     ) also cuMemcpyBatchAsync_v2_ptsz {
         let _ = (attributes, indices, attribute_count);
-        // SAFETY: the caller's pointers.
-        unsafe { batch(to, from, sizes, count, stream) }
+        batch(to, from, sizes, count, stream)
     }
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::put;
+use crate::abi::Out;
 use crate::capture::{self, or_capture};
 use crate::current::current;
 use crate::device::Device;
@@ -61,13 +61,10 @@ fn elapsed(start: usize, end: usize) -> Result<f32> {
 }
 
 api! {
-    fn cuEventCreate(handle: *mut usize, flags: c_uint) {
+    fn cuEventCreate(handle: Out<'_, usize>, flags: c_uint) {
         let (_, context) = current()?;
-        if handle.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, EVENTS.add(Event::new(flags, context.device))) }
+        handle.check()?;
+        handle.put(EVENTS.add(Event::new(flags, context.device)))
     }
 
     fn cuEventDestroy_v2(handle: usize) also cuEventDestroy {
@@ -102,14 +99,13 @@ api! {
         work::sync_through(device, event.op.load(Ordering::Relaxed))
     }
 
-    fn cuEventElapsedTime_v2(milliseconds: *mut f32, start: usize, end: usize)
+    fn cuEventElapsedTime_v2(milliseconds: Out<'_, f32>, start: usize, end: usize)
         also cuEventElapsedTime
     {
-        // SAFETY: the caller's pointer.
-        unsafe { put(milliseconds, elapsed(start, end)?) }
+        milliseconds.put(elapsed(start, end)?)
     }
 
-    fn cuIpcGetEventHandle(out: *mut c_int, handle: usize) {
+    fn cuIpcGetEventHandle(out: Out<'_, c_int>, handle: usize) {
         let _ = out;
         event(handle)?;
         Err(Status::NOT_SUPPORTED)

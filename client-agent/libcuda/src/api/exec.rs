@@ -1,10 +1,10 @@
 //! Executable graphs: instantiating, changing, launching.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_int, c_uint};
 use std::sync::Mutex;
 
 use super::stream::device as of_stream;
-use super::{put, put_if};
+use crate::abi::{Count, InOut, Out, OutList};
 use crate::capture::or_capture;
 use crate::current::current_device;
 use crate::graph::{EXECS, Exec, Graph, Work, graph};
@@ -94,80 +94,64 @@ fn launch(exec: usize, stream: usize) -> Result {
 
 api! {
     fn cuGraphInstantiate_v2(
-        exec: *mut usize,
+        exec: Out<'_, usize>,
         handle: usize,
-        node: *mut usize,
-        log: *mut c_char,
-        size: usize,
+        node: Out<'_, usize>,
+        log: OutList<'_, u8>,
+        size: Count<'_>,
     ) also cuGraphInstantiate {
-        if exec.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
+        exec.check()?;
         let made = instantiate(handle, 0);
-        // SAFETY: the caller's pointers; what is wrong is said by the status.
-        unsafe {
-            put_if(node, 0);
-            if size > 0 {
-                put_if(log, 0);
-            }
-            put(exec, made?)
-        }
+        // What is wrong is said by the status: the log is empty, where there is one.
+        node.put_if(0);
+        let _ = log.put(size, [0]);
+        exec.put(made?)
     }
 
-    fn cuGraphInstantiateWithFlags(exec: *mut usize, handle: usize, flags: u64) {
-        if exec.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointer.
-        unsafe { put(exec, instantiate(handle, flags)?) }
+    fn cuGraphInstantiateWithFlags(exec: Out<'_, usize>, handle: usize, flags: u64) {
+        exec.check()?;
+        exec.put(instantiate(handle, flags)?)
     }
 
     fn cuGraphInstantiateWithParams(
-        exec: *mut usize,
+        exec: Out<'_, usize>,
         handle: usize,
-        params: *mut InstantiateParams,
+        params: InOut<'_, InstantiateParams>,
     ) also cuGraphInstantiateWithParams_ptsz {
-        if exec.is_null() || params.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointers. Results: all well, or another error.
-        unsafe {
-            let made = instantiate(handle, (*params).flags);
-            (*params).result = c_int::from(made.is_err());
-            (*params).node = 0;
-            put(exec, made?)
-        }
+        exec.check()?;
+        let mut answered = params.take()?;
+        let made = instantiate(handle, answered.flags);
+        // Results: all well, or another error.
+        answered.result = c_int::from(made.is_err());
+        answered.node = 0;
+        params.put(answered)?;
+        exec.put(made?)
     }
 
-    fn cuGraphExecUpdate(exec: usize, handle: usize, node: *mut usize, result: *mut c_int) {
+    fn cuGraphExecUpdate(exec: usize, handle: usize, node: Out<'_, usize>, result: Out<'_, c_int>) {
         process()?;
         let (status, how, at) = match update(exec, handle) {
             Ok(()) => (Ok(()), 0, 0),
             Err((status, how, at)) => (Err(status), how, at),
         };
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put_if(node, at);
-            put_if(result, how);
-        }
+        node.put_if(at);
+        result.put_if(how);
         status
     }
 
-    fn cuGraphExecUpdate_v2(exec: usize, handle: usize, info: *mut UpdateInfo) {
+    fn cuGraphExecUpdate_v2(exec: usize, handle: usize, info: Out<'_, UpdateInfo>) {
         process()?;
         let (status, result, node) = match update(exec, handle) {
             Ok(()) => (Ok(()), 0, 0),
             Err((status, how, at)) => (Err(status), how, at),
         };
-        // SAFETY: the caller's pointer.
-        unsafe { put_if(info, UpdateInfo { result, node, from: 0 }) };
+        info.put_if(UpdateInfo { result, node, from: 0 });
         status
     }
 
-    fn cuGraphExecGetFlags(exec: usize, flags: *mut u64) {
+    fn cuGraphExecGetFlags(exec: usize, flags: Out<'_, u64>) {
         let found = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.flags;
-        // SAFETY: the caller's pointer.
-        unsafe { put(flags, found) }
+        flags.put(found)
     }
 
     fn cuGraphNodeSetEnabled(exec: usize, node: usize, enabled: c_uint) {
@@ -177,11 +161,10 @@ api! {
         })
     }
 
-    fn cuGraphNodeGetEnabled(exec: usize, node: usize, enabled: *mut c_uint) {
+    fn cuGraphNodeGetEnabled(exec: usize, node: usize, enabled: Out<'_, c_uint>) {
         let exec = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?;
         let found = exec.with(node, |step| Ok(c_uint::from(step.enabled)))?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(enabled, found) }
+        enabled.put(found)
     }
 
     fn cuGraphUpload(exec: usize, stream: usize) also cuGraphUpload_ptsz {

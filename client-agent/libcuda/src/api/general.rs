@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use super::{put, put_if, text};
+use crate::abi::{In, Out, Text};
 use crate::guard::api;
 use crate::process::{init, process};
 use crate::settings::{driver_version, is_eager};
@@ -29,64 +29,51 @@ api! {
         init()
     }
 
-    fn cuDriverGetVersion(version: *mut c_int) {
-        // SAFETY: the caller's pointer.
-        unsafe { put(version, driver_version()) }
+    fn cuDriverGetVersion(version: Out<'_, c_int>) {
+        version.put(driver_version())
     }
 
-    fn cuGetErrorString(error: c_int, string: *mut *const c_char) {
+    fn cuGetErrorString(error: c_int, string: Out<'_, *const c_char>) {
         let found = explain(error);
-        // SAFETY: the caller's pointer; the text ends with a zero byte and stays.
-        unsafe { put(string, found.map_or(std::ptr::null(), |text| text.as_ptr().cast()))? };
+        // The text ends with a zero byte and stays.
+        string.put(found.map_or(std::ptr::null(), |text| text.as_ptr().cast()))?;
         found.map(|_| ()).ok_or(Status::INVALID_VALUE)
     }
 
-    fn cuGetErrorName(error: c_int, string: *mut *const c_char) {
+    fn cuGetErrorName(error: c_int, string: Out<'_, *const c_char>) {
         let found = describe(error);
-        // SAFETY: as above.
-        unsafe { put(string, found.map_or(std::ptr::null(), |(name, _)| name.as_ptr().cast()))? };
+        string.put(found.map_or(std::ptr::null(), |(name, _)| name.as_ptr().cast()))?;
         found.map(|_| ()).ok_or(Status::INVALID_VALUE)
     }
 
-    fn cuGetProcAddress(name: *const c_char, function: *mut *mut c_void, version: c_int, flags: u64) {
-        // SAFETY: the caller's pointers.
-        let (found, _, status) = address(unsafe { text(name)? }, version, flags);
-        // SAFETY: the caller's pointer.
-        unsafe { put(function, found)? };
+    fn cuGetProcAddress(name: Text<'_>, function: Out<'_, *mut c_void>, version: c_int, flags: u64) {
+        let (found, _, status) = address(name.take()?, version, flags);
+        function.put(found)?;
         if status == 0 { Ok(()) } else { Err(Status(status)) }
     }
 
     fn cuGetProcAddress_v2(
-        name: *const c_char,
-        function: *mut *mut c_void,
+        name: Text<'_>,
+        function: Out<'_, *mut c_void>,
         version: c_int,
         flags: u64,
-        answer: *mut c_int,
+        answer: Out<'_, c_int>,
     ) {
-        // SAFETY: the caller's pointers.
-        let (found, why, status) = address(unsafe { text(name)? }, version, flags);
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put(function, found)?;
-            put_if(answer, why);
-        }
+        let (found, why, status) = address(name.take()?, version, flags);
+        function.put(found)?;
+        answer.put_if(why);
         if status == 0 { Ok(()) } else { Err(Status(status)) }
     }
 
-    fn cuGetExportTable(table: *mut *const c_void, id: *const [u8; 16]) {
-        if id.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointer.
-        let found = tables::find(unsafe { id.read_unaligned() });
-        // SAFETY: as above.
-        unsafe { put(table, found.unwrap_or(std::ptr::null()))? };
+    fn cuGetExportTable(table: Out<'_, *const c_void>, id: In<'_, [u8; 16]>) {
+        let found = tables::find(id.take()?);
+        table.put(found.unwrap_or(std::ptr::null()))?;
         found.map(|_| ())
     }
 
-    fn cuModuleGetLoadingMode(mode: *mut c_int) {
-        // SAFETY: the caller's pointer. Lazy, unless the user says otherwise.
-        unsafe { put(mode, if is_eager() { 1 } else { 2 }) }
+    fn cuModuleGetLoadingMode(mode: Out<'_, c_int>) {
+        // Lazy, unless the user says otherwise.
+        mode.put(if is_eager() { 1 } else { 2 })
     }
 
     fn cuProfilerStart() {

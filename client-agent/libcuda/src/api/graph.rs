@@ -2,69 +2,23 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::put;
+use crate::abi::{Count, InOut, List, Out, OutList};
 use crate::graph::{Graph, Work, graph, graph_of};
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
 
-/// Nodes of the caller's.
-///
-/// # Safety
-/// There are as many as the count says.
-pub(super) unsafe fn nodes<'a>(list: *const usize, count: usize) -> Result<&'a [usize]> {
-    match (count, list.is_null()) {
-        (0, _) => Ok(&[]),
-        (_, true) => Err(Status::INVALID_VALUE),
-        // SAFETY: the caller vouches for it.
-        _ => Ok(unsafe { std::slice::from_raw_parts(list, count) }),
-    }
-}
-
-/// Writes as many of a list as the caller has room for; without room, how many there are.
-///
-/// # Safety
-/// The count is the caller's, and the list has room for so many.
-pub(super) unsafe fn list(to: *mut usize, count: *mut usize, found: &[usize]) -> Result {
-    if count.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller vouches for both.
-    unsafe {
-        if !to.is_null() {
-            let room = count.read();
-            for at in 0..room {
-                put(to.add(at), found.get(at).copied().unwrap_or(0))?;
-            }
-        }
-        put(
-            count,
-            if to.is_null() {
-                found.len()
-            } else {
-                found.len().min(count.read())
-            },
-        )
-    }
-}
-
 /// Connects nodes, or takes connections away.
-///
-/// # Safety
-/// The lists are of so many nodes.
-unsafe fn connect(
+fn connect<'a>(
     handle: usize,
-    from: *const usize,
-    to: *const usize,
-    count: usize,
+    from: List<'a, usize>,
+    to: List<'a, usize>,
+    count: Count<'a>,
     connected: bool,
 ) -> Result {
     let graph = graph(handle)?;
-    // SAFETY: the caller vouches for them.
-    let (from, to) = unsafe { (nodes(from, count)?, nodes(to, count)?) };
-    from.iter()
-        .zip(to)
-        .try_for_each(|(from, to)| graph.connect(*from, *to, connected))
+    let mut edges = from.items(count)?.zip(to.items(count)?);
+    edges.try_for_each(|(from, to)| graph.connect(from, to, connected))
 }
 
 /// The nodes that a node comes behind, or that come behind it.
@@ -78,13 +32,13 @@ pub(super) fn neighbours(node: usize, before: bool) -> Result<Vec<usize>> {
 }
 
 api! {
-    fn cuGraphCreate(handle: *mut usize, flags: c_uint) {
+    fn cuGraphCreate(handle: Out<'_, usize>, flags: c_uint) {
         process()?;
-        if handle.is_null() || flags != 0 {
+        handle.check()?;
+        if flags != 0 {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, Graph::create().handle) }
+        handle.put(Graph::create().handle)
     }
 
     fn cuGraphDestroy(handle: usize) {
@@ -93,102 +47,96 @@ api! {
         Ok(())
     }
 
-    fn cuGraphClone(handle: *mut usize, original: usize) {
+    fn cuGraphClone(handle: Out<'_, usize>, original: usize) {
         process()?;
         let original = graph(original)?;
-        if handle.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, original.copy().handle) }
+        handle.check()?;
+        handle.put(original.copy().handle)
     }
 
-    fn cuGraphNodeFindInClone(node: *mut usize, original: usize, clone: usize) {
+    fn cuGraphNodeFindInClone(node: Out<'_, usize>, original: usize, clone: usize) {
         let found = graph(clone)?.copy_of(original).ok_or(Status::INVALID_VALUE)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(node, found) }
+        node.put(found)
     }
 
-    fn cuGraphAddDependencies(handle: usize, from: *const usize, to: *const usize, count: usize) {
-        // SAFETY: the caller's lists.
-        unsafe { connect(handle, from, to, count, true) }
+    fn cuGraphAddDependencies(
+        handle: usize,
+        from: List<'_, usize>,
+        to: List<'_, usize>,
+        count: Count<'_>,
+    ) {
+        connect(handle, from, to, count, true)
     }
 
     fn cuGraphAddDependencies_v2(
         handle: usize,
-        from: *const usize,
-        to: *const usize,
+        from: List<'_, usize>,
+        to: List<'_, usize>,
         data: *const c_void,
-        count: usize,
+        count: Count<'_>,
     ) {
         let _ = data;
-        // SAFETY: the caller's lists.
-        unsafe { connect(handle, from, to, count, true) }
+        connect(handle, from, to, count, true)
     }
 
-    fn cuGraphRemoveDependencies(handle: usize, from: *const usize, to: *const usize, count: usize) {
-        // SAFETY: the caller's lists.
-        unsafe { connect(handle, from, to, count, false) }
+    fn cuGraphRemoveDependencies(
+        handle: usize,
+        from: List<'_, usize>,
+        to: List<'_, usize>,
+        count: Count<'_>,
+    ) {
+        connect(handle, from, to, count, false)
     }
 
     fn cuGraphRemoveDependencies_v2(
         handle: usize,
-        from: *const usize,
-        to: *const usize,
+        from: List<'_, usize>,
+        to: List<'_, usize>,
         data: *const c_void,
-        count: usize,
+        count: Count<'_>,
     ) {
         let _ = data;
-        // SAFETY: the caller's lists.
-        unsafe { connect(handle, from, to, count, false) }
+        connect(handle, from, to, count, false)
     }
 
-    fn cuGraphGetNodes(handle: usize, to: *mut usize, count: *mut usize) {
-        // SAFETY: the caller's pointers.
-        unsafe { list(to, count, &graph(handle)?.nodes()) }
+    fn cuGraphGetNodes(handle: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
+        to.answer(&count, &graph(handle)?.nodes())
     }
 
-    fn cuGraphGetRootNodes(handle: usize, to: *mut usize, count: *mut usize) {
+    fn cuGraphGetRootNodes(handle: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
         let graph = graph(handle)?;
         let edges = graph.edges();
         let mut roots = graph.nodes();
         roots.retain(|node| edges.iter().all(|edge| edge.1 != *node));
-        // SAFETY: the caller's pointers.
-        unsafe { list(to, count, &roots) }
+        to.answer(&count, &roots)
     }
 
-    fn cuGraphGetEdges(handle: usize, from: *mut usize, to: *mut usize, count: *mut usize) {
+    fn cuGraphGetEdges(
+        handle: usize,
+        from: OutList<'_, usize>,
+        to: OutList<'_, usize>,
+        count: InOut<'_, usize>,
+    ) {
         let (before, behind): (Vec<_>, Vec<_>) = graph(handle)?.edges().into_iter().unzip();
-        if count.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointers.
-        unsafe {
-            let mut room = count.read();
-            list(from, &raw mut room, &before)?;
-            list(to, count, &behind)
-        }
+        from.fill(&count, &before)?;
+        to.answer(&count, &behind)
     }
 
-    fn cuGraphNodeGetDependencies(node: usize, to: *mut usize, count: *mut usize) {
-        // SAFETY: the caller's pointers.
-        unsafe { list(to, count, &neighbours(node, true)?) }
+    fn cuGraphNodeGetDependencies(node: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
+        to.answer(&count, &neighbours(node, true)?)
     }
 
-    fn cuGraphNodeGetDependentNodes(node: usize, to: *mut usize, count: *mut usize) {
-        // SAFETY: the caller's pointers.
-        unsafe { list(to, count, &neighbours(node, false)?) }
+    fn cuGraphNodeGetDependentNodes(node: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
+        to.answer(&count, &neighbours(node, false)?)
     }
 
-    fn cuGraphNodeGetType(node: usize, kind: *mut c_int) {
+    fn cuGraphNodeGetType(node: usize, kind: Out<'_, c_int>) {
         let found = graph_of(node)?.with(node, |work| Ok(work.kind()))?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(kind, found) }
+        kind.put(found)
     }
 
-    fn cuGraphNodeGetContainingGraph(node: usize, handle: *mut usize) {
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, graph_of(node)?.handle) }
+    fn cuGraphNodeGetContainingGraph(node: usize, handle: Out<'_, usize>) {
+        handle.put(graph_of(node)?.handle)
     }
 
     fn cuGraphDestroyNode(node: usize) {
@@ -196,18 +144,16 @@ api! {
         Ok(())
     }
 
-    fn cuGraphGetId(handle: usize, id: *mut c_uint) {
+    fn cuGraphGetId(handle: usize, id: Out<'_, c_uint>) {
         graph(handle)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(id, handle as c_uint) }
+        id.put(handle as c_uint)
     }
 
-    fn cuGraphChildGraphNodeGetGraph(node: usize, handle: *mut usize) {
+    fn cuGraphChildGraphNodeGetGraph(node: usize, handle: Out<'_, usize>) {
         let found = graph_of(node)?.with(node, |work| match work {
             Work::Child(child) => Ok(child.handle),
             _ => Err(Status::INVALID_VALUE),
         })?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, found) }
+        handle.put(found)
     }
 }

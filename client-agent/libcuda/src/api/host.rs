@@ -2,39 +2,26 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::put;
+use crate::abi::{Out, Room};
 use crate::current::current_device;
 use crate::guard::api;
 use crate::host;
 use crate::process::process;
 use crate::status::{Result, Status};
 
-fn alloc(to: *mut *mut c_void, bytes: usize, flags: c_uint) -> Result {
+fn alloc(to: Out<'_, *mut c_void>, bytes: usize, flags: c_uint) -> Result {
     current_device()?;
-    if to.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
+    to.check()?;
     let base = host::alloc(bytes, flags)?;
-    // SAFETY: the caller's pointer.
-    unsafe { put(to, base as *mut c_void) }
-}
-
-/// Takes the device twins of a range away.
-fn unmap(base: usize) -> Result {
-    for device in &process()?.devices {
-        if let Some(twin) = device.mirrors.remove(base) {
-            device.free(twin)?;
-        }
-    }
-    Ok(())
+    to.put(base as *mut c_void)
 }
 
 api! {
-    fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, flags: c_uint) {
+    fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, flags: c_uint) {
         alloc(to, bytes, flags)
     }
 
-    fn cuMemAllocHost_v2(to: *mut *mut c_void, bytes: usize) also cuMemAllocHost {
+    fn cuMemAllocHost_v2(to: Out<'_, *mut c_void>, bytes: usize) also cuMemAllocHost {
         alloc(to, bytes, 0)
     }
 
@@ -46,13 +33,14 @@ api! {
         if host::find(base as usize).is_none_or(|range| range.base != base as usize) {
             return Err(Status::INVALID_VALUE);
         }
-        unmap(base as usize)?;
-        host::free(base as usize)
+        // SAFETY: a program that frees memory does not use it any more.
+        unsafe { host::free(base as usize) }
     }
 
-    fn cuMemHostRegister_v2(base: *mut c_void, bytes: usize, flags: c_uint) also cuMemHostRegister {
+    fn cuMemHostRegister_v2(base: Room<'_>, bytes: usize, flags: c_uint) also cuMemHostRegister {
         current_device()?;
-        host::register(base as usize, bytes, flags)
+        // SAFETY: a program that registers memory keeps it until it says that it is registered no more.
+        unsafe { host::register(base.address() as usize, bytes, flags) }
     }
 
     fn cuMemHostUnregister(base: *mut c_void) {
@@ -60,22 +48,19 @@ api! {
         if host::find(base as usize).is_none_or(|range| range.base != base as usize) {
             return Err(Status::HOST_MEMORY_NOT_REGISTERED);
         }
-        unmap(base as usize)?;
         host::unregister(base as usize)
     }
 
-    fn cuMemHostGetDevicePointer_v2(address: *mut u64, base: *mut c_void, flags: c_uint) {
+    fn cuMemHostGetDevicePointer_v2(address: Out<'_, u64>, base: *mut c_void, flags: c_uint) {
         let _ = flags;
         let device = current_device()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(address, host::device_address(device, base as usize)?) }
+        address.put(host::device_address(device, base as usize)?)
     }
 
-    fn cuMemHostGetFlags(flags: *mut c_uint, base: *mut c_void) {
+    fn cuMemHostGetFlags(flags: Out<'_, c_uint>, base: *mut c_void) {
         process()?;
         let range = host::find(base as usize).ok_or(Status::INVALID_VALUE)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(flags, range.flags) }
+        flags.put(range.flags)
     }
 
     fn cuIpcCloseMemHandle(address: u64) {
@@ -84,10 +69,9 @@ api! {
         Err(Status::NOT_SUPPORTED)
     }
 
-    fn cuDeviceGetExecAffinitySupport(value: *mut c_int, kind: c_int, number: c_int) {
+    fn cuDeviceGetExecAffinitySupport(value: Out<'_, c_int>, kind: c_int, number: c_int) {
         let _ = kind;
         super::device::device(number)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(value, 0) }
+        value.put(0)
     }
 }

@@ -1,33 +1,36 @@
 //! Launches and occupancy.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 
 use bus_schemas::limits::LAUNCH_BYTES;
 
-use super::{put, put_if};
+use crate::abi::{Count, Data, Function, HostCall, HostFunction, In, List, Out};
 use crate::capture::or_capture;
 use crate::current::current_device;
-use crate::graph::{HostCall, Launch, Work};
+use crate::graph::{Launch, Work};
 use crate::guard::api;
-use crate::launch::{self, Arguments, Shape};
+use crate::launch::{self, Arguments, Parameters, Shape};
 use crate::module::KERNELS;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
 use crate::work;
 
+/// `CUoccupancyB2DSize`: the dynamic shared bytes of a block of so many threads.
+type SharedOfBlock = unsafe extern "C" fn(c_int) -> usize;
+
 /// `CUlaunchConfig`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct LaunchConfig {
+pub(crate) struct LaunchConfig<'a> {
     grid: [c_uint; 3],
     block: [c_uint; 3],
     shared: c_uint,
     stream: usize,
-    attributes: *const LaunchAttribute,
-    count: c_uint,
+    attributes: List<'a, LaunchAttribute>,
+    count: Count<'a, c_uint>,
 }
 
-impl LaunchConfig {
+impl LaunchConfig<'_> {
     fn shape(&self) -> Shape {
         Shape {
             grid: self.grid,
@@ -51,16 +54,11 @@ const COOPERATIVE: c_int = 2;
 const CLUSTER: c_int = 4;
 
 /// Launches a kernel on the current device, or records it where the stream is captured.
-///
-/// # Safety
-/// The arguments' pointers are what the kernel's image asks for.
-unsafe fn launch(kernel: usize, shape: Shape, stream: usize, arguments: Arguments) -> Result {
+fn launch(shape: Shape, stream: usize, arguments: Arguments<'_>) -> Result {
     let number = number_of(stream)?;
-    // SAFETY: the caller vouches for the arguments.
-    let node = || unsafe { Launch::new(kernel, shape, arguments) }.map(Work::Kernel);
-    // SAFETY: as above.
-    or_capture(stream, node, || unsafe {
-        launch::launch(current_device()?, kernel, shape, number, arguments)
+    let node = || Launch::new(shape, arguments).map(Work::Kernel);
+    or_capture(stream, node, || {
+        launch::launch(current_device()?, shape, number, arguments)
     })
 }
 
@@ -162,9 +160,12 @@ fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
 /// The block size of the most threads at a time, and the blocks that fill the device.
 fn potential(
     kernel: usize,
-    shared: impl Fn(c_int) -> usize,
+    of_block: Function<SharedOfBlock>,
+    shared: usize,
     limit: c_int,
 ) -> Result<(c_int, c_int)> {
+    // SAFETY: a program names this function to be asked during the call, with any size of a block.
+    let shared = |threads| of_block.get().map_or(shared, |of| unsafe { of(threads) });
     let properties = &current_device()?.properties;
     let found = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
     let most = found.attribute(0, properties.compute())?;
@@ -193,35 +194,25 @@ api! {
         block_z: c_uint,
         shared: c_uint,
         stream: usize,
-        pointers: *const *const c_void,
-        extra: *const *const c_void,
+        pointers: Parameters<'_>,
+        extra: Parameters<'_>,
     ) also cuLaunchKernel_ptsz {
         let shape = Shape {
             grid: [grid_x, grid_y, grid_z],
             block: [block_x, block_y, block_z],
             shared,
         };
-        // SAFETY: the caller's pointers.
-        unsafe { launch(function, shape, stream, Arguments { pointers, extra }) }
+        launch(shape, stream, Arguments::new(function, pointers, extra))
     }
 
     fn cuLaunchKernelEx(
-        config: *const LaunchConfig,
+        config: In<'_, LaunchConfig<'_>>,
         function: usize,
-        pointers: *const *const c_void,
-        extra: *const *const c_void,
+        pointers: Parameters<'_>,
+        extra: Parameters<'_>,
     ) also cuLaunchKernelEx_ptsz {
-        if config.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointer.
-        let config = unsafe { config.read() };
-        for at in 0..config.count as usize {
-            if config.attributes.is_null() {
-                return Err(Status::INVALID_VALUE);
-            }
-            // SAFETY: there are so many attributes.
-            let attribute = unsafe { config.attributes.add(at).read() };
+        let config = config.take()?;
+        for attribute in config.attributes.items(config.count.whole())? {
             let of_cluster = attribute.value[0] as u32 > 1 || (attribute.value[0] >> 32) > 1;
             if attribute.id == CLUSTER && of_cluster {
                 return Err(Status::INVALID_CLUSTER_SIZE);
@@ -231,8 +222,7 @@ api! {
             }
         }
         let shape = config.shape();
-        // SAFETY: the caller's pointers.
-        unsafe { launch(function, shape, config.stream, Arguments { pointers, extra }) }
+        launch(shape, config.stream, Arguments::new(function, pointers, extra))
     }
 
     fn cuLaunchCooperativeKernel(
@@ -245,7 +235,7 @@ api! {
         block_z: c_uint,
         shared: c_uint,
         stream: usize,
-        pointers: *const *const c_void,
+        pointers: Parameters<'_>,
     ) also cuLaunchCooperativeKernel_ptsz {
         let shape = Shape {
             grid: [grid_x, grid_y, grid_z],
@@ -253,92 +243,76 @@ api! {
             shared,
         };
         fits_together(function, shape)?;
-        let arguments = Arguments { pointers, extra: std::ptr::null() };
-        // SAFETY: the caller's pointers.
-        unsafe { launch(function, shape, stream, arguments) }
+        launch(shape, stream, Arguments::new(function, pointers, List::NONE))
     }
 
     fn cuLaunchHostFunc(
         stream: usize,
-        function: Option<unsafe extern "C" fn(*mut c_void)>,
-        data: *mut c_void,
+        function: Function<HostFunction>,
+        data: Data,
     ) also cuLaunchHostFunc_ptsz {
         number_of(stream)?;
-        let function = function.ok_or(Status::INVALID_VALUE)?;
-        let node = HostCall { function, data: data as usize };
-        or_capture(stream, || Ok(Work::Host(node)), || {
+        let call = HostCall::new(function, data)?;
+        or_capture(stream, || Ok(Work::Host(call)), || {
             // In the stream's order: behind what was called so far, ahead of what comes.
             work::sync(current_device()?)?;
-            // SAFETY: the caller's function.
-            unsafe { function(data) };
+            call.call();
             Ok(())
         })
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: *mut c_int,
+        blocks: Out<'_, c_int>,
         function: usize,
         threads: c_int,
         shared: usize,
     ) {
-        // SAFETY: the caller's pointer.
-        unsafe { put(blocks, occupancy(function, threads, shared)?) }
+        blocks.put(occupancy(function, threads, shared)?)
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        blocks: *mut c_int,
+        blocks: Out<'_, c_int>,
         function: usize,
         threads: c_int,
         shared: usize,
         flags: c_uint,
     ) {
         let _ = flags;
-        // SAFETY: the caller's pointer.
-        unsafe { put(blocks, occupancy(function, threads, shared)?) }
+        blocks.put(occupancy(function, threads, shared)?)
     }
 
     fn cuOccupancyMaxPotentialBlockSize(
-        grid: *mut c_int,
-        block: *mut c_int,
+        grid: Out<'_, c_int>,
+        block: Out<'_, c_int>,
         function: usize,
-        of_block: Option<unsafe extern "C" fn(c_int) -> usize>,
+        of_block: Function<SharedOfBlock>,
         shared: usize,
         limit: c_int,
     ) {
-        // SAFETY: the caller's function.
-        let bytes = |threads| of_block.map_or(shared, |of| unsafe { of(threads) });
-        let (blocks, threads) = potential(function, bytes, limit)?;
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put_if(grid, blocks);
-            put_if(block, threads);
-        }
+        let (blocks, threads) = potential(function, of_block, shared, limit)?;
+        grid.put_if(blocks);
+        block.put_if(threads);
         Ok(())
     }
 
     fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-        grid: *mut c_int,
-        block: *mut c_int,
+        grid: Out<'_, c_int>,
+        block: Out<'_, c_int>,
         function: usize,
-        of_block: Option<unsafe extern "C" fn(c_int) -> usize>,
+        of_block: Function<SharedOfBlock>,
         shared: usize,
         limit: c_int,
         flags: c_uint,
     ) {
         let _ = flags;
-        // SAFETY: the caller's function.
-        let bytes = |threads| of_block.map_or(shared, |of| unsafe { of(threads) });
-        let (blocks, threads) = potential(function, bytes, limit)?;
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put_if(grid, blocks);
-            put_if(block, threads);
-        }
+        let (blocks, threads) = potential(function, of_block, shared, limit)?;
+        grid.put_if(blocks);
+        block.put_if(threads);
         Ok(())
     }
 
     fn cuOccupancyAvailableDynamicSMemPerBlock(
-        bytes: *mut usize,
+        bytes: Out<'_, usize>,
         function: usize,
         blocks: c_int,
         threads: c_int,
@@ -352,7 +326,6 @@ api! {
         let reserved = properties.attribute(111).unwrap_or(0);
         let each = properties.attribute(81).unwrap_or(0) / blocks - reserved - fixed;
         let most = properties.shared_optin() - fixed;
-        // SAFETY: the caller's pointer.
-        unsafe { put(bytes, each.clamp(0, most.max(0)) as usize) }
+        bytes.put(each.clamp(0, most.max(0)) as usize)
     }
 }

@@ -1,13 +1,13 @@
 //! `cuLink`: several PTX images become one, as PTX text.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use client_line::ClientError;
 
 use super::module::target;
-use super::options::Options;
-use super::{put, put_if, text};
+use super::options::{Options, Values};
+use crate::abi::{Bytes, Count, List, Out, Text};
 use crate::current::current_device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
@@ -32,12 +32,13 @@ struct Link {
 }
 
 /// The options of a link, whose buffers live as long as it does.
-struct Kept(Options);
+struct Kept(Options<'static>);
 
 // SAFETY: the pointers are the program's, which says that they are valid while the link lives; they
 // are written by whoever calls, as CUDA does.
 unsafe impl Send for Kept {}
-// SAFETY: as above.
+// SAFETY: nothing is written through a shared reference but the program's own logs, by the calls of the
+// program that name the link; it orders them where several threads make them, as for a driver.
 unsafe impl Sync for Kept {}
 
 /// What went wrong, and the log.
@@ -49,8 +50,7 @@ fn add(state: usize, kind: c_int, bytes: &[u8], name: &str) -> Result {
     let link = LINKS.get(state).ok_or(Status::INVALID_HANDLE)?;
     let texts = texts(kind, bytes).map_err(|(status, detail)| {
         let detail = format!("input `{name}`: {detail}");
-        // SAFETY: the link's options are valid while it lives.
-        unsafe { link.options.0.log_error(&detail) };
+        link.options.0.log_error(&detail);
         note(status, detail);
         status
     })?;
@@ -146,17 +146,13 @@ fn complete(link: &Link) -> Result<Vec<u8>> {
         Ok(text)
     });
     let mut text = linked.map_err(|(status, detail)| {
-        // SAFETY: the link's options are valid while it lives.
-        unsafe { link.options.0.log_error(&detail) };
+        link.options.0.log_error(&detail);
         note(status, detail);
         status
     })?;
-    // SAFETY: as above.
-    unsafe {
-        link.options.0.log_nothing();
-        if let Some(registers) = link.options.0.registers() {
-            limit_registers(&text, registers);
-        }
+    link.options.0.log_nothing();
+    if let Some(registers) = link.options.0.registers() {
+        limit_registers(&text, registers);
     }
     text.push(0);
     Ok(text)
@@ -164,73 +160,60 @@ fn complete(link: &Link) -> Result<Vec<u8>> {
 
 api! {
     fn cuLinkCreate_v2(
-        count: u32,
-        keys: *const c_int,
-        values: *mut *mut c_void,
-        state: *mut usize,
+        count: Count<'_, u32>,
+        keys: List<'_, c_int>,
+        values: Values<'_>,
+        state: Out<'_, usize>,
     ) also cuLinkCreate {
         process()?;
-        if state.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
+        state.check()?;
         let made = LINKS.add(Link {
             images: Mutex::default(),
             result: Mutex::default(),
-            options: Kept(Options { count, keys, values }),
+            options: Kept(Options { count, keys, values }.of_link()),
         });
-        // SAFETY: the caller's pointer.
-        unsafe { put(state, made) }
+        state.put(made)
     }
 
     fn cuLinkAddData_v2(
         state: usize,
         kind: c_int,
-        data: *const c_void,
-        size: usize,
-        name: *const c_char,
-        count: u32,
-        keys: *const c_int,
-        values: *mut *mut c_void,
+        data: Bytes<'_>,
+        size: Count<'_>,
+        name: Text<'_>,
+        count: Count<'_, u32>,
+        keys: List<'_, c_int>,
+        values: Values<'_>,
     ) also cuLinkAddData {
         let _ = (count, keys, values);
         process()?;
-        if data.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointers; so many bytes are there.
-        unsafe {
-            let name = if name.is_null() { "" } else { text(name)? };
-            add(state, kind, std::slice::from_raw_parts(data.cast(), size), name)
-        }
+        add(state, kind, data.slice(size)?, name.take_or_empty()?)
     }
 
     fn cuLinkAddFile_v2(
         state: usize,
         kind: c_int,
-        path: *const c_char,
-        count: u32,
-        keys: *const c_int,
-        values: *mut *mut c_void,
+        path: Text<'_>,
+        count: Count<'_, u32>,
+        keys: List<'_, c_int>,
+        values: Values<'_>,
     ) also cuLinkAddFile {
         let _ = (count, keys, values);
         process()?;
-        // SAFETY: the caller's pointer.
-        let path = unsafe { text(path)? };
+        let path = path.take()?;
         let bytes = std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)?;
         add(state, kind, &bytes, path)
     }
 
-    fn cuLinkComplete(state: usize, image: *mut *const c_void, size: *mut usize) {
+    fn cuLinkComplete(state: usize, image: Out<'_, *const c_void>, size: Out<'_, usize>) {
         process()?;
         let link = LINKS.get(state).ok_or(Status::INVALID_HANDLE)?;
         let text = complete(&link)?;
         let mut result = link.result.lock().unwrap_or_else(PoisonError::into_inner);
         let text = result.insert(text);
-        // SAFETY: the caller's pointers; the text stays until the link is destroyed.
-        unsafe {
-            put(image, text.as_ptr().cast())?;
-            put_if(size, text.len());
-        }
+        // The text stays until the link is destroyed.
+        image.put(text.as_ptr().cast())?;
+        size.put_if(text.len());
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_ulonglong, c_void};
 
 use super::advice::{DEVICE, Location};
-use super::put;
+use crate::abi::{Count, In, List, Out};
 use crate::current::current_device;
 use crate::device::Device;
 use crate::guard::api;
@@ -53,12 +53,8 @@ fn located(location: Location) -> Result<&'static Device> {
 }
 
 /// The device that a program's properties name.
-fn wanted(properties: *const Properties) -> Result<&'static Device> {
-    if properties.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller's pointer, not null.
-    let properties = unsafe { properties.read_unaligned() };
+fn wanted(properties: &In<'_, Properties>) -> Result<&'static Device> {
+    let properties = properties.take()?;
     if properties.kind != PINNED {
         return Err(Status::INVALID_VALUE);
     }
@@ -76,7 +72,7 @@ fn device_of(address: u64) -> Result<&'static Device> {
 
 api! {
     fn cuMemAddressReserve(
-        address: *mut u64,
+        address: Out<'_, u64>,
         bytes: usize,
         alignment: usize,
         hint: u64,
@@ -86,13 +82,13 @@ api! {
         let device = current_device()?;
         let bytes = bytes as u64;
         let aligned = alignment == 0 || alignment.is_power_of_two();
-        if address.is_null() || bytes == 0 || !bytes.is_multiple_of(GRAIN) || !aligned || flags != 0 {
+        address.check()?;
+        if bytes == 0 || !bytes.is_multiple_of(GRAIN) || !aligned || flags != 0 {
             return Err(Status::INVALID_VALUE);
         }
         let align = GRAIN.max(alignment as u64);
         let made = device.with(|session| session.line().reserve(bytes, align))?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(address, made) }
+        address.put(made)
     }
 
     fn cuMemAddressFree(address: u64, bytes: usize) {
@@ -102,18 +98,18 @@ api! {
     }
 
     fn cuMemCreate(
-        handle: *mut u64,
+        handle: Out<'_, u64>,
         bytes: usize,
-        properties: *const Properties,
+        properties: In<'_, Properties>,
         flags: c_ulonglong,
     ) {
-        let device = wanted(properties)?;
-        if handle.is_null() || flags != 0 {
+        let device = wanted(&properties)?;
+        handle.check()?;
+        if flags != 0 {
             return Err(Status::INVALID_VALUE);
         }
         let made = physical::create(device, bytes as u64)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, made as u64) }
+        handle.put(made as u64)
     }
 
     fn cuMemRelease(handle: u64) {
@@ -121,14 +117,11 @@ api! {
         physical::release(handle as usize)
     }
 
-    fn cuMemRetainAllocationHandle(handle: *mut u64, address: u64) {
+    fn cuMemRetainAllocationHandle(handle: Out<'_, u64>, address: u64) {
         process()?;
-        if handle.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
+        handle.check()?;
         let found = physical::retain(address)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, found as u64) }
+        handle.put(found as u64)
     }
 
     fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
@@ -145,14 +138,12 @@ api! {
         physical::unmap(device_of(address)?, address, bytes as u64)
     }
 
-    fn cuMemSetAccess(address: u64, bytes: usize, access: *const Access, count: usize) {
+    fn cuMemSetAccess(address: u64, bytes: usize, access: List<'_, Access>, count: Count<'_>) {
         let device = device_of(address)?;
         if access.is_null() || !physical::is_mapped(address, bytes as u64) {
             return Err(Status::INVALID_VALUE);
         }
-        for at in 0..count {
-            // SAFETY: the caller's list.
-            let access = unsafe { access.add(at).read_unaligned() };
+        for access in access.items(count)? {
             if located(access.location)?.ordinal != device.ordinal {
                 return unsupported("memory is reached from its own device only");
             }
@@ -163,44 +154,37 @@ api! {
         Ok(())
     }
 
-    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const Location, address: u64) {
+    fn cuMemGetAccess(flags: Out<'_, c_ulonglong>, location: In<'_, Location>, address: u64) {
         let device = device_of(address)?;
-        if location.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
+        let location = location.take()?;
         let (base, bytes) = device
             .with(|session| session.line().range(address))
             .ok_or(Status::INVALID_VALUE)?;
         if !physical::is_mapped(base, bytes) {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the caller's pointers, not null or looked at.
-        unsafe {
-            let of = located(location.read_unaligned())?.ordinal;
-            put(flags, if of == device.ordinal { BOTH as c_ulonglong } else { 0 })
-        }
+        let of = located(location)?.ordinal;
+        flags.put(if of == device.ordinal { BOTH as c_ulonglong } else { 0 })
     }
 
     fn cuMemGetAllocationGranularity(
-        bytes: *mut usize,
-        properties: *const Properties,
+        bytes: Out<'_, usize>,
+        properties: In<'_, Properties>,
         option: c_int,
     ) {
-        wanted(properties)?;
+        wanted(&properties)?;
         if !matches!(option, 0 | 1) {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the caller's pointer.
-        unsafe { put(bytes, GRAIN as usize) }
+        bytes.put(GRAIN as usize)
     }
 
-    fn cuMemGetAllocationPropertiesFromHandle(properties: *mut Properties, handle: u64) {
+    fn cuMemGetAllocationPropertiesFromHandle(properties: Out<'_, Properties>, handle: u64) {
         process()?;
         let piece = physical::piece(handle as usize)?;
         let location = Location { kind: DEVICE, id: piece.device as c_int };
         let windows = std::ptr::null();
-        let told = Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] };
-        // SAFETY: the caller's pointer.
-        unsafe { put(properties, told) }
+        let found = Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] };
+        properties.put(found)
     }
 }

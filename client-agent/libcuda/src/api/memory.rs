@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use super::stream::device as of_stream;
-use super::{put, put_if};
+use crate::abi::{Count, Figure, List, Out, OutAny};
 use crate::capture;
 use crate::current::{current, current_device};
 use crate::device::Device;
@@ -13,14 +13,14 @@ use crate::process::{holder, process};
 use crate::status::{Result, Status};
 use crate::stream::number_of;
 
-fn alloc(address: *mut u64, bytes: usize) -> Result {
+fn alloc(address: Out<'_, u64>, bytes: usize) -> Result {
     let device = current_device()?;
-    if address.is_null() || bytes == 0 {
+    address.check()?;
+    if bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
     let made = device.alloc(bytes)?;
-    // SAFETY: the caller's pointer.
-    unsafe { put(address, made) }
+    address.put(made)
 }
 
 fn free(address: u64) -> Result {
@@ -56,6 +56,26 @@ const MAPPED: c_int = 13;
 enum Answer {
     Word(u32),
     Double(u64),
+}
+
+impl Answer {
+    /// What there is to say of an attribute that a pointer has not.
+    fn nothing(attribute: c_int) -> Self {
+        match attribute {
+            CONTEXT | DEVICE_POINTER | HOST_POINTER | BUFFER_ID | RANGE_START | RANGE_SIZE | 14
+            | 17 => Self::Double(0),
+            _ => Self::Word(0),
+        }
+    }
+
+    fn put(self, data: OutAny<'_>) -> Result {
+        let figure = match self {
+            Self::Word(value) => Figure::Int(value),
+            Self::Double(value) => Figure::Long(value),
+        };
+        // SAFETY: an answer is double for what CUDA types as a pointer, a size or an id, else a word.
+        unsafe { data.put(figure) }
+    }
 }
 
 fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
@@ -106,24 +126,24 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
 }
 
 api! {
-    fn cuMemAlloc_v2(address: *mut u64, bytes: usize) {
+    fn cuMemAlloc_v2(address: Out<'_, u64>, bytes: usize) {
         alloc(address, bytes)
     }
 
     fn cuMemAllocPitch_v2(
-        address: *mut u64,
-        pitch: *mut usize,
+        address: Out<'_, u64>,
+        pitch: Out<'_, usize>,
         width: usize,
         height: usize,
         element: c_uint,
     ) {
-        if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 || pitch.is_null() {
+        pitch.check()?;
+        if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
             return Err(Status::INVALID_VALUE);
         }
         let each = width.checked_next_multiple_of(512).ok_or(Status::INVALID_VALUE)?;
         alloc(address, each.checked_mul(height).ok_or(Status::OUT_OF_MEMORY)?)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(pitch, each) }
+        pitch.put(each)
     }
 
     fn cuMemFree_v2(address: u64) {
@@ -136,35 +156,29 @@ api! {
         free(address)
     }
 
-    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
+    fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) {
         let device = current_device()?;
         let held = device.with(|session| session.line().held());
         let all = device.properties.memory;
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put(free, all.saturating_sub(held) as usize)?;
-            put(total, all as usize)
-        }
+        free.put(all.saturating_sub(held) as usize)?;
+        total.put(all as usize)
     }
 
-    fn cuMemGetAddressRange_v2(start: *mut u64, size: *mut usize, address: u64) {
+    fn cuMemGetAddressRange_v2(start: Out<'_, u64>, size: Out<'_, usize>, address: u64) {
         let (base, bytes, _) = range(address).map_err(|_| Status::NOT_FOUND)?;
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put_if(start, base);
-            put_if(size, bytes as usize);
-        }
+        start.put_if(base);
+        size.put_if(bytes as usize);
         Ok(())
     }
 
-    fn cuMemAllocManaged(address: *mut u64, bytes: usize, flags: c_uint) {
+    fn cuMemAllocManaged(address: Out<'_, u64>, bytes: usize, flags: c_uint) {
         let device = current_device()?;
-        if address.is_null() || bytes == 0 || !matches!(flags, 1 | 2) {
+        address.check()?;
+        if bytes == 0 || !matches!(flags, 1 | 2) {
             return Err(Status::INVALID_VALUE);
         }
         let made = device.alloc_managed(bytes)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(address, made) }
+        address.put(made)
     }
 
     fn cuMemPrefetchAsync(address: u64, bytes: usize, device: c_int, stream: usize)
@@ -180,47 +194,26 @@ api! {
         range(address).map(|_| ())
     }
 
-    fn cuPointerGetAttribute(data: *mut c_void, attribute: c_int, address: u64) {
-        let answer = pointer_attribute(attribute, address)?;
-        // SAFETY: the caller's pointer, as large as the attribute is.
-        unsafe {
-            match answer {
-                Answer::Word(value) if attribute == MEMORY_TYPE || attribute == DEVICE_ORDINAL => {
-                    put(data.cast::<u32>(), value)
-                }
-                Answer::Word(value) => put(data.cast::<u32>(), value),
-                Answer::Double(value) => put(data.cast::<u64>(), value),
-            }
-        }
+    fn cuPointerGetAttribute(data: OutAny<'_>, attribute: c_int, address: u64) {
+        pointer_attribute(attribute, address)?.put(data)
     }
 
     fn cuPointerGetAttributes(
-        count: c_uint,
-        attributes: *const c_int,
-        data: *const *mut c_void,
+        count: Count<'_, c_uint>,
+        attributes: List<'_, c_int>,
+        data: List<'_, OutAny<'_>>,
         address: u64,
     ) {
         process()?;
         if attributes.is_null() || data.is_null() {
             return Err(Status::INVALID_VALUE);
         }
-        for at in 0..count as usize {
-            // SAFETY: the caller's lists; what cannot be told is zero.
-            unsafe {
-                let (attribute, to) = (attributes.add(at).read(), data.add(at).read());
-                match pointer_attribute(attribute, address) {
-                    Ok(Answer::Word(value)) => put(to.cast::<u32>(), value)?,
-                    Ok(Answer::Double(value)) => put(to.cast::<u64>(), value)?,
-                    Err(_) if matches!(attribute, CONTEXT | DEVICE_POINTER | HOST_POINTER
-                        | BUFFER_ID | RANGE_START | RANGE_SIZE | 14 | 17) =>
-                    {
-                        put(to.cast::<u64>(), 0)?;
-                    }
-                    Err(_) => put(to.cast::<u32>(), 0)?,
-                }
-            }
-        }
-        Ok(())
+        let count = count.whole();
+        let mut asked = attributes.items(count)?.zip(data.items(count)?);
+        asked.try_for_each(|(attribute, to)| {
+            let answer = pointer_attribute(attribute, address);
+            answer.unwrap_or_else(|_| Answer::nothing(attribute)).put(to)
+        })
     }
 
     fn cuPointerSetAttribute(value: *const c_void, attribute: c_int, address: u64) {

@@ -2,11 +2,10 @@
 
 use std::ffi::c_void;
 
-use super::graph::nodes;
-use super::put;
+use crate::abi::{Count, In, List, Out};
 use crate::current::current_device;
 use crate::graph::params::{
-    FillParams, HostParams, KernelParams, KernelParams2, NodeParams, event, take,
+    FillParams, HostParams, KernelParams, KernelParams2, NodeParams, event,
 };
 use crate::graph::{EXECS, Work, graph, graph_of};
 use crate::guard::api;
@@ -14,21 +13,17 @@ use crate::status::{Result, Status};
 use crate::volume::Copy3D;
 
 /// Where a new node goes: its handle's place, its graph, and what it comes behind.
-#[derive(Clone, Copy)]
-struct Place(*mut usize, usize, *const usize, usize);
+struct Place<'a>(Out<'a, usize>, usize, List<'a, usize>, Count<'a>);
 
-impl Place {
-    /// # Safety
-    /// The handle's place is valid, and there are so many nodes.
-    unsafe fn add(self, work: impl FnOnce() -> Result<Work>) -> Result {
+impl Place<'_> {
+    fn add(self, work: impl FnOnce() -> Result<Work>) -> Result {
         let Self(node, handle, after, count) = self;
         current_device()?;
         let graph = graph(handle)?;
-        if node.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller vouches for it.
-        unsafe { put(node, graph.add(work()?, nodes(after, count)?)?) }
+        node.check()?;
+        let work = work()?;
+        let after: Vec<_> = after.items(count)?.collect();
+        node.put(graph.add(work, &after)?)
     }
 }
 
@@ -53,248 +48,224 @@ fn replace(work: &mut Work, new: Work) -> Result {
 
 api! {
     fn cuGraphAddKernelNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
-        params: *const KernelParams,
+        after: List<'_, usize>,
+        count: Count<'_>,
+        params: In<'_, KernelParams>,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(params)?.work()) }
+        Place(node, graph, after, count).add(|| params.take()?.work())
     }
 
     fn cuGraphAddKernelNode_v2(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
-        params: *const KernelParams2,
+        after: List<'_, usize>,
+        count: Count<'_>,
+        params: In<'_, KernelParams2>,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(params)?.params().work()) }
+        Place(node, graph, after, count).add(|| params.take()?.params().work())
     }
 
     fn cuGraphAddMemcpyNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
-        copy: *const Copy3D,
+        after: List<'_, usize>,
+        count: Count<'_>,
+        copy: In<'_, Copy3D>,
         context: usize,
     ) {
         let _ = context;
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(copy)?.node()) }
+        Place(node, graph, after, count).add(|| copy.take()?.node())
     }
 
     fn cuGraphAddMemsetNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
-        fill: *const FillParams,
+        after: List<'_, usize>,
+        count: Count<'_>,
+        fill: In<'_, FillParams>,
         context: usize,
     ) {
         let _ = context;
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(fill)?.work()) }
+        Place(node, graph, after, count).add(|| fill.take()?.work())
     }
 
     fn cuGraphAddHostNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
-        params: *const HostParams,
+        after: List<'_, usize>,
+        count: Count<'_>,
+        params: In<'_, HostParams>,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(params)?.work()) }
+        Place(node, graph, after, count).add(|| params.take()?.work())
     }
 
-    fn cuGraphAddEmptyNode(node: *mut usize, graph: usize, after: *const usize, count: usize) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| Ok(Work::Empty)) }
+    fn cuGraphAddEmptyNode(
+        node: Out<'_, usize>,
+        graph: usize,
+        after: List<'_, usize>,
+        count: Count<'_>,
+    ) {
+        Place(node, graph, after, count).add(|| Ok(Work::Empty))
     }
 
     fn cuGraphAddChildGraphNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         handle: usize,
-        after: *const usize,
-        count: usize,
+        after: List<'_, usize>,
+        count: Count<'_>,
         child: usize,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, handle, after, count).add(|| Ok(Work::Child(graph(child)?.copy()))) }
+        Place(node, handle, after, count).add(|| Ok(Work::Child(graph(child)?.copy())))
     }
 
     fn cuGraphAddEventRecordNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
+        after: List<'_, usize>,
+        count: Count<'_>,
         handle: usize,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| event(handle).map(Work::Record)) }
+        Place(node, graph, after, count).add(|| event(handle).map(Work::Record))
     }
 
     fn cuGraphAddEventWaitNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
+        after: List<'_, usize>,
+        count: Count<'_>,
         handle: usize,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| event(handle).map(Work::Wait)) }
+        Place(node, graph, after, count).add(|| event(handle).map(Work::Wait))
     }
 
     fn cuGraphAddNode(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
-        count: usize,
-        params: *const NodeParams,
+        after: List<'_, usize>,
+        count: Count<'_>,
+        params: In<'_, NodeParams>,
     ) {
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(params)?.work()) }
+        Place(node, graph, after, count).add(|| params.take()?.work())
     }
 
     fn cuGraphAddNode_v2(
-        node: *mut usize,
+        node: Out<'_, usize>,
         graph: usize,
-        after: *const usize,
+        after: List<'_, usize>,
         data: *const c_void,
-        count: usize,
-        params: *const NodeParams,
+        count: Count<'_>,
+        params: In<'_, NodeParams>,
     ) {
         let _ = data;
-        // SAFETY: the caller's pointers.
-        unsafe { Place(node, graph, after, count).add(|| take(params)?.work()) }
+        Place(node, graph, after, count).add(|| params.take()?.work())
     }
 
-    fn cuGraphKernelNodeSetParams(node: usize, params: *const KernelParams) {
-        // SAFETY: the caller's pointer.
-        set(node, unsafe { take(params)?.work()? })
+    fn cuGraphKernelNodeSetParams(node: usize, params: In<'_, KernelParams>) {
+        set(node, params.take()?.work()?)
     }
 
-    fn cuGraphKernelNodeSetParams_v2(node: usize, params: *const KernelParams2) {
-        // SAFETY: the caller's pointer.
-        set(node, unsafe { take(params)?.params().work()? })
+    fn cuGraphKernelNodeSetParams_v2(node: usize, params: In<'_, KernelParams2>) {
+        set(node, params.take()?.params().work()?)
     }
 
-    fn cuGraphKernelNodeGetParams(node: usize, params: *mut KernelParams) {
+    fn cuGraphKernelNodeGetParams(node: usize, params: Out<'_, KernelParams>) {
         let found = graph_of(node)?.with(node, |work| KernelParams::of(work))?;
-        // SAFETY: the caller's pointer. The parameters stay until the node's work changes.
-        unsafe { put(params, found) }
+        // The parameters stay until the node's work changes.
+        params.put(found)
     }
 
-    fn cuGraphKernelNodeGetParams_v2(node: usize, params: *mut KernelParams2) {
+    fn cuGraphKernelNodeGetParams_v2(node: usize, params: Out<'_, KernelParams2>) {
         let first = graph_of(node)?.with(node, |work| KernelParams::of(work))?;
         let found = KernelParams2 { first, kernel: 0, context: crate::stack::top() };
-        // SAFETY: as above.
-        unsafe { put(params, found) }
+        params.put(found)
     }
 
-    fn cuGraphMemcpyNodeSetParams(node: usize, copy: *const Copy3D) {
-        // SAFETY: the caller's pointer.
-        set(node, unsafe { take(copy)? }.node()?)
+    fn cuGraphMemcpyNodeSetParams(node: usize, copy: In<'_, Copy3D>) {
+        set(node, copy.take()?.node()?)
     }
 
-    fn cuGraphMemcpyNodeGetParams(node: usize, copy: *mut Copy3D) {
+    fn cuGraphMemcpyNodeGetParams(node: usize, copy: Out<'_, Copy3D>) {
         let found = graph_of(node)?.with(node, |work| match work {
             Work::Copy(copy) => Ok(*copy),
             _ => Err(Status::INVALID_VALUE),
         })?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(copy, found) }
+        copy.put(found)
     }
 
-    fn cuGraphMemsetNodeSetParams(node: usize, fill: *const FillParams) {
-        // SAFETY: the caller's pointer.
-        set(node, unsafe { take(fill)?.work()? })
+    fn cuGraphMemsetNodeSetParams(node: usize, fill: In<'_, FillParams>) {
+        set(node, fill.take()?.work()?)
     }
 
-    fn cuGraphHostNodeSetParams(node: usize, params: *const HostParams) {
-        // SAFETY: the caller's pointer.
-        set(node, unsafe { take(params)?.work()? })
+    fn cuGraphHostNodeSetParams(node: usize, params: In<'_, HostParams>) {
+        set(node, params.take()?.work()?)
     }
 
-    fn cuGraphExecKernelNodeSetParams(exec: usize, node: usize, params: *const KernelParams) {
-        // SAFETY: the caller's pointer.
-        set_exec(exec, node, unsafe { take(params)?.work()? })
+    fn cuGraphExecKernelNodeSetParams(exec: usize, node: usize, params: In<'_, KernelParams>) {
+        set_exec(exec, node, params.take()?.work()?)
     }
 
-    fn cuGraphExecKernelNodeSetParams_v2(exec: usize, node: usize, params: *const KernelParams2) {
-        // SAFETY: the caller's pointer.
-        set_exec(exec, node, unsafe { take(params)?.params().work()? })
+    fn cuGraphExecKernelNodeSetParams_v2(exec: usize, node: usize, params: In<'_, KernelParams2>) {
+        set_exec(exec, node, params.take()?.params().work()?)
     }
 
     fn cuGraphExecMemcpyNodeSetParams(
         exec: usize,
         node: usize,
-        copy: *const Copy3D,
+        copy: In<'_, Copy3D>,
         context: usize,
     ) {
         let _ = context;
-        // SAFETY: the caller's pointer.
-        set_exec(exec, node, unsafe { take(copy)? }.node()?)
+        set_exec(exec, node, copy.take()?.node()?)
     }
 
     fn cuGraphExecMemsetNodeSetParams(
         exec: usize,
         node: usize,
-        fill: *const FillParams,
+        fill: In<'_, FillParams>,
         context: usize,
     ) {
         let _ = context;
-        // SAFETY: the caller's pointer.
-        set_exec(exec, node, unsafe { take(fill)?.work()? })
+        set_exec(exec, node, fill.take()?.work()?)
     }
 
-    fn cuGraphExecHostNodeSetParams(exec: usize, node: usize, params: *const HostParams) {
-        // SAFETY: the caller's pointer.
-        set_exec(exec, node, unsafe { take(params)?.work()? })
+    fn cuGraphExecHostNodeSetParams(exec: usize, node: usize, params: In<'_, HostParams>) {
+        set_exec(exec, node, params.take()?.work()?)
     }
 
-    fn cuGraphNodeSetParams(node: usize, params: *const NodeParams) {
-        // SAFETY: the caller's pointer.
-        set(node, unsafe { take(params)?.work()? })
+    fn cuGraphNodeSetParams(node: usize, params: In<'_, NodeParams>) {
+        set(node, params.take()?.work()?)
     }
 
-    fn cuGraphExecNodeSetParams(exec: usize, node: usize, params: *const NodeParams) {
-        // SAFETY: the caller's pointer.
-        set_exec(exec, node, unsafe { take(params)?.work()? })
+    fn cuGraphExecNodeSetParams(exec: usize, node: usize, params: In<'_, NodeParams>) {
+        set_exec(exec, node, params.take()?.work()?)
     }
 
-    fn cuGraphMemsetNodeGetParams(node: usize, fill: *mut FillParams) {
+    fn cuGraphMemsetNodeGetParams(node: usize, fill: Out<'_, FillParams>) {
         let found = graph_of(node)?.with(node, |work| FillParams::of(work))?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(fill, found) }
+        fill.put(found)
     }
 
-    fn cuGraphHostNodeGetParams(node: usize, params: *mut HostParams) {
+    fn cuGraphHostNodeGetParams(node: usize, params: Out<'_, HostParams>) {
         let found = graph_of(node)?.with(node, |work| HostParams::of(work))?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(params, found) }
+        params.put(found)
     }
 
-    fn cuGraphEventRecordNodeGetEvent(node: usize, handle: *mut usize) {
+    fn cuGraphEventRecordNodeGetEvent(node: usize, handle: Out<'_, usize>) {
         let found = graph_of(node)?.with(node, |work| match work {
             Work::Record(event) => Ok(*event),
             _ => Err(Status::INVALID_VALUE),
         })?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, found) }
+        handle.put(found)
     }
 
-    fn cuGraphEventWaitNodeGetEvent(node: usize, handle: *mut usize) {
+    fn cuGraphEventWaitNodeGetEvent(node: usize, handle: Out<'_, usize>) {
         let found = graph_of(node)?.with(node, |work| match work {
             Work::Wait(event) => Ok(*event),
             _ => Err(Status::INVALID_VALUE),
         })?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, found) }
+        handle.put(found)
     }
 
     fn cuGraphEventRecordNodeSetEvent(node: usize, handle: usize) {

@@ -1,8 +1,8 @@
 //! User objects.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 
-use super::put;
+use crate::abi::{Data, Function, HostCall, HostFunction, Out};
 use crate::graph::graph;
 use crate::guard::api;
 use crate::process::process;
@@ -14,20 +14,20 @@ const MOVE: c_uint = 1;
 
 api! {
     fn cuUserObjectCreate(
-        handle: *mut usize,
-        data: *mut c_void,
-        destroy: Option<unsafe extern "C" fn(*mut c_void)>,
+        handle: Out<'_, usize>,
+        data: Data,
+        destroy: Function<HostFunction>,
         count: c_uint,
         flags: c_uint,
     ) {
         let _ = flags;
         process()?;
-        let destroy = destroy.ok_or(Status::INVALID_VALUE)?;
-        if handle.is_null() || count == 0 {
+        let destroy = HostCall::new(destroy, data)?;
+        handle.check()?;
+        if count == 0 {
             return Err(Status::INVALID_VALUE);
         }
-        // SAFETY: the caller's pointer.
-        unsafe { put(handle, create(data as usize, destroy, count)) }
+        handle.put(create(destroy, count))
     }
 
     fn cuUserObjectRetain(handle: usize, count: c_uint) {

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::abi::{Count, InOutList, List};
+
 /// The `CUjit_option` that limits registers.
 const MAX_REGISTERS: c_int = 0;
 /// The `CUlibraryOption` that says that an image stays where it is.
@@ -12,107 +14,84 @@ const ERROR_LOG: [c_int; 2] = [5, 6];
 
 /// Options of a compilation: their keys, and their values in the pointers themselves.
 #[derive(Clone, Copy)]
-pub(super) struct Options {
-    pub(super) count: u32,
-    pub(super) keys: *const c_int,
-    pub(super) values: *mut *mut c_void,
+pub(super) struct Options<'a> {
+    pub(super) count: Count<'a, u32>,
+    pub(super) keys: List<'a, c_int>,
+    pub(super) values: Values<'a>,
 }
 
-impl Options {
-    pub(super) const NONE: Self = Self {
-        count: 0,
-        keys: std::ptr::null(),
-        values: std::ptr::null_mut(),
+/// The values of options.
+pub(super) type Values<'a> = InOutList<'a, *mut c_void>;
+
+impl Options<'_> {
+    pub(super) const NONE: Options<'static> = Options {
+        count: Count::NONE,
+        keys: List::NONE,
+        values: Values::NONE,
     };
 
-    /// Where an option's value stands.
-    ///
-    /// # Safety
-    /// There are as many keys and values as the count says.
-    unsafe fn place(self, key: c_int) -> Option<*mut *mut c_void> {
-        if self.keys.is_null() || self.values.is_null() {
-            return None;
-        }
-        (0..self.count as usize)
-            // SAFETY: the caller vouches for both lists.
-            .find(|at| unsafe { self.keys.add(*at).read() } == key)
-            .map(|at| self.values.wrapping_add(at))
+    /// The place of an option.
+    fn place(self, key: c_int) -> Option<usize> {
+        let mut keys = self.keys.items(self.count.whole()).ok()?;
+        keys.position(|each| each == key)
+    }
+
+    /// An option's value.
+    fn value(self, key: c_int) -> Option<*mut c_void> {
+        self.values.get(self.count.whole(), self.place(key)?)
     }
 
     /// How many registers a thread may have.
-    ///
-    /// # Safety
-    /// As [`Options::place`].
-    pub(super) unsafe fn registers(self) -> Option<u32> {
-        // SAFETY: the caller vouches for the lists.
-        let value = unsafe { self.place(MAX_REGISTERS).map(|at| at.read()) }?;
+    pub(super) fn registers(self) -> Option<u32> {
+        let value = self.value(MAX_REGISTERS)?;
         Some(value as usize as u32).filter(|count| *count > 0)
     }
 
+    /// Whether the program keeps the image where it is: an option of libraries.
+    pub(super) fn is_kept(self) -> bool {
+        self.value(PRESERVED).is_some_and(|value| !value.is_null())
+    }
+
     /// Writes a log and its length to where the options say.
-    ///
-    /// # Safety
-    /// As [`Options::place`], and the buffer is as large as its option says.
-    unsafe fn log(self, [buffer, size]: [c_int; 2], text: &str) {
-        // SAFETY: the caller vouches for the lists and the buffer.
-        unsafe {
-            let (Some(buffer), Some(size)) = (self.place(buffer), self.place(size)) else {
-                return;
-            };
-            let (to, room) = (
-                buffer.read().cast::<u8>(),
-                size.read() as usize as u32 as usize,
-            );
-            let count = text.len().min(room.saturating_sub(1));
-            if !to.is_null() && room > 0 {
+    fn log(self, [buffer, size]: [c_int; 2], text: &str) {
+        let (Some(to), Some(place)) = (self.value(buffer), self.place(size)) else {
+            return;
+        };
+        let room = self
+            .value(size)
+            .map_or(0, |room| room as usize as u32 as usize);
+        let count = text.len().min(room.saturating_sub(1));
+        if !to.is_null() && room > 0 {
+            let to = to.cast::<u8>();
+            // SAFETY: the option of a log's buffer promises as many bytes as the option of its size says.
+            unsafe {
                 std::ptr::copy_nonoverlapping(text.as_ptr(), to, count);
                 to.add(count).write(0);
             }
-            size.write(std::ptr::without_provenance_mut(count));
         }
-    }
-}
-
-impl Options {
-    /// Whether the program keeps the image where it is: an option of libraries.
-    ///
-    /// # Safety
-    /// As [`Options::place`].
-    pub(super) unsafe fn is_kept(self) -> bool {
-        // SAFETY: the caller vouches for the lists.
-        unsafe {
-            self.place(PRESERVED)
-                .is_some_and(|value| !value.read().is_null())
-        }
+        let length = std::ptr::without_provenance_mut(count);
+        self.values.set(self.count.whole(), place, length);
     }
 
     /// Writes an error to its log.
-    ///
-    /// # Safety
-    /// As [`Options::log`].
-    pub(super) unsafe fn log_error(self, text: &str) {
-        // SAFETY: the caller vouches for it.
-        unsafe { self.log(ERROR_LOG, text) };
+    pub(super) fn log_error(self, text: &str) {
+        self.log(ERROR_LOG, text);
     }
 
     /// Writes what is worth knowing to its log, and empties that of errors.
-    ///
-    /// # Safety
-    /// As [`Options::log`].
-    pub(super) unsafe fn log_notes(self, text: &str) {
-        // SAFETY: the caller vouches for it.
-        unsafe {
-            self.log(INFO_LOG, text);
-            self.log(ERROR_LOG, "");
-        }
+    pub(super) fn log_notes(self, text: &str) {
+        self.log(INFO_LOG, text);
+        self.log(ERROR_LOG, "");
     }
 
     /// Empties both logs.
-    ///
-    /// # Safety
-    /// As [`Options::log`].
-    pub(super) unsafe fn log_nothing(self) {
-        // SAFETY: the caller vouches for it.
-        unsafe { self.log_notes("") };
+    pub(super) fn log_nothing(self) {
+        self.log_notes("");
+    }
+
+    /// The options of a link, which the program keeps until it destroys the link.
+    pub(super) fn of_link(self) -> Options<'static> {
+        // SAFETY: only a lifetime changes, and CUDA asks of programs that a link's options outlive it.
+        unsafe { std::mem::transmute::<Options<'_>, Options<'static>>(self) }
     }
 }

@@ -1,9 +1,9 @@
 //! Streams.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
 use std::sync::Mutex;
 
-use super::put;
+use crate::abi::{Data, Function, In, Out};
 use crate::capture::{self, or_capture};
 use crate::current::{current, current_device};
 use crate::event::wait;
@@ -14,6 +14,8 @@ use crate::status::{Result, Status};
 use crate::stream::{STREAMS, Stream, device_of, number, number_of};
 use crate::work;
 
+/// `CUstreamCallback`.
+type Callback = unsafe extern "C" fn(usize, c_int, Data);
 /// `CUlaunchAttributeValue`.
 pub(crate) type AttributeValue = [u64; 8];
 /// The attribute of a stream's priority.
@@ -21,9 +23,10 @@ const PRIORITY: c_int = 8;
 /// Attributes that say how, and never what: of caches, of waiting, of memory's domains.
 const HINTS: [c_int; 4] = [1, 3, 9, 10];
 
-fn create(handle: *mut usize, flags: c_uint, priority: c_int) -> Result {
+fn create(handle: Out<'_, usize>, flags: c_uint, priority: c_int) -> Result {
     let (_, context) = current()?;
-    if handle.is_null() || flags > 1 {
+    handle.check()?;
+    if flags > 1 {
         return Err(Status::INVALID_VALUE);
     }
     let made = STREAMS.add(Stream {
@@ -34,8 +37,7 @@ fn create(handle: *mut usize, flags: c_uint, priority: c_int) -> Result {
         device: context.device,
         hints: Mutex::default(),
     });
-    // SAFETY: the caller's pointer.
-    unsafe { put(handle, made) }
+    handle.put(made)
 }
 
 /// The device that a stream's work goes to.
@@ -47,11 +49,11 @@ pub(super) fn device(stream: usize) -> Result<&'static crate::device::Device> {
 }
 
 api! {
-    fn cuStreamCreate(handle: *mut usize, flags: c_uint) {
+    fn cuStreamCreate(handle: Out<'_, usize>, flags: c_uint) {
         create(handle, flags, 0)
     }
 
-    fn cuStreamCreateWithPriority(handle: *mut usize, flags: c_uint, priority: c_int) {
+    fn cuStreamCreateWithPriority(handle: Out<'_, usize>, flags: c_uint, priority: c_int) {
         create(handle, flags, priority)
     }
 
@@ -88,62 +90,56 @@ api! {
         }
     }
 
-    fn cuStreamGetFlags(stream: usize, flags: *mut c_uint) also cuStreamGetFlags_ptsz {
+    fn cuStreamGetFlags(stream: usize, flags: Out<'_, c_uint>) also cuStreamGetFlags_ptsz {
         number_of(stream)?;
         let found = STREAMS.get(stream).map_or(0, |stream| stream.flags);
-        // SAFETY: the caller's pointer.
-        unsafe { put(flags, found) }
+        flags.put(found)
     }
 
-    fn cuStreamGetPriority(stream: usize, priority: *mut c_int) also cuStreamGetPriority_ptsz {
+    fn cuStreamGetPriority(stream: usize, priority: Out<'_, c_int>) also cuStreamGetPriority_ptsz {
         number_of(stream)?;
         let found = STREAMS.get(stream).map_or(0, |stream| stream.priority);
-        // SAFETY: the caller's pointer.
-        unsafe { put(priority, found) }
+        priority.put(found)
     }
 
-    fn cuStreamGetCtx(stream: usize, context: *mut usize) also cuStreamGetCtx_ptsz {
+    fn cuStreamGetCtx(stream: usize, context: Out<'_, usize>) also cuStreamGetCtx_ptsz {
         number_of(stream)?;
         let found = match STREAMS.get(stream) {
             Some(stream) => stream.context,
             None => current()?.1.handle,
         };
-        // SAFETY: the caller's pointer.
-        unsafe { put(context, found) }
+        context.put(found)
     }
 
-    fn cuStreamGetDevice(stream: usize, number: *mut c_int) also cuStreamGetDevice_ptsz {
+    fn cuStreamGetDevice(stream: usize, number: Out<'_, c_int>) also cuStreamGetDevice_ptsz {
         let ordinal = device(stream)?.ordinal;
-        // SAFETY: the caller's pointer.
-        unsafe { put(number, ordinal as c_int) }
+        number.put(ordinal as c_int)
     }
 
-    fn cuStreamGetId(stream: usize, id: *mut u64) also cuStreamGetId_ptsz {
+    fn cuStreamGetId(stream: usize, id: Out<'_, u64>) also cuStreamGetId_ptsz {
         number_of(stream)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(id, stream as u64) }
+        id.put(stream as u64)
     }
 
-    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) {
+    fn cuThreadExchangeStreamCaptureMode(mode: Out<'_, c_int>) {
         process()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(mode, 0) }
+        mode.put(0)
     }
 
     fn cuStreamAddCallback(
         stream: usize,
-        function: Option<unsafe extern "C" fn(usize, c_int, *mut c_void)>,
-        data: *mut c_void,
+        function: Function<Callback>,
+        data: Data,
         flags: c_uint,
     ) also cuStreamAddCallback_ptsz {
         let _ = flags;
         capture::refuse(stream)?;
-        let function = function.ok_or(Status::INVALID_VALUE)?;
+        let function = function.take()?;
         let status = match work::sync(device(stream)?) {
             Ok(()) => 0,
             Err(status) => status.0,
         };
-        // SAFETY: the caller's function.
+        // SAFETY: the program names its function and data for this call, and the work ahead is done.
         unsafe { function(stream, status, data) };
         Ok(())
     }
@@ -155,13 +151,13 @@ api! {
         number_of(stream).map(|_| ())
     }
 
-    fn cuStreamGetGreenCtx(stream: usize, green: *mut usize) {
+    fn cuStreamGetGreenCtx(stream: usize, green: Out<'_, usize>) {
         number_of(stream)?;
-        // SAFETY: the caller's pointer. No context here is a part of a device.
-        unsafe { put(green, 0) }
+        // No context here is a part of a device.
+        green.put(0)
     }
 
-    fn cuStreamGetCtx_v2(stream: usize, context: *mut usize, green: *mut usize)
+    fn cuStreamGetCtx_v2(stream: usize, context: Out<'_, usize>, green: Out<'_, usize>)
         also cuStreamGetCtx_v2_ptsz
     {
         number_of(stream)?;
@@ -169,14 +165,12 @@ api! {
             Some(stream) => stream.context,
             None => current()?.1.handle,
         };
-        // SAFETY: the caller's pointers. No context here is a part of a device.
-        unsafe {
-            super::put_if(green, 0);
-            put(context, found)
-        }
+        // No context here is a part of a device.
+        green.put_if(0);
+        context.put(found)
     }
 
-    fn cuStreamGetAttribute(stream: usize, attribute: c_int, value: *mut AttributeValue)
+    fn cuStreamGetAttribute(stream: usize, attribute: c_int, value: Out<'_, AttributeValue>)
         also cuStreamGetAttribute_ptsz
     {
         number_of(stream)?;
@@ -190,21 +184,20 @@ api! {
             }
             _ => return Err(Status::INVALID_VALUE),
         }
-        // SAFETY: the caller's pointer.
-        unsafe { put(value, found) }
+        value.put(found)
     }
 
-    fn cuStreamSetAttribute(stream: usize, attribute: c_int, value: *const AttributeValue)
+    fn cuStreamSetAttribute(stream: usize, attribute: c_int, value: In<'_, AttributeValue>)
         also cuStreamSetAttribute_ptsz
     {
         number_of(stream)?;
         // A stream's priority is fixed when it is made.
-        if !HINTS.contains(&attribute) || value.is_null() {
+        if !HINTS.contains(&attribute) {
             return Err(Status::INVALID_VALUE);
         }
+        let value = value.take()?;
         if let Some(stream) = STREAMS.get(stream) {
-            // SAFETY: the caller's pointer.
-            stream.hints().insert(attribute, unsafe { value.read_unaligned() });
+            stream.hints().insert(attribute, value);
         }
         Ok(())
     }

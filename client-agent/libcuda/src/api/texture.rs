@@ -1,43 +1,30 @@
 //! Texture and surface objects.
 
-use super::put;
+use crate::abi::{In, Out};
 use crate::current::current_device;
-use crate::graph::params::take;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
 use crate::texture::{self, Resource, Sampling, View, object};
 
 /// Hands over a new object's handle.
-///
-/// # Safety
-/// The pointer is valid, or null.
-unsafe fn create(handle: *mut u64, make: impl FnOnce() -> Result<u64>) -> Result {
+fn create(handle: Out<'_, u64>, make: impl FnOnce() -> Result<u64>) -> Result {
     current_device()?;
-    if handle.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller vouches for it.
-    unsafe { put(handle, make()?) }
+    handle.check()?;
+    handle.put(make()?)
 }
 
 api! {
     fn cuTexObjectCreate(
-        handle: *mut u64,
-        resource: *const Resource,
-        sampling: *const Sampling,
-        view: *const View,
+        handle: Out<'_, u64>,
+        resource: In<'_, Resource>,
+        sampling: In<'_, Sampling>,
+        view: In<'_, View>,
     ) {
         let make = || {
-            // SAFETY: the caller's pointers; a view need not be.
-            let (resource, sampling, view) = unsafe {
-                let view = if view.is_null() { None } else { Some(take(view)?) };
-                (take(resource)?, take(sampling)?, view)
-            };
-            texture::create(resource, sampling, view)
+            texture::create(resource.take()?, sampling.take()?, view.get())
         };
-        // SAFETY: the caller's pointer.
-        unsafe { create(handle, make) }
+        create(handle, make)
     }
 
     fn cuTexObjectDestroy(handle: u64) {
@@ -45,29 +32,26 @@ api! {
         texture::destroy(handle, false)
     }
 
-    fn cuTexObjectGetResourceDesc(resource: *mut Resource, handle: u64) {
+    fn cuTexObjectGetResourceDesc(resource: Out<'_, Resource>, handle: u64) {
         process()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(resource, object(handle, false)?.resource) }
+        resource.put(object(handle, false)?.resource)
     }
 
-    fn cuTexObjectGetTextureDesc(sampling: *mut Sampling, handle: u64) {
+    fn cuTexObjectGetTextureDesc(sampling: Out<'_, Sampling>, handle: u64) {
         process()?;
         let found = object(handle, false)?.sampling;
-        // SAFETY: the caller's pointer.
-        unsafe { put(sampling, found.ok_or(Status::INVALID_VALUE)?) }
+        sampling.put(found.ok_or(Status::INVALID_VALUE)?)
     }
 
-    fn cuTexObjectGetResourceViewDesc(view: *mut View, handle: u64) {
+    fn cuTexObjectGetResourceViewDesc(view: Out<'_, View>, handle: u64) {
         process()?;
         let found = object(handle, false)?.view;
-        // SAFETY: the caller's pointer. Without a view there is none to tell.
-        unsafe { put(view, found.ok_or(Status::INVALID_VALUE)?) }
+        // Without a view there is none to tell.
+        view.put(found.ok_or(Status::INVALID_VALUE)?)
     }
 
-    fn cuSurfObjectCreate(handle: *mut u64, resource: *const Resource) {
-        // SAFETY: the caller's pointers.
-        unsafe { create(handle, || texture::create_surface(take(resource)?)) }
+    fn cuSurfObjectCreate(handle: Out<'_, u64>, resource: In<'_, Resource>) {
+        create(handle, || texture::create_surface(resource.take()?))
     }
 
     fn cuSurfObjectDestroy(handle: u64) {
@@ -75,9 +59,8 @@ api! {
         texture::destroy(handle, true)
     }
 
-    fn cuSurfObjectGetResourceDesc(resource: *mut Resource, handle: u64) {
+    fn cuSurfObjectGetResourceDesc(resource: Out<'_, Resource>, handle: u64) {
         process()?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(resource, object(handle, true)?.resource) }
+        resource.put(object(handle, true)?.resource)
     }
 }

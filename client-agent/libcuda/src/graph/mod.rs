@@ -12,7 +12,7 @@ use crate::handle::Handles;
 use crate::status::{Result, Status};
 use crate::user_object::UserObject;
 
-pub(crate) use work::{Fill, HostCall, Launch, Work};
+pub(crate) use work::{Fill, Launch, Work};
 
 /// A graph.
 #[derive(Debug)]

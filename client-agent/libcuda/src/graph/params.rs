@@ -1,10 +1,14 @@
 //! What nodes do, as the driver API's structures have it.
 
-#![expect(unsafe_code, reason = "structures of the program's")]
+#![expect(
+    unsafe_code,
+    reason = "a union of structures, and pointers to parameters in them"
+)]
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::{Fill, HostCall, Launch, Work, graph};
+use super::{Fill, Launch, Work, graph};
+use crate::abi::{Data, Function, HostCall, HostFunction, List};
 use crate::event::EVENTS;
 use crate::launch::{Arguments, Shape};
 use crate::status::{Result, Status};
@@ -47,8 +51,8 @@ pub(crate) struct FillParams {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct HostParams {
-    function: Option<unsafe extern "C" fn(*mut c_void)>,
-    data: usize,
+    function: Function<HostFunction>,
+    data: Data,
 }
 
 /// `CUDA_MEMCPY_NODE_PARAMS`.
@@ -81,35 +85,17 @@ union Params {
     handle: usize,
 }
 
-/// What an ordinary read of the caller's structure gives.
-///
-/// # Safety
-/// The pointer is to one, or null.
-pub(crate) unsafe fn take<T: Copy>(from: *const T) -> Result<T> {
-    if from.is_null() {
-        return Err(Status::INVALID_VALUE);
-    }
-    // SAFETY: the caller vouches for it.
-    Ok(unsafe { from.read_unaligned() })
-}
-
 impl KernelParams {
-    /// # Safety
-    /// The parameters are what the kernel's image asks for.
-    pub(crate) unsafe fn work(self) -> Result<Work> {
+    pub(crate) fn work(self) -> Result<Work> {
         let shape = Shape {
             grid: self.grid,
             block: self.block,
             shared: self.shared,
         };
-        let arguments = Arguments {
-            pointers: self.pointers,
-            extra: self.extra,
-        };
-        // SAFETY: the caller vouches for them.
-        Ok(Work::Kernel(unsafe {
-            Launch::new(self.function, shape, arguments)?
-        }))
+        // SAFETY: a program that gives this structure promises of both what it does of a launch's.
+        let (pointers, extra) = unsafe { (List::at(self.pointers), List::at(self.extra)) };
+        let arguments = Arguments::new(self.function, pointers, extra);
+        Ok(Work::Kernel(Launch::new(shape, arguments)?))
     }
 
     pub(crate) fn of(work: &Work) -> Result<Self> {
@@ -183,38 +169,38 @@ impl HostParams {
         let Work::Host(call) = *work else {
             return Err(Status::INVALID_VALUE);
         };
-        Ok(Self {
-            function: Some(call.function),
-            data: call.data,
-        })
+        let (function, data) = call.named();
+        Ok(Self { function, data })
     }
 
     pub(crate) fn work(self) -> Result<Work> {
-        Ok(Work::Host(HostCall {
-            function: self.function.ok_or(Status::INVALID_VALUE)?,
-            data: self.data,
-        }))
+        Ok(Work::Host(HostCall::new(self.function, self.data)?))
     }
 }
 
 impl NodeParams {
-    /// # Safety
-    /// The parameters are of the kind they say, and what they point to.
-    pub(crate) unsafe fn work(&self) -> Result<Work> {
-        // SAFETY: the caller vouches for it.
+    pub(crate) fn work(&self) -> Result<Work> {
+        // SAFETY: the parameters are of the kind that the structure says; all of them are plain numbers.
         unsafe {
             match self.kind {
                 0 => self.params.kernel.params().work(),
                 1 => self.params.copy.copy.node(),
                 2 => self.params.fill.work(),
                 3 => self.params.host.work(),
-                4 => Ok(Work::Child(graph(self.params.handle)?.copy())),
-                5 => Ok(Work::Empty),
-                6 => event(self.params.handle).map(Work::Wait),
-                7 => event(self.params.handle).map(Work::Record),
-                _ => Err(Status::NOT_SUPPORTED),
+                kind => of_handle(kind, self.params.handle),
             }
         }
+    }
+}
+
+/// Nodes that have nothing or a handle for parameters.
+fn of_handle(kind: c_int, handle: usize) -> Result<Work> {
+    match kind {
+        4 => Ok(Work::Child(graph(handle)?.copy())),
+        5 => Ok(Work::Empty),
+        6 => event(handle).map(Work::Wait),
+        7 => event(handle).map(Work::Record),
+        _ => Err(Status::NOT_SUPPORTED),
     }
 }
 

@@ -1,17 +1,12 @@
 //! What the nodes of graphs do.
 
-#![expect(
-    unsafe_code,
-    reason = "runs copies and functions that the program named"
-)]
-
-use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::Graph;
+use crate::abi::HostCall;
 use crate::copy::set_rows;
 use crate::device::Device;
-use crate::launch::{Arguments, Shape, pack, start};
+use crate::launch::{Arguments, Shape, start};
 use crate::module::KERNELS;
 use crate::status::{Result, Status};
 use crate::volume::Copy3D;
@@ -52,29 +47,16 @@ pub(crate) struct Fill {
     pub(crate) rows: usize,
 }
 
-/// A function of the program's.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostCall {
-    pub(crate) function: unsafe extern "C" fn(*mut c_void),
-    pub(crate) data: usize,
-}
-
 impl Launch {
     /// A launch whose parameters are taken now.
-    ///
-    /// # Safety
-    /// The arguments' pointers are what the kernel's image asks for.
-    pub(crate) unsafe fn new(kernel: usize, shape: Shape, arguments: Arguments) -> Result<Self> {
-        let of = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-        let mut block = Vec::new();
-        // SAFETY: the caller vouches for it.
-        unsafe { pack(&of, arguments, &mut block)? };
+    pub(crate) fn new(shape: Shape, arguments: Arguments<'_>) -> Result<Self> {
+        let (block, of) = arguments.packed()?;
         let params: Arc<[u8]> = block.into();
         let base = params.as_ptr() as usize;
         let each = &of.entry().params;
         let pointers = each.iter().map(|param| base + param.offset as usize);
         Ok(Self {
-            kernel,
+            kernel: arguments.kernel(),
             shape,
             pointers: pointers.collect(),
             params,
@@ -106,13 +88,11 @@ impl Work {
                     .with(launch.kernel, run)
                     .unwrap_or(Err(Status::INVALID_HANDLE))
             }
-            // SAFETY: the program keeps what a node names for as long as it launches the graph.
-            Self::Copy(copy) => unsafe { copy.run() },
+            Self::Copy(copy) => copy.run(),
             Self::Fill(fill) => fill.run(),
             Self::Host(call) => {
                 work::sync(device)?;
-                // SAFETY: as above.
-                unsafe { (call.function)(call.data as *mut c_void) };
+                call.call();
                 Ok(())
             }
             Self::Wait(event) => crate::event::wait(*event, device),

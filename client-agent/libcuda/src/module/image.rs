@@ -7,6 +7,7 @@
 
 use std::ffi::{CStr, c_void};
 
+use crate::abi::InAny;
 use crate::fatbin;
 use crate::status::{Result, Status};
 
@@ -27,111 +28,123 @@ pub(crate) enum Image<'a> {
     Binary,
 }
 
-/// Where an image begins, and how many bytes are there: as many as the image says, where the
-/// program gives a pointer.
+/// An image that a program names. Its length is found in it where the program gives a bare pointer: it
+/// promises that a whole image begins there, and a text's ends with a zero byte.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) first: *const c_void,
-    pub(crate) room: usize,
+pub(crate) struct Place<'a> {
+    first: *const u8,
+    /// The bytes, where it is known how many there are.
+    bytes: Option<&'a [u8]>,
 }
 
-impl Place {
-    pub(crate) fn at(first: *const c_void) -> Self {
+impl<'a> Place<'a> {
+    pub(crate) fn at(image: InAny<'a>) -> Self {
+        Self::bare(image.address())
+    }
+
+    /// A file's bytes.
+    pub(crate) fn within(bytes: &'a [u8]) -> Self {
         Self {
-            first,
-            room: usize::MAX,
+            first: bytes.as_ptr(),
+            bytes: Some(bytes),
         }
     }
 
-    /// A file's bytes, with a zero byte behind.
-    pub(crate) fn within(bytes: &[u8]) -> Self {
+    fn bare(first: *const c_void) -> Self {
         Self {
-            first: bytes.as_ptr().cast(),
-            room: bytes.len(),
+            first: first.cast(),
+            bytes: None,
+        }
+    }
+
+    /// How many bytes are there at most.
+    fn room(self) -> usize {
+        self.bytes.map_or(usize::MAX, <[u8]>::len)
+    }
+
+    /// The first bytes, zeros behind a text's end.
+    fn head(self) -> [u8; 4] {
+        let mut head = [0; 4];
+        for (at, byte) in head.iter_mut().enumerate().take(self.room()) {
+            // SAFETY: a text is read to its zero byte at most; every other image has more than four bytes.
+            *byte = unsafe { self.first.add(at).read() };
+            if *byte == 0 {
+                break;
+            }
+        }
+        head
+    }
+
+    /// The bytes of a text, without what lies behind its end.
+    fn text(self) -> &'a [u8] {
+        match self.bytes {
+            // SAFETY: a text of which a program gives a bare pointer ends with a zero byte.
+            None => unsafe { CStr::from_ptr(self.first.cast()) }.to_bytes(),
+            Some(bytes) => bytes.split(|byte| *byte == 0).next().unwrap_or(bytes),
         }
     }
 }
 
-/// Looks at an image.
-///
-/// # Safety
-/// The place is that of a PTX text that ends with a zero byte, of a cubin or fatbin, or of the
-/// structure that points to a fatbin.
-pub(crate) unsafe fn image<'a>(place: Place) -> Result<Image<'a>> {
+/// Looks at an image: a PTX text, a cubin or fatbin, or the structure that points to a fatbin.
+pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
     if place.first.is_null() {
         return Err(Status::INVALID_VALUE);
     }
-    let first: *const u8 = place.first.cast();
-    let mut head = [0; 4];
-    for (at, byte) in head.iter_mut().enumerate() {
-        // SAFETY: a text is read to its zero byte at most; the others are longer than this.
-        *byte = unsafe { first.add(at).read() };
-        if *byte == 0 {
-            break;
-        }
-    }
-    match u32::from_le_bytes(head) {
+    match u32::from_le_bytes(place.head()) {
         // Only what is in the program's memory can point there.
-        // SAFETY: the structure is whole.
-        fatbin::WRAPPER if place.room == usize::MAX => unsafe { wrapped(first) },
-        // SAFETY: a container begins here.
-        fatbin::MAGIC => unsafe { contained(place).map(Image::Fatbin) },
+        fatbin::WRAPPER if place.bytes.is_none() => wrapped(place),
+        fatbin::MAGIC => contained(place).map(Image::Fatbin),
         ELF => Ok(Image::Binary),
-        // SAFETY: a text ends with a zero byte.
-        _ => Ok(Image::Ptx(
-            unsafe { CStr::from_ptr(first.cast()) }.to_bytes(),
-        )),
+        _ => Ok(Image::Ptx(place.text())),
     }
 }
 
-/// What the structure that compilers leave in programs points to: a magic number, a version, where the
-/// container is, and for version 2 a list of the containers that it was linked of, ended by null.
-///
-/// # Safety
-/// The structure is there, and what it points to.
-unsafe fn wrapped<'a>(first: *const u8) -> Result<Image<'a>> {
-    // SAFETY: the caller vouches for the structure and the containers.
-    unsafe {
-        let version = first.add(4).cast::<u32>().read_unaligned();
-        let container = first.add(8).cast::<*const c_void>().read_unaligned();
-        let whole = contained(Place::at(container))?;
-        let list = first
-            .add(16)
-            .cast::<*const *const c_void>()
-            .read_unaligned();
-        if version != 2 || list.is_null() {
-            return Ok(Image::Fatbin(whole));
-        }
-        let mut parts = Vec::new();
-        for at in 0..FATBINS {
-            let part = list.add(at).read_unaligned();
-            if part.is_null() {
-                break;
-            }
-            parts.push(contained(Place::at(part))?);
-        }
-        Ok(Image::Parts(whole, parts))
+/// The structure that compilers leave in programs.
+#[repr(C)]
+struct Wrapper {
+    magic: u32,
+    version: u32,
+    container: *const c_void,
+    /// For version 2 the containers that it was linked of, ended by null.
+    parts: *const *const c_void,
+}
+
+/// What such a structure points to.
+fn wrapped(place: Place<'_>) -> Result<Image<'_>> {
+    // SAFETY: its magic number begins a whole structure, which the program's compiler wrote.
+    let wrapper = unsafe { place.first.cast::<Wrapper>().read_unaligned() };
+    let whole = contained(Place::bare(wrapper.container))?;
+    if wrapper.version != 2 || wrapper.parts.is_null() {
+        return Ok(Image::Fatbin(whole));
     }
+    let mut parts = Vec::new();
+    for at in 0..FATBINS {
+        // SAFETY: the list of version 2 ends with null, which was not met yet.
+        let part = unsafe { wrapper.parts.add(at).read_unaligned() };
+        if part.is_null() {
+            break;
+        }
+        parts.push(contained(Place::bare(part))?);
+    }
+    Ok(Image::Parts(whole, parts))
 }
 
 /// A fatbin, as long as it says.
-///
-/// # Safety
-/// As [`image`].
-unsafe fn contained<'a>(place: Place) -> Result<&'a [u8]> {
-    if place.first.is_null() || place.room < fatbin::HEADER {
+fn contained(place: Place<'_>) -> Result<&[u8]> {
+    let room = place.room();
+    if place.first.is_null() || room < fatbin::HEADER {
         return Err(Status::INVALID_IMAGE);
     }
-    // SAFETY: there is a header at least.
+    // SAFETY: a container begins with a header, and there is room for one.
     let header = unsafe { place.first.cast::<[u8; fatbin::HEADER]>().read_unaligned() };
-    let length = fatbin::length(&header).filter(|length| *length <= place.room);
+    let length = fatbin::length(&header).filter(|length| *length <= room);
     let length = length.ok_or(Status::INVALID_IMAGE)?;
-    // SAFETY: the caller vouches for as many bytes as the header says.
-    Ok(unsafe { std::slice::from_raw_parts(place.first.cast(), length) })
+    // SAFETY: a container is as long as its header says, and no longer than what is known to be there.
+    Ok(unsafe { std::slice::from_raw_parts(place.first, length) })
 }
 
 /// The file that an image was mapped from: a library's or the program's, `None` for other memory.
-pub(crate) fn origin(first: *const c_void) -> Option<String> {
+pub(crate) fn origin(place: Place<'_>) -> Option<String> {
     let mut found = libc::Dl_info {
         dli_fname: std::ptr::null(),
         dli_fbase: std::ptr::null_mut(),
@@ -139,14 +152,11 @@ pub(crate) fn origin(first: *const c_void) -> Option<String> {
         dli_saddr: std::ptr::null_mut(),
     };
     // SAFETY: the address is only compared; the name lives as long as the library, and is copied.
-    unsafe {
-        if libc::dladdr(first, &raw mut found) == 0 || found.dli_fname.is_null() {
+    let name = unsafe {
+        if libc::dladdr(place.first.cast(), &raw mut found) == 0 || found.dli_fname.is_null() {
             return None;
         }
-        Some(
-            CStr::from_ptr(found.dli_fname)
-                .to_string_lossy()
-                .into_owned(),
-        )
-    }
+        CStr::from_ptr(found.dli_fname)
+    };
+    Some(name.to_string_lossy().into_owned())
 }

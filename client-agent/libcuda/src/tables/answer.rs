@@ -1,23 +1,19 @@
 //! The functions in the tables.
 
-#![expect(unsafe_code, reason = "a C interface: pointers of the caller's")]
-
 use std::ffi::{c_int, c_void};
 
-use super::digest::{Device, Question};
-use super::layout::Integrity;
-use super::{digest, layout, storage};
+use super::storage::{self, Destructor};
+use crate::abi::{Function, InAny, Out};
 use crate::api::{cuCtxGetCurrent, cuDevicePrimaryCtxRetain, cuModuleLoadData};
 use crate::guard::guard;
-use crate::process::process;
-use crate::settings::driver_version;
-use crate::status::Status;
-
-/// A destructor of what is kept with a context: (context, key, value).
-pub(super) type Destructor = unsafe extern "C" fn(usize, usize, usize);
+use crate::status::{Result, Status};
 
 /// Memory that tools would write to. Zero: nothing is switched on.
 static QUIET: [u64; 4096] = [0; 4096];
+
+fn code(answered: Result) -> c_int {
+    answered.map_or_else(|status| status.0, |()| 0)
+}
 
 /// Does nothing, and that is right.
 pub(super) extern "C" fn nothing() -> c_int {
@@ -31,43 +27,33 @@ pub(super) extern "C" fn unknown<const PLACE: usize>() -> c_int {
 }
 
 /// The primary context of a device, retained.
-pub(super) unsafe extern "C" fn primary_context(context: *mut usize, device: c_int) -> c_int {
-    // SAFETY: the caller's pointer, as that function takes it.
-    unsafe { cuDevicePrimaryCtxRetain(context, device) }
+pub(super) extern "C" fn primary_context(context: Out<'_, usize>, device: c_int) -> c_int {
+    cuDevicePrimaryCtxRetain(context, device)
 }
 
 /// Loads an image that the program was linked with.
-pub(super) unsafe extern "C" fn load(module: *mut usize, image: *const c_void) -> c_int {
-    // SAFETY: the caller's pointers, as that function takes them.
-    unsafe { cuModuleLoadData(module, image) }
+pub(super) extern "C" fn load(module: Out<'_, usize>, image: InAny<'_>) -> c_int {
+    cuModuleLoadData(module, image)
 }
 
 /// Where tools would say what they want to hear of.
-pub(super) unsafe extern "C" fn hooks(buffer: *mut *const c_void, size: *mut usize) {
-    // SAFETY: the caller's pointers, or null.
-    unsafe {
-        if !buffer.is_null() {
-            buffer.write(QUIET.as_ptr().cast());
-        }
-        if !size.is_null() {
-            size.write(QUIET.len());
-        }
-    }
+pub(super) extern "C" fn hooks(buffer: Out<'_, *const c_void>, size: Out<'_, usize>) {
+    buffer.put_if(QUIET.as_ptr().cast());
+    size.put_if(QUIET.len());
 }
 
 /// The calling thread's context.
-pub(super) unsafe extern "C" fn thread_context(context: *mut usize, kind: c_int) -> c_int {
+pub(super) extern "C" fn thread_context(context: Out<'_, usize>, kind: c_int) -> c_int {
     let _ = kind;
-    // SAFETY: the caller's pointer, as that function takes it.
-    unsafe { cuCtxGetCurrent(context) }
+    cuCtxGetCurrent(context)
 }
 
 /// Keeps a value with a context; null is the current one.
-pub(super) unsafe extern "C" fn put(
+pub(super) extern "C" fn put(
     context: usize,
     key: usize,
     value: usize,
-    destructor: Option<Destructor>,
+    destructor: Function<Destructor>,
 ) -> c_int {
     guard("the runtime's tables", || {
         storage::put(context, key, value, destructor)
@@ -75,113 +61,53 @@ pub(super) unsafe extern "C" fn put(
 }
 
 /// Forgets a value; its destructor is not called.
-pub(super) unsafe extern "C" fn delete(context: usize, key: usize) -> c_int {
+pub(super) extern "C" fn delete(context: usize, key: usize) -> c_int {
     guard("the runtime's tables", || storage::delete(context, key))
 }
 
 /// A value that is kept with a context.
-pub(super) unsafe extern "C" fn get(value: *mut usize, context: usize, key: usize) -> c_int {
+pub(super) extern "C" fn get(value: Out<'_, usize>, context: usize, key: usize) -> c_int {
     guard("the runtime's tables", || {
-        let found = storage::get(context, key)?;
-        if value.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        // SAFETY: the caller's pointer.
-        unsafe { value.write(found) };
-        Ok(())
+        value.put(storage::get(context, key)?)
     })
 }
 
 /// Something that a context may have, and ours have not.
-pub(super) unsafe extern "C" fn check(
+pub(super) extern "C" fn check(
     context: usize,
-    state: *mut u32,
-    more: *mut *const c_void,
+    state: Out<'_, u32>,
+    more: Out<'_, *const c_void>,
 ) -> c_int {
     let _ = (context, more);
-    // SAFETY: the caller's pointer, or null.
-    unsafe {
-        if !state.is_null() {
-            state.write(0);
-        }
-    }
+    state.put_if(0);
     0
 }
 
 /// No tool looks at this context.
-pub(super) unsafe extern "C" fn tools(context: usize, state: *mut u64) -> c_int {
+pub(super) extern "C" fn tools(context: usize, state: Out<'_, u64>) -> c_int {
     let _ = context;
-    // SAFETY: the caller's pointer, or null.
-    unsafe {
-        if !state.is_null() {
-            state.write(1);
-        }
-    }
+    state.put_if(1);
     0
 }
 
 /// What belongs to a number in a context: something of which nothing is known but that it is there.
-pub(super) unsafe extern "C" fn belonging(
+pub(super) extern "C" fn belonging(
     context: usize,
     number: u64,
-    found: *mut *const c_void,
+    found: Out<'_, *const c_void>,
 ) -> c_int {
     let _ = context;
-    if found.is_null() {
-        return Status::INVALID_VALUE.0;
-    }
     if number == u64::MAX {
-        return Status::INVALID_HANDLE.0;
+        return code(found.check().and(Err(Status::INVALID_HANDLE)));
     }
-    // SAFETY: the caller's pointer.
-    unsafe { found.write(QUIET.as_ptr().cast()) };
-    0
+    code(found.put(QUIET.as_ptr().cast()))
 }
 
 /// A number of what [`belonging`] found.
-pub(super) unsafe extern "C" fn number(context: usize, of: usize, found: *mut u64) -> c_int {
+pub(super) extern "C" fn number(context: usize, of: usize, found: Out<'_, u64>) -> c_int {
     let _ = context;
-    if of == 0 || found.is_null() {
-        return Status::INVALID_VALUE.0;
+    match of {
+        0 => Status::INVALID_VALUE.0,
+        _ => code(found.put(0)),
     }
-    // SAFETY: the caller's pointer.
-    unsafe { found.write(0) };
-    0
 }
-
-/// The number by which the runtime knows that it was answered.
-pub(super) unsafe extern "C" fn integrity(version: u32, seconds: u64, out: *mut [u8; 16]) -> c_int {
-    guard("the runtime's tables", || {
-        if out.is_null() {
-            return Err(Status::INVALID_VALUE);
-        }
-        let devices = process()?.devices.iter().map(|device| {
-            let properties = &device.properties;
-            let place = [PCI_DOMAIN, PCI_BUS, PCI_DEVICE]
-                .map(|number| properties.attribute(number).unwrap_or(0));
-            Device {
-                uuid: properties.uuid(),
-                place,
-            }
-        });
-        let question = Question {
-            driver: driver_version() as u32,
-            version,
-            process: std::process::id(),
-            // SAFETY: it has no conditions.
-            thread: unsafe { libc::pthread_self() } as u32,
-            runtime: Integrity::runtime(),
-            integrity: layout::INTEGRITY.address(),
-            function: integrity as *const () as u64,
-            seconds,
-        };
-        // SAFETY: the caller's pointer.
-        unsafe { out.write(digest::answer(&question, devices)) };
-        Ok(())
-    })
-}
-
-/// `CUdevice_attribute`s: where a device is.
-const PCI_DOMAIN: i32 = 50;
-const PCI_BUS: i32 = 33;
-const PCI_DEVICE: i32 = 34;

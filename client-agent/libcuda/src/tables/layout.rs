@@ -3,10 +3,15 @@
 
 #![expect(unsafe_code, reason = "pointers to functions, shared by all threads")]
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 use super::answer::*;
+use super::digest::{Device, Question, answer};
 use super::ids::{IDS, Id};
+use crate::abi::Out;
+use crate::guard::guard;
+use crate::process::process;
+use crate::settings::driver_version;
 
 /// A table of `N` places.
 struct Table<const N: usize>([*const (); N]);
@@ -74,7 +79,7 @@ static CONTEXT: Table<4> = Table::new(&[
     (2, get as *const ()),
 ]);
 static CHECKS: Table<4> = Table::new(&[(2, check as *const ()), (3, nothing as *const ())]);
-pub(super) static INTEGRITY: Integrity = Integrity(Table::new(&[(1, integrity as *const ())]));
+static INTEGRITY: Integrity = Integrity(Table::new(&[(1, integrity as *const ())]));
 static TOOLS: Table<95> = Table::new(&[
     (4, tools as *const ()),
     (39, number as *const ()),
@@ -82,16 +87,16 @@ static TOOLS: Table<95> = Table::new(&[
 ]);
 
 /// The table whose own address is part of what it answers.
-pub(super) struct Integrity(Table<3>);
+struct Integrity(Table<3>);
 
 impl Integrity {
     /// Where it begins.
-    pub(super) fn address(&self) -> u64 {
+    fn address(&self) -> u64 {
         self.0.0.as_ptr() as u64
     }
 
     /// Where the runtime's interface begins.
-    pub(super) fn runtime() -> u64 {
+    fn runtime() -> u64 {
         RUNTIME.0.as_ptr() as u64
     }
 }
@@ -112,3 +117,36 @@ pub(super) fn find(id: &Id) -> Option<*const c_void> {
     let place = IDS.iter().position(|its| its == id)?;
     Some(TABLES[place].0)
 }
+
+/// The number by which the runtime knows that it was answered.
+extern "C" fn integrity(version: u32, seconds: u64, out: Out<'_, [u8; 16]>) -> c_int {
+    guard("the runtime's tables", || {
+        out.check()?;
+        let devices = process()?.devices.iter().map(|device| {
+            let properties = &device.properties;
+            let place = [PCI_DOMAIN, PCI_BUS, PCI_DEVICE]
+                .map(|number| properties.attribute(number).unwrap_or(0));
+            Device {
+                uuid: properties.uuid(),
+                place,
+            }
+        });
+        let question = Question {
+            driver: driver_version() as u32,
+            version,
+            process: std::process::id(),
+            // SAFETY: the C library asks nothing of who calls it.
+            thread: unsafe { libc::pthread_self() } as u32,
+            runtime: Integrity::runtime(),
+            integrity: INTEGRITY.address(),
+            function: integrity as *const () as u64,
+            seconds,
+        };
+        out.put(answer(&question, devices))
+    })
+}
+
+/// `CUdevice_attribute`s: where a device is.
+const PCI_DOMAIN: i32 = 50;
+const PCI_BUS: i32 = 33;
+const PCI_DEVICE: i32 = 34;

@@ -5,15 +5,18 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use super::answer::Destructor;
+use crate::abi::Function;
 use crate::current;
 use crate::process::process;
 use crate::status::{Result, Status};
 
+/// A destructor of what is kept with a context: (context, key, value).
+pub(super) type Destructor = unsafe extern "C" fn(usize, usize, usize);
+
 /// A value and what ends it.
 struct Kept {
     value: usize,
-    destructor: Option<Destructor>,
+    destructor: Function<Destructor>,
 }
 
 /// By context and key.
@@ -38,7 +41,7 @@ pub(super) fn put(
     handle: usize,
     key: usize,
     value: usize,
-    destructor: Option<Destructor>,
+    destructor: Function<Destructor>,
 ) -> Result {
     let context = context(handle)?;
     let mut kept = kept();
@@ -77,8 +80,8 @@ pub(crate) fn end(context: usize) {
     };
     // Without the lock: they may keep or forget something themselves.
     for (key, kept) in ended {
-        if let Some(destructor) = kept.destructor {
-            // SAFETY: the program gave it for this moment.
+        if let Some(destructor) = kept.destructor.get() {
+            // SAFETY: a library that keeps a value names its destructor for this moment, once.
             unsafe { destructor(context, key, kept.value) };
         }
     }

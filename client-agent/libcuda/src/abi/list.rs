@@ -1,0 +1,303 @@
+//! Lists: a pointer to the first of several, and beside it how many there are.
+
+use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
+
+use super::InOut;
+use crate::status::{Result, Status};
+
+/// How many items the lists beside it have, or how many bytes the memory beside it.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Count<'a, N = usize> {
+    number: N,
+    call: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Count<'a> {
+    /// The number.
+    #[inline]
+    pub(crate) fn number(self) -> usize {
+        self.number
+    }
+
+    /// Of so many bytes, how many items of `size` bytes; `None` where a part would be left.
+    pub(crate) fn divided(self, size: usize) -> Option<Self> {
+        let number = self
+            .number
+            .is_multiple_of(size)
+            .then(|| self.number / size)?;
+        Some(Self { number, ..self })
+    }
+}
+
+impl<'a> Count<'a, u32> {
+    /// No items.
+    pub(crate) const NONE: Self = Self {
+        number: 0,
+        call: PhantomData,
+    };
+
+    /// The count as one of any list.
+    pub(crate) fn whole(self) -> Count<'a> {
+        Count {
+            number: self.number as usize,
+            call: PhantomData,
+        }
+    }
+}
+
+impl<'a> Count<'a, c_int> {
+    /// The count as one of any list; a negative one is an error.
+    pub(crate) fn whole(self) -> Result<Count<'a>> {
+        let number = usize::try_from(self.number).map_err(|_| Status::INVALID_VALUE)?;
+        Ok(Count {
+            number,
+            call: PhantomData,
+        })
+    }
+}
+
+/// Items that the call reads, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct List<'a, T> {
+    first: *const T,
+    call: PhantomData<&'a [T]>,
+}
+
+impl<'a, T: Copy> List<'a, T> {
+    /// No list.
+    pub(crate) const NONE: Self = Self {
+        first: std::ptr::null(),
+        call: PhantomData,
+    };
+
+    /// A list that a structure of the program's names.
+    ///
+    /// # Safety
+    /// The program promises of it what it does of an argument, for as long as the list is used.
+    pub(crate) unsafe fn at(first: *const T) -> Self {
+        let call = PhantomData;
+        Self { first, call }
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_null(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// The items; null is an error unless there are none.
+    pub(crate) fn items(self, count: Count<'a>) -> Result<impl Iterator<Item = T>> {
+        if self.is_null() && count.number > 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the count that stands beside a list is that of its items.
+        Ok((0..count.number).map(move |at| unsafe { self.item(at) }))
+    }
+
+    /// One of the items.
+    ///
+    /// # Safety
+    /// The list is not null and has more than so many.
+    #[inline]
+    pub(crate) unsafe fn item(&self, at: usize) -> T {
+        // SAFETY: the caller vouches for the place; nothing is said of its alignment.
+        unsafe { self.first.add(at).read_unaligned() }
+    }
+}
+
+/// Items that the call writes, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct OutList<'a, T> {
+    first: *mut T,
+    call: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Copy> OutList<'a, T> {
+    /// Whether there is no list.
+    pub(crate) fn is_null(&self) -> bool {
+        self.first.is_null()
+    }
+
+    /// Writes as many items as there is room for; null is an error unless there are none.
+    pub(crate) fn put(&self, count: Count<'a>, items: impl IntoIterator<Item = T>) -> Result {
+        for (at, item) in items.into_iter().take(count.number).enumerate() {
+            if self.is_null() {
+                return Err(Status::INVALID_VALUE);
+            }
+            // SAFETY: there is room for as many items as the count beside the list says, and `at` is less.
+            unsafe { self.first.add(at).write_unaligned(item) };
+        }
+        Ok(())
+    }
+}
+
+impl<T: Copy> OutList<'_, T> {
+    /// Writes an item as often as there are some, and as there is room; null is not wanted.
+    pub(crate) fn repeat(&self, count: &InOut<'_, usize>, there: usize, item: T) -> Result {
+        let (number, call) = (count.take()?, PhantomData);
+        match self.is_null() {
+            true => Ok(()),
+            false => self.put(Count { number, call }, std::iter::repeat_n(item, there)),
+        }
+    }
+}
+
+impl OutList<'_, usize> {
+    /// Answers a question for a list as CUDA does: without a place the count becomes how many there are;
+    /// with one it says how many have room, the list gets so many and zeros behind them, and the count
+    /// becomes how many were written.
+    pub(crate) fn answer(&self, count: &InOut<'_, usize>, found: &[usize]) -> Result {
+        let room = self.fill(count, found)?;
+        count.put(found.len().min(room))
+    }
+
+    /// As [`OutList::answer`], and the count stays: another list is to come. For how many there is room.
+    pub(crate) fn fill(&self, count: &InOut<'_, usize>, found: &[usize]) -> Result<usize> {
+        let number = count.take()?;
+        if self.is_null() {
+            return Ok(usize::MAX);
+        }
+        let call = PhantomData;
+        let padded = found.iter().copied().chain(std::iter::repeat(0));
+        self.put(Count { number, call }, padded)?;
+        Ok(number)
+    }
+}
+
+/// Items that the call reads and changes, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct InOutList<'a, T> {
+    first: *mut T,
+    call: PhantomData<&'a mut [T]>,
+}
+
+impl<'a, T: Copy> InOutList<'a, T> {
+    /// No list.
+    pub(crate) const NONE: Self = Self {
+        first: std::ptr::null_mut(),
+        call: PhantomData,
+    };
+
+    fn place(&self, count: Count<'a>, at: usize) -> Option<*mut T> {
+        let is_there = !self.first.is_null() && at < count.number;
+        is_there.then(|| self.first.wrapping_add(at))
+    }
+
+    /// An item, if it is there.
+    pub(crate) fn get(&self, count: Count<'a>, at: usize) -> Option<T> {
+        // SAFETY: a place below the count that stands beside the list is of an item.
+        self.place(count, at)
+            .map(|at| unsafe { at.read_unaligned() })
+    }
+
+    /// Changes an item, if it is there.
+    pub(crate) fn set(&self, count: Count<'a>, at: usize, item: T) {
+        if let Some(at) = self.place(count, at) {
+            // SAFETY: as for reading, and the list is one that the call may change.
+            unsafe { at.write_unaligned(item) };
+        }
+    }
+}
+
+/// Bytes of the program's that the call reads, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a> {
+    first: *const c_void,
+    call: PhantomData<&'a [u8]>,
+}
+
+impl<'a> Bytes<'a> {
+    /// The bytes; null is an error.
+    pub(crate) fn slice(self, count: Count<'a>) -> Result<&'a [u8]> {
+        if self.first.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: the count beside it says how many bytes are there, and they stay during the call.
+        Ok(unsafe { std::slice::from_raw_parts(self.first.cast(), count.number) })
+    }
+
+    /// Where they begin.
+    #[inline]
+    pub(crate) fn address(self) -> *const c_void {
+        self.first
+    }
+}
+
+/// Memory of the program's that the call writes, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Room<'a> {
+    first: *mut c_void,
+    call: PhantomData<&'a mut [u8]>,
+}
+
+impl Room<'_> {
+    /// Where it begins.
+    #[inline]
+    pub(crate) fn address(self) -> *mut c_void {
+        self.first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(items: &mut [usize]) -> OutList<'_, usize> {
+        let first = items.as_mut_ptr();
+        let call = PhantomData;
+        OutList { first, call }
+    }
+
+    fn count(number: usize) -> Count<'static> {
+        let call = PhantomData;
+        Count { number, call }
+    }
+
+    #[test]
+    fn a_list_gets_what_there_is_and_zeros_and_the_count_says_how_many() {
+        let (mut items, mut room) = ([9; 4], 3);
+        let there = InOut::of_test(&mut room);
+        list(&mut items).answer(&there, &[5, 6]).expect("answered");
+        assert_eq!((items, room), ([5, 6, 0, 9], 2));
+        let there = InOut::of_test(&mut room);
+        list(&mut items)
+            .answer(&there, &[1, 2, 3])
+            .expect("answered");
+        assert_eq!((items, room), ([1, 2, 0, 9], 2));
+    }
+
+    #[test]
+    fn without_a_list_the_count_says_how_many_there_are() {
+        let first = std::ptr::null_mut();
+        let call = PhantomData;
+        let none = OutList { first, call };
+        let mut room = 0;
+        none.answer(&InOut::of_test(&mut room), &[5, 6])
+            .expect("answered");
+        assert_eq!(room, 2);
+        assert_eq!(none.put(count(0), [1]), Ok(()));
+        assert_eq!(none.put(count(1), [1]), Err(Status::INVALID_VALUE));
+        let items = List::<u8>::NONE.items(count(1)).map(Iterator::count);
+        assert_eq!(items, Err(Status::INVALID_VALUE));
+    }
+
+    #[test]
+    fn only_places_of_the_list_are_read_and_changed() {
+        let mut items = [1, 2, 3];
+        let first = items.as_mut_ptr();
+        let call = PhantomData;
+        let list = InOutList { first, call };
+        list.set(count(2), 1, 7);
+        list.set(count(2), 2, 7);
+        assert_eq!(list.get(count(2), 1), Some(7));
+        assert_eq!(list.get(count(2), 2), None);
+        assert_eq!(items, [1, 7, 3]);
+    }
+}
