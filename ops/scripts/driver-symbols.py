@@ -3,7 +3,8 @@
 
 Writes client-agent/libcuda/symbols.txt: for every function of every version that a program may
 ask for, the symbol that libcuda exports, its name without suffixes, the version of CUDA it came
-with, and which default stream it means. The wheel is pinned by hash in
+with, and which default stream it means. Behind them stands whether it works, which people write:
+it is kept, and a new symbol is refused. The wheel is pinned by hash in
 ops/scripts/headers-requirements.txt and installed with pip into target/tools; only names and
 numbers are taken from it, and nobody needs it to build or to run anything.
 
@@ -100,6 +101,12 @@ def symbols(folder):
     return sorted(rows)
 
 
+def states():
+    """The state of each symbol that is listed."""
+    lines = RESULT.read_text().splitlines() if RESULT.exists() else []
+    return {line.split()[0]: line.split()[4] for line in lines if not line.startswith("#")}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -110,8 +117,10 @@ def main():
     doubled = [name for name, count in collections.Counter(names).items() if count > 1]
     if doubled:
         sys.exit(f"more than one version is called {doubled}")
-    text = "# symbol base version stream: written by ops/scripts/driver-symbols.py\n"
-    text += "".join(" ".join(map(str, row)) + "\n" for row in rows)
+    state = states()
+    text = ("# symbol base version stream state: written by ops/scripts/driver-symbols.py but for "
+            "the state\n")
+    text += "".join(" ".join(map(str, row)) + f" {state.get(row[0], 'refused')}\n" for row in rows)
     if arguments.check:
         same = RESULT.read_text() == text
         print("equal" if same else f"{RESULT.relative_to(ROOT)} differs")

@@ -46,7 +46,7 @@ fn panicked(name: &'static str) -> i32 {
 
 /// Defines exports of the driver API: `fn cuName(arguments) also cuOther { body }`, where the body
 /// is that of a function which returns [`Result`], and `also` names further symbols that mean the
-/// same. The build script reads the names from the text. Arguments are of the types of [`crate::abi`],
+/// same. `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`],
 /// which carry what the program promises of them: therefore an export is no `unsafe fn` to Rust.
 macro_rules! api {
     ($(fn $name:ident $args:tt $(also $($also:ident),+)? $body:block)*) => {

@@ -29,7 +29,7 @@ fn every_symbol_of_the_driver_api_is_exported_and_found() {
     let mut count = 0;
     for line in list.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<_> = line.split(' ').collect();
-        let [symbol, base, version, stream] = words[..] else {
+        let [symbol, base, version, stream, _] = words[..] else {
             panic!("{line}");
         };
         // SAFETY: only its address is looked at.
