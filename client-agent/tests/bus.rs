@@ -42,17 +42,17 @@ fn a_sync_behind_a_copy_to_the_host_asks_again_only_for_what_kernels_print() {
     let mut back = vec![0; 9 << 20];
     session.copy_in(address, &pattern(100)).unwrap();
     session.copy_out(address, &mut back).unwrap();
-    assert!(!session.sync_through(session.line().last()).unwrap());
+    assert!(!session.sync_through(session.channel().last()).unwrap());
     // Behind more work it asks.
     session.copy_in(address, &pattern(100)).unwrap();
-    assert!(session.sync_through(session.line().last()).unwrap());
+    assert!(session.sync_through(session.channel().last()).unwrap());
     let printing = "\n.extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n";
     let mut image = String::from_utf8(EMPTY.to_vec()).unwrap();
     let entry = image.find(".visible").unwrap();
     image.insert_str(entry, printing);
     session.load(image.as_bytes()).unwrap();
     session.copy_out(address, &mut back).unwrap();
-    assert!(session.sync_through(session.line().last()).unwrap());
+    assert!(session.sync_through(session.channel().last()).unwrap());
     session.close().unwrap();
 }
 

@@ -17,7 +17,7 @@ use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
     Alive, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, WIRE_VERSION, decode, encode,
 };
-use client_line::{ClientError, Driver, Line, Opening, block_until, open, serve};
+use client_session::{ClientError, Driver, Opening, SessionChannel, block_until, open, serve};
 use futures_util::stream;
 use tokio::sync::oneshot;
 
@@ -53,13 +53,13 @@ pub struct AgentSettings {
     pub telemetry: Telemetry,
 }
 
-type Table = Arc<Mutex<BTreeMap<SessionId, Arc<Line>>>>;
+type Table = Arc<Mutex<BTreeMap<SessionId, Arc<SessionChannel>>>>;
 
 /// One client process: a connection and the sessions on it. Dropping it closes them, for 2 s at
 /// most.
 pub struct Agent {
     actor: Addr<AgentActor>,
-    lines: Table,
+    channels: Table,
     stop: Option<oneshot::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
     driver: Driver,
@@ -88,10 +88,10 @@ impl Agent {
         let connection = format!("client-{:016x}", random());
         let failed = |error: std::io::Error| ClientError::Connect(error.to_string());
         let (driver, driving) = Driver::start(|| {}).map_err(failed)?;
-        let lines = Table::default();
+        let channels = Table::default();
         let (started, starts) = std::sync::mpsc::sync_channel(1);
         let (stop, stopped) = oneshot::channel();
-        let (name, table, theirs) = (connection.clone(), Arc::clone(&lines), driver.clone());
+        let (name, table, theirs) = (connection.clone(), Arc::clone(&channels), driver.clone());
         let thread = std::thread::Builder::new()
             .name("warploom-client".into())
             .spawn(move || {
@@ -109,7 +109,7 @@ impl Agent {
         let actor = started.flatten().inspect_err(|_| driver.stop())?;
         Ok(Self {
             actor,
-            lines,
+            channels,
             stop: Some(stop),
             threads: vec![thread, driving],
             driver,
@@ -127,7 +127,7 @@ impl Agent {
     ///
     /// # Errors
     /// What the leader answers, or that none does within the patience.
-    pub async fn open(&self, devices: u32) -> Result<Vec<Arc<Line>>, ClientError> {
+    pub async fn open(&self, devices: u32) -> Result<Vec<Arc<SessionChannel>>, ClientError> {
         let (reply, answer) = oneshot::channel();
         self.actor
             .send(Open(devices, reply))
@@ -139,15 +139,15 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        let lines: Vec<_> = locked(&self.lines).values().cloned().collect();
-        lines.iter().for_each(|line| line.close());
+        let channels: Vec<_> = locked(&self.channels).values().cloned().collect();
+        channels.iter().for_each(|channel| channel.close());
         let deadline = Instant::now() + FAREWELL;
-        for line in &lines {
-            block_until(line.ended(), deadline);
+        for channel in &channels {
+            block_until(channel.ended(), deadline);
         }
         drop(self.stop.take());
         // Whoever still waits for them is told, and lets go of the wheel.
-        lines.iter().for_each(|line| line.abandon());
+        channels.iter().for_each(|channel| channel.abandon());
         self.driver.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -156,7 +156,10 @@ impl Drop for Agent {
 }
 
 /// Open sessions on so many devices and say how it went.
-struct Open(u32, oneshot::Sender<Result<Vec<Arc<Line>>, ClientError>>);
+struct Open(
+    u32,
+    oneshot::Sender<Result<Vec<Arc<SessionChannel>>, ClientError>>,
+);
 
 impl Message for Open {
     type Result = ();
@@ -167,7 +170,7 @@ struct AgentActor {
     settings: AgentSettings,
     subjects: Subjects,
     connection: String,
-    lines: Table,
+    channels: Table,
     evidence: Option<Arc<Evidence>>,
     driver: Driver,
     /// Whose reign was told of last.
@@ -177,7 +180,7 @@ struct AgentActor {
 async fn begin(
     settings: AgentSettings,
     connection: String,
-    lines: Table,
+    channels: Table,
     evidence: Option<Arc<Evidence>>,
     driver: Driver,
 ) -> Result<Addr<AgentActor>, ClientError> {
@@ -206,7 +209,7 @@ async fn begin(
             settings,
             subjects,
             connection,
-            lines,
+            channels,
             evidence,
             driver,
             reign: None,
@@ -226,12 +229,12 @@ impl AgentActor {
     }
 
     fn live(&self, context: &mut Context<Self>) {
-        let lines = locked(&self.lines);
-        let living = lines.iter();
+        let channels = locked(&self.channels);
+        let living = channels.iter();
         let (sessions, workers): (Vec<_>, Vec<_>) = living
-            .map(|(session, line)| (*session, line.opened().incarnation))
+            .map(|(session, channel)| (*session, channel.opened().incarnation))
             .unzip();
-        drop(lines);
+        drop(channels);
         if sessions.is_empty() {
             return;
         }
@@ -267,14 +270,14 @@ impl Handler<Open> for AgentActor {
         let (client, subjects) = (self.client.clone(), self.subjects.clone());
         let asked = async move { open(&client, &subjects, &opening).await };
         let begun = asked.into_actor(self).map(move |answer, agent, _| {
-            let lines = answer.map(|devices| {
+            let channels = answer.map(|devices| {
                 let devices = devices.into_iter();
-                let lines = devices.map(|(opened, heard)| agent.begin(opened, heard));
-                lines.collect::<Vec<_>>()
+                let channels = devices.map(|(opened, heard)| agent.begin(opened, heard));
+                channels.collect::<Vec<_>>()
             });
-            // Whoever asked may have given up: then nobody holds the lines but us.
-            if let Err(Ok(lines)) = reply.send(lines) {
-                lines.iter().for_each(|line| line.close());
+            // Whoever asked may have given up: then nobody holds the channels but us.
+            if let Err(Ok(channels)) = reply.send(channels) {
+                channels.iter().for_each(|channel| channel.close());
             }
         });
         context.spawn(begun);
@@ -282,11 +285,11 @@ impl Handler<Open> for AgentActor {
 }
 
 impl AgentActor {
-    fn begin(&mut self, opened: Opened, heard: async_nats::Subscriber) -> Arc<Line> {
+    fn begin(&mut self, opened: Opened, heard: async_nats::Subscriber) -> Arc<SessionChannel> {
         let session = opened.session;
         let (telemetry, tenant) = (&self.settings.telemetry, &self.settings.tenant);
         let requests = Requests::new(telemetry.clone(), tenant, self.evidence.clone());
-        let line = Arc::new(Line::new(
+        let channel = Arc::new(SessionChannel::new(
             opened,
             self.client.clone(),
             &self.subjects,
@@ -295,14 +298,14 @@ impl AgentActor {
             self.driver.clone(),
             self.settings.deadline,
         ));
-        locked(&self.lines).insert(session, Arc::clone(&line));
-        let (served, lines) = (Arc::clone(&line), Arc::clone(&self.lines));
+        locked(&self.channels).insert(session, Arc::clone(&channel));
+        let (served, channels) = (Arc::clone(&channel), Arc::clone(&self.channels));
         let subjects = self.subjects.clone();
         self.driver.handle().spawn(async move {
             serve(served, subjects, heard).await;
-            locked(&lines).remove(&session);
+            locked(&channels).remove(&session);
         });
-        line
+        channel
     }
 }
 
@@ -312,8 +315,8 @@ impl StreamHandler<BusMessage> for AgentActor {
             // Of a cluster of brokers it is said every second, and is news only once.
             && self.reign.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
         {
-            for line in locked(&self.lines).values() {
-                line.reign(beat);
+            for channel in locked(&self.channels).values() {
+                channel.reign(beat);
             }
             self.live_soon(context);
         }
@@ -324,15 +327,15 @@ impl StreamHandler<Link> for AgentActor {
     fn handle(&mut self, link: Link, context: &mut Context<Self>) {
         match link {
             Link::Up => {
-                for line in locked(&self.lines).values() {
-                    line.reconnected();
+                for channel in locked(&self.channels).values() {
+                    channel.reconnected();
                 }
                 self.live_soon(context);
             }
             Link::Down => {
                 tracing::info!("the connection to the broker is gone");
-                for line in locked(&self.lines).values() {
-                    line.disconnected();
+                for channel in locked(&self.channels).values() {
+                    channel.disconnected();
                 }
             }
             Link::Slow => tracing::warn!("messages of the broker were dropped here"),
@@ -341,8 +344,8 @@ impl StreamHandler<Link> for AgentActor {
     }
 }
 
-fn locked(lines: &Table) -> std::sync::MutexGuard<'_, BTreeMap<SessionId, Arc<Line>>> {
-    lines.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(channels: &Table) -> std::sync::MutexGuard<'_, BTreeMap<SessionId, Arc<SessionChannel>>> {
+    channels.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A number nobody else has: the standard library's hash keys are drawn by the system.

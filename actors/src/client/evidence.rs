@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bus_schemas::{OpNumber, SessionId, Tenant};
 
-use client_line::ClientError;
+use client_session::ClientError;
 
 /// Each line is written before its batch is sent: what a worker ran is in the log whatever becomes
 /// of this process. It costs a system call a batch, and is there only where it is asked for.

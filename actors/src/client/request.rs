@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use async_nats::HeaderMap;
 use bus_schemas::{Failure, Op, OpNumber, Opened, Tenant};
-use client_line::Observer;
+use client_session::Observer;
 
 use super::evidence::Evidence;
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use bus_schemas::Channel;
 
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::handle::Handles;
 use crate::process::holder;
 use crate::status::{Result, Status};

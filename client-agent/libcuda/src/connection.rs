@@ -9,7 +9,7 @@ use async_nats::Subscriber;
 use bus::{BusSettings, Link};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, WIRE_VERSION, decode, encode};
-use client_line::{ClientError, Driver, Line, Opening, Session, open, serve};
+use client_session::{ClientError, Driver, Opening, Session, SessionChannel, open, serve};
 use futures_util::StreamExt;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -37,8 +37,8 @@ pub(crate) struct Connection {
     /// Its name.
     name: String,
     driver: Driver,
-    images: Arc<client_line::Images>,
-    lines: Arc<Mutex<Vec<Arc<Line>>>>,
+    images: Arc<client_session::Images>,
+    channels: Arc<Mutex<Vec<Arc<SessionChannel>>>>,
     /// The leader is to be told soon that the sessions live.
     stir: Arc<Notify>,
 }
@@ -97,7 +97,7 @@ impl Connection {
             name,
             driver,
             images: Arc::default(),
-            lines: Arc::default(),
+            channels: Arc::default(),
             stir: Arc::default(),
         };
         let tasks = connection.driver.handle();
@@ -151,7 +151,7 @@ impl Connection {
 
     /// A session begins to be served.
     fn begin(&self, opened: Opened, heard: Subscriber, settings: &Settings) -> Session {
-        let line = Arc::new(Line::new(
+        let channel = Arc::new(SessionChannel::new(
             opened,
             self.client.clone(),
             &self.subjects,
@@ -160,34 +160,39 @@ impl Connection {
             self.driver.clone(),
             settings.deadline,
         ));
-        enlist(line.opened().session);
-        self.lines().push(Arc::clone(&line));
-        let (served, subjects, lines) = (
-            Arc::clone(&line),
+        enlist(channel.opened().session);
+        self.channels().push(Arc::clone(&channel));
+        let (served, subjects, channels) = (
+            Arc::clone(&channel),
             self.subjects.clone(),
-            Arc::clone(&self.lines),
+            Arc::clone(&self.channels),
         );
         self.driver.handle().spawn(async move {
             let session = served.opened().session;
             serve(served, subjects, heard).await;
-            let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.retain(|line| line.opened().session != session);
+            let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
+            channels.retain(|channel| channel.opened().session != session);
         });
-        Session::new(line, Arc::clone(&self.images), settings.opening)
+        Session::new(channel, Arc::clone(&self.images), settings.opening)
     }
 
-    fn lines(&self) -> MutexGuard<'_, Vec<Arc<Line>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn channels(&self) -> MutexGuard<'_, Vec<Arc<SessionChannel>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn hear_links(self, mut links: UnboundedReceiver<Link>) {
         while let Some(link) = links.recv().await {
             match link {
                 Link::Up => {
-                    self.lines().iter().for_each(|line| line.reconnected());
+                    self.channels()
+                        .iter()
+                        .for_each(|channel| channel.reconnected());
                     self.stir.notify_one();
                 }
-                Link::Down => self.lines().iter().for_each(|line| line.disconnected()),
+                Link::Down => self
+                    .channels()
+                    .iter()
+                    .for_each(|channel| channel.disconnected()),
                 Link::Slow | Link::Refused(_) => {}
             }
         }
@@ -200,7 +205,9 @@ impl Connection {
             if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
                 && told.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
             {
-                self.lines().iter().for_each(|line| line.reign(beat));
+                self.channels()
+                    .iter()
+                    .for_each(|channel| channel.reign(beat));
                 self.stir.notify_one();
             }
         }
@@ -218,9 +225,9 @@ impl Connection {
                 tokio::time::sleep(SETTLING).await;
             }
             let (sessions, workers): (Vec<_>, Vec<_>) = self
-                .lines()
+                .channels()
                 .iter()
-                .map(|line| (line.opened().session, line.opened().incarnation))
+                .map(|channel| (channel.opened().session, channel.opened().incarnation))
                 .unzip();
             if sessions.is_empty() {
                 continue;
@@ -241,12 +248,12 @@ impl Connection {
 
     /// Ends the sessions, and waits a little for it.
     pub(crate) fn leave(&self) {
-        let lines: Vec<_> = self.lines().clone();
-        lines.iter().for_each(|line| line.close());
+        let channels: Vec<_> = self.channels().clone();
+        channels.iter().for_each(|channel| channel.close());
         let ended = async {
             let all = async {
-                for line in &lines {
-                    line.ended().await;
+                for channel in &channels {
+                    channel.ended().await;
                 }
             };
             let _ = tokio::time::timeout(FAREWELL, all).await;

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::device::Device;
 use crate::host;
 use crate::process::holder;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bus_schemas::Window;
-use client_line::Session;
+use client_session::Session;
 
 use crate::attribute::Properties;
 use crate::held::Held;

@@ -3,13 +3,13 @@
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::device::Device;
 use crate::handle::Handles;
 use crate::process::process;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
-use crate::{timekeeper, work};
+use crate::{event_times, work};
 
 /// The flag of an event that takes no time.
 pub(crate) const DISABLE_TIMING: u32 = 2;
@@ -32,7 +32,7 @@ impl Event {
     pub(crate) fn new(flags: u32, device: usize) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         if flags & DISABLE_TIMING == 0 {
-            timekeeper::begin(number);
+            event_times::begin(number);
         }
         Self {
             number,
@@ -45,7 +45,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        timekeeper::forget(self.number);
+        event_times::forget(self.number);
     }
 }
 
@@ -57,7 +57,7 @@ impl Event {
 
     /// When it was reached last, as far as an answer told.
     pub(crate) fn time(&self) -> Option<u64> {
-        timekeeper::time(self.number)
+        event_times::time(self.number)
     }
 }
 

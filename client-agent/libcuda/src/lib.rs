@@ -17,12 +17,12 @@
 //! | [`connection`] | the sessions' way to the cluster: opened, kept alive, ended |
 //! | [`fork`] | what the child of a fork is told |
 //! | [`device`] | one virtual device: its session, its memory, what is known of it |
-//! | [`context`], [`stack`], [`current`] | contexts, each thread's stack of them, the one a thread is in |
+//! | [`context`], [`stack`], [`current_context`] | contexts, each thread's stack of them, the one a thread is in |
 //! | [`module`] | images, libraries, functions |
 //! | [`pool`], [`pool_handle`] | pools of memory, and their handles |
 //! | [`physical`] | memory that is mapped at reserved addresses |
 //! | [`nvml`] | the little of NVIDIA's management library that JAX asks for |
-//! | [`copy`], [`volume`] | copies and sets |
+//! | [`copy`], [`copy3d`] | copies and sets |
 //! | [`array`], [`texture`] | arrays, texture and surface objects |
 //! | [`reset`], [`held`] | the end of all that a primary context has |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
@@ -38,9 +38,11 @@ mod capture;
 mod connection;
 mod context;
 mod copy;
-mod current;
+mod copy3d;
+mod current_context;
 mod device;
 mod event;
+mod event_times;
 mod fatbin;
 mod fork;
 mod graph;
@@ -68,11 +70,9 @@ mod stream;
 mod symbol;
 mod tables;
 mod texture;
-mod timekeeper;
 mod user_object;
 mod uuid;
 mod visible;
-mod volume;
 mod work;
 
 use crate::abi::{Count, OutList};

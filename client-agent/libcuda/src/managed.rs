@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use client_line::Session;
+use client_session::Session;
 
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status};

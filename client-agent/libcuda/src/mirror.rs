@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use client_line::Session;
+use client_session::Session;
 
 use crate::status::{Result, Status};
 

@@ -3,16 +3,16 @@
 use std::io::Write;
 
 use bus_schemas::{Code, EventTime, Failure, Opened};
-use client_line::Observer;
+use client_session::Observer;
 
-use crate::timekeeper;
+use crate::event_times;
 
 /// Looks on at one session.
 pub(crate) struct Onlooker;
 
 impl Observer for Onlooker {
     fn timed(&mut self, told: &[EventTime]) {
-        timekeeper::keep(told);
+        event_times::keep(told);
     }
 
     fn failed(&mut self, failure: &Failure, opened: &Opened) {

@@ -58,7 +58,7 @@ pub(crate) fn create(device: &Device, bytes: u64) -> Result<usize> {
         }
         false
     });
-    let held = device.with(|session| session.line().held());
+    let held = device.with(|session| session.channel().held());
     if bytes > device.properties.memory.saturating_sub(held + waiting) {
         return Err(Status::OUT_OF_MEMORY);
     }
@@ -114,7 +114,7 @@ pub(crate) fn map(device: &Device, address: u64, handle: usize) -> Result {
         note(Status::NOT_SUPPORTED, why.into());
         return Err(Status::NOT_SUPPORTED);
     }
-    device.with(|session| session.line().map(address, piece.bytes))?;
+    device.with(|session| session.channel().map(address, piece.bytes))?;
     state.was_mapped = true;
     drop(state);
     mapped().insert(address, (handle, piece));
@@ -126,7 +126,7 @@ pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
     let mut mapped = mapped();
     let whole = covered(&mapped, address, bytes).ok_or(Status::INVALID_VALUE)?;
     for start in whole {
-        device.with(|session| session.line().unmap(start))?;
+        device.with(|session| session.channel().unmap(start))?;
         if let Some((handle, piece)) = mapped.remove(&start)
             && piece.state().references == 0
         {

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 #[cfg(test)]
 use bus_schemas::Code;
 use bus_schemas::Failure;
-use client_line::ClientError;
+use client_session::ClientError;
 
 use crate::fork::is_forked;
 

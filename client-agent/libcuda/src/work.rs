@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use bus_schemas::OpNumber;
-use client_line::Session;
+use client_session::Session;
 
 use crate::device::Device;
 use crate::status::{Result, Status};
@@ -12,7 +12,7 @@ use crate::status::{Result, Status};
 /// Appends something that may read or write the device's memory.
 pub(crate) fn submit<R>(
     device: &Device,
-    body: impl FnOnce(&Session) -> client_line::Result<R>,
+    body: impl FnOnce(&Session) -> client_session::Result<R>,
 ) -> Result<R> {
     device.with(|session| {
         device.mirrors.upload(session)?;
@@ -26,7 +26,7 @@ pub(crate) fn submit<R>(
 pub(crate) fn submit_at<R>(
     device: &Device,
     address: u64,
-    body: impl FnOnce(&Session) -> client_line::Result<R>,
+    body: impl FnOnce(&Session) -> client_session::Result<R>,
 ) -> Result<R> {
     match device.mirrors.covers(address) {
         true => submit(device, body),
@@ -37,7 +37,7 @@ pub(crate) fn submit_at<R>(
 /// Waits for everything so far.
 pub(crate) fn sync(device: &Device) -> Result {
     let session = device.session();
-    let last = session.line().last();
+    let last = session.channel().last();
     sync_session(device, &session, last)
 }
 

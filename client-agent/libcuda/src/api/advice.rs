@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint};
 
 use super::device::device;
 use crate::abi::{Count, List, Out, OutList};
-use crate::current::current;
+use crate::current_context::current;
 use crate::guard::api;
 use crate::process::holder;
 use crate::status::{Result, Status};
@@ -29,7 +29,7 @@ const PLAIN: [c_int; 3] = [1, 5, 7];
 /// A hint about memory is heeded by doing what is done anyway.
 fn hint(address: u64) -> Result {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    let found = device.with(|session| session.line().range(address));
+    let found = device.with(|session| session.channel().range(address));
     found.map(|_| ()).ok_or(Status::INVALID_VALUE)
 }
 

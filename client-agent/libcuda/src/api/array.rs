@@ -8,7 +8,7 @@ use crate::array::{
     self, Descriptor, Element, Flat, array, create_mipmapped, destroy_mipmapped, level,
 };
 use crate::attribute::LINEAR;
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::Result;

@@ -2,13 +2,13 @@
 
 use super::copy::on;
 use crate::abi::{Address, Bytes, Count, Room};
+use crate::copy3d::{Copy3D, Side};
 use crate::guard::api;
 use crate::status::Result;
-use crate::volume::{Copy3D, Side};
 
 /// Copies now.
 fn run(to: Side, from: Side, count: Count<'_>) -> Result {
-    crate::current::current_device()?;
+    crate::current_context::current_device()?;
     Copy3D::between(to, from, count).run()
 }
 

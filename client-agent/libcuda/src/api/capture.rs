@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::{Count, List, Out};
 use crate::capture::{begin, end, is_captured, with};
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::graph::graph;
 use crate::guard::api;
 use crate::status::{Result, Status};

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::device::device;
 use crate::abi::Out;
 use crate::context::Context;
-use crate::current::{self, current, current_device};
+use crate::current_context::{self, current, current_device};
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
@@ -78,17 +78,17 @@ api! {
     }
 
     fn cuCtxPushCurrent_v2(handle: usize) also cuCtxPushCurrent {
-        current::push(handle)
+        current_context::push(handle)
     }
 
     fn cuCtxPopCurrent_v2(handle: Out<'_, usize>) also cuCtxPopCurrent {
-        let popped = current::pop()?;
+        let popped = current_context::pop()?;
         handle.put_if(popped);
         Ok(())
     }
 
     fn cuCtxSetCurrent(handle: usize) {
-        current::set(handle)
+        current_context::set(handle)
     }
 
     fn cuCtxGetCurrent(handle: Out<'_, usize>) {

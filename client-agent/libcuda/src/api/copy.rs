@@ -5,11 +5,11 @@ use std::ffi::c_void;
 use crate::abi::{Address, Bytes, Count, In, List, Out, Room};
 use crate::capture::or_capture;
 use crate::copy::{any, set, set_rows, settle, to_device, to_host, within};
+use crate::copy3d::{Copy2D, Copy3D};
 use crate::graph::{Fill, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
 use crate::stream::number_of;
-use crate::volume::{Copy2D, Copy3D};
 
 /// Does an asynchronous copy or set, or records it where the stream is captured.
 pub(super) fn on(

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::abi::{Count, Out, OutList, Text};
 use crate::attribute::Properties;
-use crate::current;
+use crate::current_context;
 use crate::device::Device;
 use crate::guard::api;
 use crate::process::process;
@@ -120,7 +120,7 @@ api! {
     }
 
     fn cuCtxGetStreamPriorityRange(least: Out<'_, c_int>, greatest: Out<'_, c_int>) {
-        current::current()?;
+        current_context::current()?;
         // Streams of a session are scheduled as one.
         least.put_if(0);
         greatest.put_if(-5);

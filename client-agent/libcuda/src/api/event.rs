@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use crate::abi::Out;
 use crate::capture::{self, or_capture};
-use crate::current::current;
+use crate::current_context::current;
 use crate::device::Device;
 use crate::event::{EVENTS, Event, record};
 use crate::graph::Work;

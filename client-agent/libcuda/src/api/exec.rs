@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use super::stream::device as of_stream;
 use crate::abi::{Count, InOut, Out, OutList};
 use crate::capture::or_capture;
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::graph::{EXECS, Exec, Graph, Work, graph};
 use crate::guard::api;
 use crate::process::process;

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use crate::abi::{Out, Room};
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::guard::api;
 use crate::host;
 use crate::process::process;

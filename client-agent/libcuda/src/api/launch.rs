@@ -6,7 +6,7 @@ use bus_schemas::limits::LAUNCH_BYTES;
 
 use crate::abi::{Count, Data, Function, HostCall, HostFunction, In, List, Out};
 use crate::capture::or_capture;
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::graph::{Launch, Work};
 use crate::guard::api;
 use crate::launch::{self, Arguments, Parameters, Shape};

@@ -3,12 +3,12 @@
 use std::ffi::{c_int, c_void};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use client_line::ClientError;
+use client_session::ClientError;
 
 use super::module::target;
 use super::options::{Options, Values};
 use crate::abi::{Bytes, Count, List, Out, Text};
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
 use crate::handle::Handles;

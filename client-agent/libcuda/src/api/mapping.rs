@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_ulonglong, c_void};
 
 use super::advice::{DEVICE, Location};
 use crate::abi::{Count, In, List, Out};
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::device::Device;
 use crate::guard::api;
 use crate::physical::{self, GRAIN};
@@ -87,14 +87,14 @@ api! {
             return Err(Status::INVALID_VALUE);
         }
         let align = GRAIN.max(alignment as u64);
-        let made = device.with(|session| session.line().reserve(bytes, align))?;
+        let made = device.with(|session| session.channel().reserve(bytes, align))?;
         address.put(made)
     }
 
     fn cuMemAddressFree(address: u64, bytes: usize) {
         let _ = bytes;
         let device = device_of(address)?;
-        Ok(device.with(|session| session.line().unreserve(address))?)
+        Ok(device.with(|session| session.channel().unreserve(address))?)
     }
 
     fn cuMemCreate(
@@ -158,7 +158,7 @@ api! {
         let device = device_of(address)?;
         let location = location.take()?;
         let (base, bytes) = device
-            .with(|session| session.line().range(address))
+            .with(|session| session.channel().range(address))
             .ok_or(Status::INVALID_VALUE)?;
         if !physical::is_mapped(base, bytes) {
             return Err(Status::INVALID_VALUE);

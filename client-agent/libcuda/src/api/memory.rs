@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::stream::device as of_stream;
 use crate::abi::{Count, Figure, List, Out, OutAny};
 use crate::capture;
-use crate::current::{current, current_device};
+use crate::current_context::{current, current_device};
 use crate::device::Device;
 use crate::guard::api;
 use crate::host;
@@ -35,7 +35,7 @@ fn free(address: u64) -> Result {
 /// Where an allocation that holds an address begins, and its bytes.
 fn range(address: u64) -> Result<(u64, u64, &'static Device)> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    let found = device.with(|session| session.line().range(address));
+    let found = device.with(|session| session.channel().range(address));
     let (base, bytes) = found.ok_or(Status::INVALID_VALUE)?;
     Ok((base, bytes, device))
 }
@@ -103,7 +103,7 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
             _ => return Err(Status::INVALID_VALUE),
         });
     };
-    let found = device.with(|session| session.line().range(address));
+    let found = device.with(|session| session.channel().range(address));
     let managed = device.managed.holds(address);
     if found.is_none() && !managed && !device.is_of_modules(address) {
         return Err(Status::INVALID_VALUE);
@@ -158,7 +158,7 @@ api! {
 
     fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) {
         let device = current_device()?;
-        let held = device.with(|session| session.line().held());
+        let held = device.with(|session| session.channel().held());
         let all = device.properties.memory;
         free.put(all.saturating_sub(held) as usize)?;
         total.put(all as usize)

@@ -3,11 +3,11 @@
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
-use client_line::ClientError;
+use client_session::ClientError;
 
 use super::options::{Options, Values};
 use crate::abi::{Count, InAny, List, Out, OutList, Text};
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::device::Device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;

@@ -3,14 +3,14 @@
 use std::ffi::c_void;
 
 use crate::abi::{Count, In, List, Out};
-use crate::current::current_device;
+use crate::copy3d::Copy3D;
+use crate::current_context::current_device;
 use crate::graph::params::{
     FillParams, HostParams, KernelParams, KernelParams2, NodeParams, event,
 };
 use crate::graph::{EXECS, Work, graph, graph_of};
 use crate::guard::api;
 use crate::status::{Result, Status};
-use crate::volume::Copy3D;
 
 /// Where a new node goes: its handle's place, its graph, and what it comes behind.
 struct Place<'a>(Out<'a, usize>, usize, List<'a, usize>, Count<'a>);

@@ -6,7 +6,7 @@ use super::advice::{DEVICE, Location};
 use super::device::device;
 use crate::abi::{self, In, InAny, Out, OutAny};
 use crate::capture;
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::guard::api;
 use crate::pool::{self, Figure};
 use crate::pool_handle;

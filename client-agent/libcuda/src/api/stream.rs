@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::abi::{Data, Function, In, Out};
 use crate::capture::{self, or_capture};
-use crate::current::{current, current_device};
+use crate::current_context::{current, current_device};
 use crate::event::wait;
 use crate::graph::Work;
 use crate::guard::api;
@@ -70,7 +70,7 @@ api! {
     fn cuStreamQuery(stream: usize) also cuStreamQuery_ptsz {
         capture::refuse(stream)?;
         let device = device(stream)?;
-        let last = device.with(|session| session.line().last());
+        let last = device.with(|session| session.channel().last());
         match work::is_done(device, last)? {
             true => Ok(()),
             false => Err(Status::NOT_READY),

@@ -1,7 +1,7 @@
 //! Texture and surface objects.
 
 use crate::abi::{In, Out};
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};

@@ -9,10 +9,10 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::{Fill, Launch, Work, graph};
 use crate::abi::{Data, Function, HostCall, HostFunction, List};
+use crate::copy3d::Copy3D;
 use crate::event::EVENTS;
 use crate::launch::{Arguments, Shape};
 use crate::status::{Result, Status};
-use crate::volume::Copy3D;
 
 /// `CUDA_KERNEL_NODE_PARAMS`, which begins its later versions.
 #[repr(C)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::Graph;
 use crate::abi::HostCall;
 use crate::copy::set_rows;
+use crate::copy3d::Copy3D;
 use crate::device::Device;
 use crate::launch::{Arguments, Shape, start};
 use crate::module::KERNELS;
 use crate::status::{Result, Status};
-use crate::volume::Copy3D;
 use crate::work;
 
 /// What a node does.

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use client_line::Function;
+use client_session::Function;
 
 use super::Library;
 use super::part::Part;

@@ -275,7 +275,7 @@ impl Library {
 /// Why an image is not taken.
 pub(crate) enum Refused {
     Image(Wrong),
-    Device(client_line::ClientError),
+    Device(client_session::ClientError),
 }
 
 impl Text {

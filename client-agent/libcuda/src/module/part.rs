@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use bus_schemas::Symbol;
-use client_line::Module;
+use client_session::Module;
 use ptx::ModuleInfo;
 
 use super::lock;
@@ -45,7 +45,7 @@ impl Part {
 
     /// Loads it on a device, if it is not there yet; says what the device says of an image that it
     /// cannot run.
-    pub(super) fn place(&self, device: &Device) -> client_line::Result<Module> {
+    pub(super) fn place(&self, device: &Device) -> client_session::Result<Module> {
         let mut loaded = lock(&self.loaded);
         if let Some(module) = loaded.get(&device.ordinal) {
             return Ok(module.clone());

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::Function;
-use crate::current;
+use crate::current_context;
 use crate::process::process;
 use crate::status::{Result, Status};
 
@@ -32,7 +32,7 @@ fn kept() -> MutexGuard<'static, HashMap<(usize, usize), Kept>> {
 /// A context by its handle; 0 is the thread's.
 fn context(handle: usize) -> Result<usize> {
     if handle == 0 {
-        return Ok(current::current()?.1.handle);
+        return Ok(current_context::current()?.1.handle);
     }
     Ok(process()?.contexts.get(handle)?.handle)
 }

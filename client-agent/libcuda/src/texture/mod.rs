@@ -12,7 +12,7 @@ use bus_schemas::{Shape, TEXTURE_BYTES, Texture};
 pub(crate) use resource::{Resource, View};
 pub(crate) use sampling::Sampling;
 
-use crate::current::current_device;
+use crate::current_context::current_device;
 use crate::device::Device;
 use crate::process::holder;
 use crate::status::{Result, Status, note};
@@ -69,7 +69,7 @@ pub(crate) fn create(resource: Resource, sampling: Sampling, view: Option<View>)
         // Behind the last row there need be nothing.
         let rows = u64::from(data.height.max(1));
         let bytes = (rows - 1) * data.pitch + u64::from(data.width) * data.element();
-        let checked = device.with(|session| session.line().check(data.address, bytes));
+        let checked = device.with(|session| session.channel().check(data.address, bytes));
         checked.map_err(|_| Status::INVALID_VALUE)?;
     }
     let object = Object {

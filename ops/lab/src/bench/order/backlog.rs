@@ -54,7 +54,7 @@ pub(in crate::bench) fn play(client: &Client) -> Result<()> {
             }
             "finish" => {
                 for (session, last) in &sessions {
-                    let line = session.line();
+                    let line = session.channel();
                     line.block_on(line.answer(*last))?;
                 }
             }
@@ -71,7 +71,7 @@ pub(in crate::bench) fn play(client: &Client) -> Result<()> {
 fn submit(session: &Session, number: u64) -> Result<OpNumber> {
     let empty = session.load(EMPTY.bytes())?.function("empty")?;
     let buffer = session.alloc(COPY)?;
-    let line = session.line();
+    let line = session.channel();
     let mut state = 1 + number;
     while line.last() + 1 < OPS {
         // A generator of numbers that is different for each session, and the same in every run.
@@ -96,7 +96,7 @@ fn submit(session: &Session, number: u64) -> Result<OpNumber> {
 
 /// Waits until the worker has all ops and the leader all intents.
 fn arrived(session: &Session, last: OpNumber) -> Result<()> {
-    let (line, asked) = (session.line(), Instant::now());
+    let (line, asked) = (session.channel(), Instant::now());
     while line.received() < last || line.queued() < last {
         if asked.elapsed() > PATIENCE {
             let (received, queued) = (line.received(), line.queued());

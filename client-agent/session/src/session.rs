@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bus_schemas::{Code, Dim, Failure, KernelKey, Op, OpNumber, Opened, SessionId, limits};
 
+use crate::channel::{Reading, SessionChannel};
 use crate::error::{ClientError, Result, refused};
-use crate::line::{Line, Reading};
 use crate::module::{Function, Images};
 use load::Slots;
 
@@ -25,7 +25,7 @@ const PIECES: usize = 4;
 /// it; ops run in the order of the calls. Dropping it asks for its end and does not wait.
 #[derive(Debug)]
 pub struct Session {
-    line: Arc<Line>,
+    channel: Arc<SessionChannel>,
     images: Arc<Images>,
     slots: Mutex<Slots>,
     printed: Mutex<Vec<u8>>,
@@ -37,11 +37,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// The device of a line that is served. `patience` bounds how long its end is waited for.
+    /// The device of a channel that is served. `patience` bounds how long its end is waited for.
     #[must_use]
-    pub fn new(line: Arc<Line>, images: Arc<Images>, patience: Duration) -> Self {
+    pub fn new(channel: Arc<SessionChannel>, images: Arc<Images>, patience: Duration) -> Self {
         Self {
-            line,
+            channel,
             images,
             slots: Mutex::default(),
             printed: Mutex::default(),
@@ -54,25 +54,25 @@ impl Session {
     /// The session's id.
     #[must_use]
     pub fn id(&self) -> SessionId {
-        self.line.opened().session
+        self.channel.opened().session
     }
 
     /// What the leader answered when it was opened: worker, device, addresses, quota.
     #[must_use]
     pub fn opened(&self) -> &Opened {
-        self.line.opened()
+        self.channel.opened()
     }
 
-    /// The line it works on.
+    /// The channel it works on.
     #[must_use]
-    pub fn line(&self) -> &Arc<Line> {
-        &self.line
+    pub fn channel(&self) -> &Arc<SessionChannel> {
+        &self.channel
     }
 
     /// Why the session can run no more, if that is so.
     #[must_use]
     pub fn failure(&self) -> Option<Failure> {
-        self.line.failure()
+        self.channel.failure()
     }
 
     /// Allocates device memory and returns its address, a multiple of 256.
@@ -80,7 +80,7 @@ impl Session {
     /// # Errors
     /// [`Code::Quota`] or [`Code::OutOfMemory`] at once where it is known; else the session's.
     pub fn alloc(&self, bytes: u64) -> Result<u64> {
-        self.line.alloc(bytes)
+        self.channel.alloc(bytes)
     }
 
     /// Frees what [`Session::alloc`] returned.
@@ -88,7 +88,7 @@ impl Session {
     /// # Errors
     /// [`Code::BadAddress`] where no allocation begins there; else the session's.
     pub fn free(&self, address: u64) -> Result<()> {
-        self.line.free(address)
+        self.channel.free(address)
     }
 
     /// Copies `bytes` to the device. They are taken at the call.
@@ -96,13 +96,13 @@ impl Session {
     /// # Errors
     /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
     pub fn copy_in(&self, to: u64, bytes: &[u8]) -> Result<()> {
-        self.line.check(to, bytes.len() as u64)?;
+        self.channel.check(to, bytes.len() as u64)?;
         let inline = bytes.len() <= INLINE;
         let part = if inline { limits::INLINE_BYTES } else { PIECE };
         for (index, piece) in bytes.chunks(part).enumerate() {
             let transfer = match inline {
                 true => 0,
-                false => self.line.stage(piece, None)?,
+                false => self.channel.stage(piece, None)?,
             };
             let op = Op::CopyIn {
                 address: to + (index * part) as u64,
@@ -110,7 +110,7 @@ impl Session {
                 transfer,
             };
             let payload = if inline { piece } else { &[] };
-            self.line.push(&op, 0, payload, KernelKey(0))?;
+            self.channel.push(&op, 0, payload, KernelKey(0))?;
         }
         Ok(())
     }
@@ -120,18 +120,18 @@ impl Session {
     /// # Errors
     /// [`Code::BadAddress`] for a range that is not one allocation's; else the session's.
     pub fn copy_out(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
-        self.line.check(from, bytes.len() as u64)?;
+        self.channel.check(from, bytes.len() as u64)?;
         let (mut under_way, mut last) = (VecDeque::new(), OpNumber::default());
         for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
             if under_way.len() == PIECES {
-                self.line.block_on(settle(&mut under_way))?;
+                self.channel.block_on(settle(&mut under_way))?;
             }
             let (number, reading) = self.read(from + (index * PIECE) as u64, piece)?;
             under_way.push_back(reading);
             last = number;
         }
         while !under_way.is_empty() {
-            self.line.block_on(settle(&mut under_way))?;
+            self.channel.block_on(settle(&mut under_way))?;
         }
         // Ops run in their order, and so nothing through the last of these is left: a sync right behind, as
         // libraries make one behind each copy, need not ask again.
@@ -146,7 +146,7 @@ impl Session {
     /// # Errors
     /// As [`Session::copy_out`].
     pub async fn copy_out_async(&self, from: u64, bytes: &mut [u8]) -> Result<()> {
-        self.line.check(from, bytes.len() as u64)?;
+        self.channel.check(from, bytes.len() as u64)?;
         let mut under_way = VecDeque::new();
         for (index, piece) in bytes.chunks_mut(PIECE).enumerate() {
             if under_way.len() == PIECES {
@@ -165,8 +165,8 @@ impl Session {
     /// # Errors
     /// [`Code::BadAddress`] for ranges that are not one allocation's; else the session's.
     pub fn copy(&self, to: u64, from: u64, bytes: u64) -> Result<()> {
-        self.line.check(to, bytes)?;
-        self.line.check(from, bytes)?;
+        self.channel.check(to, bytes)?;
+        self.channel.check(from, bytes)?;
         self.append(&Op::Copy { to, from, bytes })
     }
 
@@ -181,7 +181,7 @@ impl Session {
             return Err(refused(Code::BadAddress, detail));
         }
         let bytes = count.saturating_mul(u64::from(width));
-        self.line.check(address, bytes)?;
+        self.channel.check(address, bytes)?;
         self.append(&Op::Set {
             address,
             count,
@@ -224,7 +224,8 @@ impl Session {
         params: &[u8],
     ) -> Result<()> {
         let (launch, key) = function.launch(grid, block, shared, params)?;
-        self.line.push(&Op::Launch(launch), stream, params, key)?;
+        self.channel
+            .push(&Op::Launch(launch), stream, params, key)?;
         Ok(())
     }
 
@@ -233,8 +234,8 @@ impl Session {
     /// # Errors
     /// What went wrong with anything before.
     pub fn sync(&self) -> Result<()> {
-        let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
-        let printed = self.line.block_on(self.line.answer(op))?;
+        let op = self.channel.push(&Op::Sync, 0, &[], KernelKey(0))?;
+        let printed = self.channel.block_on(self.channel.answer(op))?;
         self.keep_printed(printed);
         self.synced.fetch_max(op, Ordering::Relaxed);
         Ok(())
@@ -246,7 +247,7 @@ impl Session {
     /// # Errors
     /// As [`Session::sync`].
     pub fn sync_through(&self, op: OpNumber) -> Result<bool> {
-        if let Some(failure) = self.line.failure() {
+        if let Some(failure) = self.channel.failure() {
             return Err(ClientError::Session(failure));
         }
         if op <= self.synced.load(Ordering::Relaxed) {
@@ -258,16 +259,16 @@ impl Session {
     /// Whether the ops through `op` are done, as far as is known without asking.
     #[must_use]
     pub fn is_done(&self, op: OpNumber) -> bool {
-        op <= self.synced.load(Ordering::Relaxed) || op <= self.line.done()
+        op <= self.synced.load(Ordering::Relaxed) || op <= self.channel.done()
     }
 
     /// Records event number `event` of this session, on a stream; if it is `timed`, its time comes
-    /// with the next answer, and the line's observer is told.
+    /// with the next answer, and the channel's observer is told.
     ///
     /// # Errors
     /// The session's.
     pub fn record(&self, event: u32, stream: u16, timed: bool) -> Result<OpNumber> {
-        self.line
+        self.channel
             .push(&Op::Event { event, timed }, stream, &[], KernelKey(0))
     }
 
@@ -276,8 +277,8 @@ impl Session {
     /// # Errors
     /// As [`Session::sync`].
     pub async fn sync_async(&self) -> Result<()> {
-        let op = self.line.push(&Op::Sync, 0, &[], KernelKey(0))?;
-        let printed = self.line.answer(op).await?;
+        let op = self.channel.push(&Op::Sync, 0, &[], KernelKey(0))?;
+        let printed = self.channel.answer(op).await?;
         self.keep_printed(printed);
         Ok(())
     }
@@ -287,7 +288,7 @@ impl Session {
     /// [`limits::PRINTED_BYTES`] between two syncs, and this session as many.
     #[must_use]
     pub fn take_printed(&self) -> Vec<u8> {
-        self.keep_printed(self.line.take_printed());
+        self.keep_printed(self.channel.take_printed());
         std::mem::take(&mut *self.printed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -304,14 +305,14 @@ impl Session {
     /// Sends what was called so far without waiting for more, which else happens within a round
     /// trip.
     pub fn flush(&self) {
-        self.line.flush();
+        self.channel.flush();
     }
 
     /// Sets the span of the program that requests from the next one on are part of. A request is
     /// what the program waits for: from the first call after the previous wait to its answer. Its
     /// own span, or without telemetry this one (a W3C `traceparent`), travels with the calls.
     pub fn set_trace(&self, traceparent: Option<&str>) {
-        self.line.set_trace(traceparent);
+        self.channel.set_trace(traceparent);
     }
 
     /// Ends the session after the calls so far and blocks until its memory is freed.
@@ -320,9 +321,9 @@ impl Session {
     /// Why the session failed, if it did; [`Code::NoLeader`] if nobody answered in time (it is
     /// closed when its connection is).
     pub fn close(self) -> Result<()> {
-        let failed = self.line.failure();
-        self.line.close();
-        if !self.line.wait_ended(self.patience) {
+        let failed = self.channel.failure();
+        self.channel.close();
+        if !self.channel.wait_ended(self.patience) {
             return Err(refused(
                 Code::NoLeader,
                 "the close was not answered in time",
@@ -336,9 +337,9 @@ impl Session {
     /// # Errors
     /// Why the session failed, if it did.
     pub async fn close_async(self) -> Result<()> {
-        let failed = self.line.failure();
-        self.line.close();
-        self.line.ended().await;
+        let failed = self.channel.failure();
+        self.channel.close();
+        self.channel.ended().await;
         failed.map_or(Ok(()), |failure| Err(ClientError::Session(failure)))
     }
 
@@ -348,12 +349,12 @@ impl Session {
             address: from,
             bytes: piece.len() as u64,
         };
-        let number = self.line.push(&op, 0, &[], KernelKey(0))?;
-        Ok((number, self.line.reading(number, piece)))
+        let number = self.channel.push(&op, 0, &[], KernelKey(0))?;
+        Ok((number, self.channel.reading(number, piece)))
     }
 
     fn append(&self, op: &Op) -> Result<()> {
-        self.line.push(op, 0, &[], KernelKey(0)).map(|_| ())
+        self.channel.push(op, 0, &[], KernelKey(0)).map(|_| ())
     }
 }
 
@@ -367,8 +368,8 @@ async fn settle(under_way: &mut VecDeque<Reading<'_>>) -> Result<()> {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if !self.line.is_ended() {
-            self.line.close();
+        if !self.channel.is_ended() {
+            self.channel.close();
         }
     }
 }

@@ -100,7 +100,7 @@ impl Session {
         let transfer = match slots.given.get(&hash) {
             Some(transfer) => *transfer,
             None => {
-                let transfer = self.line.stage(image, Some(hash))?;
+                let transfer = self.channel.stage(image, Some(hash))?;
                 slots.given.insert(hash, transfer);
                 transfer
             }
@@ -111,7 +111,7 @@ impl Session {
             // not here any more.
             return Ok(());
         }
-        let said = self.line.block_on(self.line.image(transfer));
+        let said = self.channel.block_on(self.channel.image(transfer));
         match &said {
             Ok(()) => self.images.judge(key, None),
             // It may fit when others have gone: it is offered again.
@@ -131,8 +131,8 @@ impl Session {
     /// The session's.
     pub fn symbols(&self, module: &Module) -> Result<Vec<Symbol>> {
         let op = Op::Symbols { slot: module.slot };
-        let number = self.line.push(&op, 0, &[], KernelKey(0))?;
-        let rows = self.line.block_on(self.line.answer(number))?;
+        let number = self.channel.push(&op, 0, &[], KernelKey(0))?;
+        let rows = self.channel.block_on(self.channel.answer(number))?;
         let rows = rows.chunks_exact(Symbol::SIZE).map(Symbol::read);
         rows.collect::<Option<_>>()
             .ok_or_else(|| refused(Code::Protocol, "a row of symbols has no meaning"))

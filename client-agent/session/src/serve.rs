@@ -9,14 +9,14 @@ use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-use super::line::Line;
+use super::channel::SessionChannel;
 use crate::publish::publish;
 
 /// How long the connection may take to take a message.
 const STUCK: Duration = Duration::from_millis(200);
 
-/// Ends a line when its session is no longer served, however that comes.
-struct Served(Arc<Line>);
+/// Ends a channel when its session is no longer served, however that comes.
+struct Served(Arc<SessionChannel>);
 
 impl Drop for Served {
     fn drop(&mut self) {
@@ -24,45 +24,45 @@ impl Drop for Served {
     }
 }
 
-/// Serves a line until its session has ended or the connection is closed for good.
-pub async fn serve(line: Arc<Line>, subjects: Subjects, mut heard: Subscriber) {
-    let served = Served(line);
-    let line = &served.0;
+/// Serves a channel until its session has ended or the connection is closed for good.
+pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut heard: Subscriber) {
+    let served = Served(channel);
+    let channel = &served.0;
     let timer = sleep_until(Instant::now());
     tokio::pin!(timer);
     let mut due = None;
-    while !line.is_ended() {
+    while !channel.is_ended() {
         tokio::select! {
             biased;
             message = heard.next() => {
                 let Some(message) = message else { return };
                 // With a status it is the broker's word that nobody listens, not a message of ours.
                 if let Some((session, what)) = subjects.parse_client(&message.subject)
-                    && session == line.opened().session
+                    && session == channel.opened().session
                     && message.status.is_none()
                 {
-                    line.hear(what, &message.payload);
+                    channel.hear(what, &message.payload);
                 }
                 continue;
             }
-            () = line.woken() => {}
+            () = channel.woken() => {}
             () = &mut timer, if due.is_some() => {}
         }
-        while let Some(message) = line.next_kept() {
+        while let Some(message) = channel.next_kept() {
             // Without a connection nothing takes messages, and the clock has to be looked at. This one
             // is lost then: the outbox sends again what is not acknowledged.
-            let published = publish(line.client(), message);
+            let published = publish(channel.client(), message);
             if tokio::time::timeout(STUCK, published).await.is_err() {
                 break;
             }
         }
-        due = line.tick();
+        due = channel.tick();
         if let Some(due) = due {
-            timer.as_mut().reset(Instant::now() + until(line, due));
+            timer.as_mut().reset(Instant::now() + until(channel, due));
         }
     }
 }
 
-fn until(line: &Line, due: Nanos) -> Duration {
-    Duration::from_nanos(due.saturating_sub(line.now()))
+fn until(channel: &SessionChannel, due: Nanos) -> Duration {
+    Duration::from_nanos(due.saturating_sub(channel.now()))
 }

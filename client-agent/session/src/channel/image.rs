@@ -8,7 +8,7 @@ pub(super) enum Verdict {
     Said(Option<Failure>),
 }
 
-impl Line {
+impl SessionChannel {
     /// What the worker says of the image that was staged as this transfer.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use super::*;
 /// answer.
 #[derive(Debug)]
 pub struct Answer<'a> {
-    line: &'a Line,
+    channel: &'a SessionChannel,
     op: OpNumber,
 }
 
@@ -20,12 +20,12 @@ enum Progress {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(line: &'a Line, op: OpNumber) -> Self {
-        Self { line, op }
+    pub(super) fn new(channel: &'a SessionChannel, op: OpNumber) -> Self {
+        Self { channel, op }
     }
 
     fn poll_progress(&self, context: &mut Context<'_>) -> Poll<Result<Progress, ClientError>> {
-        let mut inner = self.line.lock();
+        let mut inner = self.channel.lock();
         let over = inner.over.clone();
         let Some(slot) = inner.slots.get_mut(&self.op) else {
             return Poll::Ready(Err(ClientError::closed()));
@@ -39,7 +39,7 @@ impl<'a> Answer<'a> {
             (None, None) => {
                 slot.waker = Some(context.waker().clone());
                 // On a foreign executor nobody else may be driving.
-                self.line.driver.kick();
+                self.channel.driver.kick();
                 Poll::Pending
             }
         }
@@ -62,7 +62,7 @@ impl Future for Answer<'_> {
 
 impl Drop for Answer<'_> {
     fn drop(&mut self) {
-        self.line.lock().slots.remove(&self.op);
+        self.channel.lock().slots.remove(&self.op);
     }
 }
 

@@ -50,7 +50,7 @@ struct Wheel {
     thread: OnceLock<Thread>,
 }
 
-/// The wheels of one client, shared by its lines.
+/// The wheels of one client, shared by its channels.
 #[derive(Clone)]
 pub struct Driver(Arc<Wheel>);
 

@@ -1,11 +1,11 @@
-//! What a line hears, its timer, and what its outbox asks for.
+//! What a channel hears, its timer, and what its outbox asks for.
 
 use bus_schemas::{Intent, LeaderBeat, Rejected, ResultKind, decode};
 use client_agent_core::Action;
 
 use super::*;
 
-impl Line {
+impl SessionChannel {
     /// Takes what arrived on a subject of the session's.
     pub(crate) fn hear(&self, what: ToClient, payload: &Bytes) {
         let mut inner = self.lock();
@@ -62,7 +62,7 @@ impl Line {
         next
     }
 
-    /// Nanoseconds since the line began: the clock of its outbox.
+    /// Nanoseconds since the channel began: the clock of its outbox.
     pub(crate) fn now(&self) -> Nanos {
         self.clock.elapsed().as_nanos() as Nanos
     }

@@ -1,7 +1,7 @@
-//! The client's shell around a session's outbox: a [`Line`] per session, one [`Driver`] for all
-//! lines of a connection, and the [`Session`] that programs use.
+//! The client's shell around a session's outbox: a [`SessionChannel`] per session, one [`Driver`] for all
+//! channels of a connection, and the [`Session`] that programs use.
 //!
-//! User threads append to a line under a short lock and publish from where they are. What is
+//! User threads append to a channel under a short lock and publish from where they are. What is
 //! heard, and every timer, is the business of one task per session beside the connection, and
 //! whoever waits for an answer runs those tasks meanwhile: a sync changes threads no more often
 //! than a bare request does.
@@ -9,9 +9,9 @@
 //! There is no actor system here and no telemetry: the agent of `actors` adds both, and the
 //! drop-in `libcuda`, a guest in foreign processes, does without.
 
+mod channel;
 mod driver;
 mod error;
-mod line;
 mod module;
 mod observer;
 mod open;
@@ -20,9 +20,9 @@ mod serve;
 mod session;
 mod wait;
 
+pub use channel::{Answer, Reading, SessionChannel};
 pub use driver::Driver;
 pub use error::{ClientError, Result, refused};
-pub use line::{Answer, Line, Reading};
 pub use module::{Function, Images, Module};
 pub use observer::{Observer, Unobserved};
 pub use open::{Opening, open};

@@ -78,7 +78,7 @@ struct Inner {
 }
 
 /// One session. Any thread may use it; ops are numbered in the order of the calls.
-pub struct Line {
+pub struct SessionChannel {
     opened: Opened,
     client: Client,
     addressees: Addressees,
@@ -89,15 +89,15 @@ pub struct Line {
     inner: Mutex<Inner>,
 }
 
-impl std::fmt::Debug for Line {
+impl std::fmt::Debug for SessionChannel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Line")
+        f.debug_struct("SessionChannel")
             .field("session", &self.opened.session)
             .finish_non_exhaustive()
     }
 }
 
-impl Line {
+impl SessionChannel {
     /// A session that was opened. [`crate::serve`] must run for it beside the connection. It fails
     /// when those that it waits for are silent for `deadline`.
     #[must_use]
@@ -193,7 +193,7 @@ impl Line {
     /// Takes bytes too large for a batch; waits while too many are on their way.
     ///
     /// # Errors
-    /// As [`Line::push`].
+    /// As [`SessionChannel::push`].
     pub fn stage(&self, bytes: &[u8], module: Option<ModuleHash>) -> Result<u64, ClientError> {
         let mut parcel = loop {
             let mut inner = self.lock();
@@ -203,7 +203,7 @@ impl Line {
                 Err(other) => return Err(refusal(other)),
             }
         };
-        // Others use the line meanwhile.
+        // Others use the channel meanwhile.
         parcel.write(0, bytes);
         let mut inner = self.lock();
         let transfer = inner.outbox.send(parcel, module).map_err(refusal)?;
@@ -220,7 +220,7 @@ impl Line {
     /// Picks the addresses of an allocation and appends it.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] above the quota or the window, else as [`Line::push`].
+    /// [`ClientError::Refused`] above the quota or the window, else as [`SessionChannel::push`].
     pub fn alloc(&self, bytes: u64) -> Result<u64, ClientError> {
         let address = self
             .lock()
@@ -234,7 +234,7 @@ impl Line {
     /// Frees the allocation that begins at `address`.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where none begins there, else as [`Line::push`].
+    /// [`ClientError::Refused`] where none begins there, else as [`SessionChannel::push`].
     pub fn free(&self, address: u64) -> Result<(), ClientError> {
         // Pushed before the range is given out again, so that its next allocation comes later.
         let begins = self.range(address).is_some_and(|(base, _)| base == address);
@@ -250,7 +250,7 @@ impl Line {
         Ok(())
     }
 
-    /// Keeps a range of addresses free for [`Line::map`]: its first address, a multiple of `align`.
+    /// Keeps a range of addresses free for [`SessionChannel::map`]: its first address, a multiple of `align`.
     ///
     /// # Errors
     /// [`ClientError::Refused`] where the window has no such range.
@@ -260,7 +260,7 @@ impl Line {
         made.map_err(ClientError::Refused)
     }
 
-    /// Gives back what [`Line::reserve`] kept.
+    /// Gives back what [`SessionChannel::reserve`] kept.
     ///
     /// # Errors
     /// [`ClientError::Refused`] where none begins there or something is mapped in it.
@@ -274,7 +274,7 @@ impl Line {
     ///
     /// # Errors
     /// [`ClientError::Refused`] where that is not reserved and free, or above the quota; else as
-    /// [`Line::push`].
+    /// [`SessionChannel::push`].
     pub fn map(&self, address: u64, bytes: u64) -> Result<(), ClientError> {
         let made = self.lock().addresses.map(address, bytes);
         made.map_err(ClientError::Refused)?;
@@ -282,12 +282,12 @@ impl Line {
         Ok(())
     }
 
-    /// Ends what [`Line::map`] made.
+    /// Ends what [`SessionChannel::map`] made.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] where nothing is mapped there, else as [`Line::push`].
+    /// [`ClientError::Refused`] where nothing is mapped there, else as [`SessionChannel::push`].
     pub fn unmap(&self, address: u64) -> Result<(), ClientError> {
-        // As [`Line::free`]: what is mapped there next comes later.
+        // As [`SessionChannel::free`]: what is mapped there next comes later.
         if self.lock().addresses.is_mapped(address) {
             self.push(&Op::Free { address }, 0, &[], KernelKey(0))?;
         }
@@ -377,7 +377,7 @@ impl Line {
         self.driver.kick();
     }
 
-    /// Runs a future of this line's on the calling thread, which drives the connection meanwhile.
+    /// Runs a future of this channel's on the calling thread, which drives the connection meanwhile.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         self.driver.wait(future)
     }
