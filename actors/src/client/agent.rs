@@ -316,7 +316,7 @@ impl StreamHandler<BusMessage> for AgentActor {
             && self.reign.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
         {
             for channel in locked(&self.channels).values() {
-                channel.reign(beat);
+                channel.new_term(beat);
             }
             self.live_soon(context);
         }

@@ -101,8 +101,8 @@ impl Connection {
             stir: Arc::default(),
         };
         let tasks = connection.driver.handle();
-        tasks.spawn(connection.clone().hear_links(links));
-        tasks.spawn(connection.clone().hear_reigns(reigns));
+        tasks.spawn(connection.clone().receive_links(links));
+        tasks.spawn(connection.clone().receive_terms(reigns));
         tasks.spawn(connection.clone().live(settings.tenant.clone()));
         Ok(connection)
     }
@@ -180,7 +180,7 @@ impl Connection {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn hear_links(self, mut links: UnboundedReceiver<Link>) {
+    async fn receive_links(self, mut links: UnboundedReceiver<Link>) {
         while let Some(link) = links.recv().await {
             match link {
                 Link::Up => {
@@ -198,16 +198,16 @@ impl Connection {
         }
     }
 
-    async fn hear_reigns(self, mut reigns: Subscriber) {
+    async fn receive_terms(self, mut reigns: Subscriber) {
         // Of a cluster of brokers it is said every second, and is news only once.
-        let mut told = None;
+        let mut last = None;
         while let Some(message) = reigns.next().await {
             if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
-                && told.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
+                && last.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
             {
                 self.channels()
                     .iter()
-                    .for_each(|channel| channel.reign(beat));
+                    .for_each(|channel| channel.new_term(beat));
                 self.stir.notify_one();
             }
         }

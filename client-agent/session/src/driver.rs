@@ -1,4 +1,5 @@
-//! Who turns the wheels of the connection: a thread of the client's own, or whoever waits.
+//! The driver of a connection's tasks: a thread of the client's own, or whichever thread waits for an
+//! answer.
 //!
 //! A thread that waits for an answer would sleep while another one reads the socket and wakes it:
 //! two changes of thread that cost as much as a message's way through the broker. So a thread that
@@ -250,10 +251,10 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
         assert_eq!(driver.0.waiters.load(Ordering::SeqCst), 0);
         // Without a wait, only the client's own thread drives.
-        let (told, heard) = std::sync::mpsc::channel();
-        let task = driver.handle().spawn(async move { told.send(()) });
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let task = driver.handle().spawn(async move { sender.send(()) });
         driver.kick();
-        heard.recv().expect("it ran");
+        receiver.recv().expect("it ran");
         drop(task);
         driver.stop();
         thread.join().expect("it ends");

@@ -1,8 +1,8 @@
 //! The client's shell around a session's outbox: a [`SessionChannel`] per session, one [`Driver`] for all
 //! channels of a connection, and the [`Session`] that programs use.
 //!
-//! User threads append to a channel under a short lock and publish from where they are. What is
-//! heard, and every timer, is the business of one task per session beside the connection, and
+//! User threads append to a channel under a short lock and publish from where they are. What
+//! arrives, and every timer, is the business of one task per session beside the connection, and
 //! whoever waits for an answer runs those tasks meanwhile: a sync changes threads no more often
 //! than a bare request does.
 //!

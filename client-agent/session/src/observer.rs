@@ -1,9 +1,9 @@
-//! Who looks on while a channel works.
+//! The observer of a channel: traces, metrics and logs of what it does.
 
 use async_nats::HeaderMap;
 use bus_schemas::{EventTime, Failure, Op, OpNumber, Opened};
 
-/// Is told what a channel does: for traces, metrics and logs. Called under the channel's lock, on the
+/// Called for what a channel does, under the channel's lock, on the
 /// caller's thread. Who does not care about one of them leaves it out.
 pub trait Observer: Send {
     /// The W3C `traceparent` that what follows is part of; none ends that.

@@ -1,4 +1,4 @@
-//! One session on the client's connection: what it hears, and its timer.
+//! The task of one session beside the connection: it receives, and keeps the session's timer.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-use super::channel::SessionChannel;
+use crate::channel::SessionChannel;
 use crate::publish::publish;
 
 /// How long the connection may take to take a message.
@@ -25,7 +25,7 @@ impl Drop for Served {
 }
 
 /// Serves a channel until its session has ended or the connection is closed for good.
-pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut heard: Subscriber) {
+pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut messages: Subscriber) {
     let served = Served(channel);
     let channel = &served.0;
     let timer = sleep_until(Instant::now());
@@ -34,14 +34,14 @@ pub async fn serve(channel: Arc<SessionChannel>, subjects: Subjects, mut heard: 
     while !channel.is_ended() {
         tokio::select! {
             biased;
-            message = heard.next() => {
+            message = messages.next() => {
                 let Some(message) = message else { return };
                 // With a status it is the broker's word that nobody listens, not a message of ours.
                 if let Some((session, what)) = subjects.parse_client(&message.subject)
                     && session == channel.opened().session
                     && message.status.is_none()
                 {
-                    channel.hear(what, &message.payload);
+                    channel.receive(what, &message.payload);
                 }
                 continue;
             }

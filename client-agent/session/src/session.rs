@@ -1,6 +1,7 @@
 //! One virtual device.
 
 mod load;
+mod slots;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,7 @@ use bus_schemas::{Code, Dim, Failure, KernelKey, Op, OpNumber, Opened, SessionId
 use crate::channel::{Reading, SessionChannel};
 use crate::error::{ClientError, Result, refused};
 use crate::module::{Function, Images};
-use load::Slots;
+use slots::Slots;
 
 /// Copies to the device of at most this many bytes travel within batches, in parts.
 const INLINE: usize = 4 * limits::INLINE_BYTES;

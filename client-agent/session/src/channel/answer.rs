@@ -1,9 +1,58 @@
-//! Waiting for an op's answer.
+//! The answers to ops, and the worker's word on an image.
 
+use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, ready};
+use std::task::{Context, Poll, ready};
 
-use super::*;
+use bus_schemas::OpNumber;
+use bytes::Bytes;
+
+use super::outbound::SessionChannel;
+use super::state::ImageState;
+use crate::error::ClientError;
+
+impl SessionChannel {
+    /// The answer to op `op`, which has one.
+    #[must_use]
+    pub fn answer(&self, op: OpNumber) -> Answer<'_> {
+        Answer { channel: self, op }
+    }
+
+    /// The answer to op `op`, a copy to the host of as many bytes as `to` has.
+    #[must_use]
+    pub fn reading<'a>(&'a self, op: OpNumber, to: &'a mut [u8]) -> Reading<'a> {
+        Reading {
+            answer: self.answer(op),
+            to,
+        }
+    }
+
+    /// What the worker says of the image that was staged as this transfer.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] with the device's log where it cannot run it; else the session's.
+    pub fn image(&self, transfer: u64) -> impl Future<Output = Result<(), ClientError>> {
+        std::future::poll_fn(move |context| {
+            let mut inner = self.lock();
+            let over = inner.over.clone();
+            match inner.images.get_mut(&transfer) {
+                Some(ImageState::Known(None)) => Poll::Ready(Ok(())),
+                Some(ImageState::Known(Some(failure))) => {
+                    Poll::Ready(Err(ClientError::Refused(failure.clone())))
+                }
+                Some(ImageState::Waiting(wakers)) => match over {
+                    Some(failure) => Poll::Ready(Err(ClientError::Session(failure))),
+                    None => {
+                        wakers.push(context.waker().clone());
+                        self.driver.kick();
+                        Poll::Pending
+                    }
+                },
+                None => Poll::Ready(Err(ClientError::closed())),
+            }
+        })
+    }
+}
 
 /// The answer to one op: rows of symbols, what kernels printed until a sync. Dropping it forgets the
 /// answer.
@@ -20,10 +69,6 @@ enum Progress {
 }
 
 impl<'a> Answer<'a> {
-    pub(super) fn new(channel: &'a SessionChannel, op: OpNumber) -> Self {
-        Self { channel, op }
-    }
-
     fn poll_progress(&self, context: &mut Context<'_>) -> Poll<Result<Progress, ClientError>> {
         let mut inner = self.channel.lock();
         let over = inner.over.clone();
@@ -69,8 +114,8 @@ impl Drop for Answer<'_> {
 /// The answer to a copy to the host, written where it is wanted as it comes.
 #[derive(Debug)]
 pub struct Reading<'a> {
-    pub(super) answer: Answer<'a>,
-    pub(super) to: &'a mut [u8],
+    answer: Answer<'a>,
+    to: &'a mut [u8],
 }
 
 impl Future for Reading<'_> {

@@ -1,56 +1,13 @@
-//! Modules of a session: images given to the worker, and slots.
+//! Loading and unloading modules in a session.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use bus_schemas::{Code, KernelKey, ModuleHash, Op, Row, Symbol, limits};
+use bus_schemas::{Code, KernelKey, ModuleHash, Op, Row, Symbol};
 
 use super::Session;
 use crate::error::{ClientError, Result, refused};
 use crate::module::Module;
-
-/// Which module slots are taken, and the transfers of the images that the worker was given by this
-/// session. It is locked while loads and unloads are appended: the worker sees them in the same order, and so
-/// both know of each transfer when the last module that came of it was unloaded.
-#[derive(Debug, Default)]
-pub(super) struct Slots {
-    next: u32,
-    free: VecDeque<u32>,
-    given: HashMap<ModuleHash, u64>,
-    /// How many slots have a module of an image.
-    loads: HashMap<ModuleHash, u32>,
-}
-
-impl Slots {
-    /// A free slot for a module.
-    fn take(&mut self) -> Result<u32> {
-        match self.free.pop_front() {
-            Some(slot) => Ok(slot),
-            None if self.next < limits::MODULES => {
-                self.next += 1;
-                Ok(self.next - 1)
-            }
-            None => {
-                let detail = format!("a session holds {} modules at most", limits::MODULES);
-                Err(refused(Code::BadModule, detail))
-            }
-        }
-    }
-
-    /// A slot has another module no more: an image that none has is the worker's to forget, and is
-    /// offered again when it is loaded again.
-    fn leave(&mut self, module: &Module) {
-        self.free.push_back(module.slot);
-        if let Some(loads) = self.loads.get_mut(&module.hash) {
-            *loads -= 1;
-            if *loads == 0 {
-                self.loads.remove(&module.hash);
-                self.given.remove(&module.hash);
-            }
-        }
-    }
-}
 
 impl Session {
     /// Loads a PTX image. It travels and is compiled once for all of the tenant's sessions on the

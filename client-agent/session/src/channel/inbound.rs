@@ -1,0 +1,91 @@
+//! What arrives for a session's channel: messages, the state of the connection, the time.
+
+use async_nats::Client;
+use bus_schemas::subject::ToClient;
+use bus_schemas::{LeaderBeat, Rejected, decode};
+use bytes::Bytes;
+use client_agent_core::{Event, Nanos};
+
+use super::outbound::SessionChannel;
+use crate::error::closed;
+use crate::publish::Outgoing;
+
+impl SessionChannel {
+    /// Takes what arrived on a subject of the session's.
+    pub(crate) fn receive(&self, what: ToClient, payload: &Bytes) {
+        let mut inner = self.lock();
+        let event = match what {
+            ToClient::Worker => match decode(payload) {
+                Ok(ack) => return self.handle(&mut inner, Event::WorkerAck(&ack)),
+                Err(error) => Err(error),
+            },
+            ToClient::Leader => match decode(payload) {
+                Ok(notice) => return self.handle(&mut inner, Event::LeaderNotice(&notice)),
+                Err(error) => Err(error),
+            },
+            ToClient::Result => decode(payload).map(|part| Event::Result(part, payload)),
+            ToClient::Error => {
+                decode(payload).map(|rejected: Rejected| Event::Error(rejected.failure))
+            }
+        };
+        match event {
+            Ok(event) => self.handle(&mut inner, event),
+            Err(error) => tracing::debug!(%error, ?what, "not understood"),
+        }
+    }
+
+    /// A leader's term began.
+    pub fn new_term(&self, beat: LeaderBeat) {
+        self.handle(&mut self.lock(), Event::Reign(beat));
+    }
+
+    /// The connection is gone.
+    pub fn disconnected(&self) {
+        self.handle(&mut self.lock(), Event::Disconnected);
+    }
+
+    /// The connection is back.
+    pub fn reconnected(&self) {
+        self.handle(&mut self.lock(), Event::Reconnected);
+    }
+
+    /// The session's task has something to look at.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// The task looks at the clock and at what was left to it; answers when to look again.
+    pub(crate) fn tick(&self) -> Option<Nanos> {
+        let mut inner = self.lock();
+        // What is handled now need not wake the task: it asks when to wake itself below.
+        inner.armed = 0;
+        let flush = std::mem::take(&mut inner.lingering) && inner.outbox.wants_flush();
+        let event = if flush { Event::Flush } else { Event::Tick };
+        self.handle(&mut inner, event);
+        let next = inner.outbox.next_wakeup();
+        inner.armed = next.unwrap_or(Nanos::MAX);
+        next
+    }
+
+    /// Nanoseconds since the channel began: the clock of its outbox.
+    pub(crate) fn now(&self) -> Nanos {
+        self.clock.elapsed().as_nanos() as Nanos
+    }
+
+    /// The next message of the backlog.
+    pub(crate) fn next_kept(&self) -> Option<Outgoing> {
+        self.lock().backlog.next()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Nobody serves the session any more.
+    pub fn abandon(&self) {
+        let mut inner = self.lock();
+        inner.over.get_or_insert_with(closed);
+        inner.ended = true;
+        inner.wake_all();
+    }
+}

@@ -1,0 +1,337 @@
+//! A session's channel to its worker and to the leader: how ops leave the program.
+//!
+//! A launch is pushed here, joins the outbox's batch, and is published with it, all on the thread that
+//! calls.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use async_nats::{Client, Subject};
+use bus_schemas::subject::{Subjects, ToClient, ToLeader, ToWorker};
+use bus_schemas::{
+    CloseReason, Code, Failure, Intent, KernelKey, ModuleHash, Op, OpNumber, Opened, ResultKind,
+    Tenant, decode,
+};
+use bytes::Bytes;
+use client_agent_core::{Action, Addresses, Event, Nanos, Outbox, OutboxSettings, PushError};
+use tokio::sync::Notify;
+
+use super::state::{Addressees, ImageState, Inner, Slot};
+use crate::driver::Driver;
+use crate::error::{ClientError, closed};
+use crate::observer::Observer;
+use crate::publish::{Backlog, Outgoing};
+
+/// One session. Any thread may use it; ops are numbered in the order of the calls.
+pub struct SessionChannel {
+    pub(super) opened: Opened,
+    pub(super) client: Client,
+    pub(super) addressees: Addressees,
+    pub(super) clock: Instant,
+    /// Wakes the session's task.
+    pub(super) wake: Notify,
+    pub(super) driver: Driver,
+    pub(super) inner: Mutex<Inner>,
+}
+
+impl std::fmt::Debug for SessionChannel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionChannel")
+            .field("session", &self.opened.session)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SessionChannel {
+    /// A session that was opened. [`crate::serve`] must run for it beside the connection. It fails
+    /// when those that it waits for are silent for `deadline`.
+    #[must_use]
+    pub fn new(
+        opened: Opened,
+        client: Client,
+        subjects: &Subjects,
+        tenant: &Tenant,
+        observer: Box<dyn Observer>,
+        driver: Driver,
+        deadline: Duration,
+    ) -> Self {
+        let (session, worker) = (opened.session, opened.incarnation);
+        let to_worker = |what| Subject::from(subjects.to_worker(tenant, worker, session, what));
+        let to_leader = |what| Subject::from(subjects.to_leader(tenant, what));
+        let settings = OutboxSettings {
+            deadline: deadline.as_nanos().try_into().unwrap_or(Nanos::MAX),
+            ..OutboxSettings::new(session, opened.epoch, opened.leader)
+        };
+        Self {
+            addressees: Addressees {
+                batch: to_worker(ToWorker::Batch),
+                data: to_worker(ToWorker::Data),
+                state: to_worker(ToWorker::State),
+                intent: to_leader(ToLeader::Intent(session)),
+                close: to_leader(ToLeader::Close),
+                notice: subjects.to_client(tenant, session, ToClient::Leader).into(),
+            },
+            client,
+            clock: Instant::now(),
+            wake: Notify::new(),
+            driver,
+            inner: Mutex::new(Inner {
+                outbox: Outbox::new(settings),
+                addresses: Addresses::new(opened.window, opened.quota),
+                actions: Vec::new(),
+                slots: HashMap::new(),
+                images: HashMap::new(),
+                waiting: Vec::new(),
+                backlog: Backlog::default(),
+                armed: Nanos::MAX,
+                lingering: false,
+                observer,
+                printed: Vec::new(),
+                over: None,
+                ended: false,
+            }),
+            opened,
+        }
+    }
+
+    /// What the leader opened.
+    #[must_use]
+    pub fn opened(&self) -> &Opened {
+        &self.opened
+    }
+
+    /// Appends an op; waits while the outbox is full.
+    ///
+    /// # Errors
+    /// [`ClientError::Session`], or [`ClientError::Refused`] for an op no worker would take.
+    #[inline]
+    pub fn push(
+        &self,
+        op: &Op,
+        stream: u16,
+        payload: &[u8],
+        key: KernelKey,
+    ) -> Result<OpNumber, ClientError> {
+        loop {
+            let mut inner = self.lock();
+            match inner.outbox.push(op, stream, payload, key) {
+                Ok(number) => {
+                    inner.observer.pushed(op, number);
+                    if op.has_result() {
+                        inner.slots.insert(number, Slot::default());
+                    }
+                    if inner.outbox.wants_flush() && !self.lingers(&mut inner) {
+                        self.handle(&mut inner, Event::Flush);
+                        // Who asks for an answer will wait for it, and drive.
+                        if !op.has_result() {
+                            self.driver.kick();
+                        }
+                    }
+                    return Ok(number);
+                }
+                Err(PushError::Full) => self.make_room(inner, Outbox::has_room),
+                Err(other) => return Err(refusal(other)),
+            }
+        }
+    }
+
+    /// Takes bytes too large for a batch; waits while too many are on their way.
+    ///
+    /// # Errors
+    /// As [`SessionChannel::push`].
+    pub fn stage(&self, bytes: &[u8], module: Option<ModuleHash>) -> Result<u64, ClientError> {
+        let mut parcel = loop {
+            let mut inner = self.lock();
+            match inner.outbox.parcel(bytes.len()) {
+                Ok(parcel) => break parcel,
+                Err(PushError::Full) => self.make_room(inner, Outbox::has_staging_room),
+                Err(other) => return Err(refusal(other)),
+            }
+        };
+        // Others use the channel meanwhile.
+        parcel.write(0, bytes);
+        let mut inner = self.lock();
+        let transfer = inner.outbox.send(parcel, module).map_err(refusal)?;
+        if module.is_some() {
+            let waiting = ImageState::Waiting(Vec::new());
+            inner.images.insert(transfer, waiting);
+        }
+        self.handle(&mut inner, Event::Flush);
+        drop(inner);
+        self.driver.kick();
+        Ok(transfer)
+    }
+
+    /// Sends what was pushed, now.
+    pub fn flush(&self) {
+        self.handle(&mut self.lock(), Event::Flush);
+        self.driver.kick();
+    }
+
+    /// Asks for the session's end after the ops pushed so far.
+    pub fn close(&self) {
+        self.handle(&mut self.lock(), Event::Close(CloseReason::Asked));
+        self.driver.kick();
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves a flush to the session's task where nobody waits for its answer: it runs when the
+    /// connection is driven next, and until then more ops may join.
+    #[inline]
+    fn lingers(&self, inner: &mut Inner) -> bool {
+        let may = inner.outbox.may_linger();
+        if may && !inner.lingering {
+            inner.lingering = true;
+            self.wake.notify_one();
+        }
+        may
+    }
+
+    fn make_room(&self, mut inner: MutexGuard<'_, Inner>, has_room: fn(&Outbox) -> bool) {
+        self.handle(&mut inner, Event::Flush);
+        drop(inner);
+        self.driver.wait(std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if has_room(&inner.outbox) || inner.over.is_some() || inner.ended {
+                return Poll::Ready(());
+            }
+            inner.waiting.push(context.waker().clone());
+            Poll::Pending
+        }));
+    }
+
+    pub(super) fn handle(&self, inner: &mut Inner, event: Event<'_>) {
+        let mut actions = std::mem::take(&mut inner.actions);
+        inner.outbox.handle(self.now(), event, &mut actions);
+        for action in actions.drain(..) {
+            self.perform(inner, action);
+        }
+        inner.actions = actions;
+        let outbox = &inner.outbox;
+        if !inner.waiting.is_empty() && outbox.has_room() && outbox.has_staging_room() {
+            inner.waiting.drain(..).for_each(Waker::wake);
+        }
+        if let Some(next) = inner.outbox.next_wakeup()
+            && next < inner.armed
+        {
+            inner.armed = next;
+            self.wake.notify_one();
+        }
+    }
+
+    fn perform(&self, inner: &mut Inner, action: Action) {
+        let to = &self.addressees;
+        match action {
+            Action::PublishBatch {
+                bytes,
+                first,
+                last,
+                again,
+            } => {
+                if !again {
+                    inner.observer.submitted(&self.opened, first, last);
+                }
+                self.publish(inner, &to.batch, bytes, Some(first));
+            }
+            Action::PublishIntent { bytes } => {
+                // The action does not say which ops; the message does, for those who want to know.
+                let traced = inner.observer.traced();
+                let intent = traced.then(|| decode::<Intent<'_>>(&bytes).ok()).flatten();
+                let first = intent.map(|intent| intent.first);
+                self.publish(inner, &to.intent, bytes, first);
+            }
+            Action::PublishState { bytes } => self.publish(inner, &to.state, bytes, None),
+            Action::PublishChunk {
+                transfer,
+                offset,
+                len,
+            } => {
+                if let Some(chunk) = inner.outbox.chunk(transfer, offset, len) {
+                    self.publish(inner, &to.data, chunk, None);
+                }
+            }
+            Action::PublishClose { bytes } => {
+                let message = Outgoing {
+                    subject: to.close.clone(),
+                    reply: Some(to.notice.clone()),
+                    headers: None,
+                    bytes,
+                };
+                self.hand_over(inner, message);
+            }
+            Action::Part { op, offset, bytes } => {
+                if let Some(slot) = inner.slots.get_mut(&op) {
+                    slot.parts.push((offset, bytes));
+                    slot.wake();
+                }
+            }
+            Action::Result {
+                kind: ResultKind::Printed,
+                bytes,
+                ..
+            } => inner.printed = bytes,
+            Action::Result {
+                op, bytes, events, ..
+            } => {
+                if !events.is_empty() {
+                    inner.observer.timed(&events);
+                }
+                inner.observer.answered(op, &self.opened);
+                // Nobody waits for it any more if there is no slot.
+                if let Some(slot) = inner.slots.get_mut(&op) {
+                    slot.done = Some(bytes);
+                    slot.wake();
+                }
+            }
+            Action::Image { transfer, refused } => {
+                if let Some(image) = inner.images.get_mut(&transfer)
+                    && let ImageState::Waiting(wakers) =
+                        std::mem::replace(image, ImageState::Known(refused))
+                {
+                    wakers.into_iter().for_each(Waker::wake);
+                }
+            }
+            Action::Failed { failure, .. } => {
+                inner.observer.failed(&failure, &self.opened);
+                inner.over = Some(failure);
+                inner.wake_all();
+            }
+            Action::Ended => {
+                inner.over.get_or_insert_with(closed);
+                inner.ended = true;
+                inner.wake_all();
+            }
+        }
+    }
+
+    /// Publishes a message; `op` is the first op in one that belongs to a request.
+    fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes, op: Option<OpNumber>) {
+        let traced = op.filter(|_| inner.observer.traced());
+        let message = Outgoing {
+            subject: subject.clone(),
+            reply: None,
+            headers: traced.and_then(|op| inner.observer.headers(op)),
+            bytes,
+        };
+        self.hand_over(inner, message);
+    }
+
+    fn hand_over(&self, inner: &mut Inner, message: Outgoing) {
+        if inner.backlog.publish(&self.client, message) {
+            self.wake.notify_one();
+        }
+    }
+}
+
+fn refusal(error: PushError) -> ClientError {
+    match error {
+        PushError::Failed(failure) => ClientError::Session(failure),
+        PushError::Invalid(why) => ClientError::Refused(Failure::new(Code::Protocol, why)),
+        PushError::Closed | PushError::Full => ClientError::closed(),
+    }
+}

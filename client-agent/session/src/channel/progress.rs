@@ -1,0 +1,84 @@
+//! How far a session has come, and waiting for its end.
+
+use std::future::Future;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bus_schemas::{Failure, OpNumber};
+
+use super::outbound::SessionChannel;
+use crate::wait::block_until;
+
+impl SessionChannel {
+    /// The op pushed last.
+    #[must_use]
+    pub fn last(&self) -> OpNumber {
+        self.lock().outbox.last()
+    }
+
+    /// Every op through this one has reached the worker, as far as it has said.
+    #[must_use]
+    pub fn received(&self) -> OpNumber {
+        self.lock().outbox.received()
+    }
+
+    /// Every op through this one has been announced to the leader, as far as it has said.
+    #[must_use]
+    pub fn queued(&self) -> OpNumber {
+        self.lock().outbox.queued()
+    }
+
+    /// Every op through this one is done, as far as the worker has said.
+    #[must_use]
+    pub fn done(&self) -> OpNumber {
+        self.lock().outbox.done()
+    }
+
+    /// Sets the span of the program, as a W3C `traceparent`, that requests from the next one on
+    /// are children of.
+    pub fn set_trace(&self, traceparent: Option<&str>) {
+        self.lock().observer.set_trace(traceparent);
+    }
+
+    /// Runs a future of this channel's on the calling thread, which drives the connection meanwhile.
+    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.driver.wait(future)
+    }
+
+    /// Waits for the session's end.
+    pub fn ended(&self) -> impl Future<Output = ()> {
+        std::future::poll_fn(|context| {
+            let mut inner = self.lock();
+            if inner.ended {
+                return Poll::Ready(());
+            }
+            inner.waiting.push(context.waker().clone());
+            Poll::Pending
+        })
+    }
+
+    /// Blocks until the session's end, for at most `timeout`; whether it came.
+    #[must_use]
+    pub fn wait_ended(&self, timeout: Duration) -> bool {
+        self.driver.kick();
+        block_until(self.ended(), Instant::now() + timeout).is_some()
+    }
+
+    /// Why the session can run no more, if that is so.
+    #[must_use]
+    pub fn failure(&self) -> Option<Failure> {
+        self.lock().over.clone()
+    }
+
+    /// Takes what kernels printed since the last sync that returned, once the session has failed.
+    #[must_use]
+    pub fn take_printed(&self) -> Vec<u8> {
+        std::mem::take(&mut self.lock().printed)
+    }
+
+    /// Whether the session has ended.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.lock().ended
+    }
+}

@@ -1,0 +1,80 @@
+//! What a session's channel holds under its lock.
+
+use std::collections::HashMap;
+use std::task::Waker;
+
+use async_nats::Subject;
+use bus_schemas::{Failure, OpNumber};
+use bytes::Bytes;
+use client_agent_core::{Action, Addresses, Nanos, Outbox};
+
+use crate::observer::Observer;
+use crate::publish::Backlog;
+
+/// Where a session's messages go.
+pub(super) struct Addressees {
+    pub(super) batch: Subject,
+    pub(super) data: Subject,
+    pub(super) state: Subject,
+    pub(super) intent: Subject,
+    pub(super) close: Subject,
+    pub(super) notice: Subject,
+}
+
+/// An op that is answered by a result.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) waker: Option<Waker>,
+    /// Parts of a copy to the host that nobody has taken, and where they lie in it.
+    pub(super) parts: Vec<(u64, Bytes)>,
+    /// The answer is here: no more parts come.
+    pub(super) done: Option<Vec<u8>>,
+}
+
+impl Slot {
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+pub(super) struct Inner {
+    pub(super) outbox: Outbox,
+    pub(super) addresses: Addresses,
+    pub(super) actions: Vec<Action>,
+    pub(super) slots: HashMap<OpNumber, Slot>,
+    /// By transfer.
+    pub(super) images: HashMap<u64, ImageState>,
+    /// Who waits for room, or for the end.
+    pub(super) waiting: Vec<Waker>,
+    pub(super) backlog: Backlog,
+    /// When the session's task looks at the clock next; `Nanos::MAX` is never.
+    pub(super) armed: Nanos,
+    /// The task is to flush.
+    pub(super) lingering: bool,
+    pub(super) observer: Box<dyn Observer>,
+    /// What kernels printed before the session failed.
+    pub(super) printed: Vec<u8>,
+    pub(super) over: Option<Failure>,
+    pub(super) ended: bool,
+}
+
+/// What a worker says of an image.
+pub(super) enum ImageState {
+    Waiting(Vec<Waker>),
+    Known(Option<Failure>),
+}
+
+impl Inner {
+    /// Wakes all who wait for room, for an answer or for the end.
+    pub(super) fn wake_all(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+        for image in self.images.values_mut() {
+            if let ImageState::Waiting(wakers) = image {
+                wakers.drain(..).for_each(Waker::wake);
+            }
+        }
+        self.slots.values_mut().for_each(Slot::wake);
+    }
+}
