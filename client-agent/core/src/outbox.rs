@@ -6,6 +6,7 @@ mod failing;
 mod flow;
 mod image;
 mod sending;
+mod silence;
 
 use std::collections::VecDeque;
 
@@ -23,7 +24,7 @@ use crate::result::{Part, Results};
 use crate::retry::Retry;
 use crate::run::Runs;
 use crate::transfer::{Chunk, Transfers};
-use deadline::Silence;
+use silence::Silence;
 
 /// Batches sent again at a time: the worker's answer brings the next.
 const RESENT: usize = 8;

@@ -14,43 +14,6 @@ const ASKS: Nanos = 8;
 /// Ops that were granted run without a leader: so many deadlines it may be silent behind them.
 const GRANTED: Nanos = 20;
 
-/// How long those that are waited for have been silent.
-#[derive(Debug, Default)]
-pub(super) struct Silence {
-    looked: Nanos,
-    down: bool,
-    broker: Nanos,
-    leader: Nanos,
-    worker: Nanos,
-    /// The silence of the leader at which it is asked next.
-    ask: Nanos,
-}
-
-impl Silence {
-    pub(super) fn worker_heard(&mut self) {
-        (self.worker, self.broker) = (0, 0);
-    }
-
-    pub(super) fn leader_heard(&mut self) {
-        (self.leader, self.broker, self.ask) = (0, 0, 0);
-    }
-
-    /// The connection is up or down. What was silent before is not excused by that: a broker that
-    /// comes and goes would hold a program for ever.
-    pub(super) fn linked(&mut self, up: bool) {
-        (self.down, self.ask) = (!up, 0);
-    }
-
-    /// Nobody is blamed any more.
-    fn forgive(&mut self) {
-        *self = Self {
-            looked: self.looked,
-            down: self.down,
-            ..Self::default()
-        };
-    }
-}
-
 impl Outbox {
     /// Adds up the silence until now, and asks or gives up where there is too much of it.
     pub(super) fn count_silence(&mut self, now: Nanos, actions: &mut Vec<Action>) {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
-use super::InOut;
+use super::pointer::InOut;
 use crate::status::{Result, Status};
 
 /// How many items the lists beside it have, or how many bytes the memory beside it.

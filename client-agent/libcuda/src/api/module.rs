@@ -288,8 +288,7 @@ api! {
 
     fn cuKernelGetLibrary(handle: Out<'_, usize>, kernel: usize) also cuFuncGetModule {
         let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-        let library = kernel.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
-        handle.put(library.handle)
+        handle.put(kernel.library()?)
     }
 
     fn cuKernelGetName(name: Out<'_, *const c_char>, kernel: usize) also cuFuncGetName {

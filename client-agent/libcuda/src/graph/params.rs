@@ -7,7 +7,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::{Fill, Launch, Work, graph};
+use super::recorded::{Fill, Launch, Work, graph};
 use crate::abi::{Data, Function, HostCall, HostFunction, List};
 use crate::copy3d::Copy3D;
 use crate::event::EVENTS;

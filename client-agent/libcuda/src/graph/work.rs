@@ -1,9 +1,8 @@
-//! What the nodes of graphs do.
+//! The work of a graph's nodes: how it is recorded, and how it is done.
 
 use std::sync::Arc;
 
-use super::Graph;
-use crate::abi::HostCall;
+use super::recorded::{Fill, Launch, Work};
 use crate::copy::set_rows;
 use crate::copy3d::Copy3D;
 use crate::device::Device;
@@ -11,41 +10,6 @@ use crate::launch::{Arguments, Shape, start};
 use crate::module::KERNELS;
 use crate::status::{Result, Status};
 use crate::work;
-
-/// What a node does.
-#[derive(Clone, Debug)]
-pub(crate) enum Work {
-    Kernel(Launch),
-    Copy(Copy3D),
-    Fill(Fill),
-    Host(HostCall),
-    /// The nodes of a graph of the node's own.
-    Child(Arc<Graph>),
-    Empty,
-    Wait(usize),
-    Record(usize),
-}
-
-/// A launch with its parameters packed.
-#[derive(Clone, Debug)]
-pub(crate) struct Launch {
-    pub(crate) kernel: usize,
-    pub(crate) shape: Shape,
-    params: Arc<[u8]>,
-    /// Addresses of the parameters there, for who asks.
-    pub(crate) pointers: Arc<[usize]>,
-}
-
-/// A set of rows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fill {
-    pub(crate) address: u64,
-    pub(crate) pitch: usize,
-    pub(crate) value: u32,
-    pub(crate) width: u32,
-    pub(crate) count: usize,
-    pub(crate) rows: usize,
-}
 
 impl Launch {
     /// A launch whose parameters are taken now.

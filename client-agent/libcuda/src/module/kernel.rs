@@ -1,14 +1,15 @@
 //! Kernels of libraries.
 
+use std::any::Any;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 
 use client_session::Function;
 
-use super::Library;
 use super::part::Part;
 use crate::device::Device;
+use crate::handle::Handles;
 use crate::status::{Result, Status};
 
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
@@ -24,9 +25,13 @@ fn fitting(threads: u32) -> u32 {
     each / 8 * 8
 }
 
+pub(crate) static KERNELS: LazyLock<Handles<Kernel>> = LazyLock::new(Handles::new);
+
 /// An entry of a library: a `CUfunction` or a `CUkernel`.
 pub(crate) struct Kernel {
-    pub(crate) library: Weak<Library>,
+    /// The handle of its library, and whether that is loaded.
+    library: usize,
+    loaded: Weak<dyn Any + Send + Sync>,
     part: Arc<Part>,
     /// Which entry of the part.
     index: usize,
@@ -42,7 +47,7 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// An entry of a part of a library.
     pub(super) fn new(
-        library: &Arc<Library>,
+        (library, loaded): (usize, Weak<dyn Any + Send + Sync>),
         part: Arc<Part>,
         index: usize,
         name: CString,
@@ -50,7 +55,8 @@ impl Kernel {
         devices: usize,
     ) -> Self {
         Self {
-            library: Arc::downgrade(library),
+            library,
+            loaded,
             part,
             index,
             name,
@@ -58,6 +64,12 @@ impl Kernel {
             dynamic: AtomicI32::new(SHARED),
             registers,
         }
+    }
+
+    /// The handle of its library, while that is loaded.
+    pub(crate) fn library(&self) -> Result<usize> {
+        let loaded = self.loaded.upgrade().map(|_| self.library);
+        loaded.ok_or(Status::INVALID_HANDLE)
     }
 
     pub(crate) fn entry(&self) -> &ptx::EntryInfo {
@@ -85,7 +97,8 @@ impl Kernel {
             false => function.clone(),
         });
         Self {
-            library: Weak::clone(&self.library),
+            library: self.library,
+            loaded: Weak::clone(&self.loaded),
             part: Arc::clone(&self.part),
             index: self.index,
             name: self.name.clone(),
@@ -104,7 +117,7 @@ impl Kernel {
     #[cold]
     fn find<'a>(&self, device: &Device, slot: &'a OnceLock<Function>) -> Result<&'a Function> {
         // Of a library that was unloaded nothing is loaded again.
-        self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
+        self.library()?;
         let function = self.part.place(device)?.function(&self.entry().name)?;
         crate::stats::used(&self.entry().name);
         Ok(slot.get_or_init(|| function))

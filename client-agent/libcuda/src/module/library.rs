@@ -1,16 +1,19 @@
 //! Libraries: kernels and variables by name.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 
 use bus_schemas::ModuleHash;
 use ptx::Outline;
 
+use super::kernel::{KERNELS, Kernel};
+use super::lock::lock;
 use super::part::Part;
 use super::source::{Source, Wrong};
-use super::{KERNELS, Kernel, LIBRARIES, lock};
 use crate::device::Device;
+use crate::handle::Handles;
 use crate::status::{Result, Status, note};
 
 /// Bytes of PTX from which on an image is taken apart, where it has more than one kernel. A smaller one
@@ -19,6 +22,8 @@ const LARGE: usize = 64 << 10;
 
 /// Most registers of images that were linked so.
 static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex::default);
+
+pub(crate) static LIBRARIES: LazyLock<Handles<Library>> = LazyLock::new(Handles::new);
 
 /// A loaded image: a `CUmodule` or a `CUlibrary`.
 pub(crate) struct Library {
@@ -267,7 +272,9 @@ impl Library {
         let text = CString::new(name).map_err(|_| Status::INVALID_VALUE)?;
         let registers = opened.registers;
         let mut kernels = lock(&self.kernels);
-        let make = || KERNELS.add(Kernel::new(self, part, index, text, registers, devices));
+        let loaded: Weak<dyn Any + Send + Sync> = Arc::<Self>::downgrade(self);
+        let library = (self.handle, loaded);
+        let make = || KERNELS.add(Kernel::new(library, part, index, text, registers, devices));
         Ok(*kernels.entry(name.into()).or_insert_with(make))
     }
 }

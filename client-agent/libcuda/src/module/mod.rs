@@ -15,21 +15,11 @@
 mod image;
 mod kernel;
 mod library;
+mod lock;
 mod part;
 mod source;
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-
 pub(crate) use image::{Image, Place, image, origin};
-pub(crate) use kernel::Kernel;
-pub(crate) use library::{Library, Refused, limit_registers, reset, unload};
+pub(crate) use kernel::{KERNELS, Kernel};
+pub(crate) use library::{LIBRARIES, Library, Refused, limit_registers, reset, unload};
 pub(crate) use source::{Missing, Source, Wrong, last_refusal, refusals, refused};
-
-use crate::handle::Handles;
-
-pub(crate) static LIBRARIES: LazyLock<Handles<Library>> = LazyLock::new(Handles::new);
-pub(crate) static KERNELS: LazyLock<Handles<Kernel>> = LazyLock::new(Handles::new);
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

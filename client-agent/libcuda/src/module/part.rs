@@ -7,7 +7,7 @@ use bus_schemas::Symbol;
 use client_session::Module;
 use ptx::ModuleInfo;
 
-use super::lock;
+use super::lock::lock;
 use super::source::Wrong;
 use crate::device::Device;
 use crate::status::{Result, Status};

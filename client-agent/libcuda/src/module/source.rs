@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Mutex;
 
-use super::lock;
+use super::lock::lock;
 use crate::fatbin::Entry;
 use crate::status::{Status, note};
 

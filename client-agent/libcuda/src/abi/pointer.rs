@@ -1,0 +1,205 @@
+//! Pointers to one value, a text, or what has no type of its own.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::marker::PhantomData;
+
+use crate::status::{Result, Status};
+
+/// Where a value is to be written, or null.
+#[repr(transparent)]
+pub(crate) struct Out<'a, T> {
+    to: *mut T,
+    call: PhantomData<&'a mut T>,
+}
+
+impl<T> Out<'_, T> {
+    /// An answer that nobody wants.
+    pub(crate) const UNWANTED: Self = Self {
+        to: std::ptr::null_mut(),
+        call: PhantomData,
+    };
+
+    /// Refuses null, ahead of what would have to be undone.
+    pub(crate) fn check(&self) -> Result {
+        match self.to.is_null() {
+            true => Err(Status::INVALID_VALUE),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a value; null is an error.
+    #[inline]
+    pub(crate) fn put(&self, value: T) -> Result {
+        self.check()?;
+        // SAFETY: an `Out` that is not null has room for a value; nothing is said of its alignment.
+        unsafe { self.to.write_unaligned(value) };
+        Ok(())
+    }
+
+    /// Writes a value where it is wanted.
+    #[inline]
+    pub(crate) fn put_if(&self, value: T) {
+        // Null says that it is not wanted, and is no error.
+        let _ = self.put(value);
+    }
+}
+
+/// A structure that the call reads, or null.
+#[repr(transparent)]
+pub(crate) struct In<'a, T> {
+    from: *const T,
+    call: PhantomData<&'a T>,
+}
+
+impl<T: Copy> In<'_, T> {
+    /// The structure, if there is one.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<T> {
+        // SAFETY: an `In` that is not null is to a whole structure; nothing is said of its alignment.
+        (!self.from.is_null()).then(|| unsafe { self.from.read_unaligned() })
+    }
+
+    /// The structure; null is an error.
+    #[inline]
+    pub(crate) fn take(&self) -> Result<T> {
+        self.get().ok_or(Status::INVALID_VALUE)
+    }
+}
+
+/// A value that the call reads and changes, or null.
+#[repr(transparent)]
+pub(crate) struct InOut<'a, T> {
+    at: *mut T,
+    call: PhantomData<&'a mut T>,
+}
+
+#[cfg(test)]
+impl<'a, T> InOut<'a, T> {
+    /// A value of a test's.
+    pub(super) fn of_test(at: &'a mut T) -> Self {
+        let call = PhantomData;
+        Self { at, call }
+    }
+}
+
+impl<T: Copy> InOut<'_, T> {
+    /// The value as it is; null is an error.
+    pub(crate) fn take(&self) -> Result<T> {
+        match self.at.is_null() {
+            true => Err(Status::INVALID_VALUE),
+            // SAFETY: an `InOut` that is not null is to a whole value, which the program wrote.
+            false => Ok(unsafe { self.at.read_unaligned() }),
+        }
+    }
+
+    /// Changes the value; null is an error.
+    pub(crate) fn put(&self, value: T) -> Result {
+        let (to, call) = (self.at, PhantomData);
+        Out { to, call }.put(value)
+    }
+}
+
+/// Where an answer is to be written whose type depends on what is asked, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct OutAny<'a> {
+    to: *mut c_void,
+    call: PhantomData<&'a mut c_void>,
+}
+
+/// An answer by how large it is.
+pub(crate) enum Figure {
+    /// As large as an int.
+    Int(u32),
+    /// As large as a pointer.
+    Long(u64),
+}
+
+impl OutAny<'_> {
+    /// Writes an answer; null is an error.
+    ///
+    /// # Safety
+    /// What is asked has an answer of this size.
+    pub(crate) unsafe fn put(self, figure: Figure) -> Result {
+        match figure {
+            Figure::Int(value) => {
+                let (to, call) = (self.to.cast(), PhantomData);
+                Out { to, call }.put(value)
+            }
+            Figure::Long(value) => {
+                let (to, call) = (self.to.cast(), PhantomData);
+                Out { to, call }.put(value)
+            }
+        }
+    }
+}
+
+/// A value whose type depends on what is set, or null.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct InAny<'a> {
+    from: *const c_void,
+    call: PhantomData<&'a c_void>,
+}
+
+impl<'a> InAny<'a> {
+    /// The value as one of a type.
+    ///
+    /// # Safety
+    /// What is set has a value of this type.
+    pub(crate) unsafe fn typed<T>(self) -> In<'a, T> {
+        In {
+            from: self.from.cast(),
+            call: PhantomData,
+        }
+    }
+
+    /// Its address, for those who find the length of what is there in it.
+    pub(crate) fn address(self) -> *const c_void {
+        self.from
+    }
+}
+
+/// A text that ends with a zero byte, or null.
+#[repr(transparent)]
+pub(crate) struct Text<'a> {
+    from: *const c_char,
+    call: PhantomData<&'a CStr>,
+}
+
+impl<'a> Text<'a> {
+    /// The text; null, and what is not UTF-8, is an error.
+    pub(crate) fn take(&self) -> Result<&'a str> {
+        if self.from.is_null() {
+            return Err(Status::INVALID_VALUE);
+        }
+        // SAFETY: a `Text` that is not null ends with a zero byte and stays during the call.
+        let text = unsafe { CStr::from_ptr(self.from) };
+        text.to_str().map_err(|_| Status::INVALID_VALUE)
+    }
+
+    /// The text, or none for null.
+    pub(crate) fn take_or_empty(&self) -> Result<&'a str> {
+        match self.from.is_null() {
+            true => Ok(""),
+            false => self.take(),
+        }
+    }
+}
+
+/// An address of a copy: of a device's memory, or of the program's, where that is pinned or the
+/// function takes either.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Address<'a> {
+    at: u64,
+    call: PhantomData<&'a mut u8>,
+}
+
+impl Address<'_> {
+    /// The number.
+    #[inline]
+    pub(crate) fn number(self) -> u64 {
+        self.at
+    }
+}

@@ -1,0 +1,66 @@
+//! A graph that can be launched.
+
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use super::recorded::{Held, Step, Work};
+use crate::device::Device;
+use crate::handle::Handles;
+use crate::status::{Result, Status};
+
+/// A graph that can be launched.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    pub(crate) flags: u64,
+    pub(crate) steps: Mutex<Vec<Step>>,
+    /// What its graph held when it was made.
+    pub(crate) _held: Held,
+}
+
+pub(crate) static EXECS: LazyLock<Handles<Exec>> = LazyLock::new(Handles::new);
+
+impl Exec {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Step>> {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the step of a node, or changes it.
+    pub(crate) fn with<R>(
+        &self,
+        node: usize,
+        body: impl FnOnce(&mut Step) -> Result<R>,
+    ) -> Result<R> {
+        let mut steps = self.lock();
+        let step = steps.iter_mut().find(|step| step.node == node);
+        body(step.ok_or(Status::INVALID_VALUE)?)
+    }
+
+    /// Gives the nodes of a child graph other work, kind by kind and in the same order.
+    pub(crate) fn replace_child(&self, node: usize, new: Vec<Step>) -> Result {
+        let mut steps = self.lock();
+        let at = steps.iter().position(|step| step.node == node);
+        let at = at.ok_or(Status::INVALID_VALUE)?;
+        let Work::Child(child) = &steps[at].work else {
+            return Err(Status::INVALID_VALUE);
+        };
+        let count = child.steps()?.len();
+        let inner = steps.get_mut(at + 1..at + 1 + count);
+        let inner = inner.ok_or(Status::INVALID_VALUE)?;
+        let alike = |(old, new): (&Step, &Step)| {
+            old.work.kind() == new.work.kind() && old.after == new.after
+        };
+        if count != new.len() || !inner.iter().zip(&new).all(alike) {
+            return Err(Status::GRAPH_EXEC_UPDATE_FAILURE);
+        }
+        for (old, new) in inner.iter_mut().zip(new) {
+            old.work = new.work;
+        }
+        Ok(())
+    }
+
+    /// Appends its nodes to a device's work, one behind the other.
+    pub(crate) fn launch(&self, device: &Device, stream: usize, number: u16) -> Result {
+        let steps = self.lock();
+        let mut enabled = steps.iter().filter(|step| step.enabled);
+        enabled.try_for_each(|step| step.work.run(device, stream, number))
+    }
+}
