@@ -9,8 +9,14 @@ use bus_schemas::{DESCRIPTOR_BYTES, Op, write_descriptor};
 pub(crate) struct Columns {
     descriptors: Vec<u8>,
     blob: Vec<u8>,
-    /// Bytes of either that were cut off.
-    cut: (usize, usize),
+    cut: CutOff,
+}
+
+/// Bytes of each column that were cut off.
+#[derive(Debug, Clone, Copy, Default)]
+struct CutOff {
+    descriptors: usize,
+    blob: usize,
 }
 
 /// The ranges of one batch's columns.
@@ -31,18 +37,21 @@ impl Columns {
     /// Ops there are.
     #[inline]
     pub(crate) fn ops(&self) -> usize {
-        (self.descriptors.len() - self.cut.0) / DESCRIPTOR_BYTES
+        (self.descriptors.len() - self.cut.descriptors) / DESCRIPTOR_BYTES
     }
 
     /// Bytes there are.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
-        self.descriptors.len() - self.cut.0 + self.blob.len() - self.cut.1
+        self.descriptors.len() - self.cut.descriptors + self.blob.len() - self.cut.blob
     }
 
     /// The first ops: at most `ops`, and no further op once they have `bytes` bytes.
     pub(crate) fn front(&self, ops: usize, bytes: usize) -> Cut {
-        let (start, blob) = self.cut;
+        let CutOff {
+            descriptors: start,
+            blob,
+        } = self.cut;
         let (mut count, mut payload, mut size) = (0, 0, 0);
         let rest = self.descriptors.get(start..).unwrap_or_default();
         for descriptor in rest.chunks_exact(DESCRIPTOR_BYTES).take(ops) {
@@ -62,6 +71,10 @@ impl Columns {
     }
 
     /// The descriptors and payloads of a cut.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`front` made the cut of these columns, and only `remove` and `clear`, which end it, shorten them"
+    )]
     pub(crate) fn slices(&self, cut: &Cut) -> (&[u8], &[u8]) {
         (
             &self.descriptors[cut.descriptors.clone()],
@@ -71,14 +84,17 @@ impl Columns {
 
     /// Cuts them off.
     pub(crate) fn remove(&mut self, cut: &Cut) {
-        self.cut = (cut.descriptors.end, cut.blob.end);
-        if self.cut.0 == self.descriptors.len() {
+        self.cut = CutOff {
+            descriptors: cut.descriptors.end,
+            blob: cut.blob.end,
+        };
+        if self.cut.descriptors == self.descriptors.len() {
             self.clear();
-        } else if self.cut.0 > self.descriptors.len() / 2 {
+        } else if self.cut.descriptors > self.descriptors.len() / 2 {
             // Moving the smaller half keeps the cost of an op constant.
-            self.descriptors.drain(..self.cut.0);
-            self.blob.drain(..self.cut.1);
-            self.cut = (0, 0);
+            self.descriptors.drain(..self.cut.descriptors);
+            self.blob.drain(..self.cut.blob);
+            self.cut = CutOff::default();
         }
     }
 
@@ -86,7 +102,7 @@ impl Columns {
     pub(crate) fn clear(&mut self) {
         self.descriptors.clear();
         self.blob.clear();
-        self.cut = (0, 0);
+        self.cut = CutOff::default();
     }
 }
 

@@ -23,6 +23,17 @@
 //! [`Addresses`] picks the device addresses of a session's allocations, so that an allocation
 //! needs no round trip.
 
+// A panic here is one in the program of somebody else: each place that could is named, with its reason.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 mod address;
 mod buffer;
 mod column;

@@ -308,7 +308,7 @@ impl Transfers {
         }
         // An offer, or a chunk that credit has cut elsewhere.
         let rest = part.get(skip..)?;
-        let mut bytes = rest[..len.min(rest.len())].to_vec();
+        let mut bytes = rest.get(..len).unwrap_or(rest).to_vec();
         if len > rest.len() {
             bytes.extend_from_slice(transfer.part(index + 1)?.get(..len - rest.len())?);
         }

@@ -71,7 +71,8 @@ impl Outbox {
             }
             if !self.alone {
                 // The leader's way to the worker is the longer one, so it goes first.
-                actions[start..].rotate_left(batches);
+                let new = actions.get_mut(start..).unwrap_or_default();
+                new.rotate_left(batches);
             }
             while let Some(chunk) = self.transfers.next_chunk() {
                 more = true;
