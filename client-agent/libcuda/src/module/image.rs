@@ -5,9 +5,9 @@
     reason = "images come as bare pointers: their length is found in them"
 )]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
-use crate::abi::InAny;
+use crate::abi::{InAny, List};
 use crate::fatbin;
 use crate::status::{Result, Status};
 
@@ -39,7 +39,10 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     pub(crate) fn at(image: InAny<'a>) -> Self {
-        Self::bare(image.address())
+        Self {
+            first: image.address().cast(),
+            bytes: None,
+        }
     }
 
     /// A file's bytes.
@@ -47,13 +50,6 @@ impl<'a> Place<'a> {
         Self {
             first: bytes.as_ptr(),
             bytes: Some(bytes),
-        }
-    }
-
-    fn bare(first: *const c_void) -> Self {
-        Self {
-            first: first.cast(),
-            bytes: None,
         }
     }
 
@@ -101,30 +97,31 @@ pub(crate) fn image(place: Place<'_>) -> Result<Image<'_>> {
 
 /// The structure that compilers leave in programs.
 #[repr(C)]
-struct Wrapper {
+#[derive(Clone, Copy)]
+struct Wrapper<'a> {
     magic: u32,
     version: u32,
-    container: *const c_void,
+    container: InAny<'a>,
     /// For version 2 the containers that it was linked of, ended by null.
-    parts: *const *const c_void,
+    parts: List<'a, InAny<'a>>,
 }
 
 /// What such a structure points to.
-fn wrapped(place: Place<'_>) -> Result<Image<'_>> {
+fn wrapped<'a>(place: Place<'a>) -> Result<Image<'a>> {
     // SAFETY: its magic number begins a whole structure, which the program's compiler wrote.
-    let wrapper = unsafe { place.first.cast::<Wrapper>().read_unaligned() };
-    let whole = contained(Place::bare(wrapper.container))?;
+    let wrapper = unsafe { place.first.cast::<Wrapper<'a>>().read_unaligned() };
+    let whole = contained(Place::at(wrapper.container))?;
     if wrapper.version != 2 || wrapper.parts.is_null() {
         return Ok(Image::Fatbin(whole));
     }
     let mut parts = Vec::new();
     for at in 0..FATBINS {
         // SAFETY: the list of version 2 ends with null, which was not met yet.
-        let part = unsafe { wrapper.parts.add(at).read_unaligned() };
-        if part.is_null() {
+        let part = unsafe { wrapper.parts.item(at) };
+        if part.address().is_null() {
             break;
         }
-        parts.push(contained(Place::bare(part))?);
+        parts.push(contained(Place::at(part))?);
     }
     Ok(Image::Parts(whole, parts))
 }
