@@ -1,11 +1,10 @@
 //! What a worker asks of a device: one trait, two implementations (`device-cpu`, `device-cuda`),
-//! one conformance suite ([`conformance`]).
+//! one conformance suite (`device-conformance`).
 //!
 //! A device belongs to one thread, which alternates [`Device::submit`] and [`Device::poll`]. It
 //! serves sessions it knows nothing of but their windows; who may run, and when, was decided
 //! before.
 
-pub mod conformance;
 mod feed;
 mod interrupt;
 mod slice;

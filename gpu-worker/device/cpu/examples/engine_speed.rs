@@ -3,7 +3,7 @@
 //! warps, 32 threads each.
 
 use bus_schemas::{Launch, ModuleHash, Op};
-use device::{Device, conformance};
+use device::Device;
 use device_cpu::{CpuConfig, CpuDevice, Engine, EngineConfig, Grid, Instance, Memory, Program};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn empty_in_slices() -> Result<f64, String> {
     let hash = ModuleHash::of(KERNELS.as_bytes());
     let failed = |failure: bus_schemas::Failure| failure.to_string();
     device.prepare(hash, KERNELS.as_bytes()).map_err(failed)?;
-    let mut program = conformance::Program::new(1);
+    let mut program = device_conformance::Program::new(1);
     let (session, window) = (program.session(), program.window());
     device.open(session, window, None).map_err(failed)?;
     let load = program.slice(&[(Op::LoadModule { slot: 0, hash }, &[])]);

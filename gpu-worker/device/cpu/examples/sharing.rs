@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Launch, ModuleHash, Op, Parcel};
-use device::conformance::{Program, complete};
 use device::{Device, SharingDomain};
+use device_conformance::{Program, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const SESSIONS: u64 = 8;

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, OpNumber};
-use device::conformance::Program as Client;
 use device::{Completion, Device, Slice};
+use device_conformance::Program as Client;
 use device_cpu::{
     CpuConfig, CpuDevice, Engine, EngineConfig, Grid, Instance, LaunchError, Memory, Program,
     Progress,
@@ -69,7 +69,7 @@ impl Tenant {
         let address = window.base;
         let alloc = Op::Alloc { address, bytes: 8 };
         let slice = client.slice(&[(load, &[]), (alloc, &[])]);
-        assert_eq!(device::conformance::complete(device, slice).fault, None);
+        assert_eq!(device_conformance::complete(device, slice).fault, None);
         Self {
             client,
             sum: address,
@@ -185,7 +185,7 @@ fn a_launch_takes_no_more_than_it_may() {
         let mut slice = tenant.dirty(64, 1_024);
         slice.launch_bytes = vec![(slice.first, room)];
         let first = slice.first;
-        let done = device::conformance::complete(&mut device, slice);
+        let done = device_conformance::complete(&mut device, slice);
         if fits {
             assert_eq!(done.fault, None);
             let sums = [0_u32.to_le_bytes(), (64 * 1_024_u32).to_le_bytes()].concat();
@@ -200,7 +200,7 @@ fn a_launch_takes_no_more_than_it_may() {
     let mut slice = tenant.dirty(1, 1_024);
     slice.launch_bytes.clear();
     let first = slice.first;
-    let done = device::conformance::complete(&mut device, slice);
+    let done = device_conformance::complete(&mut device, slice);
     assert_eq!(fault(&done), Some((first, Code::OutOfMemory)));
 }
 

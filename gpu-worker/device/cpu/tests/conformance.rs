@@ -11,7 +11,7 @@ fn the_cpu_device_conforms() {
             threads,
             ..CpuConfig::default()
         };
-        device::conformance::run(&mut CpuDevice::new(config));
+        device_conformance::run(&mut CpuDevice::new(config));
     }
 }
 
@@ -38,8 +38,8 @@ fn a_runaway_kernel_delays_nobody_and_is_ended() {
     });
     let hash = bus_schemas::ModuleHash::of(ENDLESS.as_bytes());
     device.prepare(hash, ENDLESS.as_bytes()).expect("builds");
-    let mut one = device::conformance::Program::new(1);
-    let mut two = device::conformance::Program::new(2);
+    let mut one = device_conformance::Program::new(1);
+    let mut two = device_conformance::Program::new(2);
     let load = bus_schemas::Op::LoadModule { slot: 0, hash };
     for program in [&one, &two] {
         device

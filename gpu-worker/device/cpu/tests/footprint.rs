@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Launch, ModuleHash, Op};
 use device::Device;
-use device::conformance::{Program, complete};
+use device_conformance::{Program, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n

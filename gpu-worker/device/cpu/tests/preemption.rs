@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window};
-use device::conformance::Program;
 use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
+use device_conformance::Program;
 use device_cpu::{CpuConfig, CpuDevice};
 use workloads::local::{Endless, suite};
 
@@ -74,7 +74,7 @@ impl Tenant {
         let load = Op::LoadModule { slot: 0, hash };
         let alloc = Op::Alloc { address, bytes };
         let slice = program.slice(&[(load, &[]), (alloc, &[]), (fill, &[])]);
-        let prepared = device::conformance::complete(device, slice);
+        let prepared = device_conformance::complete(device, slice);
         assert_eq!(prepared.fault, None);
         Self {
             program,
@@ -259,10 +259,7 @@ fn a_session_closed_while_parked_leaves_nothing() {
     let address = next.window().base;
     let bytes = (256 << 20) - completions[0].resident;
     let slice = next.slice(&[(Op::Alloc { address, bytes }, &[])]);
-    assert_eq!(
-        device::conformance::complete(&mut device, slice).fault,
-        None
-    );
+    assert_eq!(device_conformance::complete(&mut device, slice).fault, None);
 }
 
 #[test]

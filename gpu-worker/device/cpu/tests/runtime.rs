@@ -2,8 +2,8 @@
 //! NVRTC's; the expectations are what C prints.
 
 use bus_schemas::{Code, Launch, ModuleHash, Op};
-use device::conformance::{Program, complete};
 use device::{Completion, Device};
+use device_conformance::{Program, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const PTX: &str = include_str!("../../../../tests/kernels/runtime.ptx");

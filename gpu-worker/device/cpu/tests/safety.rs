@@ -3,7 +3,7 @@
 
 use bus_schemas::{Code, Launch, ModuleHash, Op};
 use device::Device;
-use device::conformance::{self, complete};
+use device_conformance::complete;
 use device_cpu::{
     CpuConfig, CpuDevice, Engine, EngineConfig, Fault, FaultKind, Grid, Instance, LaunchError,
     Memory, Program,
@@ -259,7 +259,7 @@ fn a_mistake_is_its_session_s_alone() {
         watchdog: Duration::from_millis(300),
         ..CpuConfig::default()
     });
-    let mut neighbour = conformance::Program::new(1);
+    let mut neighbour = device_conformance::Program::new(1);
     let window = neighbour.window();
     device
         .open(neighbour.session(), window, None)
@@ -294,7 +294,7 @@ fn a_mistake_is_its_session_s_alone() {
         let text = text(&body, outside);
         let hash = ModuleHash::of(text.as_bytes());
         device.prepare(hash, text.as_bytes()).expect("decodes");
-        let mut program = conformance::Program::new(n);
+        let mut program = device_conformance::Program::new(n);
         device
             .open(program.session(), program.window(), None)
             .expect("free");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bus_schemas::{Op, Parcel, SessionId};
-use device::conformance::{Program, complete};
 use device::{Device, SharingDomain};
+use device_conformance::{Program, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 use proptest::prelude::*;
 

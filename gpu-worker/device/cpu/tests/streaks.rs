@@ -3,7 +3,7 @@
 
 use bus_schemas::{FunctionFingerprint, Launch, ModuleHash, Op};
 use device::Device;
-use device::conformance::{Program, complete};
+use device_conformance::{Program, complete};
 use device_cpu::{CpuConfig, CpuDevice};
 
 /// Each thread adds to the word of its block; `FACTOR` tells one module from another. What a block

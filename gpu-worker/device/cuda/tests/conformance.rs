@@ -7,5 +7,5 @@ fn conforms() {
         return;
     }
     let mut device = device_cuda::CudaDevice::open(0, Some(1 << 30), 0).expect("a GPU");
-    device::conformance::run(&mut device);
+    device_conformance::run(&mut device);
 }

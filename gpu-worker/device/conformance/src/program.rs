@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use bus_schemas::{Batch, Op, SessionId, WIRE_VERSION, Window, encode, limits, write_descriptor};
 use bytes::Bytes;
-
-use crate::{Completion, Device, OpSpan, Slice};
+use device::{Completion, Device, OpSpan, Slice};
 
 /// The program side of one session, for tests: packs ops as a client does.
 pub struct Program {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use bus_schemas::{ModuleHash, Op, Parcel};
+use device::{Device, SharingDomain};
 
-use super::{Program, complete, increment_params, launch};
-use crate::{Device, SharingDomain};
+use crate::kernels::{increment_params, launch};
+use crate::program::{Program, complete};
 
 /// Three mebibytes and a bit: no whole number of pages.
 const BYTES: u64 = (3 << 20) + 70_000;

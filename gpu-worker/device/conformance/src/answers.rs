@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bus_schemas::{Code, Column, ModuleHash, Op, ResultKind, Symbol};
+use device::Device;
 
-use super::{Program, complete, increment_params, launch};
-use crate::Device;
+use crate::kernels::{increment_params, launch};
+use crate::program::{Program, complete};
 
 /// Variables of every kind; a kernel uses them, or a device might leave them out.
 const VARIABLES: &str = "
@@ -38,7 +39,7 @@ const SLOT: u32 = 9;
 
 /// Symbols say where a session's own instances of a module's variables lie: copies reach them, and
 /// kernels see what was copied.
-pub(super) fn tells_symbols(device: &mut dyn Device, programs: [&mut Program; 2]) {
+pub(super) fn reports_symbols(device: &mut dyn Device, programs: [&mut Program; 2]) {
     let hash = ModuleHash::of(VARIABLES.as_bytes());
     device
         .prepare(hash, VARIABLES.as_bytes())
@@ -123,7 +124,7 @@ pub(super) fn misses_symbols(device: &mut dyn Device) {
 }
 
 /// Timed events say when what comes before them was done, on a clock that goes forward.
-pub(super) fn tells_times(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
+pub(super) fn reports_times(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
     let address = program.window().base;
     let n = 1_000_u32;
     let params = increment_params(address, n);

@@ -1,0 +1,57 @@
+//! The kernels that the suite runs, and their launches.
+
+use bus_schemas::{Launch, Op};
+
+/// Adds 1 to each of `n` 32-bit words; the second entry stores out of bounds of any allocation.
+pub(crate) const PTX: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+
+.visible .entry increment(.param .u64 data, .param .u32 n)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<7>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [data];
+    ld.param.u32 %r1, [n];
+    mov.u32 %r2, %ctaid.x;
+    mov.u32 %r3, %ntid.x;
+    mov.u32 %r4, %tid.x;
+    mad.lo.s32 %r5, %r2, %r3, %r4;
+    setp.ge.u32 %p1, %r5, %r1;
+    @%p1 bra done;
+    mul.wide.u32 %rd2, %r5, 4;
+    add.s64 %rd3, %rd1, %rd2;
+    ld.global.u32 %r6, [%rd3];
+    add.s32 %r6, %r6, 1;
+    st.global.u32 [%rd3], %r6;
+done:
+    ret;
+}
+
+.visible .entry stray(.param .u64 data)
+{
+    .reg .b32 %r<2>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [data];
+    mov.u32 %r1, 7;
+    st.global.u32 [%rd1], %r1;
+    ret;
+}
+";
+
+pub(crate) fn launch(function: u32, threads: u32) -> Op {
+    let grid = [threads.div_ceil(64), 1, 1];
+    Op::Launch(Launch {
+        module: 0,
+        function,
+        grid,
+        block: [64, 1, 1],
+        shared: 0,
+    })
+}
+
+pub(crate) fn increment_params(address: u64, n: u32) -> Vec<u8> {
+    [&address.to_le_bytes()[..], &n.to_le_bytes()[..]].concat()
+}
