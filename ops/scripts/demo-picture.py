@@ -39,7 +39,7 @@ def run_demo(program, folder):
     """Runs the demo, and exports its cluster's record five seconds after the takeover."""
     work = folder / "tmp"
     work.mkdir()
-    arguments = [program, "demo", "--evidence", str(folder / "evidence")]
+    arguments = [program, "demo", "--workers", "1", "--evidence", str(folder / "evidence")]
     with (folder / "demo.txt").open("w") as out, (folder / "demo.err").open("w") as err:
         demo = subprocess.Popen(arguments, stdout=out, stderr=err, env={**os.environ, "TMPDIR": str(work)})
         try:

@@ -161,7 +161,7 @@ impl Report {
             Cell::new(format!("{:.1} %", cluster.gpu_active * 100.0)),
         );
         row(
-            "starvation",
+            "busy with more ready",
             Cell::new(format!("{:.1} %", cluster.starvation * 100.0)),
         );
         row("launch order", Cell::new(&cluster.digest));
