@@ -2,8 +2,9 @@
 """Every relative link in the repository's Markdown resolves, anchors included.
 
 Looked at are all *.md files. Beside them, every `docs/….md` that a source file, a help text or an error
-message names must be there, with the heading that it names (`…, "Heading"`); and every page of docs/ must
-be in docs/index.md, or in a README.md beside it. Prints what is wrong; exit status 1 if there is anything.
+message names must be there, with the heading that it names (`…, "Heading"`); every file that a page names in
+`code` must be in the repository, CHANGELOG.md apart, which names what was; and every page of docs/ must be in
+docs/index.md, or in a README.md beside it. Prints what is wrong; exit status 1 if there is anything.
 """
 
 import os
@@ -12,12 +13,15 @@ import re
 import subprocess
 import sys
 import urllib.parse
+from fnmatch import fnmatch
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 LINK = re.compile(r"\]\(\s*<?([^()\s<>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 ATTRIBUTE = re.compile(r"\b(?:src|srcset|href)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
+SOURCE = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]+\.(?:rs|py|c|ptx|toml|txt|yaml|hex|md))`")
+FOLDER = re.compile(r"`((?:[\w.-]+/)+[\w-]*)`")
 MENTION = re.compile(r"(docs/[\w./-]+\.(?:md|yml|svg))\b(?:, \\?\"([^\"\\]+))?")
 
 
@@ -77,8 +81,28 @@ def broken(page, target):
     return None
 
 
+def missing(line, names, tops):
+    """The files and folders that a line names in code and that are not there; either may be named from any
+    folder on. A name without an ending is looked for where it begins like a folder of the repository.
+
+    >>> names = ["ops/cli/src/lib.rs", "tests/kernels/saxpy.ptx", ".ci/run"]
+    >>> tops = {"ops", "tests", ".ci"}
+    >>> missing("`cli/src/lib.rs`, `tests/*/*.ptx`, `ops/cli/`, `.ci/run`, `and/or`, `/tmp/x.rs`", names, tops)
+    []
+    >>> missing("`li/src/lib.rs`, `ops/lab`, `src/main.rs`", names, tops)
+    ['li/src/lib.rs', 'src/main.rs', 'ops/lab']
+    """
+    gone = [file for file in SOURCE.findall(line) if not any(fnmatch("/" + name, "*/" + file) for name in names)]
+    for folder in FOLDER.findall(line):
+        inside = "/" + folder.rstrip("/") + "/"
+        if folder.split("/")[0] in tops and not any(inside in f"/{name}/" for name in names):
+            gone.append(folder)
+    return gone
+
+
 def faults(names):
     """One line for each link and each mention that leads nowhere."""
+    tops = {"src", *(name.split("/")[0] for name in names if "/" in name)}
     for name in names:
         file = ROOT / name
         try:
@@ -90,6 +114,9 @@ def faults(names):
                 for target in targets(line):
                     if wrong := broken(file, target):
                         yield f"{name}:{number}: {target} {wrong}"
+                if name != "CHANGELOG.md":
+                    for gone in missing(line, names, tops):
+                        yield f"{name}:{number}: {gone} is not in the repository"
         for number, line in enumerate(text.splitlines(), 1):
             for page, heading in MENTION.findall(line):
                 anchor = "#" + next(iter(anchors(f"# {heading}"))) if heading else ""
