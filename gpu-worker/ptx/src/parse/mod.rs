@@ -25,7 +25,7 @@ pub(crate) struct Parser<'a> {
     position: Position,
     /// Where the token before ends.
     end: usize,
-    /// Hears of bytes that the tree takes; whether to go on.
+    /// Called with the bytes that the tree takes; says whether to go on.
     watch: &'a dyn Fn(u64) -> bool,
 }
 
@@ -166,82 +166,81 @@ impl<'a> Parser<'a> {
         let mut versioned = false;
         loop {
             self.grown(size_of::<Function<'_>>())?;
-            let position = self.position;
-            let (start, _) = self.lexer.span();
-            let name = match self.token {
-                Token::End if !versioned => {
-                    return self.fail("`.version` at the start of a module");
-                }
-                Token::End => return Ok(module),
+            match self.token {
+                Token::End if versioned => return Ok(module),
                 Token::Punct(b';') => {
                     self.advance()?;
-                    continue;
                 }
                 // `@@DWARF …`: debug sections as PTX 1 wrote them.
-                Token::Punct(b'@') => {
-                    self.skip_line()?;
-                    continue;
-                }
-                Token::Dot(name) => name,
-                _ => return self.fail("a directive such as `.version`, `.entry` or `.global`"),
-            };
-            if name == "loc" || name == "file" {
-                self.skip_note()?;
-                continue;
-            }
-            if !versioned && name != "version" {
-                return self.fail("`.version` at the start of a module");
-            }
-            self.advance()?;
-            match name {
-                "version" => {
+                Token::Punct(b'@') => self.skip_line()?,
+                Token::Dot("loc" | "file") => self.skip_note()?,
+                Token::Dot("version") => {
+                    self.advance()?;
                     module.version = self.version()?;
                     versioned = true;
                 }
-                "target" => module.target = self.list()?,
-                "address_size" => module.address_size = self.small("32 or 64")?,
-                "visible" => linkage = Linkage::Visible,
-                "extern" => linkage = Linkage::Extern,
-                "weak" => linkage = Linkage::Weak,
-                "common" => linkage = Linkage::Common,
-                "entry" | "func" => {
-                    let kind = if name == "entry" {
-                        FunctionKind::Entry
-                    } else {
-                        FunctionKind::Func
-                    };
-                    let linkage = std::mem::take(&mut linkage);
-                    let mut function = self.function(kind, linkage)?;
-                    function.text = self.lexer.slice(start, self.end);
-                    module.functions.push(function);
+                Token::Dot(_) | Token::End if !versioned => {
+                    return self.fail("`.version` at the start of a module");
                 }
-                "global" | "const" | "shared" | "local" | "param" | "reg" => {
-                    let Some(space) = Space::from_text(name) else {
-                        return self.fail("a space");
-                    };
-                    let linkage = std::mem::take(&mut linkage);
+                Token::Dot(name) => self.module_directive(name, &mut module, &mut linkage)?,
+                _ => return self.fail("a directive such as `.version`, `.entry` or `.global`"),
+            }
+        }
+    }
+
+    /// A directive of module scope; `linkage` is that of the next function or variable.
+    fn module_directive(
+        &mut self,
+        name: &'a str,
+        module: &mut Module<'a>,
+        linkage: &mut Linkage,
+    ) -> Result<(), PtxError> {
+        let position = self.position;
+        let (start, _) = self.lexer.span();
+        self.advance()?;
+        match name {
+            "target" => module.target = self.list()?,
+            "address_size" => module.address_size = self.small("32 or 64")?,
+            "visible" => *linkage = Linkage::Visible,
+            "extern" => *linkage = Linkage::Extern,
+            "weak" => *linkage = Linkage::Weak,
+            "common" => *linkage = Linkage::Common,
+            "entry" | "func" => {
+                let kind = if name == "entry" {
+                    FunctionKind::Entry
+                } else {
+                    FunctionKind::Func
+                };
+                let mut function = self.function(kind, std::mem::take(linkage))?;
+                function.text = self.lexer.slice(start, self.end);
+                module.functions.push(function);
+            }
+            "alias" => {
+                let alias = self.word("the alias")?;
+                self.expect(b',', "between an alias and its target")?;
+                let target = self.word("the aliased function")?;
+                module.aliases.push((alias, target));
+                self.expect(b';', "after an alias")?;
+            }
+            "section" | "pragma" => self.skip_statement()?,
+            _ => match Space::from_text(name) {
+                Some(space) if !name.contains(':') => {
+                    let linkage = std::mem::take(linkage);
                     self.variables(space, linkage, &mut module.variables)?;
                     self.expect(b';', "after a variable")?;
                 }
-                "alias" => {
-                    let alias = self.word("the alias")?;
-                    self.expect(b',', "between an alias and its target")?;
-                    module
-                        .aliases
-                        .push((alias, self.word("the aliased function")?));
-                    self.expect(b';', "after an alias")?;
-                }
-                "section" | "pragma" => self.skip_statement()?,
-                "tex" | "surf" | "sampler" => {
-                    let message = format!("`.{name}`: textures and surfaces are not supported");
-                    return Err(PtxError::new(position, message));
-                }
                 _ => {
-                    let message = format!("`.{name}` is not a directive of module scope");
+                    let message = match name {
+                        "tex" | "surf" | "sampler" => {
+                            format!("`.{name}`: textures and surfaces are not supported")
+                        }
+                        _ => format!("`.{name}` is not a directive of module scope"),
+                    };
                     return Err(PtxError::new(position, message));
                 }
-            }
+            },
         }
+        Ok(())
     }
 
     /// `8.3` lexes as a float and `8` as an integer; keep the two numbers apart.
@@ -322,37 +321,46 @@ impl<'a> Parser<'a> {
                     function.body = Some(self.body()?);
                     return Ok(function);
                 }
-                Token::Dot("maxntid") => function.maxntid = Some(self.dimensions()?),
-                Token::Dot("reqntid") => function.reqntid = Some(self.dimensions()?),
-                Token::Dot("minnctapersm") => {
-                    self.advance()?;
-                    function.minnctapersm = Some(self.small("a number of blocks")?);
-                }
-                Token::Dot("maxnreg") => {
-                    self.advance()?;
-                    function.maxnreg = Some(self.small("a number of registers")?);
-                }
-                Token::Dot("pragma") => {
-                    self.advance()?;
-                    self.skip_statement()?;
-                }
                 Token::Dot("loc" | "file") => self.skip_note()?,
-                Token::Dot("reqnctapercluster") => {
-                    let position = self.position;
-                    if self.dimensions()? != [1; 3] {
-                        let message = "clusters of more than one block are not supported";
-                        return Err(PtxError::new(position, message));
-                    }
-                }
-                Token::Dot(name) if HINTS.contains(&name) => {
-                    self.advance()?;
-                    while matches!(self.token, Token::Integer(_) | Token::Punct(b',')) {
-                        self.advance()?;
-                    }
-                }
+                Token::Dot(name) => self.tuning(name, &mut function)?,
                 _ => return self.fail("`{` or `;` after a function's head"),
             }
         }
+    }
+
+    /// A directive of a function's head; the current token is its name.
+    fn tuning(&mut self, name: &str, function: &mut Function<'a>) -> Result<(), PtxError> {
+        let position = self.position;
+        match name {
+            "maxntid" => function.maxntid = Some(self.dimensions()?),
+            "reqntid" => function.reqntid = Some(self.dimensions()?),
+            "minnctapersm" => {
+                self.advance()?;
+                function.minnctapersm = Some(self.small("a number of blocks")?);
+            }
+            "maxnreg" => {
+                self.advance()?;
+                function.maxnreg = Some(self.small("a number of registers")?);
+            }
+            "pragma" => {
+                self.advance()?;
+                self.skip_statement()?;
+            }
+            "reqnctapercluster" => {
+                if self.dimensions()? != [1; 3] {
+                    let message = "clusters of more than one block are not supported";
+                    return Err(PtxError::new(position, message));
+                }
+            }
+            _ if HINTS.contains(&name) => {
+                self.advance()?;
+                while matches!(self.token, Token::Integer(_) | Token::Punct(b',')) {
+                    self.advance()?;
+                }
+            }
+            _ => return self.fail("`{` or `;` after a function's head"),
+        }
+        Ok(())
     }
 
     fn dimensions(&mut self) -> Result<[u32; 3], PtxError> {
@@ -378,8 +386,8 @@ impl<'a> Module<'a> {
         Self::parse_watched(text, &|_| true)
     }
 
-    /// As [`Module::parse`]; `watch` hears of the bytes that the tree takes as it grows, every few
-    /// tokens, and says whether to go on.
+    /// As [`Module::parse`]; `watch` is called with the bytes that the tree takes as it grows, every
+    /// few tokens, and says whether to go on.
     ///
     /// # Errors
     /// As [`Module::parse`], and where it is not to go on.
