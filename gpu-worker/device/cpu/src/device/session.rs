@@ -325,32 +325,34 @@ impl Session {
             }
             Op::Event { timed: false, .. } | Op::Sync => {}
         }
-        if let Step::Parked = moved {
-            return Ok(moved);
-        }
-        let kind = match op.op {
-            Op::Sync => Some(ResultKind::Sync),
-            Op::CopyOut { .. } => Some(ResultKind::CopyOut),
-            Op::Symbols { .. } => Some(ResultKind::Symbols),
-            _ => None,
-        };
-        if let Some(kind) = kind {
-            let out = kind != ResultKind::Sync;
+        if let Step::Done = moved {
             let device_ns = nanos(progress.spent + started.elapsed());
-            let printed = match op.op {
-                Op::Sync => std::mem::take(&mut self.printed).concat(),
-                _ => Vec::new(),
-            };
-            let result = OpResult {
-                op: progress.next,
-                kind,
-                bytes: out.then(|| std::mem::take(&mut progress.out)),
-                printed,
-                device_ns,
-            };
-            progress.completion.results.push(result);
+            self.report(progress, &op.op, device_ns);
         }
-        Ok(Step::Done)
+        Ok(moved)
+    }
+
+    /// Adds the result of an operation that has one.
+    fn report(&mut self, progress: &mut Progressing, op: &Op, device_ns: u64) {
+        let kind = match op {
+            Op::Sync => ResultKind::Sync,
+            Op::CopyOut { .. } => ResultKind::CopyOut,
+            Op::Symbols { .. } => ResultKind::Symbols,
+            _ => return,
+        };
+        let sync = kind == ResultKind::Sync;
+        let printed = if sync {
+            std::mem::take(&mut self.printed).concat()
+        } else {
+            Vec::new()
+        };
+        progress.completion.results.push(OpResult {
+            op: progress.next,
+            kind,
+            bytes: (!sync).then(|| std::mem::take(&mut progress.out)),
+            printed,
+            device_ns,
+        });
     }
 
     fn alloc(&mut self, run: &Run<'_>, address: u64, bytes: u64) -> Result<(), Failure> {

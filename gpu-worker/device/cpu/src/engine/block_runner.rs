@@ -267,37 +267,18 @@ impl BlockRunner {
             };
             self.clock = cx.clock;
             self.executed = budget.executed;
-            let said = cx.said.take();
             let interrupted = matches!(pass, Pass::Interrupted);
-            match pass {
-                Pass::Ended => {
-                    self.retire(turn);
-                    self.blocks += 1;
+            if let Pass::Spun = pass {
+                // Perhaps it waits for another block: let one run.
+                let block = &mut self.active[turn];
+                block.spins += 1;
+                let others = block.spins.is_multiple_of(BLOCK_ROUNDS);
+                let room = others && self.active.len() < limits.resident;
+                if others && !(room && self.admit(launch, config.order, queue)) {
+                    self.turn = (turn + 1) % self.active.len();
                 }
-                Pass::Spun => {
-                    let block = &mut self.active[turn];
-                    block.spins += 1;
-                    if block.spins.is_multiple_of(BLOCK_ROUNDS) {
-                        // Perhaps it waits for another block: let one run.
-                        let room = self.active.len() < limits.resident;
-                        if !(room && self.admit(launch, config.order, queue)) {
-                            self.turn = (turn + 1) % self.active.len();
-                        }
-                    }
-                }
-                Pass::Interrupted => {}
-                Pass::Stuck(_) if queue.has_fault() => self.retire(turn),
-                Pass::Stuck(detail) => {
-                    let fault = stuck(launch, &self.active[turn], detail);
-                    self.faulted(turn, queue, fault);
-                }
-                Pass::Fault(warp, pc, noted) => {
-                    let mut fault = fault(launch, &self.active[turn], (warp, pc), noted);
-                    if let Some(said) = said {
-                        fault.detail = said;
-                    }
-                    self.faulted(turn, queue, fault);
-                }
+            } else {
+                self.conclude(launch, queue, pass, cx.said.take());
             }
             turns += 1;
             if self.executed - looked >= LOOK || turns >= TURNS || interrupted {
@@ -306,6 +287,33 @@ impl BlockRunner {
             }
             if !self.active.is_empty() && (late || limits.are_over(self.executed, until)) {
                 return Turn::Budget;
+            }
+        }
+    }
+}
+
+impl BlockRunner {
+    /// Takes the block whose turn it is out of those in progress where its round says so. `said` is
+    /// the detail of its fault, where that depends on the run.
+    fn conclude(&mut self, launch: &Launch, queue: &BlockQueue, pass: Pass, said: Option<String>) {
+        let turn = self.turn;
+        match pass {
+            Pass::Ended => {
+                self.retire(turn);
+                self.blocks += 1;
+            }
+            Pass::Spun | Pass::Interrupted => {}
+            Pass::Stuck(_) if queue.has_fault() => self.retire(turn),
+            Pass::Stuck(detail) => {
+                let fault = stuck(launch, &self.active[turn], detail);
+                self.faulted(turn, queue, fault);
+            }
+            Pass::Fault(warp, pc, noted) => {
+                let mut fault = fault(launch, &self.active[turn], (warp, pc), noted);
+                if let Some(said) = said {
+                    fault.detail = said;
+                }
+                self.faulted(turn, queue, fault);
             }
         }
     }

@@ -5,7 +5,7 @@
 use super::block::{Activation, Base, Block};
 use super::context::Context;
 use super::launch::Launch;
-use crate::decode::form::{Bank, CODE_STRIDE, CODE_WINDOW, CallSite, Callee, Inst, Passed};
+use crate::decode::form::{Bank, CODE_STRIDE, CODE_WINDOW, CallSite, Callee, Inst, Passed, Slot};
 use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
@@ -78,6 +78,8 @@ impl Block {
         }
     }
 
+    /// Runs a call for a split, or for those of its lanes that call the same function. False after a
+    /// fault.
     pub(super) fn call(
         &mut self,
         launch: &Launch,
@@ -85,63 +87,81 @@ impl Block {
         (warp, at): (usize, usize),
         inst: &Inst,
     ) -> bool {
-        let decoded = &launch.program.decoded;
-        let site: &CallSite = &decoded.sites[inst.target as usize];
-        let mut split = self.warps[warp].splits[at].clone();
+        let site: &CallSite = &launch.program.decoded.sites[inst.target as usize];
         let index = match site.callee {
             Callee::Function(index) => index,
             Callee::Runtime(function) => {
-                let place = (warp, split.mask);
-                self.warps[warp].splits[at].pc += 1;
-                return self.runtime(launch, cx, place, split.base, (function, site));
+                let split = &mut self.warps[warp].splits[at];
+                let (place, base) = ((warp, split.mask), split.base);
+                split.pc += 1;
+                return self.runtime(launch, cx, place, base, (function, site));
             }
-            Callee::Register(slot) => {
-                let row = self.read(launch, warp, split.base, Bank::Double, slot);
-                let lane = split.mask.trailing_zeros() as usize;
-                let same = (0..LANES).fold(0, |mask, other| {
-                    mask | u32::from(split.mask >> other & 1 != 0 && row[other] == row[lane])
-                        << other
-                });
-                if same != split.mask {
-                    // Lanes call different functions: this group now, the others after it.
-                    let mut rest = split.clone();
-                    rest.mask &= !same;
-                    split.mask = same;
-                    self.warps[warp].splits[at].mask = same;
-                    self.warps[warp].splits.push(rest);
-                }
-                let place = row[lane].wrapping_sub(CODE_WINDOW);
-                let index = (place / CODE_STRIDE).wrapping_sub(1);
-                let known =
-                    place.is_multiple_of(CODE_STRIDE) && index < decoded.functions.len() as u64;
-                let fits = known && {
-                    let function = &decoded.functions[index as usize];
-                    let shape = (function.params.len(), function.returns.len());
-                    shape == (site.args.len(), site.rets.len())
-                        && launch.program.callable[index as usize]
-                };
-                if !fits {
-                    let detail = "an indirect call to what is no function of this shape";
-                    cx.note(
-                        FaultKind::IllegalInstruction,
-                        Some(row[lane]),
-                        lane as u32,
-                        detail,
-                    );
-                    return false;
-                }
-                index as u32
-            }
+            Callee::Register(slot) => match self.callee(launch, cx, (warp, at), (slot, site)) {
+                Some(index) => index,
+                None => return false,
+            },
         };
-        let (caller, callee) = (
-            decoded.functions[split.function as usize].frame,
-            &decoded.functions[index as usize],
-        );
+        self.activate(launch, cx, (warp, at), (inst.target, index))
+    }
+
+    /// The function whose address a split's first lane has, of the shape that a call has: this
+    /// group calls it now, the others after it. `None` after a fault.
+    fn callee(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, at): (usize, usize),
+        (slot, site): (Slot, &CallSite),
+    ) -> Option<u32> {
+        let decoded = &launch.program.decoded;
+        let split = &self.warps[warp].splits[at];
+        let row = self.read(launch, warp, split.base, Bank::Double, slot);
+        let split = &self.warps[warp].splits[at];
+        let lane = split.mask.trailing_zeros() as usize;
+        let same = (0..LANES).fold(0, |mask, other| {
+            mask | u32::from(split.mask >> other & 1 != 0 && row[other] == row[lane]) << other
+        });
+        if same != split.mask {
+            let mut rest = split.clone();
+            rest.mask &= !same;
+            self.warps[warp].splits[at].mask = same;
+            self.warps[warp].splits.push(rest);
+        }
+        let place = row[lane].wrapping_sub(CODE_WINDOW);
+        let index = (place / CODE_STRIDE).wrapping_sub(1);
+        let known = place.is_multiple_of(CODE_STRIDE) && index < decoded.functions.len() as u64;
+        let fits = known && {
+            let function = &decoded.functions[index as usize];
+            let shape = (function.params.len(), function.returns.len());
+            shape == (site.args.len(), site.rets.len()) && launch.program.callable[index as usize]
+        };
+        if !fits {
+            let detail = "an indirect call to what is no function of this shape";
+            let address = Some(row[lane]);
+            cx.note(FaultKind::IllegalInstruction, address, lane as u32, detail);
+        }
+        fits.then_some(index as u32)
+    }
+
+    /// Enters a function: its frame lies behind the caller's. False after a fault.
+    fn activate(
+        &mut self,
+        launch: &Launch,
+        cx: &mut Context<'_>,
+        (warp, at): (usize, usize),
+        (number, index): (u32, u32),
+    ) -> bool {
+        let decoded = &launch.program.decoded;
+        let site = &decoded.sites[number as usize];
+        let split = &self.warps[warp].splits[at];
+        let (mask, outer) = (split.mask, split.base);
+        let caller = decoded.functions[split.function as usize].frame;
+        let callee = &decoded.functions[index as usize];
         let base = Base {
-            words: split.base.words + caller.words,
-            doubles: split.base.doubles + caller.doubles,
-            preds: split.base.preds + caller.preds,
-            local: split.base.local + caller.local,
+            words: outer.words + caller.words,
+            doubles: outer.doubles + caller.doubles,
+            preds: outer.preds + caller.preds,
+            local: outer.local + caller.local,
         };
         let (stack, frame) = (&launch.stack, callee.frame);
         let fits = split.calls.len() < DEPTH
@@ -154,24 +174,23 @@ impl Block {
             cx.note(
                 FaultKind::StackOverflow,
                 None,
-                split.mask.trailing_zeros(),
+                mask.trailing_zeros(),
                 detail,
             );
             return false;
         }
         self.top = self.top.max(base.local + frame.local);
-        self.clear(launch, (warp, split.mask), base, &callee.unwritten);
+        self.clear(launch, (warp, mask), base, &callee.unwritten);
         for (from, to) in site.args.iter().zip(&callee.params) {
-            self.pass(launch, (warp, split.mask), (*from, split.base), (*to, base));
+            self.pass(launch, (warp, mask), (*from, outer), (*to, base));
         }
-        let back = Activation {
-            pc: split.pc + 1,
-            site: inst.target,
-            function: split.function,
-            base: split.base,
-        };
         let split = &mut self.warps[warp].splits[at];
-        split.calls.push(back);
+        split.calls.push(Activation {
+            pc: split.pc + 1,
+            site: number,
+            function: split.function,
+            base: outer,
+        });
         split.function = index;
         split.base = base;
         split.pc = callee.start;

@@ -4,7 +4,7 @@ use super::block::{Block, Split, State};
 use super::context::Context;
 use super::launch::Launch;
 use super::warp_budget::{Stop, WarpBudget};
-use crate::decode::form::{Bank, Inst, Op};
+use crate::decode::form::{Bank, Inst, Op, Slot, Special};
 use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
@@ -37,16 +37,7 @@ impl Block {
             self.leave(warp, current);
             return None;
         }
-        let mut at = current;
-        if lanes != split.mask {
-            // The guard holds for some: they go their own way.
-            let mut taken = split.clone();
-            taken.mask = lanes;
-            split.mask &= !lanes;
-            split.pc += 1;
-            self.warps[warp].splits.push(taken);
-            at = self.warps[warp].splits.len() - 1;
-        }
+        let at = self.part(warp, current, lanes);
         let inst = launch.program.steps[pc as usize].inst;
         match inst.op {
             Op::Branch => self.warps[warp].splits[at].pc = inst.target,
@@ -75,7 +66,6 @@ impl Block {
                     _ => "a breakpoint, and no debugger to stop in",
                 };
                 cx.note(FaultKind::Trap, None, lanes.trailing_zeros(), detail);
-                return Some(Stop::Fault(pc));
             }
             Op::Yield => {
                 let split = &mut self.warps[warp].splits[at];
@@ -84,13 +74,7 @@ impl Block {
                 budget.jumps = 0;
                 return Some(Stop::Spun);
             }
-            Op::Place(special) => {
-                let row = launch.place(special, warp, self.ctaid).map(u64::from);
-                let base = self.warps[warp].splits[at].base;
-                let to = (Bank::Word, inst.slots[0]);
-                self.write(launch, (warp, lanes), base, to, &row);
-                self.warps[warp].splits[at].pc += 1;
-            }
+            Op::Place(special) => self.fill_place(launch, (warp, at), special, inst.slots[0]),
             Op::ClusterArrive => self.arrive_in_cluster((warp, at)),
             Op::ClusterWait => self.wait_for_cluster((warp, at)),
             Op::Barrier { .. } => {
@@ -100,10 +84,37 @@ impl Block {
             }
             _ => self.wait_for_lanes(launch, (warp, at), &inst, pc),
         }
-        if cx.noted.is_some() {
-            return Some(Stop::Fault(pc));
+        cx.noted.is_some().then_some(Stop::Fault(pc))
+    }
+
+    /// Fills a register with what the place of a split's warp gives.
+    fn fill_place(
+        &mut self,
+        launch: &Launch,
+        (warp, at): (usize, usize),
+        special: Special,
+        slot: Slot,
+    ) {
+        let row = launch.place(special, warp, self.ctaid).map(u64::from);
+        let split = &mut self.warps[warp].splits[at];
+        split.pc += 1;
+        let (mask, base) = (split.mask, split.base);
+        self.write(launch, (warp, mask), base, (Bank::Word, slot), &row);
+    }
+
+    /// The split of the lanes in which a guard holds; the others of its split go on without them.
+    fn part(&mut self, warp: usize, current: usize, lanes: u32) -> usize {
+        let splits = &mut self.warps[warp].splits;
+        let split = &mut splits[current];
+        if lanes == split.mask {
+            return current;
         }
-        None
+        let mut taken = split.clone();
+        taken.mask = lanes;
+        split.mask &= !lanes;
+        split.pc += 1;
+        splits.push(taken);
+        splits.len() - 1
     }
 
     /// The end of a split's threads.

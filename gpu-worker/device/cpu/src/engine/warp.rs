@@ -73,6 +73,52 @@ enum Came {
     Fault(u32),
 }
 
+/// Runs native code, where there is some for the instruction at `pc`: for the whole warp, or a straight
+/// line of instructions. `Ok`: the instruction to go on at, if any was run. `first` is the first that is
+/// not counted yet.
+///
+/// # Safety
+/// The context points at the frame of a full warp that stands there.
+#[cfg(all(target_arch = "x86_64", unix))]
+#[inline(always)]
+unsafe fn native_step(
+    launch: &Launch,
+    cx: &mut Context<'_>,
+    whole: bool,
+    (first, pc): (&mut u32, u32),
+    budget: &mut WarpBudget<'_>,
+) -> Result<Option<u32>, Came> {
+    let step = &launch.program.steps[pc as usize];
+    if whole && let Some(native) = step.warp {
+        budget.executed += u64::from(pc - *first);
+        *first = pc;
+        // SAFETY: the caller vouches for the context.
+        let (ending, (at, begun), ran) = unsafe { budget.native(native, cx) };
+        match ending {
+            Ending::Left if ran == 0 => {}
+            Ending::Left => {
+                *first = at;
+                return Ok(Some(at));
+            }
+            Ending::Spun => return Err(Came::Spun(at)),
+            Ending::Ended => return Err(Came::Ended),
+            Ending::Fault => return Err(Came::Fault(blamed(launch, cx, begun, at))),
+        }
+    }
+    let Some(native) = step.native else {
+        return Ok(None);
+    };
+    // SAFETY: the caller vouches for the context.
+    match unsafe { native.call(cx) } {
+        Ok(()) => Ok(Some(pc + native.len)),
+        Err(at) => {
+            let at = blamed(launch, cx, pc, pc + at);
+            budget.executed += u64::from(at - *first);
+            Err(Came::Fault(at))
+        }
+    }
+}
+
 impl Block {
     /// Points the context at a split's frame.
     fn enter(&mut self, launch: &Launch, cx: &mut Context<'_>, warp: usize, base: Base) {
@@ -250,34 +296,16 @@ impl Block {
         loop {
             let step = &steps[pc as usize];
             #[cfg(all(target_arch = "x86_64", unix))]
-            if whole && let Some(native) = step.warp {
-                budget.executed += u64::from(pc - first);
-                first = pc;
+            if mask == FULL {
                 // SAFETY: the context points at the frame of this full warp, which stands here.
-                let (ending, (at, begun), ran) = unsafe { budget.native(native, cx) };
-                match ending {
-                    Ending::Left if ran == 0 => {}
-                    Ending::Left => {
-                        (first, pc) = (at, at);
+                match unsafe { native_step(launch, cx, whole, (&mut first, pc), budget) } {
+                    Ok(Some(at)) => {
+                        pc = at;
                         continue;
                     }
-                    Ending::Spun => return Came::Spun(at),
-                    Ending::Ended => return Came::Ended,
-                    Ending::Fault => return Came::Fault(blamed(launch, cx, begun, at)),
+                    Ok(None) => {}
+                    Err(came) => return came,
                 }
-            }
-            #[cfg(all(target_arch = "x86_64", unix))]
-            if mask == FULL
-                && let Some(native) = step.native
-            {
-                // SAFETY: the context points at the frame of this warp, which stands here.
-                if let Err(at) = unsafe { native.call(cx) } {
-                    let at = blamed(launch, cx, pc, pc + at);
-                    budget.executed += u64::from(at - first);
-                    return Came::Fault(at);
-                }
-                pc += native.len;
-                continue;
             }
             // SAFETY: the context points at the frame of this split, which stands here.
             let lanes = unsafe { guarded(step, cx, mask) };
@@ -290,11 +318,10 @@ impl Block {
                     }
                     pc += 1;
                 }
-                Kind::Branch if lanes == 0 => pc += 1,
+                Kind::Branch | Kind::Gather(_) if lanes == 0 => pc += 1,
                 Kind::Branch if lanes == mask => {
                     let target = step.inst.target;
                     budget.executed += u64::from(pc - first + 1);
-                    first = target;
                     if target <= pc && !cfg!(unchecked_access) {
                         if budget.jump() {
                             return Came::Spun(target);
@@ -303,7 +330,7 @@ impl Block {
                             self.warps[warp].splits[current].age += 1;
                         }
                     }
-                    pc = target;
+                    (first, pc) = (target, target);
                     if !alone {
                         return Came::At(pc);
                     }
@@ -311,18 +338,15 @@ impl Block {
                 Kind::Gather(slot) => {
                     let members = self.members(launch, (warp, base), &step.inst, slot);
                     let need = named(members, lanes) & self.warps[warp].live;
-                    if lanes == mask && (gathered || need & !lanes == 0) {
-                        gathered = false;
-                        // SAFETY: as above.
-                        if !unsafe { (step.handler)(cx, &step.inst, lanes) } {
-                            return Came::Fault(pc);
-                        }
-                        pc += 1;
-                    } else if lanes == 0 {
-                        pc += 1;
-                    } else {
+                    if lanes != mask || !gathered && need & !lanes != 0 {
                         break;
                     }
+                    gathered = false;
+                    // SAFETY: as above.
+                    if !unsafe { (step.handler)(cx, &step.inst, lanes) } {
+                        return Came::Fault(pc);
+                    }
+                    pc += 1;
                 }
                 Kind::Branch | Kind::Control => break,
             }

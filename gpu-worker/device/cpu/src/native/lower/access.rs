@@ -2,7 +2,7 @@
 //! bounds serve every access through that register.
 
 use super::Lower;
-use crate::decode::form::{Bank, GuardSlot, Place, Slot};
+use crate::decode::form::{Bank, Inst, Place, Slot};
 use crate::engine::context::Context;
 use crate::native::access::{Access, Stub, contiguous};
 use crate::native::address_pattern::{AddressPattern, CONTIGUOUS, SAME, around, field};
@@ -24,11 +24,65 @@ impl Lower<'_> {
             return self.placed(&inst, it, host);
         }
         let shape = self.shape(index, it);
+        let registers = self.registers(&inst, it);
+        let address: Vec<Ymm> = (0..if it.wide { 2 } else { 1 })
+            .map(|half| self.values.get(shape.id, half))
+            .collect();
+        let offset = (inst.imm - shape.least) as i32;
+        let bits = self.bits(Slot(inst.guard.map_or(0, |guard| guard.slot)));
+        let asm = &mut self.values.asm;
+        let labels = Labels {
+            other: asm.label(),
+            slow: asm.label(),
+            masked: asm.label(),
+            back: asm.label(),
+        };
+        if let Some(guard) = inst.guard {
+            let entry = asm.label();
+            let all = if guard.negated { 0 } else { 0xff };
+            asm.compare_byte(bits, all);
+            asm.jump_if(Cc::NotEqual, entry);
+            self.stubs
+                .push(guarded(entry, (bits, guard.negated), labels));
+        }
+        let asm = &mut self.values.asm;
+        asm.load(RAX, Rm::At(RSP, shape.at));
+        asm.compare_byte(Rm::At(RSP, shape.at + 8), CONTIGUOUS);
+        asm.jump_if(Cc::NotEqual, labels.other);
+        if !contiguous(asm, it, &registers, offset) {
+            asm.jump(labels.slow);
+        }
+        asm.bind(labels.back);
+        let mut live: Vec<Ymm> = self.values.busy();
+        live.retain(|it| !registers.contains(it));
+        if !it.write {
+            let words = if it.ty.size() == 8 { 2 } else { 1 };
+            for (part, registers) in registers.chunks(words).enumerate() {
+                let var = Var::new(Bank::of(it.ty), inst.slots[1 + part]);
+                self.values.define(var, registers);
+            }
+        }
+        self.lane_by_lane(
+            index,
+            labels,
+            Lanes {
+                it,
+                registers,
+                address,
+                live,
+                shape,
+                offset,
+            },
+        );
+    }
+
+    /// The registers that a store writes, or those for what a load finds: with the old values where a
+    /// guard may leave them.
+    fn registers(&mut self, inst: &Inst, it: Access) -> Vec<Ymm> {
         let words = if it.ty.size() == 8 { 2 } else { 1 };
-        let bank = Bank::of(it.ty);
         let mut registers = Vec::new();
         for part in 0..it.parts {
-            let var = Var::new(bank, inst.slots[1 + part]);
+            let var = Var::new(Bank::of(it.ty), inst.slots[1 + part]);
             if it.write {
                 let id = self.values.of(var);
                 self.values.clean(id);
@@ -48,112 +102,43 @@ impl Lower<'_> {
                 registers.push(register);
             }
         }
-        let address: Vec<Ymm> = (0..if it.wide { 2 } else { 1 })
-            .map(|half| self.values.get(shape.id, half))
-            .collect();
-        let offset = (inst.imm - shape.least) as i32;
-        let bits = self.bits(Slot(inst.guard.map_or(0, |guard| guard.slot)));
-        let asm = &mut self.values.asm;
-        let (other, slow, back) = (asm.label(), asm.label(), asm.label());
-        let masked = inst.guard.map(|guard| {
-            let label = asm.label();
-            let all = if guard.negated { 0 } else { 0xff };
-            asm.compare_byte(bits, all);
-            asm.jump_if(Cc::NotEqual, label);
-            (label, guard)
-        });
-        asm.load(RAX, Rm::At(RSP, shape.at));
-        asm.compare_byte(Rm::At(RSP, shape.at + 8), CONTIGUOUS);
-        asm.jump_if(Cc::NotEqual, other);
-        let straight = contiguous(asm, it, &registers, offset);
-        if !straight {
-            asm.jump(slow);
-        }
-        asm.bind(back);
-        let live: Vec<Ymm> = self.values.busy();
-        let live: Vec<Ymm> = live
-            .into_iter()
-            .filter(|it| !registers.contains(it))
-            .collect();
-        self.lane_by_lane(
-            index,
-            it,
-            (other, slow, back),
-            &registers,
-            &address,
-            live,
-            masked,
-            (shape, offset),
-        );
-        if it.write {
-            return;
-        }
-        for (part, registers) in registers.chunks(words).enumerate() {
-            let var = Var::new(bank, inst.slots[1 + part]);
-            self.values.define(var, registers);
-        }
+        registers
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "what one access has settled by then"
-    )]
-    fn lane_by_lane(
-        &mut self,
-        index: usize,
-        it: Access,
-        (other, slow, back): (Label, Label, Label),
-        registers: &[Ymm],
-        address: &[Ymm],
-        live: Vec<Ymm>,
-        masked: Option<(Label, GuardSlot)>,
-        (shape, offset): (AddressPattern, i32),
-    ) {
-        let (registers, address) = (registers.to_vec(), address.to_vec());
+    /// The code for addresses that do not follow one another: one place for all, or lane by lane.
+    fn lane_by_lane(&mut self, index: usize, labels: Labels, lanes: Lanes) {
         let (scratch, save, fault) = (self.scratch_at, self.save_at, self.fault);
         let imm = self.code[index].imm as i32;
         let inst = &raw const self.kept[self.first + index];
         let inst = inst as u64;
-        let masked_slow = self.values.asm.label();
         let group = self.values.group;
         let failed = self.failed(index);
+        let Labels { slow, back, .. } = labels;
         self.stubs.push(Stub {
-            entry: other,
+            entry: labels.other,
             emit: Box::new(move |asm| {
+                let (it, registers) = (lanes.it, &lanes.registers);
                 if !it.write && it.ty.size() >= 4 {
-                    asm.compare_byte(Rm::At(RSP, shape.at + 8), SAME);
+                    asm.compare_byte(Rm::At(RSP, lanes.shape.at + 8), SAME);
                     asm.jump_if(Cc::NotEqual, slow);
-                    for (part, register) in registers.iter().enumerate() {
-                        if it.ty.size() == 8 {
-                            asm.v2(VBROADCASTSD, *register, Rm::At(RAX, offset));
-                        } else {
-                            asm.v2(
-                                VBROADCASTSS,
-                                *register,
-                                Rm::At(RAX, offset + 4 * part as i32),
-                            );
-                        }
-                    }
+                    broadcast(asm, it, registers, lanes.offset);
                     asm.jump(back);
                 }
                 asm.bind(slow);
                 if it.place == Place::Shared && !it.wide && straight_word(it) {
-                    spread(asm, (registers[0], address[0]), imm, save, back);
+                    spread(asm, (registers[0], lanes.address[0]), imm, save, back);
                 }
                 asm.set(RCX, 0xff);
-                asm.bind(masked_slow);
-                for (half, register) in address.iter().enumerate() {
-                    asm.v2(
-                        VMOVUPS_TO,
-                        *register,
-                        Rm::At(RSP, scratch + 32 * half as i32),
-                    );
-                }
-                for (at, register) in registers.iter().enumerate() {
-                    let to = Rm::At(RSP, scratch + VALUES + 32 * at as i32);
+                asm.bind(labels.masked);
+                for (half, register) in lanes.address.iter().enumerate() {
+                    let to = Rm::At(RSP, scratch + 32 * half as i32);
                     asm.v2(VMOVUPS_TO, *register, to);
                 }
-                around(asm, save, &live, |asm| {
+                let values = |at: usize| Rm::At(RSP, scratch + VALUES + 32 * at as i32);
+                for (at, register) in registers.iter().enumerate() {
+                    asm.v2(VMOVUPS_TO, *register, values(at));
+                }
+                around(asm, save, &lanes.live, |asm| {
                     asm.load(RDI, RBX);
                     asm.set(RSI, inst);
                     asm.load(RDX, RBP);
@@ -166,8 +151,7 @@ impl Lower<'_> {
                     asm.call(RAX);
                 });
                 for (at, register) in registers.iter().enumerate() {
-                    let from = Rm::At(RSP, scratch + VALUES + 32 * at as i32);
-                    asm.v2(VMOVUPS, *register, from);
+                    asm.v2(VMOVUPS, *register, values(at));
                 }
                 asm.code.extend([0x85, 0xc0]);
                 asm.jump_if(Cc::NotEqual, back);
@@ -175,23 +159,61 @@ impl Lower<'_> {
                 asm.jump(fault);
             }),
         });
-        if let Some((entry, guard)) = masked {
-            let bits = self.bits(Slot(guard.slot));
-            self.stubs.push(Stub {
-                entry,
-                emit: Box::new(move |asm| {
-                    // movzx ecx, byte
-                    asm.g2(false, 0xb6, RCX.0, bits);
-                    if guard.negated {
-                        asm.with(false, 6, RCX, 0xff);
-                    }
-                    asm.code.extend([0x85, 0xc9]);
-                    asm.jump_if(Cc::NotEqual, masked_slow);
-                    asm.jump(back);
-                }),
-            });
-        }
         const { assert!(SCRATCH >= VALUES + 128) };
+    }
+}
+
+/// Places in the code of one access.
+#[derive(Clone, Copy)]
+struct Labels {
+    /// Where the addresses do not follow one another.
+    other: Label,
+    /// Lane by lane, for all lanes.
+    slow: Label,
+    /// Lane by lane, for the lanes in rcx.
+    masked: Label,
+    /// Behind the access.
+    back: Label,
+}
+
+/// What the code of one access works on.
+struct Lanes {
+    it: Access,
+    registers: Vec<Ymm>,
+    /// The registers of the addresses.
+    address: Vec<Ymm>,
+    /// Other registers that are needed behind it.
+    live: Vec<Ymm>,
+    shape: AddressPattern,
+    offset: i32,
+}
+
+/// Where a guard does not hold in all lanes: lane by lane where it holds in some.
+fn guarded(entry: Label, (bits, negated): (Rm, bool), labels: Labels) -> Stub {
+    Stub {
+        entry,
+        emit: Box::new(move |asm| {
+            // movzx ecx, byte
+            asm.g2(false, 0xb6, RCX.0, bits);
+            if negated {
+                asm.with(false, 6, RCX, 0xff);
+            }
+            asm.code.extend([0x85, 0xc9]);
+            asm.jump_if(Cc::NotEqual, labels.masked);
+            asm.jump(labels.back);
+        }),
+    }
+}
+
+/// Registers with the value of one place, in rax, in every lane.
+pub(super) fn broadcast(asm: &mut Assembler, it: Access, registers: &[Ymm], offset: i32) {
+    for (part, register) in registers.iter().enumerate() {
+        if it.ty.size() == 8 {
+            asm.v2(VBROADCASTSD, *register, Rm::At(RAX, offset));
+        } else {
+            let at = Rm::At(RAX, offset + 4 * part as i32);
+            asm.v2(VBROADCASTSS, *register, at);
+        }
     }
 }
 

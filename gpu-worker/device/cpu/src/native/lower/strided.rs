@@ -1,11 +1,10 @@
 //! The code of loads and stores whose addresses were checked before.
 
 use super::Lower;
+use super::access::broadcast;
 use crate::decode::form::{Bank, Inst};
 use crate::native::access::{Access, contiguous};
-use crate::native::assembler::{
-    RAX, RCX, RSP, Rm, VBROADCASTSD, VBROADCASTSS, VMOVUPS, VMOVUPS_TO, VPCMPEQD, Vex, Ymm,
-};
+use crate::native::assembler::{RAX, RCX, RSP, Rm, VMOVUPS, VMOVUPS_TO, VPCMPEQD, Vex, Ymm};
 use crate::native::def_use::Var;
 use crate::native::strided::{Host, narrow_load};
 use crate::native::support::VALUES;
@@ -52,16 +51,7 @@ impl Lower<'_> {
             return;
         }
         if host.step == 0 && size >= 4 {
-            for (part, register) in registers.iter().enumerate() {
-                if size == 8 {
-                    let at = Rm::At(RAX, first as i32);
-                    self.values.asm.v2(VBROADCASTSD, *register, at);
-                } else {
-                    let at = Rm::At(RAX, first as i32 + 4 * part as i32);
-                    self.values.asm.v2(VBROADCASTSS, *register, at);
-                }
-            }
-            return;
+            return broadcast(&mut self.values.asm, it, registers, first as i32);
         }
         if size == 4 {
             let (offsets, mask) = (self.values.fresh(), self.values.fresh());

@@ -11,7 +11,7 @@ use super::sums::{join, part};
 use crate::decode::form::{Finish, Inst, Op, Quads, Round, Total};
 use crate::engine::context::Context;
 use crate::lane_loop::{Kernel, source, store};
-use crate::lane_value::LANES;
+use crate::lane_value::{LANES, Row};
 use crate::ops::soft;
 
 /// `mma` and `wmma.mma` in f64.
@@ -74,7 +74,7 @@ impl Kernel for Doubles {
 pub(super) struct Quartets;
 
 /// The f32 value of half `at` of some registers' lane.
-fn half(rows: &[&[u32; LANES]], lane: usize, at: usize) -> f32 {
+fn half(rows: &[&Row<u32>], lane: usize, at: usize) -> f32 {
     let bits = rows[at / 2][lane] >> (16 * (at % 2)) & 0xffff;
     f32::from_bits(soft::convert(soft::F16, soft::F32, u64::from(bits), Round::Nearest) as u32)
 }
@@ -84,76 +84,99 @@ fn place(lane: usize, at: usize) -> (usize, usize) {
     (lane & 1 | at & 2, at & 4 | lane & 2 | at & 1)
 }
 
+/// The sources of `mma.m8n8k4` of halves.
+struct Sources<'r> {
+    quads: Quads,
+    /// Two registers of A, two of B, those of C.
+    rows: [&'r Row<u32>; 12],
+    /// The quad that is computed.
+    quad: usize,
+}
+
+impl Sources<'_> {
+    /// The lane that holds row or column `at`, which both halves of the quad split.
+    #[inline(always)]
+    fn lane(&self, at: usize) -> usize {
+        4 * self.quad + at % 4 + at / 4 * 16
+    }
+
+    #[inline(always)]
+    fn a(&self, m: usize, k: usize) -> f32 {
+        if self.quads.a_by_column {
+            half(&self.rows[..2], self.lane(k + m / 4 * 4), m % 4)
+        } else {
+            half(&self.rows[..2], self.lane(m), k)
+        }
+    }
+
+    #[inline(always)]
+    fn b(&self, k: usize, n: usize) -> f32 {
+        if self.quads.b_by_column {
+            half(&self.rows[2..4], self.lane(n), k)
+        } else {
+            half(&self.rows[2..4], self.lane(k + n / 4 * 4), n % 4)
+        }
+    }
+
+    #[inline(always)]
+    fn c(&self, m: usize, n: usize) -> f32 {
+        let rows = &self.rows[4..];
+        if self.quads.c == Total::F16 {
+            return half(rows, self.lane(m), n);
+        }
+        let from = m % 2 + (n & 2) + m / 4 * 4;
+        f32::from_bits(rows[n & 4 | m & 2 | n & 1][self.lane(from)])
+    }
+
+    /// One element of D.
+    #[inline(always)]
+    fn sum(&self, m: usize, n: usize) -> f32 {
+        let add = |sum, k| self.a(m, k).mul_add(self.b(k, n), sum);
+        (0..4).fold(self.c(m, n), add)
+    }
+
+    /// The quad's part of D.
+    #[inline(always)]
+    fn multiply(&self, result: &mut [Row<u32>; 8]) {
+        let halves = self.quads.d == Total::F16;
+        for row in 0..8 {
+            let (side, low) = (row / 4 * 4, row % 4);
+            let holder = self.lane(row);
+            for at in 0..8 {
+                let (m, n) = if halves { (low, at) } else { place(low, at) };
+                let sum = self.sum(m + side, n);
+                if halves {
+                    let bits = u64::from(sum.to_bits());
+                    let cut = soft::convert(soft::F32, soft::F16, bits, Round::Nearest);
+                    result[at / 2][holder] |= (cut as u32) << (16 * (at % 2));
+                } else {
+                    result[at][holder] = if sum.is_nan() {
+                        0x7fff_ffff
+                    } else {
+                        sum.to_bits()
+                    };
+                }
+            }
+        }
+    }
+}
+
 impl Kernel for Quartets {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
         let Op::MmaQuads(quads) = inst.op else {
             return true;
         };
-        let Quads {
-            a_by_column,
-            b_by_column,
-            c,
-            d,
-        } = quads;
         let count = |total: Total| if total == Total::F16 { 4 } else { 8 };
         let slots = &cx.operands[inst.imm as usize..];
-        let (out, slots) = slots.split_at(count(d));
+        let (out, slots) = slots.split_at(count(quads.d));
+        let last = 4 + count(quads.c) - 1;
         // SAFETY: decode gave the slots: D, two of A, two of B, C.
         unsafe {
-            let rows: [&[u32; LANES]; 12] = std::array::from_fn(|at| {
-                let last = 4 + count(c) - 1;
-                source::<u32>(cx, slots[at.min(last)])
-            });
-            let (a, b, c_rows) = (&rows[..2], &rows[2..4], &rows[4..]);
+            let rows = std::array::from_fn(|at| source::<u32>(cx, slots[at.min(last)]));
             let mut result = [[0_u32; LANES]; 8];
             for quad in 0..4 {
-                // The lane that holds row or column `at`, which both halves split.
-                let lane = |at: usize| 4 * quad + at % 4 + at / 4 * 16;
-                let left = |m: usize, k: usize| {
-                    if a_by_column {
-                        half(a, lane(k + m / 4 * 4), m % 4)
-                    } else {
-                        half(a, lane(m), k)
-                    }
-                };
-                let right = |k: usize, n: usize| {
-                    if b_by_column {
-                        half(b, lane(n), k)
-                    } else {
-                        half(b, lane(k + n / 4 * 4), n % 4)
-                    }
-                };
-                for side in 0..2 {
-                    for low in 0..4 {
-                        let holder = lane(low + 4 * side);
-                        for at in 0..8 {
-                            let (m, n) = if d == Total::F16 {
-                                (low, at)
-                            } else {
-                                place(low, at)
-                            };
-                            let m = m + 4 * side;
-                            let mut sum = if c == Total::F16 {
-                                half(c_rows, lane(m), n)
-                            } else {
-                                let from = m % 2 + (n & 2) + m / 4 * 4;
-                                f32::from_bits(c_rows[n & 4 | m & 2 | n & 1][lane(from)])
-                            };
-                            for k in 0..4 {
-                                sum = left(m, k).mul_add(right(k, n), sum);
-                            }
-                            let bits = u64::from(sum.to_bits());
-                            if d == Total::F16 {
-                                let cut = soft::convert(soft::F32, soft::F16, bits, Round::Nearest);
-                                result[at / 2][holder] |= (cut as u32) << (16 * (at % 2));
-                            } else {
-                                let bits = if sum.is_nan() { 0x7fff_ffff } else { bits };
-                                result[at][holder] = bits as u32;
-                            }
-                        }
-                    }
-                }
+                Sources { quads, rows, quad }.multiply(&mut result);
             }
             for (slot, row) in out.iter().zip(&result) {
                 store(cx, *slot, mask, row);
