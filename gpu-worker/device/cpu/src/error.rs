@@ -17,6 +17,9 @@ pub enum BuildError {
     Halted(device::Halt),
 }
 
+/// What comes of decoding a module, or a part of it.
+pub(crate) type BuildResult<T> = Result<T, BuildError>;
+
 /// Why a launch was refused or ended early.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LaunchError {

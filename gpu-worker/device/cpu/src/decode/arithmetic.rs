@@ -1,43 +1,19 @@
 //! Arithmetic and logic.
 
-use super::form::{
-    Carry, Float1, Float2, Int1, Int2, Int3, Logic, Mode, Op, Permute, Round, Slot, Test,
-};
-
+use super::form::{Carry, Float1, Float2, Int1, Int2, Int3, Mode, Op, Permute, Round, Slot, Test};
 use super::legal;
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// Rounding, ftz and sat, ticked off.
 fn mode(parts: &mut Parts<'_>) -> Mode {
-    let round = parts.pick(|part| {
-        Some(match part {
-            "rn" | "rni" => Round::Nearest,
-            "rz" | "rzi" => Round::Zero,
-            "rm" | "rmi" => Round::Down,
-            "rp" | "rpi" => Round::Up,
-            "rna" => Round::Away,
-            _ => return None,
-        })
-    });
     Mode {
-        round: round.unwrap_or_default(),
+        round: parts.pick(Round::from_text).unwrap_or_default(),
         ftz: parts.take("ftz"),
         sat: parts.take("sat"),
     }
-}
-
-pub(super) fn logic(part: &str) -> Option<Logic> {
-    Some(match part {
-        "and" => Logic::And,
-        "or" => Logic::Or,
-        "xor" => Logic::Xor,
-        _ => return None,
-    })
 }
 
 impl<'a> Body<'_, 'a> {
@@ -83,6 +59,12 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
+    /// An operation whose operands' types are known: a target, then its sources.
+    pub(super) fn typed(&mut self, op: Op, i: &Instruction<'a>) -> Result<()> {
+        let signature = self.wanted(op.signature(), "an operation of other operands")?;
+        self.plain(op, signature.target, i, signature.sources())
+    }
+
     /// Decodes it if it belongs to this family.
     pub(super) fn arithmetic(
         &mut self,
@@ -93,7 +75,10 @@ impl<'a> Body<'_, 'a> {
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "abs" | "neg" => {
                 self.general(i, parts)?;
             }
-            "addc" | "subc" | "madc" => self.carried(i, parts, true)?,
+            "addc" | "subc" | "madc" => {
+                let gives = parts.take("cc");
+                self.carry(i, parts, true, gives)?;
+            }
             "rem" | "mul24" | "mad24" | "sad" | "popc" | "clz" | "brev" | "bfind" | "bfe"
             | "bfi" | "shl" | "shr" | "shf" | "prmt" | "lop3" | "dp4a" | "dp2a" | "bmsk"
             | "fns" | "szext" | "cnot" => self.integer(i, parts)?,
@@ -128,88 +113,22 @@ impl<'a> Body<'_, 'a> {
 
     /// What integers and floats share.
     fn general(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let carry = parts.take("cc");
-        if carry {
-            return self.carried_out(i, parts);
+        if parts.take("cc") {
+            let takes = parts.head.ends_with('c');
+            return self.carry(i, parts, takes, true);
         }
-        let wide = parts.take("wide");
-        let high = parts.take("hi");
-        parts.take("lo");
-        let approximate = parts.take("approx");
-        parts.take("full");
-        let mode = mode(parts);
-        let nan = parts.take("NaN");
-        let relu = parts.take("relu");
-        let xorsign = parts.take("xorsign") && parts.take("abs");
+        let modifiers = Modifiers::of(parts);
         let ty = self.ty(parts)?;
         self.checked(i, parts.head, ty)?;
-        if ty.is_float() {
-            let op = match parts.head {
-                "add" => Op::Float2(Float2::Add, ty, mode),
-                "sub" => Op::Float2(Float2::Sub, ty, mode),
-                "mul" => Op::Float2(Float2::Mul, ty, mode),
-                "div" if approximate && ty == Scalar::F32 => {
-                    Op::Float2(Float2::DivApprox, ty, mode)
-                }
-                "div" => Op::Float2(Float2::Div, ty, mode),
-                "min" if nan && xorsign => Op::Float2(Float2::MinNanXor, ty, mode),
-                "max" if nan && xorsign => Op::Float2(Float2::MaxNanXor, ty, mode),
-                "min" if xorsign => Op::Float2(Float2::MinXor, ty, mode),
-                "max" if xorsign => Op::Float2(Float2::MaxXor, ty, mode),
-                "min" if nan => Op::Float2(Float2::MinNan, ty, mode),
-                "max" if nan => Op::Float2(Float2::MaxNan, ty, mode),
-                "min" => Op::Float2(Float2::Min, ty, mode),
-                "max" => Op::Float2(Float2::Max, ty, mode),
-                "abs" => Op::Float1(Float1::Abs, ty, mode),
-                "neg" => Op::Float1(Float1::Neg, ty, mode),
-                _ => Op::Fma(ty, mode, relu),
-            };
-            let sources = match op {
-                Op::Float1(..) => 1,
-                Op::Float2(..) => 2,
-                _ => 3,
-            };
-            return self.plain(op, ty, i, &[ty; 3][..sources]);
+        let op = if ty.is_float() {
+            modifiers.float(parts.head, ty)
+        } else {
+            modifiers.integer(parts.head, ty)
+        };
+        match op {
+            Some(op) => self.typed(op, i),
+            None => self.fail(format!("`{}` is not for {ty}", parts.head)),
         }
-        let sat = mode.sat;
-        let twice = match ty {
-            Scalar::U16 => Scalar::U32,
-            Scalar::S16 => Scalar::S32,
-            Scalar::U32 => Scalar::U64,
-            _ => Scalar::S64,
-        };
-        let (op, to, sources): (_, _, &[Scalar]) = match parts.head {
-            "add" if sat => (Op::Int2(Int2::AddSat, ty), ty, &[ty; 2]),
-            "add" => (Op::Int2(Int2::Add, ty), ty, &[ty; 2]),
-            "sub" if sat => (Op::Int2(Int2::SubSat, ty), ty, &[ty; 2]),
-            "sub" => (Op::Int2(Int2::Sub, ty), ty, &[ty; 2]),
-            "mul" if wide => (Op::Int2(Int2::MulWide, ty), twice, &[ty; 2]),
-            "mul" if high => (Op::Int2(Int2::MulHi, ty), ty, &[ty; 2]),
-            "mul" => (Op::Int2(Int2::Mul, ty), ty, &[ty; 2]),
-            "mad" if wide => (Op::Int3(Int3::MadWide, ty), twice, &[ty, ty, twice]),
-            "mad" if high && sat => (Op::Int3(Int3::MadHiSat, ty), ty, &[ty; 3]),
-            "mad" if high => (Op::Int3(Int3::MadHi, ty), ty, &[ty; 3]),
-            "mad" => (Op::Int3(Int3::Mad, ty), ty, &[ty; 3]),
-            "div" => (Op::Int2(Int2::Div, ty), ty, &[ty; 2]),
-            "min" if relu => (Op::Int2(Int2::MinRelu, ty), ty, &[ty; 2]),
-            "max" if relu => (Op::Int2(Int2::MaxRelu, ty), ty, &[ty; 2]),
-            "min" => (Op::Int2(Int2::Min, ty), ty, &[ty; 2]),
-            "max" => (Op::Int2(Int2::Max, ty), ty, &[ty; 2]),
-            "abs" => (Op::Int1(Int1::Abs, ty), ty, &[ty; 1]),
-            "neg" => (Op::Int1(Int1::Neg, ty), ty, &[ty; 1]),
-            _ => return self.fail(format!("`{}` is not for {ty}", parts.head)),
-        };
-        self.plain(op, to, i, sources)
-    }
-
-    fn carried_out(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let (takes, gives) = (parts.head.ends_with('c'), true);
-        self.carry(i, parts, takes, gives)
-    }
-
-    fn carried(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>, takes: bool) -> Result<()> {
-        let gives = parts.take("cc");
-        self.carry(i, parts, takes, gives)
     }
 
     fn carry(
@@ -225,131 +144,166 @@ impl<'a> Body<'_, 'a> {
         if !matches!(ty, Scalar::U32 | Scalar::S32 | Scalar::U64 | Scalar::S64) {
             return self.fail(format!("`{}` is not supported for this type", i.opcode));
         }
-        let (kind, sources) = match parts.head {
-            "add" | "addc" => (Carry::Add, 2),
-            "sub" | "subc" => (Carry::Sub, 2),
-            _ if high => (Carry::MadHi, 3),
-            _ => (Carry::MadLo, 3),
+        let kind = match parts.head {
+            "add" | "addc" => Carry::Add,
+            "sub" | "subc" => Carry::Sub,
+            _ if high => Carry::MadHi,
+            _ => Carry::MadLo,
         };
-        self.plain(
-            Op::Carry(kind, ty, takes, gives),
-            ty,
-            i,
-            &[ty; 3][..sources],
-        )
+        self.typed(Op::Carry(kind, ty, takes, gives), i)
     }
 
+    /// What only integers have.
     fn integer(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         self.only(i, legal::of_integers(parts.head))?;
-        let high = parts.take("hi");
-        parts.take("lo");
-        let wrap = parts.take("wrap");
-        parts.take("clamp");
+        if parts.head == "lop3" {
+            self.ty(parts)?;
+            return self.lop3(i, parts);
+        }
         let (left, right) = (parts.take("l"), parts.take("r"));
-        let shift = parts.take("shiftamt");
-        let sat = parts.head == "mad24" && parts.take("sat");
-        let permute = parts.pick(|part| {
-            Some(match part {
-                "f4e" => Permute::F4e,
-                "b4e" => Permute::B4e,
-                "rc8" => Permute::Rc8,
-                "ecl" => Permute::Ecl,
-                "ecr" => Permute::Ecr,
-                "rc16" => Permute::Rc16,
-                _ => return None,
-            })
-        });
-        let ty = self.ty(parts)?;
-        let word = Scalar::U32;
-        let (op, to, sources): (_, _, &[Scalar]) = match parts.head {
-            "rem" => (Op::Int2(Int2::Rem, ty), ty, &[ty; 2]),
-            "mul24" if high => (Op::Int2(Int2::Mul24Hi, ty), ty, &[ty; 2]),
-            "mul24" => (Op::Int2(Int2::Mul24Lo, ty), ty, &[ty; 2]),
-            "mad24" if high && sat => (Op::Int3(Int3::Mad24HiSat, ty), ty, &[ty; 3]),
-            "mad24" if high => (Op::Int3(Int3::Mad24Hi, ty), ty, &[ty; 3]),
-            "mad24" => (Op::Int3(Int3::Mad24Lo, ty), ty, &[ty; 3]),
-            "sad" => (Op::Int3(Int3::Sad, ty), ty, &[ty; 3]),
-            "popc" => (Op::Int1(Int1::Popc, ty), word, &[ty; 1]),
-            "clz" => (Op::Int1(Int1::Clz, ty), word, &[ty; 1]),
-            "brev" => (Op::Int1(Int1::Brev, ty), ty, &[ty; 1]),
-            "cnot" => (Op::Int1(Int1::Cnot, ty), ty, &[ty; 1]),
-            "bfind" if shift => (Op::Int1(Int1::BfindShift, ty), word, &[ty; 1]),
-            "bfind" => (Op::Int1(Int1::Bfind, ty), word, &[ty; 1]),
-            "bfe" => (Op::Int3(Int3::Bfe, ty), ty, &[ty, word, word]),
-            "fns" => (Op::Int3(Int3::Fns, ty), ty, &[ty, word, Scalar::S32]),
-            "bfi" => (Op::Int3(Int3::Bfi, ty), ty, &[ty, ty, word, word]),
-            "shl" => (Op::Int2(Int2::Shl, ty), ty, &[ty, word]),
-            "shr" => (Op::Int2(Int2::Shr, ty), ty, &[ty, word]),
-            "shf" => {
-                let kind = match (left, wrap) {
-                    (true, true) => Int3::ShfLeftWrap,
-                    (true, false) => Int3::ShfLeftClamp,
-                    (false, true) => Int3::ShfRightWrap,
-                    (false, false) => Int3::ShfRightClamp,
-                };
-                if left == right {
-                    return self.fail("`shf` needs `.l` or `.r`");
-                }
-                (Op::Int3(kind, ty), ty, &[word; 3])
-            }
-            "prmt" => {
-                let kind = Int3::Prmt(permute.unwrap_or(Permute::Index));
-                (Op::Int3(kind, ty), ty, &[word; 3])
-            }
-            "bmsk" if wrap => (Op::Int2(Int2::BmskWrap, ty), ty, &[word; 2]),
-            "bmsk" => (Op::Int2(Int2::BmskClamp, ty), ty, &[word; 2]),
-            "szext" if wrap => (Op::Int2(Int2::SzextWrap, ty), ty, &[ty, word]),
-            "szext" => (Op::Int2(Int2::SzextClamp, ty), ty, &[ty, word]),
-            "lop3" => return self.lop3(i, parts),
-            "dp4a" | "dp2a" => {
-                let second = self.ty(parts)?;
-                let signs = (ty.is_signed(), second.is_signed());
-                let kind = if parts.head == "dp4a" {
-                    Int3::Dp4a(signs.0, signs.1)
-                } else {
-                    Int3::Dp2a(signs.0, signs.1, high)
-                };
-                (Op::Int3(kind, ty), word, &[word; 3])
-            }
-            _ => return self.fail(format!("`{}` is not supported", parts.head)),
+        if parts.head == "shf" && left == right {
+            return self.fail("`shf` needs `.l` or `.r`");
+        }
+        let modifiers = Modifiers {
+            left,
+            wrap: parts.take("wrap"),
+            distance: parts.take("shiftamt"),
+            permute: parts.pick(Permute::from_text).unwrap_or(Permute::Index),
+            ..Modifiers::of(parts)
         };
-        self.plain(op, to, i, sources)
+        parts.take("clamp");
+        let ty = self.ty(parts)?;
+        let op = match parts.head {
+            "dp4a" | "dp2a" => {
+                let (a, b) = (ty.is_signed(), self.ty(parts)?.is_signed());
+                let wide = parts.head == "dp2a";
+                let high = modifiers.high;
+                Some(Op::Int3(
+                    if wide {
+                        Int3::Dp2a(a, b, high)
+                    } else {
+                        Int3::Dp4a(a, b)
+                    },
+                    ty,
+                ))
+            }
+            head => modifiers.integer(head, ty),
+        };
+        match op {
+            Some(op) => self.typed(op, i),
+            None => self.fail(format!("`{}` is not supported", parts.head)),
+        }
     }
 
     fn function(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         if parts.head == "testp" {
-            let test = parts.pick(|part| {
-                Some(match part {
-                    "finite" => Test::Finite,
-                    "infinite" => Test::Infinite,
-                    "number" => Test::Number,
-                    "notanumber" => Test::NotANumber,
-                    "normal" => Test::Normal,
-                    "subnormal" => Test::Subnormal,
-                    _ => return None,
-                })
-            });
-            let Some(test) = test else {
-                return self.fail("`testp` needs a property");
-            };
+            let test = self.wanted(parts.pick(Test::from_text), "`testp` needs a property")?;
             let ty = self.ty(parts)?;
-            return self.plain(Op::Testp(test, ty), Scalar::Pred, i, &[ty]);
+            return self.typed(Op::Testp(test, ty), i);
         }
         let _ = parts.take("approx");
         let mode = mode(parts);
         let ty = self.ty(parts)?;
         self.checked(i, parts.head, ty)?;
-        let op = match parts.head {
-            "rcp" => Float1::Rcp,
-            "sqrt" => Float1::Sqrt,
-            "rsqrt" => Float1::Rsqrt,
-            "ex2" => Float1::Ex2,
-            "lg2" => Float1::Lg2,
-            "sin" => Float1::Sin,
-            "cos" => Float1::Cos,
-            "tanh" => Float1::Tanh,
-            _ => return self.plain(Op::Float2(Float2::Copysign, ty, mode), ty, i, &[ty; 2]),
+        let op = match Float1::from_text(parts.head) {
+            Some(op) => Op::Float1(op, ty, mode),
+            None => Op::Float2(Float2::Copysign, ty, mode),
         };
-        self.plain(Op::Float1(op, ty, mode), ty, i, &[ty])
+        self.typed(op, i)
+    }
+}
+
+/// The modifiers of arithmetic, ticked off.
+#[derive(Default)]
+struct Modifiers {
+    wide: bool,
+    high: bool,
+    approximate: bool,
+    mode: Mode,
+    nan: bool,
+    relu: bool,
+    xorsign: bool,
+    left: bool,
+    wrap: bool,
+    /// `.shiftamt`: the distance from the top instead of the position.
+    distance: bool,
+    permute: Permute,
+}
+
+impl Modifiers {
+    /// Those that integers and floats share.
+    fn of(parts: &mut Parts<'_>) -> Self {
+        let (wide, high) = (parts.take("wide"), parts.take("hi"));
+        parts.take("lo");
+        let approximate = parts.take("approx");
+        parts.take("full");
+        Self {
+            wide,
+            high,
+            approximate,
+            mode: mode(parts),
+            nan: parts.take("NaN"),
+            relu: parts.take("relu"),
+            xorsign: parts.take("xorsign") && parts.take("abs"),
+            ..Self::default()
+        }
+    }
+
+    /// The operation of an opcode on floats.
+    fn float(&self, head: &str, ty: Scalar) -> Option<Op> {
+        let two = match (head, self.nan, self.xorsign) {
+            ("div", ..) if self.approximate && ty == Scalar::F32 => Some(Float2::DivApprox),
+            ("min", true, true) => Some(Float2::MinNanXor),
+            ("max", true, true) => Some(Float2::MaxNanXor),
+            ("min", _, true) => Some(Float2::MinXor),
+            ("max", _, true) => Some(Float2::MaxXor),
+            ("min", true, _) => Some(Float2::MinNan),
+            ("max", true, _) => Some(Float2::MaxNan),
+            _ => Float2::from_text(head),
+        };
+        let one = || Float1::from_text(head).map(|op| Op::Float1(op, ty, self.mode));
+        match head {
+            "fma" | "mad" => Some(Op::Fma(ty, self.mode, self.relu)),
+            _ => two.map(|op| Op::Float2(op, ty, self.mode)).or_else(one),
+        }
+    }
+
+    /// The operation of an opcode on integers.
+    fn integer(&self, head: &str, ty: Scalar) -> Option<Op> {
+        let sat = self.mode.sat;
+        let two = match head {
+            "add" if sat => Some(Int2::AddSat),
+            "sub" if sat => Some(Int2::SubSat),
+            "mul" if self.wide => Some(Int2::MulWide),
+            "mul" if self.high => Some(Int2::MulHi),
+            "mul24" if self.high => Some(Int2::Mul24Hi),
+            "mul24" => Some(Int2::Mul24Lo),
+            "min" if self.relu => Some(Int2::MinRelu),
+            "max" if self.relu => Some(Int2::MaxRelu),
+            "bmsk" if self.wrap => Some(Int2::BmskWrap),
+            "bmsk" => Some(Int2::BmskClamp),
+            "szext" if self.wrap => Some(Int2::SzextWrap),
+            "szext" => Some(Int2::SzextClamp),
+            _ => Int2::from_text(head),
+        };
+        let one = || match head {
+            "bfind" if self.distance => Some(Int1::BfindShift),
+            _ => Int1::from_text(head),
+        };
+        let three = || match head {
+            "mad" if self.wide => Some(Int3::MadWide),
+            "mad" if self.high && sat => Some(Int3::MadHiSat),
+            "mad" if self.high => Some(Int3::MadHi),
+            "mad24" if self.high && sat => Some(Int3::Mad24HiSat),
+            "mad24" if self.high => Some(Int3::Mad24Hi),
+            "mad24" => Some(Int3::Mad24Lo),
+            "shf" => Some(Int3::Shf(self.left, self.wrap)),
+            "prmt" => Some(Int3::Prmt(self.permute)),
+            _ => Int3::from_text(head),
+        };
+        let two = two.map(|op| Op::Int2(op, ty));
+        let one = || one().map(|op| Op::Int1(op, ty));
+        two.or_else(one)
+            .or_else(|| three().map(|op| Op::Int3(op, ty)))
     }
 }

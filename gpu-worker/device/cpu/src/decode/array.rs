@@ -2,10 +2,8 @@
 
 use super::form::{Bank, Int2, Op, PARAM_WINDOW, Slot};
 use super::operand::Body;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'a> Body<'_, 'a> {
     /// A register and a number: their sum as integers, whatever the type.

@@ -1,12 +1,11 @@
 //! `atom`, `red`, and what orders memory.
 
-use super::form::{Atomic, Bank, Constant, Op, Place, Slot};
+use super::data::MemoryOperand;
+use super::form::{Atomic, Bank, Constant, Op, Slot};
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar, Space};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// Whether an operation exists for a type, alone or for `lanes` at once.
 fn exists(op: Atomic, ty: Scalar, lanes: usize) -> bool {
@@ -69,31 +68,9 @@ impl<'a> Body<'_, 'a> {
         let after = parts.take("acquire");
         let exact = parts.take("noftz");
         let space = parts.pick(Space::from_text);
-        let kind = parts.pick(|part| {
-            Some(match part {
-                "add" => Atomic::Add,
-                "min" => Atomic::Min,
-                "max" => Atomic::Max,
-                "inc" => Atomic::Inc,
-                "dec" => Atomic::Dec,
-                "and" => Atomic::And,
-                "or" => Atomic::Or,
-                "xor" => Atomic::Xor,
-                "exch" => Atomic::Exch,
-                "cas" => Atomic::Cas,
-                _ => return None,
-            })
-        });
-        let Some(kind) = kind else {
-            return self.fail("an atomic operation is missing");
-        };
-        let lanes = parts.pick(|part| match part {
-            "v2" => Some(2),
-            "v4" => Some(4),
-            "v8" => Some(8),
-            _ => None,
-        });
-        let lanes = lanes.unwrap_or(1);
+        let kind = parts.pick(Atomic::from_text);
+        let kind = self.wanted(kind, "an atomic operation is missing")?;
+        let lanes = usize::from(parts.lanes());
         let ty = self.ty(parts)?;
         let fetch = parts.head == "atom";
         let narrow = matches!(
@@ -138,10 +115,10 @@ impl<'a> Body<'_, 'a> {
         if operands.len() != wanted {
             return self.fail(format!("`{}` takes {wanted} operands", i.opcode));
         }
-        let address = self.address(operands.get(first))?;
-        let spot = self.spot(address, space)?;
+        let memory = self.memory(operands.get(first), space)?;
+        let at = memory.at;
         if ty == Scalar::B128 {
-            return self.exchange_wide(operands, (spot.slot, spot.place, spot.wide), spot.offset);
+            return self.exchange_wide(operands, memory);
         }
         if lanes > 1 {
             let values = self.registers(operands.get(first + 1), lanes)?;
@@ -152,17 +129,15 @@ impl<'a> Body<'_, 'a> {
             } else {
                 Vec::new()
             };
-            let at = self.pooled(values.into_iter().chain(results));
+            let pooled = self.pooled(values.into_iter().chain(results));
             let op = Op::AtomicVector {
-                place: spot.place,
+                at,
                 op,
                 ty,
                 lanes: lanes as u8,
-                wide: spot.wide,
                 fetch,
             };
-            let code = self.emit_with(op, &[spot.slot], spot.offset);
-            self.builder.out.code[code].target = at as u32;
+            self.emit_pooled(op, &[memory.slot], memory.offset, pooled);
             return Ok(());
         }
         let b = self.source(&operands[first + 1], ty)?;
@@ -176,24 +151,13 @@ impl<'a> Body<'_, 'a> {
         } else {
             Slot(0)
         };
-        let op = Op::Atomic {
-            place: spot.place,
-            op,
-            ty,
-            wide: spot.wide,
-            fetch,
-        };
-        self.emit_with(op, &[d, spot.slot, b, c], spot.offset);
+        let op = Op::Atomic { at, op, ty, fetch };
+        self.emit_with(op, &[d, memory.slot, b, c], memory.offset);
         Ok(())
     }
 
     /// `.b128`: registers are pairs of 64 bits.
-    fn exchange_wide(
-        &mut self,
-        operands: &[Operand<'a>],
-        (slot, place, wide): (Slot, Place, bool),
-        offset: i64,
-    ) -> Result<()> {
+    fn exchange_wide(&mut self, operands: &[Operand<'a>], memory: MemoryOperand) -> Result<()> {
         let [to, _, given @ ..] = operands else {
             return self.fail("a result, an address and values are wanted here");
         };
@@ -202,10 +166,10 @@ impl<'a> Body<'_, 'a> {
             slots.extend(self.halves(operand)?);
         }
         let cas = given.len() == 2;
-        let at = self.pooled(slots);
+        let pooled = self.pooled(slots);
         let none = self.constant(Bank::Word, Constant::Bits(0));
-        let code = self.emit_with(Op::AtomicWide { place, wide, cas }, &[slot, none], offset);
-        self.builder.out.code[code].target = at as u32;
+        let op = Op::AtomicWide { at: memory.at, cas };
+        self.emit_pooled(op, &[memory.slot, none], memory.offset, pooled);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use super::names::Registers;
 use super::operand::{Body, Named};
 use super::order::order;
 use super::place::Places;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{FunctionKind, Instruction, Linkage, Space, Statement, Variable};
 use std::collections::HashMap;
 
@@ -24,8 +24,6 @@ pub(crate) const APART: usize = 1500;
 const STATEMENT: usize = 512;
 /// Most bytes of one function's local memory.
 const LOCAL_LIMIT: u64 = 512 << 10;
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'a> Body<'_, 'a> {
     /// Reserves local memory for a variable.
@@ -253,12 +251,22 @@ pub(super) fn decode<'a>(
         body.emit(Op::Return, &[]);
         body.resolve()?;
     }
-    settle(body, begun, (params, returns), (function.name, native))
+    finish(body, begun, (params, returns), (function.name, native))
+}
+
+/// The blocks in the order in which parted lanes run, if that is not the order of the text.
+fn block_order(flow: &Flow, start: usize) -> Vec<(u32, u32)> {
+    let within = |block: &u32| {
+        let (from, to) = (flow.starts[*block as usize], flow.end_of(*block as usize));
+        (from + start as u32, to + start as u32)
+    };
+    let order = order(flow).unwrap_or_default();
+    order.iter().map(within).collect()
 }
 
 /// Gives the registers of a decoded body their places. `begun`: where its code, operands and calls
 /// begin in the module's.
-fn settle(
+fn finish(
     body: Body<'_, '_>,
     begun: (usize, usize, usize),
     (mut params, mut returns): (Vec<Passed>, Vec<Passed>),
@@ -267,21 +275,8 @@ fn settle(
     let (start, pool, sites) = begun;
     let out = &mut body.builder.out;
     let flow = Flow::of(&out.code[start..], start, &out.tables);
-    let within = |block: &u32| {
-        let (from, to) = (flow.starts[*block as usize], flow.end_of(*block as usize));
-        (from + start as u32, to + start as u32)
-    };
-    let order = order(&flow)
-        .unwrap_or_default()
-        .iter()
-        .map(within)
-        .collect();
-    let kept: Vec<Slot> = body.specials.iter().map(|(_, slot)| *slot).collect();
-    let kept: Vec<u32> = kept
-        .iter()
-        .filter_map(|slot| slot.number())
-        .map(|at| at as u32)
-        .collect();
+    let kept = body.specials.iter().filter_map(|(_, slot)| slot.number());
+    let kept: Vec<u32> = kept.map(|at| at as u32).collect();
     let lives = liveness::lives(&liveness::Subject {
         code: &out.code[start..],
         first: start,
@@ -307,10 +302,10 @@ fn settle(
         return fail(body.began, format!("`{name}` has {message}"));
     }
     frame.local = body.local.next_multiple_of(16);
-    places.settle(&mut out.code[start..], &mut out.operands[pool..]);
-    places.settle_calls(&mut out.sites[sites..]);
-    places.settle_passed(&mut params);
-    places.settle_passed(&mut returns);
+    places.assign(&mut out.code[start..], &mut out.operands[pool..]);
+    places.assign_calls(&mut out.sites[sites..]);
+    places.assign_passed(&mut params);
+    places.assign_passed(&mut returns);
     let placed = |slot: Slot| slot.number().map_or(slot, |at| places.list[at].1);
     let specials = body.specials.iter();
     let unwritten = lives.unwritten.iter().map(|at| places.list[*at as usize]);
@@ -324,7 +319,7 @@ fn settle(
         indirect: body.indirect,
         constants: body.constants,
         unwritten: unwritten.collect(),
-        order,
+        order: block_order(&flow, start),
         alive: Alive {
             starts: flow.starts.iter().map(|at| at + start as u32).collect(),
             behind: lives.behind,

@@ -1,40 +1,17 @@
 //! `setp`, `set`, `selp`, `slct`.
 
-use super::arithmetic::logic;
-use super::form::{Bank, Compare, Op, Slot};
+use super::form::{Bank, Compare, Logic, Op, Slot};
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
-
-fn compare(part: &str) -> Option<Compare> {
-    Some(match part {
-        "eq" => Compare::Eq,
-        "ne" => Compare::Ne,
-        "lt" | "lo" => Compare::Lt,
-        "le" | "ls" => Compare::Le,
-        "gt" | "hi" => Compare::Gt,
-        "ge" | "hs" => Compare::Ge,
-        "equ" => Compare::Equ,
-        "neu" => Compare::Neu,
-        "ltu" => Compare::Ltu,
-        "leu" => Compare::Leu,
-        "gtu" => Compare::Gtu,
-        "geu" => Compare::Geu,
-        "num" => Compare::Num,
-        "nan" => Compare::Nan,
-        _ => return None,
-    })
-}
 
 impl<'a> Body<'_, 'a> {
     pub(super) fn comparison(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let Some(how) = parts.pick(compare) else {
+        let Some(how) = parts.pick(Compare::from_text) else {
             return self.fail(format!("`{}` needs a comparison such as `.lt`", parts.head));
         };
-        let joins = parts.pick(logic);
+        let joins = parts.pick(Logic::from_text);
         let ftz = parts.take("ftz");
         let first = self.ty(parts)?;
         let wanted = if joins.is_some() { 4 } else { 3 };

@@ -3,10 +3,8 @@
 use super::form::{Mode, Narrowing, Op, Round, Slot, Small, Taken};
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// A type of `cvt`: one that registers have, or two floats of 8 bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,25 +38,14 @@ fn narrowing(to: Type, from: Type, modified: bool) -> Option<(Small, Taken)> {
     })
 }
 
-fn rounding(part: &str) -> Option<Round> {
-    Some(match part {
-        "rn" | "rni" => Round::Nearest,
-        "rz" | "rzi" => Round::Zero,
-        "rm" | "rmi" => Round::Down,
-        "rp" | "rpi" => Round::Up,
-        "rna" => Round::Away,
-        _ => return None,
-    })
-}
-
 impl<'a> Body<'_, 'a> {
     pub(super) fn conversion(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         if parts.take("pack") {
             return self.saturated_pack(i, parts);
         }
         let (relu, finite) = (parts.take("relu"), parts.take("satfinite"));
-        let whole = parts.pick(|part| rounding(part).filter(|_| part.ends_with('i')));
-        let round = whole.or_else(|| parts.pick(rounding));
+        let whole = parts.pick(|part| Round::from_text(part).filter(|_| part.ends_with('i')));
+        let round = whole.or_else(|| parts.pick(Round::from_text));
         let (ftz, sat) = (parts.take("ftz"), parts.take("sat"));
         let (Some(to), Some(from)) = (parts.pick(ty), parts.pick(ty)) else {
             return self.fail("`cvt` needs two types");
@@ -74,7 +61,7 @@ impl<'a> Body<'_, 'a> {
             return self.narrow(i, how, from);
         }
         if let (Type::Scalar(Scalar::F16x2), Type::Quarters(small)) = (to, from) {
-            return self.plain(Op::WidenPair(small, relu), Scalar::B32, i, &[Scalar::B16]);
+            return self.typed(Op::WidenPair(small, relu), i);
         }
         let (Type::Scalar(to), Type::Scalar(from), false) = (to, from, relu || finite) else {
             return self.fail(format!("`{}` is not a conversion", i.opcode));
@@ -85,7 +72,7 @@ impl<'a> Body<'_, 'a> {
                 return self.fail("rounding to a whole number keeps the type");
             }
             let round = round.unwrap_or_default();
-            return self.plain(Op::Integral(to, Mode { round, ftz, sat }), to, i, &[from]);
+            return self.typed(Op::Integral(to, Mode { round, ftz, sat }), i);
         }
         // Float to integer without a rounding goes towards zero.
         let default = if floats == (false, true) {
@@ -94,12 +81,7 @@ impl<'a> Body<'_, 'a> {
             Round::Nearest
         };
         let round = round.unwrap_or(default);
-        self.plain(
-            Op::Convert(to, from, Mode { round, ftz, sat }),
-            to,
-            i,
-            &[from],
-        )
+        self.typed(Op::Convert(to, from, Mode { round, ftz, sat }), i)
     }
 
     fn narrow(&mut self, i: &Instruction<'a>, how: Narrowing, from: Type) -> Result<()> {

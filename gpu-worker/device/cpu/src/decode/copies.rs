@@ -3,10 +3,8 @@
 use super::form::{Bank, Constant, Limit, Op, Slot, Wait};
 use super::operand::{Body, Named};
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar, Space};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// What hints may say beside where they point.
 const HINTS: [&str; 12] = [
@@ -22,6 +20,18 @@ const HINTS: [&str; 12] = [
     "range",
     "cvt",
     "b64",
+];
+
+/// What is done with a memory barrier object, beside what `pending_count` asks.
+const BARRIER_VERBS: [&str; 8] = [
+    "init",
+    "inval",
+    "expect_tx",
+    "complete_tx",
+    "arrive",
+    "arrive_drop",
+    "test_wait",
+    "try_wait",
 ];
 
 impl<'a> Body<'_, 'a> {
@@ -67,8 +77,7 @@ impl<'a> Body<'_, 'a> {
                 let operands = self.exactly(i, 3)?;
                 let a = self.source(&operands[1], ty)?;
                 let d = self.target(&operands[0], ty)?;
-                let wide = Bank::of(ty) == Bank::Double;
-                self.emit(if wide { Op::Move64 } else { Op::Move32 }, &[d, a]);
+                self.emit(Op::moving(ty), &[d, a]);
             }
             "getctarank" => {
                 parts.pick(Space::from_text);
@@ -141,10 +150,8 @@ impl<'a> Body<'_, 'a> {
             [one] => Some(one),
             _ => return self.fail("`cp.async` has too many operands"),
         };
-        let to = self.address(i.operands.first())?;
-        let to = self.spot(to, Some(Space::Shared))?;
-        let from = self.address(i.operands.get(1))?;
-        let from = self.spot(from, Some(Space::Global))?;
+        let to = self.memory(i.operands.first(), Some(Space::Shared))?;
+        let from = self.memory(i.operands.get(1), Some(Space::Global))?;
         let (limit, slot) = match limit {
             None => (Limit::None, Slot(0)),
             Some(operand) if self.is_predicate(operand) => {
@@ -158,7 +165,7 @@ impl<'a> Body<'_, 'a> {
         };
         let op = Op::CopyAsync {
             bytes,
-            wide: [to.wide, from.wide],
+            wide: [to.at.wide, from.at.wide],
             limit,
         };
         let at = self.emit_with(op, &[to.slot, from.slot, slot], to.offset);
@@ -183,64 +190,31 @@ impl<'a> Body<'_, 'a> {
         let space = parts.pick(Space::from_text);
         parts.take("b64");
         let operands = self.exactly(i, 1)?;
-        let address = self.address(operands.first())?;
-        let spot = self.spot(address, space)?;
+        let memory = self.memory(operands.first(), space)?;
         let count = self.constant(Bank::Word, Constant::Bits(u64::from(counted)));
         let old = self.fresh(Bank::Double);
-        let op = Op::MemoryBarrier {
-            wait: Wait::Arrive {
-                expect: false,
-                drop: false,
-            },
-            place: spot.place,
-            wide: spot.wide,
+        let wait = Wait::Arrive {
+            expect: false,
+            drop: false,
         };
-        self.emit_with(op, &[old, spot.slot, count], spot.offset);
+        let op = Op::MemoryBarrier {
+            wait,
+            at: memory.at,
+        };
+        self.emit_with(op, &[old, memory.slot, count], memory.offset);
         Ok(())
     }
 
     fn memory_barrier(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         parts.ignore(&["acquire", "release", "relaxed", "cta", "cluster", "b64"]);
-        let verb = parts.pick(|part| {
-            let known = [
-                "init",
-                "inval",
-                "expect_tx",
-                "complete_tx",
-                "arrive",
-                "arrive_drop",
-                "test_wait",
-                "try_wait",
-                "pending_count",
-            ];
-            known.contains(&part).then_some(part)
-        });
-        let Some(verb) = verb else {
-            return self.fail("`mbarrier` needs an operation");
-        };
-        if verb == "pending_count" {
-            let operands = self.exactly(i, 2)?;
-            let a = self.source(&operands[1], Scalar::B64)?;
-            let d = self.target(&operands[0], Scalar::U32)?;
-            self.emit(Op::PendingCount, &[d, a]);
-            return Ok(());
+        if parts.take("pending_count") {
+            return self.typed(Op::PendingCount, i);
         }
+        let verb = parts.pick(|part| BARRIER_VERBS.contains(&part).then_some(part));
+        let verb = self.wanted(verb, "`mbarrier` needs an operation")?;
         parts.take("noComplete");
         let expect = parts.take("expect_tx");
         let parity = parts.take("parity");
-        let space = parts.pick(Space::from_text);
-        let results = usize::from(!matches!(
-            verb,
-            "init" | "inval" | "expect_tx" | "complete_tx"
-        ));
-        // Arriving at another block's barrier gives no state.
-        let results = results.min(match i.operands.first() {
-            Some(Operand::Address(_)) => 0,
-            _ => 1,
-        });
-        let address = self.address(i.operands.get(results))?;
-        let spot = self.spot(address, space)?;
-        let given = i.operands.get(results + 1);
         let drop = verb == "arrive_drop";
         let wait = match verb {
             "init" => Wait::Init,
@@ -250,15 +224,29 @@ impl<'a> Body<'_, 'a> {
             "arrive" | "arrive_drop" => Wait::Arrive { expect, drop },
             _ => Wait::Test { parity },
         };
+        self.barrier_object(i, parts.pick(Space::from_text), wait)
+    }
+
+    /// The operands of a memory barrier object's instruction.
+    fn barrier_object(
+        &mut self,
+        i: &Instruction<'a>,
+        space: Option<Space>,
+        wait: Wait,
+    ) -> Result<()> {
+        let test = matches!(wait, Wait::Test { .. });
+        // Arriving at another block's barrier gives no state.
+        let remote = matches!(i.operands.first(), Some(Operand::Address(_)));
+        let results = usize::from(!remote && (test || matches!(wait, Wait::Arrive { .. })));
+        let memory = self.memory(i.operands.get(results), space)?;
         let by_state = wait == Wait::Test { parity: false };
         let one = self.constant(Bank::Word, Constant::Bits(1));
-        let value = match given {
+        let value = match i.operands.get(results + 1) {
             Some(operand) if by_state => self.source(operand, Scalar::B64)?,
             Some(operand) => self.source(operand, Scalar::U32)?,
             None if matches!(wait, Wait::Arrive { expect: false, .. } | Wait::Invalidate) => one,
             None => return self.fail(format!("`{}` takes a number", i.opcode)),
         };
-        let test = matches!(wait, Wait::Test { .. });
         let kind = if test { Scalar::Pred } else { Scalar::B64 };
         let d = match i.operands.first() {
             Some(to) if results == 1 => self.target(to, kind)?,
@@ -266,10 +254,9 @@ impl<'a> Body<'_, 'a> {
         };
         let op = Op::MemoryBarrier {
             wait,
-            place: spot.place,
-            wide: spot.wide,
+            at: memory.at,
         };
-        self.emit_with(op, &[d, spot.slot, value], spot.offset);
+        self.emit_with(op, &[d, memory.slot, value], memory.offset);
         Ok(())
     }
 }

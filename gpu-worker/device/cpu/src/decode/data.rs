@@ -1,20 +1,18 @@
 //! Moves, loads, stores, atomics, addresses.
 
-use super::form::Int2;
-use super::form::{Bank, Constant, LOCAL_WINDOW, Logic, Op, Place, SHARED_WINDOW, Slot};
+use super::form::{
+    Bank, Constant, Int2, LOCAL_WINDOW, Logic, Op, Place, Pointer, SHARED_WINDOW, Slot,
+};
 use super::operand::{Body, Named};
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Address, FunctionKind, Instruction, Operand, Scalar, Space};
 
-type Result<T> = std::result::Result<T, BuildError>;
-
-/// An address operand, decoded.
-pub(super) struct Spot {
+/// An address operand, decoded: its register, what is added to it, and where that points.
+pub(super) struct MemoryOperand {
     pub(super) slot: Slot,
     pub(super) offset: i64,
-    pub(super) wide: bool,
-    pub(super) place: Place,
+    pub(super) at: Pointer,
 }
 
 impl<'a> Body<'_, 'a> {
@@ -45,7 +43,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn moving(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let lanes = Self::lanes(parts);
+        let lanes = parts.lanes();
         if lanes > 1 {
             return self.move_vector(i, parts, usize::from(lanes));
         }
@@ -66,8 +64,7 @@ impl<'a> Body<'_, 'a> {
             (to, from) => {
                 let a = self.source(from, ty)?;
                 let to = self.target(to, ty)?;
-                let wide = Bank::of(ty) == Bank::Double;
-                self.emit(if wide { Op::Move64 } else { Op::Move32 }, &[to, a]);
+                self.emit(Op::moving(ty), &[to, a]);
                 Ok(())
             }
         }
@@ -133,9 +130,9 @@ impl<'a> Body<'_, 'a> {
         Ok(())
     }
 
-    /// An address in a space; `None` is the generic one.
-    pub(super) fn spot(&mut self, address: Address<'a>, space: Option<Space>) -> Result<Spot> {
-        let place = match space {
+    /// Where an address points that is not in a space of its own.
+    fn place_of(&self, space: Option<Space>) -> Result<Place> {
+        Ok(match space {
             None => Place::Generic,
             Some(Space::Global | Space::Const) => Place::Global,
             Some(Space::Shared) => Place::Shared,
@@ -144,70 +141,56 @@ impl<'a> Body<'_, 'a> {
             Some(Space::Param) if self.kind == FunctionKind::Entry => Place::Generic,
             Some(Space::Param) => Place::Local,
             Some(Space::Reg) => return self.fail("registers have no address"),
+        })
+    }
+
+    /// An address operand in a space; `None` is the generic one.
+    pub(super) fn memory(
+        &mut self,
+        operand: Option<&Operand<'a>>,
+        space: Option<Space>,
+    ) -> Result<MemoryOperand> {
+        let address = self.address(operand)?;
+        self.memory_at(address, space)
+    }
+
+    /// As `memory`, of an address that is known.
+    fn memory_at(&mut self, address: Address<'a>, space: Option<Space>) -> Result<MemoryOperand> {
+        let place = self.place_of(space)?;
+        let operand = |slot, offset, place, wide| MemoryOperand {
+            slot,
+            offset,
+            at: Pointer { place, wide },
         };
         let Some(name) = address.base else {
             let slot = self.constant(Bank::Double, Constant::Bits(address.offset as u64));
-            return Ok(Spot {
-                slot,
-                offset: 0,
-                wide: true,
-                place,
-            });
+            return Ok(operand(slot, 0, place, true));
         };
         if let Some(register) = address.index {
-            let spot = self.spot(
-                Address {
-                    index: None,
-                    offset: address.offset.wrapping_mul(self.element_bytes(name)?),
-                    ..address
-                },
-                space,
-            )?;
-            let slot = self.indexed(spot.slot, name, register)?;
-            return Ok(Spot { slot, ..spot });
+            let array = Address {
+                index: None,
+                offset: address.offset.wrapping_mul(self.element_bytes(name)?),
+                ..address
+            };
+            let array = self.memory_at(array, space)?;
+            let slot = self.indexed(array.slot, name, register)?;
+            return Ok(MemoryOperand { slot, ..array });
         }
-        match self.find(name) {
-            Some(Named::Register(Bank::Double, slot)) => Ok(Spot {
-                slot,
-                offset: address.offset,
-                wide: true,
-                place,
-            }),
-            Some(Named::Register(Bank::Word, slot)) => {
-                let wide = space == Some(Space::Param) && self.kind == FunctionKind::Entry;
-                Ok(Spot {
-                    slot: if wide {
-                        self.parameter_at(name, slot)?
-                    } else {
-                        slot
-                    },
-                    offset: address.offset,
-                    wide,
-                    place,
-                })
+        let entry = self.kind == FunctionKind::Entry;
+        let (slot, place, wide) = match self.find(name) {
+            Some(Named::Register(Bank::Double, slot)) => (slot, place, true),
+            Some(Named::Register(Bank::Word, slot)) if entry && space == Some(Space::Param) => {
+                (self.parameter_at(name, slot)?, place, true)
             }
+            Some(Named::Register(Bank::Word, slot)) => (slot, place, false),
             Some(Named::Local(at)) => {
                 let slot = self.constant(Bank::Double, Constant::Bits(u64::from(at)));
-                let entry = self.kind == FunctionKind::Entry;
-                let place = if entry { Place::Local } else { Place::Frame };
-                Ok(Spot {
-                    slot,
-                    offset: address.offset,
-                    wide: true,
-                    place,
-                })
+                (slot, if entry { Place::Local } else { Place::Frame }, true)
             }
-            _ => {
-                let slot = self.source(&Operand::Name(name), Scalar::U64)?;
-                // A symbol named without its space is generic only for module variables.
-                Ok(Spot {
-                    slot,
-                    offset: address.offset,
-                    wide: true,
-                    place,
-                })
-            }
-        }
+            // A symbol named without its space is generic only for module variables.
+            _ => (self.source(&Operand::Name(name), Scalar::U64)?, place, true),
+        };
+        Ok(operand(slot, address.offset, place, wide))
     }
 
     pub(super) fn address(&self, operand: Option<&Operand<'a>>) -> Result<Address<'a>> {
@@ -235,18 +218,6 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn lanes(parts: &mut Parts<'a>) -> u8 {
-        if parts.take("v2") {
-            2
-        } else if parts.take("v4") {
-            4
-        } else if parts.take("v8") {
-            8
-        } else {
-            1
-        }
-    }
-
     fn list<'i>(operand: &'i Operand<'a>) -> &'i [Operand<'a>] {
         match operand {
             Operand::Vector(list) => list,
@@ -257,7 +228,7 @@ impl<'a> Body<'_, 'a> {
     fn load(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         let ordered = parts.take("acquire");
         parts.ignore_hints();
-        let lanes = Self::lanes(parts);
+        let lanes = parts.lanes();
         let space = parts.pick(Space::from_text);
         let ty = self.ty(parts)?;
         if i.operands.len() < 2 {
@@ -278,21 +249,17 @@ impl<'a> Body<'_, 'a> {
         {
             return self.load_param(targets, ty, i64::from(at).wrapping_add(address.offset));
         }
-        let spot = self.spot(address, space)?;
+        let memory = self.memory_at(address, space)?;
         if lanes == 8 {
-            return self.load_eight(spot, (ty, targets), ordered);
+            return self.load_eight(memory, (ty, targets), ordered);
         }
-        let mut slots = [spot.slot; 6];
+        let mut slots = [memory.slot; 6];
         for (at, target) in targets.iter().enumerate() {
             slots[1 + at] = self.target(target, ty)?;
         }
-        let op = Op::Load {
-            place: spot.place,
-            ty,
-            lanes,
-            wide: spot.wide,
-        };
-        self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
+        let at = memory.at;
+        let slots = &slots[..=usize::from(lanes)];
+        self.emit_with(Op::Load { at, ty, lanes }, slots, memory.offset);
         if ordered {
             self.emit(Op::Fence, &[]);
         }
@@ -315,8 +282,7 @@ impl<'a> Body<'_, 'a> {
         for (part, target) in targets.iter().enumerate() {
             let from = self.param(ty, at.wrapping_add(part as i64 * ty.size() as i64))?;
             let to = self.target(target, ty)?;
-            let wide = Bank::of(ty) == Bank::Double;
-            self.emit(if wide { Op::Move64 } else { Op::Move32 }, &[to, from]);
+            self.emit(Op::moving(ty), &[to, from]);
         }
         Ok(())
     }
@@ -324,7 +290,7 @@ impl<'a> Body<'_, 'a> {
     fn store(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
         let ordered = parts.take("release");
         parts.ignore_hints();
-        let lanes = Self::lanes(parts);
+        let lanes = parts.lanes();
         let space = parts.pick(Space::from_text);
         let ty = self.ty(parts)?;
         if i.operands.len() < 2 {
@@ -344,12 +310,12 @@ impl<'a> Body<'_, 'a> {
         {
             return self.fail("kernel parameters cannot be written");
         }
-        let spot = self.spot(address, space)?;
+        let memory = self.memory_at(address, space)?;
         if lanes == 8 {
-            return self.store_eight(spot, (ty, sources), ordered);
+            return self.store_eight(memory, (ty, sources), ordered);
         }
-        let mut slots = [spot.slot; 6];
-        let (ty, lanes) = if ty == Scalar::B128 && lanes == 1 {
+        let mut slots = [memory.slot; 6];
+        let (ty, lanes) = if whole {
             // As in `load_wide`.
             let [low, high] = self.halves(&i.operands[1])?;
             (slots[1], slots[2]) = (low, high);
@@ -363,13 +329,9 @@ impl<'a> Body<'_, 'a> {
         if ordered {
             self.emit(Op::Fence, &[]);
         }
-        let op = Op::Store {
-            place: spot.place,
-            ty,
-            lanes,
-            wide: spot.wide,
-        };
-        self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
+        let at = memory.at;
+        let slots = &slots[..=usize::from(lanes)];
+        self.emit_with(Op::Store { at, ty, lanes }, slots, memory.offset);
         Ok(())
     }
 
@@ -387,14 +349,7 @@ impl<'a> Body<'_, 'a> {
             _ => 0,
         };
         if base == 0 {
-            self.emit(
-                if ty.size() == 8 {
-                    Op::Move64
-                } else {
-                    Op::Move32
-                },
-                &[d, a],
-            );
+            self.emit(Op::moving(ty), &[d, a]);
             return Ok(());
         }
         let base = self.constant(Bank::of(ty), Constant::Bits(base));

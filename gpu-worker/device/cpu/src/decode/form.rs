@@ -2,9 +2,10 @@
 //!
 //! It is plain data and knows nothing of how it is executed; `engine::code` picks the lane loops.
 
+pub(crate) use super::function::{Alive, CallSite, Callee, Frame, Function, Passed, Runtime};
 pub(crate) use super::kind::{
     Atomic, BarRed, Carry, Compare, Float1, Float2, Int1, Int2, Int3, Limit, Logic, Mode,
-    Narrowing, Permute, Place, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
+    Narrowing, Permute, Place, Pointer, Redux, Round, Shuffle, Small, Taken, Test, Vote, Wait,
 };
 pub(crate) use super::texture_kind::{Asked, Bounds, Geometry, Given, Sample, Surface};
 pub(crate) use super::tile::{
@@ -14,7 +15,6 @@ pub(crate) use super::video_kind::{
     Field, Negated, Secondary, Video, VideoMad, VideoOp, VideoParts,
 };
 use ptx::Scalar;
-use std::collections::BTreeSet;
 
 /// A register, predicate or constant of a frame.
 ///
@@ -114,41 +114,36 @@ pub(crate) enum Op {
     Slct(bool, Scalar, bool),
     /// p, a, b; the flags negate a and b.
     Logic(Logic, bool, bool),
-    /// address, values: place, type, how many; the address register has 64 bits if `wide`.
+    /// address, values: where, type, how many.
     Load {
-        place: Place,
+        at: Pointer,
         ty: Scalar,
         lanes: u8,
-        wide: bool,
     },
     /// As `Load`.
     Store {
-        place: Place,
+        at: Pointer,
         ty: Scalar,
         lanes: u8,
-        wide: bool,
     },
     /// d, address, b, c; `fetch`: whether d is wanted.
     Atomic {
-        place: Place,
+        at: Pointer,
         op: Atomic,
         ty: Scalar,
-        wide: bool,
         fetch: bool,
     },
     /// address; values, then results if `fetch`, in the pool from `target`.
     AtomicVector {
-        place: Place,
+        at: Pointer,
         op: Atomic,
         ty: Scalar,
         lanes: u8,
-        wide: bool,
         fetch: bool,
     },
     /// address; d, b and if `cas` c, halves of 128 bits each, in the pool from `target`.
     AtomicWide {
-        place: Place,
-        wide: bool,
+        at: Pointer,
         cas: bool,
     },
     /// Orders memory.
@@ -164,8 +159,7 @@ pub(crate) enum Op {
     /// d(64) or p, address, number or state.
     MemoryBarrier {
         wait: Wait,
-        place: Place,
-        wide: bool,
+        at: Pointer,
     },
     /// d, state(64).
     PendingCount,
@@ -193,8 +187,7 @@ pub(crate) enum Op {
     MatrixRows {
         count: u8,
         turned: bool,
-        place: Place,
-        wide: bool,
+        at: Pointer,
         write: bool,
     },
     /// member mask, d, a: `movmatrix`.
@@ -203,8 +196,7 @@ pub(crate) enum Op {
     /// `wmma.store` if `write`.
     MatrixLines {
         fragment: Fragment,
-        place: Place,
-        wide: bool,
+        at: Pointer,
         write: bool,
     },
     /// object(64); results, layer, coordinates and offsets in the pool from `target`.
@@ -248,6 +240,26 @@ pub(crate) enum Op {
     Trap,
     /// Lets others run.
     Yield,
+}
+
+impl Op {
+    /// The move of a register that holds a value of a type.
+    pub(crate) fn moving(ty: Scalar) -> Self {
+        match Bank::of(ty) {
+            Bank::Double => Self::Move64,
+            _ => Self::Move32,
+        }
+    }
+
+    /// A number of 32 bits without a sign as one of 64 bits.
+    pub(crate) fn widening() -> Self {
+        Self::Convert(Scalar::B64, Scalar::U32, Mode::default())
+    }
+
+    /// The low half of 64 bits.
+    pub(crate) fn narrowing() -> Self {
+        Self::Convert(Scalar::B32, Scalar::B64, Mode::default())
+    }
 }
 
 /// `%lanemask_…`.
@@ -351,136 +363,6 @@ pub(crate) enum Special {
     Tid(u8),
     Ctaid(u8),
     WarpId,
-}
-
-/// Where an argument or result of a call lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
-    /// A register of a bank.
-    Register(Bank, Slot),
-    /// Bytes of local memory: offset from the frame, size.
-    Local(u32, u32),
-}
-
-/// Whom a call goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Callee {
-    /// A function of this module.
-    Function(u32),
-    /// The function whose address is in this register.
-    Register(Slot),
-    /// A function that the device provides.
-    Runtime(Runtime),
-}
-
-/// What the device provides where a module only declares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Runtime {
-    /// `vprintf(format, arguments)`.
-    Print,
-    /// `malloc(bytes)`.
-    Allocate,
-    /// `free(address)`.
-    Free,
-    /// `__assertfail(message, file, line, function, character size)`.
-    Assert,
-}
-
-impl Runtime {
-    /// The function of this name and of so many arguments and results.
-    pub(crate) fn find(name: &str, shape: (usize, usize)) -> Option<Self> {
-        Some(match (name, shape) {
-            ("vprintf", (2, 1)) => Self::Print,
-            ("malloc", (1, 1)) => Self::Allocate,
-            ("free", (1, 0)) => Self::Free,
-            ("__assertfail", (5, 0)) => Self::Assert,
-            _ => return None,
-        })
-    }
-}
-
-/// One call instruction's operands.
-#[derive(Clone, Debug)]
-pub(crate) struct CallSite {
-    pub(crate) callee: Callee,
-    pub(crate) args: Vec<Passed>,
-    pub(crate) rets: Vec<Passed>,
-}
-
-impl CallSite {
-    /// Every register it names.
-    pub(crate) fn registers(&self) -> impl Iterator<Item = &Slot> {
-        let passed = self.args.iter().chain(&self.rets);
-        let passed = passed.filter_map(|passed| match passed {
-            Passed::Register(_, slot) => Some(slot),
-            Passed::Local(..) => None,
-        });
-        let callee = match &self.callee {
-            Callee::Register(slot) => Some(slot),
-            _ => None,
-        };
-        passed.chain(callee)
-    }
-}
-
-/// A function or entry, decoded.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Function {
-    pub(crate) start: u32,
-    pub(crate) frame: Frame,
-    pub(crate) params: Vec<Passed>,
-    pub(crate) returns: Vec<Passed>,
-    /// Registers that a warp's place fills.
-    pub(crate) specials: Vec<(Special, Slot)>,
-    /// Functions called directly.
-    pub(crate) calls: Vec<u32>,
-    pub(crate) indirect: bool,
-    /// Constants it uses, of words and of doubles.
-    pub(crate) constants: (BTreeSet<u32>, BTreeSet<u32>),
-    /// Registers that it may read before it writes them: zeroed when it starts.
-    pub(crate) unwritten: Vec<(Bank, Slot)>,
-    /// The blocks in the order in which parted lanes run, each by its first instruction and that behind its last;
-    /// empty where that is the order of the text.
-    pub(crate) order: Vec<(u32, u32)>,
-    /// Where its registers live, for who generates code.
-    pub(crate) alive: Alive,
-}
-
-/// Which of a function's registers live behind its blocks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Alive {
-    /// First instruction of each block.
-    pub(crate) starts: Vec<u32>,
-    /// Numbers of registers that live behind each.
-    pub(crate) behind: super::lists::Lists,
-    /// Numbers of those that are taken to live everywhere.
-    pub(crate) always: Vec<u32>,
-    /// The places of registers, by their numbers.
-    pub(crate) places: Vec<(Bank, Slot)>,
-}
-
-/// What one activation of a function takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// Bytes in the bank of 32-bit registers.
-    pub(crate) words: u32,
-    /// Bytes in the bank of 64-bit registers.
-    pub(crate) doubles: u32,
-    /// Predicates.
-    pub(crate) preds: u32,
-    /// Bytes of local memory per thread.
-    pub(crate) local: u32,
-}
-
-impl Frame {
-    /// What a bank takes.
-    pub(crate) fn bank(&mut self, bank: Bank) -> &mut u32 {
-        match bank {
-            Bank::Word => &mut self.words,
-            Bank::Double => &mut self.doubles,
-            Bank::Pred => &mut self.preds,
-        }
-    }
 }
 
 /// Base of the generic window of shared memory.

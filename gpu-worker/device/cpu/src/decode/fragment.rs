@@ -5,10 +5,8 @@ use super::matrix::{Ty, bank, total_bank, wmma_registers, wmma_shapes};
 use super::operand::Body;
 use super::parts::Parts;
 use super::tile::{Element, Family, Fragment, Role, Shape, Tiles, Total};
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Scalar, Space};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'a> Body<'_, 'a> {
     pub(super) fn fragment(
@@ -34,8 +32,7 @@ impl<'a> Body<'_, 'a> {
         let (fragment, scalar) = self.shape_of_fragment(i, (name, shape), (role, ty), by_column)?;
         let (address, list) = if write { (0, 1) } else { (1, 0) };
         let registers = self.registers(i.operands.get(list), usize::from(fragment.registers))?;
-        let spot = self.address(i.operands.get(address))?;
-        let spot = self.spot(spot, space)?;
+        let memory = self.memory(i.operands.get(address), space)?;
         let (lines, length) = fragment.straight();
         let stride = match i.operands.get(2) {
             Some(stride) => self.source(stride, Scalar::U32)?,
@@ -44,21 +41,15 @@ impl<'a> Body<'_, 'a> {
                 self.constant(Bank::Word, Constant::Bits(length as u64))
             }
         };
-        let slots = if write {
-            self.sources(registers, scalar)?
-        } else {
-            self.targets(registers, scalar)?
-        };
-        let at = self.pooled(slots);
+        let slots = self.moved(registers, scalar, write)?;
+        let pooled = self.pooled(slots);
         let all = self.all_lanes();
         let op = Op::MatrixLines {
             fragment,
-            place: spot.place,
-            wide: spot.wide,
+            at: memory.at,
             write,
         };
-        let place = self.emit_with(op, &[all, spot.slot, stride], spot.offset);
-        self.builder.out.code[place].target = at as u32;
+        self.emit_pooled(op, &[all, memory.slot, stride], memory.offset, pooled);
         Ok(())
     }
 
@@ -151,24 +142,18 @@ impl<'a> Body<'_, 'a> {
         self.exactly(i, 2)?;
         let (address, list) = if write { (0, 1) } else { (1, 0) };
         let registers = self.registers(i.operands.get(list), usize::from(count))?;
-        let spot = self.address(i.operands.get(address))?;
-        let spot = self.spot(spot, space)?;
+        let memory = self.memory(i.operands.get(address), space)?;
         let mut slots = [self.all_lanes(); 6];
-        slots[1] = spot.slot;
-        let held = if write {
-            self.sources(registers, Scalar::B32)?
-        } else {
-            self.targets(registers, Scalar::B32)?
-        };
+        slots[1] = memory.slot;
+        let held = self.moved(registers, Scalar::B32, write)?;
         slots[2..2 + held.len()].copy_from_slice(&held);
         let op = Op::MatrixRows {
             count,
             turned,
-            place: spot.place,
-            wide: spot.wide,
+            at: memory.at,
             write,
         };
-        self.emit_with(op, &slots, spot.offset);
+        self.emit_with(op, &slots, memory.offset);
         Ok(())
     }
 }

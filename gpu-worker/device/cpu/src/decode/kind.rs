@@ -1,19 +1,240 @@
 //! The kinds of instructions: what an opcode and its modifiers choose from.
 
-/// How a float result is rounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub(crate) enum Round {
-    /// To nearest, ties to even.
-    #[default]
-    Nearest,
-    /// Towards zero.
-    Zero,
-    /// Towards minus infinity.
-    Down,
-    /// Towards plus infinity.
-    Up,
-    /// To nearest, ties away from zero (`.rna`).
-    Away,
+/// Declares kinds, each of their variants with the modifiers of PTX that name it.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $name:ident {
+        $($(#[$note:meta])* $variant:ident $(($($held:ty),*))? $(= $($text:literal)|+)?,)*
+    })*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum $name { $($(#[$note])* $variant $(($($held),*))?,)* }
+
+        impl $name {
+            /// The variant that a modifier names.
+            pub(crate) fn from_text(text: &str) -> Option<Self> {
+                match text {
+                    $($($($text)|+ => Some(Self::$variant),)?)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+pub(super) use kinds;
+
+kinds! {
+    /// Integer operations of two sources.
+    Int2 {
+        Add = "add",
+        AddSat,
+        Sub = "sub",
+        SubSat,
+        Mul = "mul",
+        MulHi,
+        MulWide,
+        Mul24Lo,
+        Mul24Hi,
+        Div = "div",
+        Rem = "rem",
+        Min = "min",
+        Max = "max",
+        /// And then max(0, x).
+        MinRelu,
+        /// And then max(0, x).
+        MaxRelu,
+        And = "and",
+        Or = "or",
+        Xor = "xor",
+        Shl = "shl",
+        Shr = "shr",
+        BmskClamp,
+        BmskWrap,
+        SzextClamp,
+        SzextWrap,
+    }
+
+    /// Integer operations of one source.
+    Int1 {
+        Abs = "abs",
+        Neg = "neg",
+        Not = "not",
+        Cnot = "cnot",
+        Popc = "popc",
+        Clz = "clz",
+        Brev = "brev",
+        Bfind = "bfind",
+        BfindShift,
+    }
+
+    /// Integer operations of three or four sources.
+    Int3 {
+        Mad = "mad",
+        MadHi,
+        MadHiSat,
+        MadWide,
+        Mad24Lo,
+        Mad24Hi,
+        Mad24HiSat,
+        Sad = "sad",
+        Bfe = "bfe",
+        Fns = "fns",
+        Bfi = "bfi",
+        Prmt(Permute),
+        /// Whether to the left, and whether the count wraps.
+        Shf(bool, bool),
+        Lop3(u8),
+        /// Signedness of the two factors.
+        Dp4a(bool, bool),
+        /// Signedness of the two factors, and whether the high halves are taken.
+        Dp2a(bool, bool, bool),
+    }
+
+    /// Float operations of two sources.
+    Float2 {
+        Add = "add",
+        Sub = "sub",
+        Mul = "mul",
+        Div = "div",
+        /// With the rule for divisors beyond 2^126.
+        DivApprox,
+        Min = "min",
+        Max = "max",
+        MinNan,
+        MaxNan,
+        /// `.xorsign.abs`: of sizes, with the sign of the product.
+        MinXor,
+        MaxXor,
+        MinNanXor,
+        MaxNanXor,
+        Copysign = "copysign",
+    }
+
+    /// Float operations of one source.
+    Float1 {
+        Abs = "abs",
+        Neg = "neg",
+        Rcp = "rcp",
+        Sqrt = "sqrt",
+        Rsqrt = "rsqrt",
+        Ex2 = "ex2",
+        Lg2 = "lg2",
+        Sin = "sin",
+        Cos = "cos",
+        Tanh = "tanh",
+    }
+
+    /// How a float result is rounded.
+    #[derive(Default)]
+    Round {
+        /// To nearest, ties to even.
+        #[default]
+        Nearest = "rn" | "rni",
+        /// Towards zero.
+        Zero = "rz" | "rzi",
+        /// Towards minus infinity.
+        Down = "rm" | "rmi",
+        /// Towards plus infinity.
+        Up = "rp" | "rpi",
+        /// To nearest, ties away from zero (`.rna`).
+        Away = "rna",
+    }
+
+    /// Modes of `prmt`.
+    #[derive(Default)]
+    Permute {
+        #[default]
+        Index,
+        F4e = "f4e",
+        B4e = "b4e",
+        Rc8 = "rc8",
+        Ecl = "ecl",
+        Ecr = "ecr",
+        Rc16 = "rc16",
+    }
+
+    /// `testp` properties.
+    Test {
+        Finite = "finite",
+        Infinite = "infinite",
+        Number = "number",
+        NotANumber = "notanumber",
+        Normal = "normal",
+        Subnormal = "subnormal",
+    }
+
+    /// Comparisons. The last six are true where an operand is NaN.
+    Compare {
+        Eq = "eq",
+        Ne = "ne",
+        Lt = "lt" | "lo",
+        Le = "le" | "ls",
+        Gt = "gt" | "hi",
+        Ge = "ge" | "hs",
+        Equ = "equ",
+        Neu = "neu",
+        Ltu = "ltu",
+        Leu = "leu",
+        Gtu = "gtu",
+        Geu = "geu",
+        Num = "num",
+        Nan = "nan",
+    }
+
+    /// Logic of predicates.
+    Logic {
+        And = "and",
+        Or = "or",
+        Xor = "xor",
+        Not,
+        Copy,
+    }
+
+    /// What an atomic does.
+    Atomic {
+        Add = "add",
+        Min = "min",
+        Max = "max",
+        Inc = "inc",
+        Dec = "dec",
+        And = "and",
+        Or = "or",
+        Xor = "xor",
+        Exch = "exch",
+        Cas = "cas",
+    }
+
+    /// Shuffle modes.
+    Shuffle {
+        Up = "up",
+        Down = "down",
+        Bfly = "bfly",
+        Idx = "idx",
+    }
+
+    /// Vote modes.
+    Vote {
+        All = "all",
+        Any = "any",
+        Uni = "uni",
+        Ballot = "ballot",
+    }
+
+    /// Reductions over a warp.
+    Redux {
+        Add = "add",
+        Min = "min",
+        Max = "max",
+        And = "and",
+        Or = "or",
+        Xor = "xor",
+    }
+
+    /// Reductions over a block.
+    BarRed {
+        Popc = "popc",
+        And = "and",
+        Or = "or",
+    }
 }
 
 /// Modifiers of float arithmetic.
@@ -57,89 +278,6 @@ pub(crate) struct Narrowing {
     pub(crate) finite: bool,
 }
 
-/// Integer operations of two sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Int2 {
-    Add,
-    AddSat,
-    Sub,
-    SubSat,
-    Mul,
-    MulHi,
-    MulWide,
-    Mul24Lo,
-    Mul24Hi,
-    Div,
-    Rem,
-    Min,
-    Max,
-    /// And then max(0, x).
-    MinRelu,
-    /// And then max(0, x).
-    MaxRelu,
-    And,
-    Or,
-    Xor,
-    Shl,
-    Shr,
-    BmskClamp,
-    BmskWrap,
-    SzextClamp,
-    SzextWrap,
-}
-
-/// Integer operations of one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Int1 {
-    Abs,
-    Neg,
-    Not,
-    Cnot,
-    Popc,
-    Clz,
-    Brev,
-    Bfind,
-    BfindShift,
-}
-
-/// Integer operations of three or four sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Int3 {
-    Mad,
-    MadHi,
-    MadHiSat,
-    MadWide,
-    Mad24Lo,
-    Mad24Hi,
-    Mad24HiSat,
-    Sad,
-    Bfe,
-    Fns,
-    Bfi,
-    Prmt(Permute),
-    ShfLeftClamp,
-    ShfLeftWrap,
-    ShfRightClamp,
-    ShfRightWrap,
-    Lop3(u8),
-    /// Signedness of the two factors.
-    Dp4a(bool, bool),
-    /// Signedness of the two factors, and whether the high halves are taken.
-    Dp2a(bool, bool, bool),
-}
-
-/// Modes of `prmt`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Permute {
-    Index,
-    F4e,
-    B4e,
-    Rc8,
-    Ecl,
-    Ecr,
-    Rc16,
-}
-
 /// Arithmetic with the carry flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Carry {
@@ -147,82 +285,6 @@ pub(crate) enum Carry {
     Sub,
     MadLo,
     MadHi,
-}
-
-/// Float operations of two sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Float2 {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    /// With the rule for divisors beyond 2^126.
-    DivApprox,
-    Min,
-    Max,
-    MinNan,
-    MaxNan,
-    /// `.xorsign.abs`: of sizes, with the sign of the product.
-    MinXor,
-    MaxXor,
-    MinNanXor,
-    MaxNanXor,
-    Copysign,
-}
-
-/// Float operations of one source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Float1 {
-    Abs,
-    Neg,
-    Rcp,
-    Sqrt,
-    Rsqrt,
-    Ex2,
-    Lg2,
-    Sin,
-    Cos,
-    Tanh,
-}
-
-/// `testp` properties.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Test {
-    Finite,
-    Infinite,
-    Number,
-    NotANumber,
-    Normal,
-    Subnormal,
-}
-
-/// Comparisons. The last six are true where an operand is NaN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Compare {
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Equ,
-    Neu,
-    Ltu,
-    Leu,
-    Gtu,
-    Geu,
-    Num,
-    Nan,
-}
-
-/// Logic of predicates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Logic {
-    And,
-    Or,
-    Xor,
-    Not,
-    Copy,
 }
 
 /// Where a memory instruction points.
@@ -244,56 +306,12 @@ pub(crate) enum Place {
     Const,
 }
 
-/// What an atomic does.
+/// The memory that an instruction accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Atomic {
-    Add,
-    Min,
-    Max,
-    Inc,
-    Dec,
-    And,
-    Or,
-    Xor,
-    Exch,
-    Cas,
-}
-
-/// Shuffle modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Shuffle {
-    Up,
-    Down,
-    Bfly,
-    Idx,
-}
-
-/// Vote modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Vote {
-    All,
-    Any,
-    Uni,
-    Ballot,
-}
-
-/// Reductions over a warp.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Redux {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-}
-
-/// Reductions over a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum BarRed {
-    Popc,
-    And,
-    Or,
+pub(crate) struct Pointer {
+    pub(crate) place: Place,
+    /// Whether the address register has 64 bits.
+    pub(crate) wide: bool,
 }
 
 /// How much of the source an asynchronous copy reads; the rest is zero.

@@ -1,18 +1,15 @@
 //! Logic: of two operands and of three.
 
-use super::arithmetic::logic;
 use super::form::{Bank, Compare, Int1, Int2, Int3, Logic, Op, Slot};
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'a> Body<'_, 'a> {
     /// `lop3.b32 d, a, b, c, table`, or `lop3.or.b32 d|p, a, b, c, table, q`: p = (d != 0) or q.
     pub(super) fn lop3(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {
-        let joins = parts.pick(logic);
+        let joins = parts.pick(Logic::from_text);
         let operands = self.exactly(i, if joins.is_some() { 6 } else { 5 })?;
         let Operand::Integer(table) = operands[4] else {
             return self.fail("`lop3` needs a table of 8 bits");
@@ -49,17 +46,14 @@ impl<'a> Body<'_, 'a> {
             let last = operands.len() - 1;
             let (b, not_b) = self.signed_predicate(&operands[last])?;
             let to = self.target(&operands[0], ty)?;
-            let kind = logic(parts.head).unwrap_or(Logic::Not);
+            let kind = Logic::from_text(parts.head).unwrap_or(Logic::Not);
             self.emit(Op::Logic(kind, not_a, not_b), &[to, a, b]);
             return Ok(());
         }
-        let op = match parts.head {
-            "and" => Op::Int2(Int2::And, ty),
-            "or" => Op::Int2(Int2::Or, ty),
-            "xor" => Op::Int2(Int2::Xor, ty),
-            _ => Op::Int1(Int1::Not, ty),
+        let op = match Int2::from_text(parts.head) {
+            Some(op) => Op::Int2(op, ty),
+            None => Op::Int1(Int1::Not, ty),
         };
-        let sources = if parts.head == "not" { 1 } else { 2 };
-        self.plain(op, ty, i, &[ty; 2][..sources])
+        self.typed(op, i)
     }
 }

@@ -4,10 +4,8 @@ use super::form::{Op, Round, Slot};
 use super::operand::Body;
 use super::parts::Parts;
 use super::tile::{Element, Family, Finish, Mma, Quads, Shape, Total};
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// Shapes of `mma` and the elements that have them.
 const MMA: [(&str, &[Element]); 11] = {
@@ -133,12 +131,32 @@ impl<'a> Body<'_, 'a> {
         list.iter().map(|one| self.target(one, ty)).collect()
     }
 
+    /// The registers that a store reads, or that a load writes.
+    pub(super) fn moved(
+        &mut self,
+        list: &[Operand<'a>],
+        ty: Scalar,
+        store: bool,
+    ) -> Result<Vec<Slot>> {
+        if store {
+            self.sources(list, ty)
+        } else {
+            self.targets(list, ty)
+        }
+    }
+
     /// Puts slots into the pool; an instruction names the first.
     pub(super) fn pooled(&mut self, slots: impl IntoIterator<Item = Slot>) -> usize {
         let pool = &mut self.builder.out.operands;
         let at = pool.len();
         pool.extend(slots);
         at
+    }
+
+    /// Emits an instruction whose other operands begin at a place of the pool.
+    pub(super) fn emit_pooled(&mut self, op: Op, slots: &[Slot], imm: i64, pooled: usize) {
+        let at = self.emit_with(op, slots, imm);
+        self.builder.out.code[at].target = pooled as u32;
     }
 
     pub(super) fn shaped(&self, parts: &mut Parts<'a>) -> Result<(&'a str, Shape)> {
@@ -181,16 +199,8 @@ impl<'a> Body<'_, 'a> {
         if parts.take("satfinite") {
             return Finish::Finite;
         }
-        let round = parts.pick(|part| {
-            Some(match part {
-                "rn" => Round::Nearest,
-                "rz" => Round::Zero,
-                "rm" => Round::Down,
-                "rp" => Round::Up,
-                _ => return None,
-            })
-        });
-        match round {
+        // `.rni` and its like, of three letters, are for conversions.
+        match parts.pick(|part| Round::from_text(part).filter(|_| part.len() == 2)) {
             None | Some(Round::Nearest) => Finish::Plain,
             Some(round) => Finish::Rounded(round),
         }

@@ -23,6 +23,20 @@ pub(crate) enum Named {
     Param(u32),
 }
 
+impl Named {
+    /// The registers of a name, one after the other.
+    pub(super) fn registers(self, mut each: impl FnMut(Slot)) {
+        match self {
+            Self::Register(_, slot) => each(slot),
+            Self::Wide(halves) => halves.into_iter().for_each(each),
+            Self::Vector(_, slots, count) => {
+                slots[..usize::from(count)].iter().copied().for_each(each)
+            }
+            _ => {}
+        }
+    }
+}
+
 /// `%r<n>`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Range {

@@ -6,7 +6,7 @@ use super::form::{Bank, Constant, GuardSlot, Inst, Logic, Op, PARAM_WINDOW, Slot
 use super::label::{Labels, Reference};
 pub(crate) use super::names::Named;
 use super::names::{Found, Names, Range, Registers};
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use crate::lane_value::LANES;
 use ptx::{FunctionKind, Operand, Position, Scalar};
 use std::collections::{BTreeSet, HashMap};
@@ -20,6 +20,22 @@ pub(crate) struct Stack {
     pub(super) end: Slot,
     /// The instructions that set both.
     pub(super) at: usize,
+}
+
+/// The bits of a number as a source of a type.
+fn number(operand: &Operand<'_>, ty: Scalar) -> Option<u64> {
+    Some(match *operand {
+        Operand::Integer(value) => match ty {
+            Scalar::F32 => u64::from((value as f32).to_bits()),
+            Scalar::F64 => (value as f64).to_bits(),
+            _ => value as u64,
+        },
+        Operand::Single(bits) if ty == Scalar::F64 => f64::from(f32::from_bits(bits)).to_bits(),
+        Operand::Single(bits) => u64::from(bits),
+        Operand::Double(bits) if Bank::of(ty) == Bank::Double => bits,
+        Operand::Double(bits) => u64::from((f64::from_bits(bits) as f32).to_bits()),
+        _ => return None,
+    })
 }
 
 /// One function being decoded.
@@ -58,8 +74,6 @@ pub(crate) struct Body<'b, 'a> {
     after: Vec<(Op, [Slot; 2])>,
 }
 
-type Result<T> = std::result::Result<T, BuildError>;
-
 impl<'b, 'a> Body<'b, 'a> {
     pub(crate) fn new(
         builder: &'b mut Builder<'a>,
@@ -95,6 +109,11 @@ impl<'b, 'a> Body<'b, 'a> {
         fail(self.position, message)
     }
 
+    /// What must be there.
+    pub(super) fn wanted<T>(&self, found: Option<T>, message: &str) -> Result<T> {
+        found.map_or_else(|| self.fail(message), Ok)
+    }
+
     /// A new register of a bank; where it lies is settled when the body is known.
     pub(crate) fn fresh(&mut self, bank: Bank) -> Slot {
         self.registers.push(bank);
@@ -124,21 +143,9 @@ impl<'b, 'a> Body<'b, 'a> {
     }
 
     pub(super) fn noted_read(&mut self, found: Option<Named>) -> Option<Named> {
-        match found {
-            Some(Named::Register(_, slot)) => self.accesses.read(slot),
-            Some(Named::Wide(halves)) => {
-                for half in halves {
-                    self.accesses.read(half);
-                }
-            }
-            Some(Named::Vector(_, slots, count)) => {
-                for slot in &slots[..usize::from(count)] {
-                    self.accesses.read(*slot);
-                }
-            }
-            _ => {}
-        }
-        found
+        let found = found?;
+        found.registers(|slot| self.accesses.read(slot));
+        Some(found)
     }
 
     /// As `find`; a register counts as written.
@@ -148,21 +155,9 @@ impl<'b, 'a> Body<'b, 'a> {
     }
 
     pub(super) fn noted_write(&mut self, found: Option<Named>) -> Option<Named> {
-        match found {
-            Some(Named::Register(_, slot)) => self.accesses.write(slot),
-            Some(Named::Wide(halves)) => {
-                for half in halves {
-                    self.accesses.write(half);
-                }
-            }
-            Some(Named::Vector(_, slots, count)) => {
-                for slot in &slots[..usize::from(count)] {
-                    self.accesses.write(*slot);
-                }
-            }
-            _ => {}
-        }
-        found
+        let found = found?;
+        found.registers(|slot| self.accesses.write(slot));
+        Some(found)
     }
 
     /// What was declared by this name, innermost scope first.
@@ -226,30 +221,10 @@ impl<'b, 'a> Body<'b, 'a> {
         if bank == Bank::Pred {
             return self.predicate(operand);
         }
+        if let Some(bits) = number(operand, ty) {
+            return Ok(self.bits(bank, bits));
+        }
         match *operand {
-            Operand::Integer(value) => match ty {
-                Scalar::F32 => Ok(self.bits(bank, u64::from((value as f32).to_bits()))),
-                Scalar::F64 => Ok(self.bits(bank, (value as f64).to_bits())),
-                _ => Ok(self.bits(bank, value as u64)),
-            },
-            Operand::Single(bits) => {
-                let wide = f64::from(f32::from_bits(bits)).to_bits();
-                let bits = if ty == Scalar::F64 {
-                    wide
-                } else {
-                    u64::from(bits)
-                };
-                Ok(self.bits(bank, bits))
-            }
-            Operand::Double(bits) => {
-                let single = (f64::from_bits(bits) as f32).to_bits();
-                let bits = if bank == Bank::Double {
-                    bits
-                } else {
-                    u64::from(single)
-                };
-                Ok(self.bits(bank, bits))
-            }
             Operand::Name(name) => self.named(name, bank, ty.is_signed()),
             Operand::Element(vector, at) => {
                 let found = self.element(vector, at);
@@ -348,10 +323,7 @@ impl<'b, 'a> Body<'b, 'a> {
                     return Ok(temp);
                 }
                 let low = self.fresh(Bank::Word);
-                self.emit(
-                    Op::Convert(Scalar::B32, Scalar::B64, Default::default()),
-                    &[low, temp],
-                );
+                self.emit(Op::narrowing(), &[low, temp]);
                 Ok(low)
             }
             _ => self.fail(format!("the address of `{name}` cannot be taken")),
@@ -409,26 +381,20 @@ impl<'b, 'a> Body<'b, 'a> {
         };
         match (have, bank) {
             _ if have == bank => Ok(slot),
-            (Bank::Double, Bank::Word) => {
-                let temp = self.fresh(Bank::Word);
-                let from = if ty.is_signed() {
-                    Scalar::S32
-                } else {
-                    Scalar::U32
-                };
-                self.after.push((
-                    Op::Convert(Scalar::B64, from, Default::default()),
-                    [slot, temp],
-                ));
-                Ok(temp)
+            (Bank::Double, Bank::Word) if ty.is_signed() => {
+                let op = Op::Convert(Scalar::B64, Scalar::S32, Default::default());
+                Ok(self.converted(op, slot, bank))
             }
-            (Bank::Word, Bank::Double) => {
-                let temp = self.fresh(Bank::Double);
-                let op = Op::Convert(Scalar::B32, Scalar::B64, Default::default());
-                self.after.push((op, [slot, temp]));
-                Ok(temp)
-            }
+            (Bank::Double, Bank::Word) => Ok(self.converted(Op::widening(), slot, bank)),
+            (Bank::Word, Bank::Double) => Ok(self.converted(Op::narrowing(), slot, bank)),
             _ => self.fail(format!("`{name}` is of the wrong kind for this result")),
         }
+    }
+
+    /// A register of a bank that is converted into another behind the current instruction.
+    fn converted(&mut self, op: Op, to: Slot, bank: Bank) -> Slot {
+        let temp = self.fresh(bank);
+        self.after.push((op, [to, temp]));
+        temp
     }
 }

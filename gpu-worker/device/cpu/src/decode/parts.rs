@@ -40,6 +40,17 @@ impl<'a> Parts<'a> {
         self.pick(Scalar::from_text)
     }
 
+    /// How many values `.v2`, `.v4` or `.v8` says; one without it.
+    pub(crate) fn lanes(&mut self) -> u8 {
+        let lanes = self.pick(|part| match part {
+            "v2" => Some(2),
+            "v4" => Some(4),
+            "v8" => Some(8),
+            _ => None,
+        });
+        lanes.unwrap_or(1)
+    }
+
     /// Modifiers that change nothing here.
     pub(crate) fn ignore(&mut self, names: &[&str]) {
         self.list.retain(|part| !names.contains(part));
@@ -49,20 +60,10 @@ impl<'a> Parts<'a> {
     pub(crate) fn ignore_hints(&mut self) {
         self.list
             .retain(|part| !part.starts_with("L1::") && !part.starts_with("L2::"));
-        self.ignore(&[
-            "cta", "cluster", "gpu", "sys", "weak", "relaxed", "volatile", "mmio",
-        ]);
-        self.ignore(&[
-            "ca",
-            "cg",
-            "cs",
-            "lu",
-            "cv",
-            "wb",
-            "wt",
-            "nc",
-            "level::eviction_priority",
-        ]);
+        self.ignore(&["cta", "cluster", "gpu", "sys"]);
+        self.ignore(&["weak", "relaxed", "volatile", "mmio", "nc"]);
+        self.ignore(&["ca", "cg", "cs", "lu", "cv", "wb", "wt"]);
+        self.ignore(&["level::eviction_priority"]);
     }
 
     /// What was not understood.

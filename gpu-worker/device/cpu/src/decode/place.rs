@@ -77,7 +77,7 @@ impl Places {
     }
 
     /// Gives the registers that instructions and their operands name their places.
-    pub(super) fn settle(&self, code: &mut [Inst], pool: &mut [Slot]) {
+    pub(super) fn assign(&self, code: &mut [Inst], pool: &mut [Slot]) {
         for inst in code {
             inst.slots.iter_mut().for_each(|slot| self.slot(slot));
             if let Some(GuardSlot { slot, .. }) = &mut inst.guard {
@@ -89,19 +89,19 @@ impl Places {
         pool.iter_mut().for_each(|slot| self.slot(slot));
     }
 
-    /// As `settle`, of calls.
-    pub(super) fn settle_calls(&self, calls: &mut [CallSite]) {
+    /// As `assign`, of calls.
+    pub(super) fn assign_calls(&self, calls: &mut [CallSite]) {
         for site in calls {
-            self.settle_passed(&mut site.args);
-            self.settle_passed(&mut site.rets);
+            self.assign_passed(&mut site.args);
+            self.assign_passed(&mut site.rets);
             if let Callee::Register(slot) = &mut site.callee {
                 self.slot(slot);
             }
         }
     }
 
-    /// As `settle`, of what is passed.
-    pub(super) fn settle_passed(&self, list: &mut [Passed]) {
+    /// As `assign`, of what is passed.
+    pub(super) fn assign_passed(&self, list: &mut [Passed]) {
         for passed in list {
             if let Passed::Register(_, slot) = passed {
                 self.slot(slot);

@@ -4,10 +4,8 @@ use super::form::{Element, Finish, Op, Shape, Sparse};
 use super::matrix::{bank, total_bank};
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// Shapes and the elements that have them.
 const SHAPES: [(&str, &[Element]); 5] = {

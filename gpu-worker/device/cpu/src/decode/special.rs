@@ -4,7 +4,7 @@ use super::form::{Bank, Constant, Lanemask, Op, Reserved, Slot, Special};
 use super::operand::Body;
 use super::vector;
 use crate::error::BuildError;
-use ptx::{FunctionKind, Scalar};
+use ptx::FunctionKind;
 
 /// Where a special register's value comes from.
 enum Origin {
@@ -122,7 +122,7 @@ impl Body<'_, '_> {
         };
         if bank == Bank::Double {
             let temp = self.fresh(Bank::Double);
-            let widen = Op::Convert(Scalar::B64, Scalar::U32, Default::default());
+            let widen = Op::widening();
             self.emit(widen, &[temp, word]);
             return Ok(Some(temp));
         }
@@ -141,7 +141,7 @@ impl Body<'_, '_> {
             return if upper { high } else { low };
         }
         let temp = self.fresh(Bank::Double);
-        let widen = Op::Convert(Scalar::B64, Scalar::U32, Default::default());
+        let widen = Op::widening();
         self.emit(widen, &[temp, high]);
         temp
     }

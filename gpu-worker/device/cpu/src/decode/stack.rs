@@ -7,10 +7,8 @@
 use super::form::{Bank, Compare, Int2, Op, Slot};
 use super::operand::{Body, Stack};
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar, Statement};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// Bytes that a function can allocate on its stack, for each thread.
 const ROOM: u32 = 16 << 10;
@@ -96,7 +94,7 @@ impl<'a> Body<'_, 'a> {
             return Ok(slot);
         }
         let wide = self.fresh(Bank::Double);
-        let widen = Op::Convert(Scalar::B64, Scalar::U32, Default::default());
+        let widen = Op::widening();
         self.emit(widen, &[wide, slot]);
         Ok(wide)
     }
@@ -107,7 +105,7 @@ impl<'a> Body<'_, 'a> {
         if ty == Scalar::U64 {
             self.emit(Op::Move64, &[to, from]);
         } else {
-            let cut = Op::Convert(Scalar::B32, Scalar::B64, Default::default());
+            let cut = Op::narrowing();
             self.emit(cut, &[to, from]);
         }
         Ok(())

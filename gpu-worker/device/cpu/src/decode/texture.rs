@@ -3,10 +3,8 @@
 use super::form::{Asked, Bank, Bounds, Geometry, Given, Logic, Op, Sample, Slot, Surface};
 use super::operand::{Body, Named};
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Address, Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'a> Body<'_, 'a> {
     /// Decodes it if it belongs to this family.
@@ -228,8 +226,7 @@ impl<'a> Body<'_, 'a> {
             None => None,
         };
         let at = self.pooled(results.into_iter().chain(place).chain(offsets));
-        let code = self.emit(Op::Sample(sample), &[object]);
-        self.builder.out.code[code].target = at as u32;
+        self.emit_pooled(Op::Sample(sample), &[object], 0, at);
         // Whatever a texture has is in memory.
         if let Some(p) = held {
             self.emit(Op::Logic(Logic::Xor, false, true), &[p, p, p]);
@@ -284,14 +281,9 @@ impl<'a> Body<'_, 'a> {
         if values.len() != usize::from(lanes) {
             return self.fail(format!("`{}` takes {lanes} registers", i.opcode));
         }
-        let values = if write {
-            self.sources(&values, ty)?
-        } else {
-            self.targets(&values, ty)?
-        };
+        let values = self.moved(&values, ty, write)?;
         let at = self.pooled(place.into_iter().chain(values));
-        let code = self.emit(Op::Surface(surface), &[object]);
-        self.builder.out.code[code].target = at as u32;
+        self.emit_pooled(Op::Surface(surface), &[object], 0, at);
         Ok(())
     }
 

@@ -6,44 +6,36 @@
 //! is a register of B, transposed. All shapes of `mma` and `wmma` but one are lists of such tiles;
 //! `mma.m8n8k4` of halves is the exception.
 
-use super::kind::Round;
+use super::kind::{Round, kinds};
 
-/// What A or B is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Element {
-    F16,
-    Bf16,
-    Tf32,
-    F64,
-    S8,
-    U8,
-    S4,
-    U4,
-    B1,
-    /// Eight bits with a mantissa of 3.
-    E4m3,
-    /// Eight bits with a mantissa of 2.
-    E5m2,
+kinds! {
+    /// What A or B is made of.
+    Element {
+        F16 = "f16",
+        Bf16 = "bf16",
+        Tf32 = "tf32",
+        F64 = "f64",
+        S8 = "s8",
+        U8 = "u8",
+        S4 = "s4",
+        U4 = "u4",
+        B1 = "b1",
+        /// Eight bits with a mantissa of 3.
+        E4m3 = "e4m3",
+        /// Eight bits with a mantissa of 2.
+        E5m2 = "e5m2",
+    }
+
+    /// What C or D is made of.
+    Total {
+        F16 = "f16",
+        F32 = "f32",
+        S32 = "s32",
+        F64 = "f64",
+    }
 }
 
 impl Element {
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
-        Some(match text {
-            "f16" => Self::F16,
-            "bf16" => Self::Bf16,
-            "tf32" => Self::Tf32,
-            "f64" => Self::F64,
-            "s8" => Self::S8,
-            "u8" => Self::U8,
-            "s4" => Self::S4,
-            "u4" => Self::U4,
-            "b1" => Self::B1,
-            "e4m3" => Self::E4m3,
-            "e5m2" => Self::E5m2,
-            _ => return None,
-        })
-    }
-
     /// Bits of one element.
     pub(crate) fn bits(self) -> u32 {
         match self {
@@ -90,26 +82,7 @@ pub(crate) enum Family {
     Bit,
 }
 
-/// What C or D is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Total {
-    F16,
-    F32,
-    S32,
-    F64,
-}
-
 impl Total {
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
-        Some(match text {
-            "f16" => Self::F16,
-            "f32" => Self::F32,
-            "s32" => Self::S32,
-            "f64" => Self::F64,
-            _ => return None,
-        })
-    }
-
     /// Registers that hold one tile of 8 by 8.
     pub(crate) fn registers(self) -> u32 {
         if self == Self::F16 { 1 } else { 2 }

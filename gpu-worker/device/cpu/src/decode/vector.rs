@@ -4,10 +4,8 @@ use super::form::{Bank, Op, Slot};
 use super::names::{Named, Registers};
 use super::operand::Body;
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// Which element of a vector a name behind a dot means.
 pub(super) fn element(name: &str) -> Option<u8> {

@@ -5,10 +5,8 @@ use super::form::{
 };
 use super::operand::{Body, Named};
 use super::parts::Parts;
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 /// All of a register.
 const WHOLE: Field = Field {
@@ -39,16 +37,10 @@ fn digits(selector: &str, bits: u8) -> Option<Vec<u8>> {
     digits.bytes().rev().map(digit).collect()
 }
 
+/// The comparisons of `vset`, which are those of whole numbers.
 fn compare(part: &str) -> Option<Compare> {
-    Some(match part {
-        "eq" => Compare::Eq,
-        "ne" => Compare::Ne,
-        "lt" => Compare::Lt,
-        "le" => Compare::Le,
-        "gt" => Compare::Gt,
-        "ge" => Compare::Ge,
-        _ => return None,
-    })
+    let known = ["eq", "ne", "lt", "le", "gt", "ge"].contains(&part);
+    known.then(|| Compare::from_text(part)).flatten()
 }
 
 impl<'a> Body<'_, 'a> {

@@ -1,29 +1,29 @@
 //! Registers of 128 bits, which are pairs of 64, and accesses of 256 bits.
 
-use super::data::Spot;
+use super::data::MemoryOperand;
 use super::form::{Bank, Op, Slot};
 use super::operand::{Body, Named};
-use crate::error::BuildError;
+use crate::error::BuildResult as Result;
 use ptx::{Instruction, Operand, Scalar, Space};
-
-type Result<T> = std::result::Result<T, BuildError>;
 
 impl<'a> Body<'_, 'a> {
     /// The halves of a register of 128 bits.
     pub(super) fn halves(&mut self, operand: &Operand<'a>) -> Result<[Slot; 2]> {
-        match *operand {
-            Operand::Name(name) => match self.find(name) {
-                Some(Named::Wide(halves)) => Ok(halves),
-                _ => self.fail(format!("`{name}` is not a register of 128 bits")),
-            },
-            _ => self.fail("a register of 128 bits is wanted here"),
-        }
+        self.halves_of(operand, Self::find)
     }
 
     /// As `halves`, of a register that is written.
     pub(super) fn halves_written(&mut self, operand: &Operand<'a>) -> Result<[Slot; 2]> {
+        self.halves_of(operand, Self::find_target)
+    }
+
+    fn halves_of(
+        &mut self,
+        operand: &Operand<'a>,
+        find: impl Fn(&mut Self, &'a str) -> Option<Named>,
+    ) -> Result<[Slot; 2]> {
         match *operand {
-            Operand::Name(name) => match self.find_target(name) {
+            Operand::Name(name) => match find(self, name) {
                 Some(Named::Wide(halves)) => Ok(halves),
                 _ => self.fail(format!("`{name}` is not a register of 128 bits")),
             },
@@ -76,14 +76,9 @@ impl<'a> Body<'_, 'a> {
             }
             return Ok(());
         }
-        let spot = self.spot(address, space)?;
-        let op = Op::Load {
-            place: spot.place,
-            ty: Scalar::B64,
-            lanes: 2,
-            wide: spot.wide,
-        };
-        self.emit_with(op, &[spot.slot, low, high], spot.offset);
+        let memory = self.memory(i.operands.get(1), space)?;
+        let op = load(&memory, Scalar::B64, 2);
+        self.emit_with(op, &[memory.slot, low, high], memory.offset);
         if ordered {
             self.emit(Op::Fence, &[]);
         }
@@ -94,28 +89,23 @@ impl<'a> Body<'_, 'a> {
     /// times four.
     pub(super) fn load_eight(
         &mut self,
-        spot: Spot,
+        memory: MemoryOperand,
         (ty, targets): (Scalar, &[Operand<'a>]),
         ordered: bool,
     ) -> Result<()> {
         if ty.size() < 4 {
-            self.aligned(&spot, ty);
+            self.aligned(&memory, ty);
             for (half, list) in targets.chunks_exact(4).enumerate() {
-                let mut slots = [spot.slot; 5];
+                let mut slots = [memory.slot; 5];
                 for (slot, target) in slots[1..].iter_mut().zip(list) {
                     *slot = self.target(target, ty)?;
                 }
-                let op = Op::Load {
-                    place: spot.place,
-                    ty,
-                    lanes: 4,
-                    wide: spot.wide,
-                };
-                self.emit_with(op, &slots, half_offset(&spot, ty, half));
+                let offset = half_offset(&memory, ty, half);
+                self.emit_with(load(&memory, ty, 4), &slots, offset);
             }
         } else {
             self.of_words(ty)?;
-            let slots = self.load_whole(&spot, 4);
+            let slots = self.load_whole(&memory, 4);
             for (slot, pair) in slots[1..].iter().zip(targets.chunks_exact(2)) {
                 let (low, high) = (self.target(&pair[0], ty)?, self.target(&pair[1], ty)?);
                 self.emit(Op::Unpack64, &[low, high, *slot]);
@@ -128,47 +118,42 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Loads so many values of 64 bits into registers of their own.
-    fn load_whole(&mut self, spot: &Spot, lanes: u8) -> [Slot; 5] {
-        let mut slots = [spot.slot; 5];
+    fn load_whole(&mut self, memory: &MemoryOperand, lanes: u8) -> [Slot; 5] {
+        let mut slots = [memory.slot; 5];
         for slot in slots[1..].iter_mut().take(usize::from(lanes)) {
             *slot = self.fresh(Bank::Double);
         }
-        let op = Op::Load {
-            place: spot.place,
-            ty: Scalar::B64,
-            lanes,
-            wide: spot.wide,
-        };
-        self.emit_with(op, &slots[..=usize::from(lanes)], spot.offset);
+        let op = load(memory, Scalar::B64, lanes);
+        self.emit_with(op, &slots[..=usize::from(lanes)], memory.offset);
         slots
     }
 
     /// Faults where eight values of a type do not lie at the alignment of all.
-    fn aligned(&mut self, spot: &Spot, ty: Scalar) {
-        self.load_whole(spot, ty.size() as u8);
+    fn aligned(&mut self, memory: &MemoryOperand, ty: Scalar) {
+        self.load_whole(memory, ty.size() as u8);
     }
 
     /// As `load_eight`.
     pub(super) fn store_eight(
         &mut self,
-        spot: Spot,
+        memory: MemoryOperand,
         (ty, sources): (Scalar, &[Operand<'a>]),
         ordered: bool,
     ) -> Result<()> {
         let mut stores = Vec::new();
         let stored = if ty.size() < 4 {
             for list in sources.chunks_exact(4) {
-                let mut slots = [spot.slot; 5];
+                let mut slots = [memory.slot; 5];
                 for (slot, source) in slots[1..].iter_mut().zip(list) {
                     *slot = self.source(source, ty)?;
                 }
                 stores.push(slots);
             }
-            self.aligned(&spot, ty);
+            self.aligned(&memory, ty);
             ty
         } else {
             self.of_words(ty)?;
-            let mut slots = [spot.slot; 5];
+            let mut slots = [memory.slot; 5];
             for (slot, pair) in slots[1..].iter_mut().zip(sources.chunks_exact(2)) {
                 let (low, high) = (self.source(&pair[0], ty)?, self.source(&pair[1], ty)?);
                 *slot = self.fresh(Bank::Double);
@@ -182,12 +167,11 @@ impl<'a> Body<'_, 'a> {
         }
         for (half, slots) in stores.iter().enumerate() {
             let op = Op::Store {
-                place: spot.place,
+                at: memory.at,
                 ty: stored,
                 lanes: 4,
-                wide: spot.wide,
             };
-            self.emit_with(op, slots, half_offset(&spot, ty, half));
+            self.emit_with(op, slots, half_offset(&memory, ty, half));
         }
         Ok(())
     }
@@ -200,7 +184,14 @@ impl<'a> Body<'_, 'a> {
     }
 }
 
+fn load(memory: &MemoryOperand, ty: Scalar, lanes: u8) -> Op {
+    let at = memory.at;
+    Op::Load { at, ty, lanes }
+}
+
 /// Where the first or the second four of eight values lie.
-fn half_offset(spot: &Spot, ty: Scalar, half: usize) -> i64 {
-    spot.offset.wrapping_add(4 * ty.size() as i64 * half as i64)
+fn half_offset(memory: &MemoryOperand, ty: Scalar, half: usize) -> i64 {
+    memory
+        .offset
+        .wrapping_add(4 * ty.size() as i64 * half as i64)
 }

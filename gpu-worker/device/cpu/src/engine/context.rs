@@ -234,7 +234,7 @@ impl Context<'_> {
 
     /// Host address of `len` bytes that a lane accesses, or a noted fault.
     #[inline(always)]
-    pub(crate) fn spot(
+    pub(crate) fn resolve(
         &mut self,
         place: Place,
         address: u64,

@@ -25,26 +25,16 @@ pub(super) struct Access {
 
 impl Access {
     pub(super) fn of(inst: &Inst) -> Option<Self> {
-        let (place, ty, parts, wide, write) = match inst.op {
-            Op::Load {
-                place,
-                ty,
-                lanes,
-                wide,
-            } => (place, ty, lanes, wide, false),
-            Op::Store {
-                place,
-                ty,
-                lanes,
-                wide,
-            } => (place, ty, lanes, wide, true),
+        let (at, ty, parts, write) = match inst.op {
+            Op::Load { at, ty, lanes } => (at, ty, lanes, false),
+            Op::Store { at, ty, lanes } => (at, ty, lanes, true),
             _ => return None,
         };
         Some(Self {
-            place,
+            place: at.place,
             ty,
             parts: usize::from(parts),
-            wide,
+            wide: at.wide,
             write,
         })
     }

@@ -44,14 +44,14 @@ impl Touched {
             _ => 3,
         };
         match inst.op {
-            Op::Load { place, .. } => {
-                let apart = self.stores & space(place) == 0;
-                self.loads |= space(place);
+            Op::Load { at, .. } => {
+                let apart = self.stores & space(at.place) == 0;
+                self.loads |= space(at.place);
                 apart
             }
-            Op::Store { place, .. } => {
-                let apart = (self.loads | self.stores) & space(place) == 0;
-                self.stores |= space(place);
+            Op::Store { at, .. } => {
+                let apart = (self.loads | self.stores) & space(at.place) == 0;
+                self.stores |= space(at.place);
                 apart
             }
             _ => true,

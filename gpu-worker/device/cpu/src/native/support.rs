@@ -48,7 +48,7 @@ pub(super) unsafe extern "sysv64" fn access(
                 u64::from((*scratch.cast::<u32>().add(lane)).wrapping_add(inst.imm as u32))
             };
             let index = group as u32 * 8 + lane as u32;
-            let Some(at) = cx.spot(place, address, (size, size), write, index) else {
+            let Some(at) = cx.resolve(place, address, (size, size), write, index) else {
                 return 0;
             };
             for part in 0..parts {

@@ -9,7 +9,7 @@ use super::addresses::addresses;
 use super::rules::{finish32, least64, most64};
 use super::soft;
 use super::soft::widen;
-use crate::decode::form::{Atomic, Inst, Op, Place, Round, SHARED_WINDOW, WINDOW_SIZE};
+use crate::decode::form::{Atomic, Inst, Op, Place, Pointer, Round, SHARED_WINDOW, WINDOW_SIZE};
 use crate::engine::context::Context;
 use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
 use crate::lane_value::{Bits, LANES};
@@ -148,16 +148,10 @@ struct Atom<B>(PhantomData<B>);
 impl<B: Bits> Kernel for Atom<B> {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        let Op::Atomic {
-            place,
-            op,
-            ty,
-            wide,
-            fetch,
-        } = inst.op
-        else {
+        let Op::Atomic { at, op, ty, fetch } = inst.op else {
             return true;
         };
+        let Pointer { place, wide } = at;
         let size = ty.size();
         // SAFETY: the caller vouches for the slots; each access follows its check. Pages are the
         // unit of commitment, so the word around a checked half is accessible.
@@ -170,7 +164,7 @@ impl<B: Bits> Kernel for Atom<B> {
                 if mask >> lane & 1 == 0 {
                     continue;
                 }
-                let Some(at) = cx.spot(place, all[lane], (size, size), true, lane as u32) else {
+                let Some(at) = cx.resolve(place, all[lane], (size, size), true, lane as u32) else {
                     return false;
                 };
                 let what = (op, ty, !is_shared(place, all[lane]));
@@ -191,11 +185,10 @@ impl Kernel for Vectors {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
         let Op::AtomicVector {
-            place,
+            at: Pointer { place, wide },
             op,
             ty,
             lanes,
-            wide,
             fetch,
         } = inst.op
         else {
@@ -212,7 +205,7 @@ impl Kernel for Vectors {
                 if mask >> lane & 1 == 0 {
                     continue;
                 }
-                let Some(at) = cx.spot(place, all[lane], (size, size), true, lane as u32) else {
+                let Some(at) = cx.resolve(place, all[lane], (size, size), true, lane as u32) else {
                     return false;
                 };
                 let what = (op, ty, !is_shared(place, all[lane]));
@@ -240,9 +233,10 @@ struct Wides;
 impl Kernel for Wides {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        let Op::AtomicWide { place, wide, cas } = inst.op else {
+        let Op::AtomicWide { at, cas } = inst.op else {
             return true;
         };
+        let Pointer { place, wide } = at;
         let slots = &cx.operands[inst.target as usize..];
         let mut out = [[0_u64; LANES]; 2];
         // SAFETY: decode gave the slots; each access follows its check.
@@ -252,7 +246,7 @@ impl Kernel for Wides {
                 if mask >> lane & 1 == 0 {
                     continue;
                 }
-                let Some(at) = cx.spot(place, all[lane], (16, 16), true, lane as u32) else {
+                let Some(at) = cx.resolve(place, all[lane], (16, 16), true, lane as u32) else {
                     return false;
                 };
                 let at = at.cast::<[u64; 2]>();

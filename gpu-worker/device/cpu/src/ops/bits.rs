@@ -314,10 +314,10 @@ fn three(op: Int3, ty: Scalar, isa: Isa) -> Option<Handler> {
         },
         Int3::Bfi if ty.size() == 8 => pick::<Insert<u64>>(isa),
         Int3::Bfi => pick::<Insert<u32>>(isa),
-        Int3::ShfLeftClamp => pick::<Map3<ShfLeftClamp>>(isa),
-        Int3::ShfLeftWrap => pick::<Map3<ShfLeftWrap>>(isa),
-        Int3::ShfRightClamp => pick::<Map3<ShfRightClamp>>(isa),
-        Int3::ShfRightWrap => pick::<Map3<ShfRightWrap>>(isa),
+        Int3::Shf(true, false) => pick::<Map3<ShfLeftClamp>>(isa),
+        Int3::Shf(true, true) => pick::<Map3<ShfLeftWrap>>(isa),
+        Int3::Shf(false, false) => pick::<Map3<ShfRightClamp>>(isa),
+        Int3::Shf(false, true) => pick::<Map3<ShfRightWrap>>(isa),
         Int3::Prmt(_) | Int3::Lop3(_) | Int3::Dp4a(..) | Int3::Dp2a(..) => pick::<Words>(isa),
     })
 }

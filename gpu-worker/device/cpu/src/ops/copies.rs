@@ -52,7 +52,7 @@ impl Copy {
                 let mut buffer = [0_u8; N];
                 if have > 0 {
                     let want = (have as u64, size);
-                    let Some(at) = cx.spot(Place::Global, from[lane], want, false, index) else {
+                    let Some(at) = cx.resolve(Place::Global, from[lane], want, false, index) else {
                         return false;
                     };
                     if have == N {
@@ -61,7 +61,8 @@ impl Copy {
                         ptr::copy_nonoverlapping(at, buffer.as_mut_ptr(), have);
                     }
                 }
-                let Some(at) = cx.spot(Place::Shared, to[lane], (size, size), true, index) else {
+                let Some(at) = cx.resolve(Place::Shared, to[lane], (size, size), true, index)
+                else {
                     return false;
                 };
                 ptr::write_unaligned(at.cast(), buffer);
@@ -139,7 +140,7 @@ struct Barrier;
 impl Kernel for Barrier {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        let Op::MemoryBarrier { wait, place, wide } = inst.op else {
+        let Op::MemoryBarrier { wait, at } = inst.op else {
             return true;
         };
         let mut out = [0_u64; LANES];
@@ -147,12 +148,12 @@ impl Kernel for Barrier {
         // SAFETY: the caller vouches for the slots; each access follows its check. A block is run
         // by one thread at a time, so nobody else is at its shared memory.
         unsafe {
-            let all = addresses(cx, inst.slots[1], wide, inst.imm);
+            let all = addresses(cx, inst.slots[1], at.wide, inst.imm);
             for lane in 0..LANES {
                 if mask >> lane & 1 == 0 {
                     continue;
                 }
-                let Some(at) = cx.spot(place, all[lane], (8, 8), true, lane as u32) else {
+                let Some(at) = cx.resolve(at.place, all[lane], (8, 8), true, lane as u32) else {
                     return false;
                 };
                 let at = at.cast::<u64>();

@@ -14,7 +14,7 @@
 )]
 
 use super::addresses::{Addresses, Group, Shape, joint};
-use crate::decode::form::{Inst, Op, Place};
+use crate::decode::form::{Inst, Op, Place, Pointer};
 use crate::engine::context::Context;
 use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
 use crate::lane_value::{FULL, LANES, Lane, Row};
@@ -23,31 +23,14 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-struct Load<M>(PhantomData<M>);
-struct Store<M>(PhantomData<M>);
+struct Memory<M, const WRITE: bool>(PhantomData<M>);
 
-impl<M: Lane> Load<M> {
-    /// All lanes of a register.
-    ///
-    /// # Safety
-    /// `row` is the register's, and the groups were checked.
-    #[inline(always)]
-    unsafe fn groups(row: *mut M::Bits, groups: &[Group; 4]) {
-        for (at, group) in groups.iter().enumerate() {
-            // SAFETY: the caller vouches for both sides.
-            unsafe {
-                let to = row.add(8 * at);
-                if group.same {
-                    ptr::write(to.cast(), [Self::part(group.at, 0); 8]);
-                } else if size_of::<M>() == size_of::<M::Bits>() {
-                    ptr::copy_nonoverlapping(group.at, to.cast::<u8>(), 8 * size_of::<M>());
-                } else {
-                    let values = ptr::read_unaligned(group.at.cast::<[M; 8]>());
-                    ptr::write(to.cast(), values.map(Lane::bits));
-                }
-            }
-        }
-    }
+/// Eight lanes of an access: where it points, the addresses, the first of the lanes.
+type Eight<'a> = (Place, &'a Addresses, usize);
+
+impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
+    /// Whether a value lies in memory as it does in a register.
+    const WHOLE: bool = size_of::<M>() == size_of::<M::Bits>();
 
     /// One part (of a vector: `part` of `lanes`) of one lane.
     ///
@@ -59,12 +42,118 @@ impl<M: Lane> Load<M> {
         unsafe { ptr::read_unaligned(at.cast::<M>().add(part)).bits() }
     }
 
+    /// Loads eight lanes, which are neighbours.
+    ///
+    /// # Safety
+    /// Both sides hold eight values.
     #[inline(always)]
-    unsafe fn vector<const LANED: usize, const SIMD: bool>(
+    unsafe fn read_run(at: *const u8, to: *mut M::Bits) {
+        // SAFETY: the caller vouches for both sides.
+        unsafe {
+            if Self::WHOLE {
+                ptr::copy_nonoverlapping(at, to.cast::<u8>(), 8 * size_of::<M>());
+            } else {
+                let values = ptr::read_unaligned(at.cast::<[M; 8]>());
+                ptr::write(to.cast(), values.map(Lane::bits));
+            }
+        }
+    }
+
+    /// Stores eight lanes, which are neighbours.
+    ///
+    /// # Safety
+    /// As `read_run`.
+    #[inline(always)]
+    unsafe fn write_run(from: *const M::Bits, at: *mut u8) {
+        // SAFETY: the caller vouches for both sides.
+        unsafe {
+            if Self::WHOLE {
+                ptr::copy_nonoverlapping(from.cast::<u8>(), at, 8 * size_of::<M>());
+            } else {
+                let bits = ptr::read(from.cast::<[M::Bits; 8]>());
+                ptr::write_unaligned(at.cast::<[M; 8]>(), bits.map(M::of));
+            }
+        }
+    }
+
+    /// All lanes of a register, loaded.
+    ///
+    /// # Safety
+    /// `row` is the register's, and the groups were checked.
+    #[inline(always)]
+    unsafe fn load_groups(row: *mut M::Bits, groups: &[Group; 4]) {
+        for (at, group) in groups.iter().enumerate() {
+            // SAFETY: the caller vouches for both sides.
+            unsafe {
+                let to = row.add(8 * at);
+                if group.same {
+                    ptr::write(to.cast(), [Self::part(group.at, 0); 8]);
+                } else {
+                    Self::read_run(group.at, to);
+                }
+            }
+        }
+    }
+
+    /// Where eight lanes lie, if one check does for all of them, and whether that is one place.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    #[inline(always)]
+    unsafe fn run_of<const SIMD: bool>(
+        cx: &mut Context<'_>,
+        (place, all, first): Eight<'_>,
+        lanes: u32,
+        size: u64,
+    ) -> Option<(*mut u8, bool)> {
+        // SAFETY: a register has 32 lanes.
+        let start = unsafe { all.lane(first) };
+        if lanes != 0xff || !joint(place, start) {
+            return None;
+        }
+        // SAFETY: as above.
+        let len = match unsafe { all.shape::<SIMD>(first, size) } {
+            Shape::Contiguous => 8 * size,
+            Shape::Same if !WRITE => size,
+            _ => return None,
+        };
+        let found = cx.resolve(place, start, (len, size), WRITE, first as u32);
+        if found.is_none() {
+            // Lane by lane, to blame the right one, or none where allocations touch.
+            cx.noted = None;
+        }
+        found.map(|at| (at, len == size))
+    }
+
+    /// Eight lanes one by one: `each` moves the value of a lane that is on. False after a fault.
+    ///
+    /// # Safety
+    /// As [`Kernel::run`].
+    #[inline(always)]
+    unsafe fn one_by_one(
+        cx: &mut Context<'_>,
+        (place, all, first): Eight<'_>,
+        lanes: u32,
+        size: u64,
+        each: impl Fn(usize, *mut u8),
+    ) -> bool {
+        for lane in (first..first + 8).filter(|lane| lanes >> (lane - first) & 1 != 0) {
+            // SAFETY: a register has 32 lanes.
+            let address = unsafe { all.lane(lane) };
+            match cx.resolve(place, address, (size, size), WRITE, lane as u32) {
+                Some(at) => each(lane, at),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    unsafe fn load<const LANED: usize, const SIMD: bool>(
         cx: &mut Context<'_>,
         inst: &Inst,
         mask: u32,
-        (place, wide): (Place, bool),
+        at: Pointer,
     ) -> bool {
         let size = size_of::<M>() as u64 * LANED as u64;
         // With all lanes on, values go straight to their register; a fault ends the launch, so
@@ -84,69 +173,37 @@ impl<M: Lane> Load<M> {
         });
         // SAFETY: the caller vouches for the slots; each read follows its check.
         unsafe {
-            let all = Addresses::new(cx, inst.slots[0], wide, inst.imm);
-            if direct && let Some(groups) = all.groups::<SIMD>(cx, (place, inst.line), size, false)
-            {
-                Self::groups(rows[0], &groups);
+            let all = Addresses::new(cx, inst.slots[0], at.wide, inst.imm);
+            let line = inst.line;
+            if direct && let Some(groups) = all.groups::<SIMD>(cx, (at.place, line), size, false) {
+                Self::load_groups(rows[0], &groups);
                 return true;
             }
             for first in (0..LANES).step_by(8) {
                 let lanes = mask >> first & 0xff;
-                if lanes == 0 {
-                    continue;
-                }
-                let start = all.lane(first);
-                let kind = if lanes == 0xff && joint(place, start) {
-                    all.shape::<SIMD>(first, size)
-                } else {
-                    Shape::Scattered
-                };
-                let len = if kind == Shape::Contiguous {
-                    8 * size
-                } else {
-                    size
-                };
-                let mut run = None;
-                if kind != Shape::Scattered {
-                    run = cx.spot(place, start, (len, size), false, first as u32);
-                    if run.is_none() {
-                        // Lane by lane, to blame the right one, or none where allocations touch.
-                        cx.noted = None;
-                    }
-                }
-                let Some(at) = run else {
-                    for lane in first..first + 8 {
-                        if mask >> lane & 1 == 0 {
-                            continue;
+                let eight = (at.place, &all, first);
+                let to = |part: usize, lane: usize, value| *rows[part].add(lane) = value;
+                match Self::run_of::<SIMD>(cx, eight, lanes, size) {
+                    Some((at, true)) => {
+                        for part in 0..LANED {
+                            let value = Self::part(at, part);
+                            ptr::write(rows[part].add(first).cast(), [value; 8]);
                         }
-                        let want = (size, size);
-                        let Some(at) = cx.spot(place, all.lane(lane), want, false, lane as u32)
-                        else {
-                            return false;
+                    }
+                    Some((at, false)) if LANED == 1 => Self::read_run(at, rows[0].add(first)),
+                    Some((at, false)) => {
+                        for lane in 0..8 {
+                            for part in 0..LANED {
+                                to(part, first + lane, Self::part(at, lane * LANED + part));
+                            }
+                        }
+                    }
+                    None => {
+                        let each = |lane, at: *mut u8| {
+                            (0..LANED).for_each(|part| to(part, lane, Self::part(at, part)));
                         };
-                        for part in 0..LANED {
-                            *rows[part].add(lane) = Self::part(at, part);
-                        }
-                    }
-                    continue;
-                };
-                if kind == Shape::Same {
-                    for part in 0..LANED {
-                        let value = Self::part(at, part);
-                        ptr::write(rows[part].add(first).cast(), [value; 8]);
-                    }
-                } else if LANED == 1 {
-                    let to = rows[0].add(first);
-                    if size_of::<M>() == size_of::<M::Bits>() {
-                        ptr::copy_nonoverlapping(at, to.cast::<u8>(), 8 * size_of::<M>());
-                    } else {
-                        let values = ptr::read_unaligned(at.cast::<[M; 8]>());
-                        ptr::write(to.cast(), values.map(Lane::bits));
-                    }
-                } else {
-                    for lane in 0..8 {
-                        for part in 0..LANED {
-                            *rows[part].add(first + lane) = Self::part(at, lane * LANED + part);
+                        if !Self::one_by_one(cx, eight, lanes, size, each) {
+                            return false;
                         }
                     }
                 }
@@ -160,108 +217,50 @@ impl<M: Lane> Load<M> {
         }
         true
     }
-}
-
-impl<M: Lane> Kernel for Load<M> {
-    #[inline(always)]
-    unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        let Op::Load {
-            place, lanes, wide, ..
-        } = inst.op
-        else {
-            return true;
-        };
-        // SAFETY: passed on.
-        unsafe {
-            match lanes {
-                1 => Self::vector::<1, SIMD>(cx, inst, mask, (place, wide)),
-                2 => Self::vector::<2, SIMD>(cx, inst, mask, (place, wide)),
-                _ => Self::vector::<4, SIMD>(cx, inst, mask, (place, wide)),
-            }
-        }
-    }
-}
-
-impl<M: Lane> Store<M> {
-    /// All lanes of a register.
-    ///
-    /// # Safety
-    /// The groups were checked, for writing.
-    #[inline(always)]
-    unsafe fn groups(row: &Row<M::Bits>, groups: &[Group; 4]) {
-        for (at, group) in groups.iter().enumerate() {
-            // SAFETY: the caller vouches for the groups.
-            unsafe {
-                let from = row.as_ptr().add(8 * at);
-                let to = group.at.cast_mut();
-                if size_of::<M>() == size_of::<M::Bits>() {
-                    ptr::copy_nonoverlapping(from.cast::<u8>(), to, 8 * size_of::<M>());
-                } else {
-                    let bits = ptr::read(from.cast::<[M::Bits; 8]>());
-                    ptr::write_unaligned(to.cast::<[M; 8]>(), bits.map(M::of));
-                }
-            }
-        }
-    }
 
     #[inline(always)]
-    unsafe fn vector<const LANED: usize, const SIMD: bool>(
+    unsafe fn store<const LANED: usize, const SIMD: bool>(
         cx: &mut Context<'_>,
         inst: &Inst,
         mask: u32,
-        (place, wide): (Place, bool),
+        at: Pointer,
     ) -> bool {
         let size = size_of::<M>() as u64 * LANED as u64;
         // SAFETY: the caller vouches for the slots; each write follows its check.
         unsafe {
-            let all = Addresses::new(cx, inst.slots[0], wide, inst.imm);
-            let mut rows = [source::<M::Bits>(cx, inst.slots[1]); LANED];
-            for part in 1..LANED {
-                rows[part] = source::<M::Bits>(cx, inst.slots[1 + part]);
-            }
+            let all = Addresses::new(cx, inst.slots[0], at.wide, inst.imm);
+            let rows: [&Row<M::Bits>; LANED] =
+                std::array::from_fn(|part| source(cx, inst.slots[1 + part]));
             if LANED == 1
                 && mask == FULL
-                && let Some(groups) = all.groups::<SIMD>(cx, (place, inst.line), size, true)
+                && let Some(groups) = all.groups::<SIMD>(cx, (at.place, inst.line), size, true)
             {
-                Self::groups(rows[0], &groups);
+                for (eighth, group) in groups.iter().enumerate() {
+                    Self::write_run(rows[0].as_ptr().add(8 * eighth), group.at.cast_mut());
+                }
                 return true;
             }
             for first in (0..LANES).step_by(8) {
                 let lanes = mask >> first & 0xff;
-                if lanes == 0 {
-                    continue;
-                }
-                let start = all.lane(first);
-                let run = lanes == 0xff
-                    && joint(place, start)
-                    && all.shape::<SIMD>(first, size) == Shape::Contiguous;
-                if run && let Some(at) = cx.spot(place, start, (8 * size, size), true, 0) {
-                    if LANED == 1 && size_of::<M>() == size_of::<M::Bits>() {
-                        let from = rows[0].as_ptr().add(first);
-                        ptr::copy_nonoverlapping(from.cast::<u8>(), at, 8 * size_of::<M>());
-                        continue;
+                let eight = (at.place, &all, first);
+                let put = |lane: usize, at: *mut u8| {
+                    for part in 0..LANED {
+                        ptr::write_unaligned(at.cast::<M>().add(part), M::of(rows[part][lane]));
                     }
-                    for lane in 0..8 {
-                        for part in 0..LANED {
-                            let value = M::of(rows[part][first + lane]);
-                            let to = at.cast::<M>().add(lane * LANED + part);
-                            ptr::write_unaligned(to, value);
+                };
+                match Self::run_of::<SIMD>(cx, eight, lanes, size) {
+                    Some((at, _)) if LANED == 1 && Self::WHOLE => {
+                        Self::write_run(rows[0].as_ptr().add(first), at);
+                    }
+                    Some((at, _)) => {
+                        for lane in 0..8 {
+                            put(first + lane, at.cast::<M>().add(lane * LANED).cast());
                         }
                     }
-                    continue;
-                }
-                cx.noted = None;
-                for lane in first..first + 8 {
-                    if mask >> lane & 1 == 0 {
-                        continue;
-                    }
-                    let Some(at) = cx.spot(place, all.lane(lane), (size, size), true, lane as u32)
-                    else {
-                        return false;
-                    };
-                    for part in 0..LANED {
-                        let value = M::of(rows[part][lane]);
-                        ptr::write_unaligned(at.cast::<M>().add(part), value);
+                    None => {
+                        if !Self::one_by_one(cx, eight, lanes, size, put) {
+                            return false;
+                        }
                     }
                 }
             }
@@ -269,46 +268,58 @@ impl<M: Lane> Store<M> {
         }
         true
     }
+
+    #[inline(always)]
+    unsafe fn vector<const LANED: usize, const SIMD: bool>(
+        cx: &mut Context<'_>,
+        inst: &Inst,
+        mask: u32,
+        at: Pointer,
+    ) -> bool {
+        // SAFETY: passed on.
+        unsafe {
+            if WRITE {
+                Self::store::<LANED, SIMD>(cx, inst, mask, at)
+            } else {
+                Self::load::<LANED, SIMD>(cx, inst, mask, at)
+            }
+        }
+    }
 }
 
-impl<M: Lane> Kernel for Store<M> {
+impl<M: Lane, const WRITE: bool> Kernel for Memory<M, WRITE> {
     #[inline(always)]
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
-        let Op::Store {
-            place, lanes, wide, ..
-        } = inst.op
-        else {
+        let (Op::Load { at, lanes, .. } | Op::Store { at, lanes, .. }) = inst.op else {
             return true;
         };
         // SAFETY: passed on.
         unsafe {
             match lanes {
-                1 => Self::vector::<1, SIMD>(cx, inst, mask, (place, wide)),
-                2 => Self::vector::<2, SIMD>(cx, inst, mask, (place, wide)),
-                _ => Self::vector::<4, SIMD>(cx, inst, mask, (place, wide)),
+                1 => Self::vector::<1, SIMD>(cx, inst, mask, at),
+                2 => Self::vector::<2, SIMD>(cx, inst, mask, at),
+                _ => Self::vector::<4, SIMD>(cx, inst, mask, at),
             }
         }
     }
 }
 
 pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
-    macro_rules! by_memory {
-        ($ty:expr, $kernel:ident) => {
-            match ($ty, $ty.size()) {
-                (Scalar::S8, _) => pick::<$kernel<i8>>(isa),
-                (Scalar::S16, _) => pick::<$kernel<i16>>(isa),
-                (Scalar::Pred, _) => return None,
-                (_, 1) => pick::<$kernel<u8>>(isa),
-                (_, 2) => pick::<$kernel<u16>>(isa),
-                (_, 4) => pick::<$kernel<u32>>(isa),
-                (_, 8) => pick::<$kernel<u64>>(isa),
-                _ => return None,
-            }
-        };
+    fn by_memory<const WRITE: bool>(ty: Scalar, isa: Isa) -> Option<Handler> {
+        Some(match (ty, ty.size()) {
+            (Scalar::S8, _) => pick::<Memory<i8, WRITE>>(isa),
+            (Scalar::S16, _) => pick::<Memory<i16, WRITE>>(isa),
+            (Scalar::Pred, _) => return None,
+            (_, 1) => pick::<Memory<u8, WRITE>>(isa),
+            (_, 2) => pick::<Memory<u16, WRITE>>(isa),
+            (_, 4) => pick::<Memory<u32, WRITE>>(isa),
+            (_, 8) => pick::<Memory<u64, WRITE>>(isa),
+            _ => return None,
+        })
     }
-    Some(match op {
-        Op::Load { ty, .. } => by_memory!(ty, Load),
-        Op::Store { ty, .. } => by_memory!(ty, Store),
-        _ => return None,
-    })
+    match op {
+        Op::Load { ty, .. } => by_memory::<false>(ty, isa),
+        Op::Store { ty, .. } => by_memory::<true>(ty, isa),
+        _ => None,
+    }
 }

@@ -23,7 +23,7 @@ impl Arguments for Packed<'_, '_> {
         self.at += size;
         let from = self
             .cx
-            .spot(Place::Generic, address, (size, size), false, self.lane)?;
+            .resolve(Place::Generic, address, (size, size), false, self.lane)?;
         let mut bytes = [0; 8];
         // SAFETY: `spot` checked `size` bytes, which is 4 or 8.
         unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size as usize) };

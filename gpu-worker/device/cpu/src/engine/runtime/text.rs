@@ -15,7 +15,7 @@ pub(super) const BYTES: u64 = 16;
 pub(super) fn text(cx: &mut Context<'_>, address: u64, lane: u32) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     for at in 0..TEXT {
-        let from = cx.spot(
+        let from = cx.resolve(
             Place::Generic,
             address.wrapping_add(at),
             (1, 1),

@@ -5,7 +5,7 @@
     reason = "copies behind address checks, lane loops over register files"
 )]
 
-use crate::decode::form::{Inst, Op};
+use crate::decode::form::{Inst, Op, Pointer};
 use crate::engine::context::Context;
 use crate::lane_loop::{Kernel, source, store};
 use crate::lane_value::{LANES, Row};
@@ -77,8 +77,7 @@ impl Kernel for Rows {
         let Op::MatrixRows {
             count,
             turned,
-            place,
-            wide,
+            at: Pointer { place, wide },
             write,
         } = inst.op
         else {
@@ -98,7 +97,8 @@ impl Kernel for Rows {
                 }
                 for g in 0..8 {
                     let lane = 8 * matrix + g;
-                    let Some(at) = cx.spot(place, all[lane], (16, 16), write, lane as u32) else {
+                    let Some(at) = cx.resolve(place, all[lane], (16, 16), write, lane as u32)
+                    else {
                         return false;
                     };
                     let row = held.as_mut_ptr().add(4 * g).cast::<u8>();

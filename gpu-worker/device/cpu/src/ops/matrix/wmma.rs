@@ -9,7 +9,7 @@
 )]
 
 use super::sums::{join, part};
-use crate::decode::form::{Fragment, Inst, Op, Role, Slot};
+use crate::decode::form::{Fragment, Inst, Op, Pointer, Role, Slot};
 use crate::engine::context::Context;
 use crate::lane_loop::{Kernel, source, store};
 use crate::lane_value::{Bits, LANES, Row};
@@ -171,8 +171,7 @@ impl<W: Bits> Kernel for Lines<W> {
     unsafe fn run<const SIMD: bool>(cx: &mut Context<'_>, inst: &Inst, mask: u32) -> bool {
         let Op::MatrixLines {
             fragment,
-            place,
-            wide,
+            at: Pointer { place, wide },
             write,
         } = inst.op
         else {
@@ -198,7 +197,7 @@ impl<W: Bits> Kernel for Lines<W> {
             for line in 0..lines {
                 let at = address.wrapping_add(stride.wrapping_mul(line as u64));
                 let want = (bytes as u64, size.max(1) as u64);
-                let Some(at) = cx.spot(place, at, want, write, lane) else {
+                let Some(at) = cx.resolve(place, at, want, write, lane) else {
                     return false;
                 };
                 let held = matrix.0[line * bytes..][..bytes].as_mut_ptr();

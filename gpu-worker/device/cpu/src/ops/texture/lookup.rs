@@ -23,7 +23,7 @@ fn fetch(
         return None;
     };
     let size = texture.element();
-    let at = cx.spot(Place::Global, address, (size, 1), false, lane)?;
+    let at = cx.resolve(Place::Global, address, (size, 1), false, lane)?;
     let mut bytes = [0; texel::BYTES];
     let size = (size as usize).min(texel::BYTES);
     // SAFETY: the check says that a whole element may be read; the buffer has room for any.

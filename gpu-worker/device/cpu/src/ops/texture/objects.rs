@@ -28,7 +28,7 @@ impl Objects {
             return Some(texture);
         }
         let want = (TEXTURE_BYTES as u64, 1);
-        let at = cx.spot(Place::Global, handle, want, false, lane)?;
+        let at = cx.resolve(Place::Global, handle, want, false, lane)?;
         // SAFETY: the check says that all of the descriptor may be read.
         let bytes = unsafe { ptr::read_unaligned(at.cast::<[u8; TEXTURE_BYTES]>()) };
         let found = Texture::read(&bytes).filter(texel::exists);

@@ -37,7 +37,7 @@ fn along(at: i64, count: u64, bounds: Bounds) -> Result<u64, Spot> {
 }
 
 /// Where an access to a surface goes; `size` is what it takes of a row.
-fn spot(
+fn resolve(
     texture: &Texture,
     surface: &Surface,
     layer: u32,
@@ -146,14 +146,14 @@ fn find(
         let size = surface.ty.size() * u64::from(surface.lanes);
         (size, size)
     };
-    let found = spot(texture, surface, layer, place, size).unwrap_or_else(|spot| spot);
+    let found = resolve(texture, surface, layer, place, size).unwrap_or_else(|outcome| outcome);
     match found {
         Spot::At(x, rest) => {
             let Some(address) = address::byte(texture, x, rest) else {
                 nowhere(cx, handle, lane);
                 return None;
             };
-            let at = cx.spot(Place::Global, address, (size, align), surface.write, lane)?;
+            let at = cx.resolve(Place::Global, address, (size, align), surface.write, lane)?;
             Some(Some((at, (size as usize).min(BYTES))))
         }
         Spot::Nowhere => Some(None),
