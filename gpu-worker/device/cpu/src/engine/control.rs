@@ -29,14 +29,6 @@ impl Block {
             split.pc += 1;
             return None;
         }
-        let op = &launch.program.steps[pc as usize].inst.op;
-        if lanes == split.mask
-            && matches!(op, Op::Return | Op::Exit)
-            && (split.calls.is_empty() || *op == Op::Exit)
-        {
-            self.leave(warp, current);
-            return None;
-        }
         let at = self.part(warp, current, lanes);
         let inst = launch.program.steps[pc as usize].inst;
         match inst.op {

@@ -20,17 +20,6 @@ pub(super) fn named(members: &[u32; LANES], lanes: u32) -> u32 {
 }
 
 impl Block {
-    /// The member mask that each lane names.
-    pub(super) fn members<'a>(
-        &'a self,
-        launch: &'a Launch,
-        (warp, base): (usize, Base),
-        inst: &Inst,
-        slot: usize,
-    ) -> &'a [u32; LANES] {
-        self.word(launch, (warp, base), inst.slots[slot])
-    }
-
     /// Lanes of a register or constant of 32 bits.
     pub(super) fn word<'a>(
         &'a self,
@@ -56,7 +45,7 @@ impl Block {
             return;
         };
         let split = self.warps[warp].splits.swap_remove(at);
-        let members = *self.members(launch, (warp, split.base), inst, slot);
+        let members = *self.word(launch, (warp, split.base), inst.slots[slot]);
         let mut left = split.mask;
         while left != 0 {
             let mask = members[left.trailing_zeros() as usize];

@@ -272,6 +272,44 @@ impl Block {
         stop
     }
 
+    /// Counts a split's jump; how its turn ends by that, if it does.
+    #[inline(always)]
+    fn jumped(
+        &mut self,
+        (warp, at): (usize, usize),
+        (from, to): (u32, u32),
+        budget: &mut WarpBudget<'_>,
+    ) -> Option<Came> {
+        let splits = &mut self.warps[warp].splits;
+        let alone = splits.len() == 1;
+        if to <= from && !cfg!(unchecked_access) {
+            if budget.jump() {
+                return Some(Came::Spun(to));
+            }
+            if !alone {
+                splits[at].age += 1;
+            }
+        }
+        (!alone).then_some(Came::At(to))
+    }
+
+    /// Whether a split waits at an instruction for lanes that it names, or for a part of itself.
+    #[inline(always)]
+    fn waits(
+        &self,
+        launch: &Launch,
+        place: (usize, Base),
+        step: &Step,
+        (lanes, mask): (u32, u32),
+    ) -> bool {
+        let Kind::Gather(slot) = step.kind else {
+            return false;
+        };
+        let members = self.word(launch, place, step.inst.slots[slot]);
+        let need = named(members, lanes) & self.warps[place.0].live;
+        lanes != 0 && (lanes != mask || need & !lanes != 0)
+    }
+
     /// Runs one split of a warp until others are to have their turn, or it can go on no more by
     /// itself.
     #[inline(always)]
@@ -285,10 +323,11 @@ impl Block {
         let steps = launch.program.steps.as_slice();
         let split = &self.warps[warp].splits[current];
         let (base, mut pc, mask) = (split.base, split.pc, split.mask);
+        // Whether the lanes that its instruction waits for have come.
         let mut gathered = split.state == State::Gathered;
         let limit = self.limit(&launch.program.order, warp, current);
-        let alone = self.warps[warp].splits.len() == 1;
         self.enter(launch, cx, warp, base);
+        let at = (warp, base);
         // Instructions from here on are not counted yet.
         let mut first = pc;
         #[cfg(all(target_arch = "x86_64", unix))]
@@ -299,8 +338,8 @@ impl Block {
             if mask == FULL {
                 // SAFETY: the context points at the frame of this full warp, which stands here.
                 match unsafe { native_step(launch, cx, whole, (&mut first, pc), budget) } {
-                    Ok(Some(at)) => {
-                        pc = at;
+                    Ok(Some(next)) => {
+                        pc = next;
                         continue;
                     }
                     Ok(None) => {}
@@ -310,43 +349,26 @@ impl Block {
             // SAFETY: the context points at the frame of this split, which stands here.
             let lanes = unsafe { guarded(step, cx, mask) };
             match step.kind {
-                Kind::Lanes => {
+                Kind::Gather(_) if !gathered && self.waits(launch, at, step, (lanes, mask)) => {
+                    break;
+                }
+                Kind::Lanes | Kind::Gather(_) => {
                     // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
                     if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } {
                         budget.executed += u64::from(pc - first);
                         return Came::Fault(pc);
                     }
+                    gathered = false;
                     pc += 1;
                 }
-                Kind::Branch | Kind::Gather(_) if lanes == 0 => pc += 1,
+                Kind::Branch if lanes == 0 => pc += 1,
                 Kind::Branch if lanes == mask => {
                     let target = step.inst.target;
                     budget.executed += u64::from(pc - first + 1);
-                    if target <= pc && !cfg!(unchecked_access) {
-                        if budget.jump() {
-                            return Came::Spun(target);
-                        }
-                        if !alone {
-                            self.warps[warp].splits[current].age += 1;
-                        }
+                    if let Some(came) = self.jumped((warp, current), (pc, target), budget) {
+                        return came;
                     }
                     (first, pc) = (target, target);
-                    if !alone {
-                        return Came::At(pc);
-                    }
-                }
-                Kind::Gather(slot) => {
-                    let members = self.members(launch, (warp, base), &step.inst, slot);
-                    let need = named(members, lanes) & self.warps[warp].live;
-                    if lanes != mask || !gathered && need & !lanes != 0 {
-                        break;
-                    }
-                    gathered = false;
-                    // SAFETY: as above.
-                    if !unsafe { (step.handler)(cx, &step.inst, lanes) } {
-                        return Came::Fault(pc);
-                    }
-                    pc += 1;
                 }
                 Kind::Branch | Kind::Control => break,
             }
