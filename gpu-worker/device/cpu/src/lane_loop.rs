@@ -220,6 +220,27 @@ impl<O: Op3> Kernel for Map3<O> {
     }
 }
 
+/// Chooses by the kind of an operation: `@how (arguments): Name …;` has the macro `how` make the handler
+/// of the operation that is named as its kind is, the arms behind it are those of a `match`.
+macro_rules! by_kind {
+    ($op:expr, $kind:ident; $(@$how:ident $args:tt: $($name:ident)+;)*
+        $($pattern:pat $(if $guard:expr)? => $result:expr,)*) => {
+        match $op {
+            $($($kind::$name => $how! { $args $name },)+)*
+            $($pattern $(if $guard)? => $result,)*
+        }
+    };
+}
+pub(crate) use by_kind;
+
+/// The handler of an operation that needs no choice.
+macro_rules! always {
+    (($isa:expr, $map:ident) $op:ident) => {
+        $crate::lane_loop::pick::<$map<$op>>($isa)
+    };
+}
+pub(crate) use always;
+
 /// Declares operations: `name<generics>(arguments) -> result = expression`.
 macro_rules! ops {
     (1; $($name:ident $(<$g:ident: $bound:path>)? ($a:ident: $A:ty) -> $R:ty = $e:expr;)*) => {$(

@@ -2,11 +2,10 @@
 
 #![expect(unsafe_code, reason = "lane loops over raw register files")]
 
-use super::integer::{Int, by_type, by_width};
+use super::integer::{Int, by_extension, by_half, by_sign, by_type, by_width, low24};
 use crate::decode::form::{Carry, Inst, Int3, Op, Permute};
-
 use crate::engine::context::Context;
-use crate::lane_loop::{Handler, Isa, Kernel, Map3, ops, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, Map3, always, by_kind, ops, pick, source, store};
 use crate::lane_value::{Bits, LANES, Lane};
 use ptx::Scalar;
 use std::marker::PhantomData;
@@ -58,16 +57,11 @@ ops! { 3;
     MadHi<T: Int>(a: T, b: T, c: T) -> T = a.mul_hi(b).add(c);
     MadHiSat(a: i32, b: i32, c: i32) -> i32 = a.mul_hi(b).saturating_add(c);
     MadWide<T: Int>(a: T, b: T, c: T::Wide) -> T::Wide = T::wide_add(a.mul_wide(b), c);
-    UMad24Lo(a: u32, b: u32, c: u32) -> u32 =
-        (a & 0xff_ffff).wrapping_mul(b & 0xff_ffff).wrapping_add(c);
-    SMad24Lo(a: i32, b: i32, c: i32) -> i32 =
-        (a << 8 >> 8).wrapping_mul(b << 8 >> 8).wrapping_add(c);
-    UMad24Hi(a: u32, b: u32, c: u32) -> u32 =
-        (((u64::from(a & 0xff_ffff) * u64::from(b & 0xff_ffff)) >> 16) as u32).wrapping_add(c);
-    SMad24Hi(a: i32, b: i32, c: i32) -> i32 =
-        (((i64::from(a << 8 >> 8) * i64::from(b << 8 >> 8)) >> 16) as i32).wrapping_add(c);
-    SMad24HiSat(a: i32, b: i32, c: i32) -> i32 =
-        (((i64::from(a << 8 >> 8) * i64::from(b << 8 >> 8)) >> 16) as i32).saturating_add(c);
+    Mad24Lo<T: Int>(a: T, b: T, c: u32) -> u32 = ((low24(a) * low24(b)) as u32).wrapping_add(c);
+    Mad24Hi<T: Int>(a: T, b: T, c: u32) -> u32 =
+        (((low24(a) * low24(b)) >> 16) as u32).wrapping_add(c);
+    Mad24HiSat(a: i32, b: i32, c: i32) -> i32 =
+        (((low24(a) * low24(b)) >> 16) as i32).saturating_add(c);
     Sad<T: Int>(a: T, b: T, c: T) -> T = sad(a, b, c);
     Fns(a: u32, b: u32, c: i32) -> i32 = find_nth(a, b, c);
     BfeU32(a: u32, b: u32, c: u32) -> u32 = bfe_u64(u64::from(a), b & 255, c & 255) as u32;
@@ -284,27 +278,14 @@ impl<T: Int> Kernel for Carried<T> {
 }
 
 fn three(op: Int3, ty: Scalar, isa: Isa) -> Option<Handler> {
-    let signed = ty.is_signed();
-    Some(match op {
-        Int3::Mad if ty == Scalar::S16 => pick::<Map3<Mad<i16>>>(isa),
-        Int3::Mad => by_width!(ty, isa, Map3, Mad),
-        Int3::MadHi => by_type!(ty, isa, Map3, MadHi),
-        Int3::MadHiSat => pick::<Map3<MadHiSat>>(isa),
-        Int3::MadWide => match ty {
-            Scalar::U16 => pick::<Map3<MadWide<u16>>>(isa),
-            Scalar::S16 => pick::<Map3<MadWide<i16>>>(isa),
-            Scalar::U32 => pick::<Map3<MadWide<u32>>>(isa),
-            Scalar::S32 => pick::<Map3<MadWide<i32>>>(isa),
-            _ => return None,
-        },
-        Int3::Mad24Lo if signed => pick::<Map3<SMad24Lo>>(isa),
-        Int3::Mad24Lo => pick::<Map3<UMad24Lo>>(isa),
-        Int3::Mad24Hi if signed => pick::<Map3<SMad24Hi>>(isa),
-        Int3::Mad24Hi => pick::<Map3<UMad24Hi>>(isa),
-        Int3::Mad24HiSat if signed => pick::<Map3<SMad24HiSat>>(isa),
+    Some(by_kind! { op, Int3;
+        @by_extension (ty, isa, Map3): Mad;
+        @by_type (ty, isa, Map3): MadHi Sad;
+        @by_half (ty, isa, Map3): MadWide;
+        @by_sign (ty, isa, Map3): Mad24Lo Mad24Hi;
+        @always (isa, Map3): MadHiSat Fns;
+        Int3::Mad24HiSat if ty.is_signed() => pick::<Map3<Mad24HiSat>>(isa),
         Int3::Mad24HiSat => return None,
-        Int3::Sad => by_type!(ty, isa, Map3, Sad),
-        Int3::Fns => pick::<Map3<Fns>>(isa),
         Int3::Bfe => match ty {
             Scalar::U32 => pick::<Map3<BfeU32>>(isa),
             Scalar::S32 => pick::<Map3<BfeS32>>(isa),

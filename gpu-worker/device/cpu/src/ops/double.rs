@@ -5,7 +5,7 @@
 
 use super::rules::{INVALID, least64, most64, payload};
 use crate::decode::form::{Float1, Float2, Mode, Op};
-use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
+use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, always, by_kind, ops, pick};
 use std::marker::PhantomData;
 
 /// An operation whose NaN results are settled.
@@ -78,29 +78,28 @@ ops! { 3;
     Fma(a: f64, b: f64, c: f64) -> f64 = a.mul_add(b, c);
 }
 
+/// The handler of an operation whose NaN results are settled.
+macro_rules! settled {
+    (($isa:expr, $map:ident) $op:ident) => {
+        pick::<$map<Settled<$op>>>($isa)
+    };
+}
+
 pub(super) fn handler(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
     Some(match op {
-        Op::Float1(op, ..) => match op {
-            Float1::Abs => pick::<Map1<Abs>>(isa),
-            Float1::Neg => pick::<Map1<Neg>>(isa),
-            Float1::Rcp if mode.ftz => pick::<Map1<RcpUpper>>(isa),
-            Float1::Rcp => pick::<Map1<Settled<Rcp>>>(isa),
-            Float1::Sqrt => pick::<Map1<Settled<Sqrt>>>(isa),
-            Float1::Rsqrt if mode.ftz => pick::<Map1<RsqrtUpper>>(isa),
-            Float1::Rsqrt => pick::<Map1<Settled<Rsqrt>>>(isa),
+        Op::Float1(Float1::Rcp, ..) if mode.ftz => pick::<Map1<RcpUpper>>(isa),
+        Op::Float1(Float1::Rsqrt, ..) if mode.ftz => pick::<Map1<RsqrtUpper>>(isa),
+        Op::Float1(op, ..) => by_kind! { op, Float1;
+            @settled (isa, Map1): Rcp Sqrt Rsqrt;
+            @always (isa, Map1): Abs Neg;
             _ => return None,
         },
-        Op::Float2(op, ..) => match op {
-            Float2::Add => pick::<Map2<Settled<Add>>>(isa),
-            Float2::Sub => pick::<Map2<Settled<Sub>>>(isa),
-            Float2::Mul => pick::<Map2<Settled<Mul>>>(isa),
-            Float2::Div => pick::<Map2<Settled<Div>>>(isa),
-            Float2::Min => pick::<Map2<Settled<Min>>>(isa),
-            Float2::Max => pick::<Map2<Settled<Max>>>(isa),
-            Float2::Copysign => pick::<Map2<Copysign>>(isa),
+        Op::Float2(op, ..) => by_kind! { op, Float2;
+            @settled (isa, Map2): Add Sub Mul Div Min Max;
+            @always (isa, Map2): Copysign;
             _ => return None,
         },
-        Op::Fma(..) => pick::<Map3<Settled<Fma>>>(isa),
+        Op::Fma(..) => settled! { (isa, Map3) Fma },
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use super::rules::{finish32, flush, least32, most32};
 use super::{directed, double, math};
 use crate::decode::form::{Float1, Float2, Mode, Op, Round};
-use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, ops, pick};
+use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, always, by_kind, ops, pick};
 use ptx::Scalar;
 use std::marker::PhantomData;
 
@@ -68,18 +68,18 @@ fn most_nan32(a: f32, b: f32) -> f32 {
 }
 
 ops! { 1;
-    Rcp32(a: f32) -> f32 = 1.0 / a;
-    Sqrt32(a: f32) -> f32 = a.sqrt();
-    Rsqrt32(a: f32) -> f32 = 1.0 / a.sqrt();
+    Rcp(a: f32) -> f32 = 1.0 / a;
+    Sqrt(a: f32) -> f32 = a.sqrt();
+    Rsqrt(a: f32) -> f32 = 1.0 / a.sqrt();
     Ex2(a: f32) -> f32 = math::ex2(a);
     Lg2(a: f32) -> f32 = math::lg2(a);
     Sin(a: f32) -> f32 = math::sin(a);
     Cos(a: f32) -> f32 = math::cos(a);
     Tanh(a: f32) -> f32 = math::tanh(a);
-    Abs32(a: f32) -> f32 = a.abs();
-    Neg32(a: f32) -> f32 = -a;
-    Abs32Ftz(a: f32) -> f32 = flush(a).abs();
-    Neg32Ftz(a: f32) -> f32 = -flush(a);
+    Abs(a: f32) -> f32 = a.abs();
+    Neg(a: f32) -> f32 = -a;
+    AbsFtz(a: f32) -> f32 = flush(a).abs();
+    NegFtz(a: f32) -> f32 = -flush(a);
 }
 
 /// `.xorsign`: the sign of the sources' product.
@@ -97,26 +97,26 @@ fn div_approx(a: f32, b: f32) -> f32 {
 }
 
 ops! { 2;
-    Add32(a: f32, b: f32) -> f32 = a + b;
-    Sub32(a: f32, b: f32) -> f32 = a - b;
-    Mul32(a: f32, b: f32) -> f32 = a * b;
-    Div32(a: f32, b: f32) -> f32 = a / b;
-    DivApprox32(a: f32, b: f32) -> f32 = div_approx(a, b);
-    Min32(a: f32, b: f32) -> f32 = least32(a, b);
-    Max32(a: f32, b: f32) -> f32 = most32(a, b);
-    MinNan32(a: f32, b: f32) -> f32 = least_nan32(a, b);
-    MaxNan32(a: f32, b: f32) -> f32 = most_nan32(a, b);
-    MinXor32(a: f32, b: f32) -> f32 = xorsign(least32(a.abs(), b.abs()), a, b);
-    MaxXor32(a: f32, b: f32) -> f32 = xorsign(most32(a.abs(), b.abs()), a, b);
-    MinNanXor32(a: f32, b: f32) -> f32 = xorsign(least_nan32(a.abs(), b.abs()), a, b);
-    MaxNanXor32(a: f32, b: f32) -> f32 = xorsign(most_nan32(a.abs(), b.abs()), a, b);
+    Add(a: f32, b: f32) -> f32 = a + b;
+    Sub(a: f32, b: f32) -> f32 = a - b;
+    Mul(a: f32, b: f32) -> f32 = a * b;
+    Div(a: f32, b: f32) -> f32 = a / b;
+    DivApprox(a: f32, b: f32) -> f32 = div_approx(a, b);
+    Min(a: f32, b: f32) -> f32 = least32(a, b);
+    Max(a: f32, b: f32) -> f32 = most32(a, b);
+    MinNan(a: f32, b: f32) -> f32 = least_nan32(a, b);
+    MaxNan(a: f32, b: f32) -> f32 = most_nan32(a, b);
+    MinXor(a: f32, b: f32) -> f32 = xorsign(least32(a.abs(), b.abs()), a, b);
+    MaxXor(a: f32, b: f32) -> f32 = xorsign(most32(a.abs(), b.abs()), a, b);
+    MinNanXor(a: f32, b: f32) -> f32 = xorsign(least_nan32(a.abs(), b.abs()), a, b);
+    MaxNanXor(a: f32, b: f32) -> f32 = xorsign(most_nan32(a.abs(), b.abs()), a, b);
     // PTX names the sign first.
-    Copysign32(a: f32, b: f32) -> f32 = b.copysign(a);
+    Copysign(a: f32, b: f32) -> f32 = b.copysign(a);
 }
 
 ops! { 3;
-    Fma32(a: f32, b: f32, c: f32) -> f32 = a.mul_add(b, c);
-    FmaRelu32(a: f32, b: f32, c: f32) -> f32 = least_zero(a.mul_add(b, c));
+    Fma(a: f32, b: f32, c: f32) -> f32 = a.mul_add(b, c);
+    FmaRelu(a: f32, b: f32, c: f32) -> f32 = least_zero(a.mul_add(b, c));
 }
 
 #[inline(always)]
@@ -125,7 +125,7 @@ fn least_zero(x: f32) -> f32 {
 }
 
 macro_rules! by_mode {
-    ($mode:expr, $isa:expr, $map:ident, $op:ident) => {
+    (($mode:expr, $isa:expr, $map:ident) $op:ident) => {
         match ($mode.ftz, $mode.sat) {
             (false, false) => pick::<$map<Finished<$op, false, false>>>($isa),
             (false, true) => pick::<$map<Finished<$op, false, true>>>($isa),
@@ -137,38 +137,20 @@ macro_rules! by_mode {
 
 fn single(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
     Some(match op {
-        Op::Float1(op, ..) => match op {
-            Float1::Abs if mode.ftz => pick::<Map1<Abs32Ftz>>(isa),
-            Float1::Abs => pick::<Map1<Abs32>>(isa),
-            Float1::Neg if mode.ftz => pick::<Map1<Neg32Ftz>>(isa),
-            Float1::Neg => pick::<Map1<Neg32>>(isa),
-            Float1::Rcp => by_mode!(mode, isa, Map1, Rcp32),
-            Float1::Sqrt => by_mode!(mode, isa, Map1, Sqrt32),
-            Float1::Rsqrt => by_mode!(mode, isa, Map1, Rsqrt32),
-            Float1::Ex2 => by_mode!(mode, isa, Map1, Ex2),
-            Float1::Lg2 => by_mode!(mode, isa, Map1, Lg2),
-            Float1::Sin => by_mode!(mode, isa, Map1, Sin),
-            Float1::Cos => by_mode!(mode, isa, Map1, Cos),
-            Float1::Tanh => by_mode!(mode, isa, Map1, Tanh),
+        Op::Float1(op, ..) => by_kind! { op, Float1;
+            @by_mode (mode, isa, Map1): Rcp Sqrt Rsqrt Ex2 Lg2 Sin Cos Tanh;
+            Float1::Abs if mode.ftz => pick::<Map1<AbsFtz>>(isa),
+            Float1::Abs => pick::<Map1<Abs>>(isa),
+            Float1::Neg if mode.ftz => pick::<Map1<NegFtz>>(isa),
+            Float1::Neg => pick::<Map1<Neg>>(isa),
         },
-        Op::Float2(op, ..) => match op {
-            Float2::Add => by_mode!(mode, isa, Map2, Add32),
-            Float2::Sub => by_mode!(mode, isa, Map2, Sub32),
-            Float2::Mul => by_mode!(mode, isa, Map2, Mul32),
-            Float2::Div => by_mode!(mode, isa, Map2, Div32),
-            Float2::DivApprox => by_mode!(mode, isa, Map2, DivApprox32),
-            Float2::Min => by_mode!(mode, isa, Map2, Min32),
-            Float2::Max => by_mode!(mode, isa, Map2, Max32),
-            Float2::MinNan => by_mode!(mode, isa, Map2, MinNan32),
-            Float2::MaxNan => by_mode!(mode, isa, Map2, MaxNan32),
-            Float2::MinXor => by_mode!(mode, isa, Map2, MinXor32),
-            Float2::MaxXor => by_mode!(mode, isa, Map2, MaxXor32),
-            Float2::MinNanXor => by_mode!(mode, isa, Map2, MinNanXor32),
-            Float2::MaxNanXor => by_mode!(mode, isa, Map2, MaxNanXor32),
-            Float2::Copysign => pick::<Map2<Copysign32>>(isa),
+        Op::Float2(op, ..) => by_kind! { op, Float2;
+            @by_mode (mode, isa, Map2): Add Sub Mul Div DivApprox Min Max MinNan MaxNan MinXor
+                MaxXor MinNanXor MaxNanXor;
+            @always (isa, Map2): Copysign;
         },
-        Op::Fma(_, _, true) => by_mode!(mode, isa, Map3, FmaRelu32),
-        Op::Fma(..) => by_mode!(mode, isa, Map3, Fma32),
+        Op::Fma(_, _, true) => by_mode! { (mode, isa, Map3) FmaRelu },
+        Op::Fma(..) => by_mode! { (mode, isa, Map3) Fma },
         _ => return None,
     })
 }

@@ -1,13 +1,14 @@
 //! Integer arithmetic and logic of one and two sources.
 
 use crate::decode::form::{Int1, Int2, Op};
-use crate::lane_loop::{Handler, Isa, Map1, Map2, ops, pick};
-use crate::lane_value::Lane;
+use crate::lane_loop::{Handler, Isa, Map1, Map2, always, by_kind, ops, pick};
+use crate::lane_value::{Bits, Lane};
 use ptx::Scalar;
 
 /// What integer lanes can do, totally.
 pub(crate) trait Int: Lane {
     type Wide: Lane;
+    const SIGNED: bool;
     fn add(self, b: Self) -> Self;
     fn sub(self, b: Self) -> Self;
     fn mul(self, b: Self) -> Self;
@@ -34,12 +35,15 @@ pub(crate) trait Int: Lane {
     fn ones(self) -> u32;
     fn leading(self) -> u32;
     fn mirror(self) -> Self;
+    /// The lowest bits, extended to all: at most as many as there are.
+    fn lowest(self, count: u32) -> Self;
 }
 
 macro_rules! int {
     ($($ty:ident $unsigned:ident $wide:ident $huge:ident $signed:literal;)*) => {$(
         impl Int for $ty {
             type Wide = $wide;
+            const SIGNED: bool = $signed;
             #[inline(always)]
             fn add(self, b: Self) -> Self { self.wrapping_add(b) }
             #[inline(always)]
@@ -113,6 +117,12 @@ macro_rules! int {
             fn leading(self) -> u32 { self.leading_zeros() }
             #[inline(always)]
             fn mirror(self) -> Self { self.reverse_bits() }
+            #[inline(always)]
+            fn lowest(self, count: u32) -> Self {
+                if count == 0 { return 0 }
+                let unused = $ty::BITS - count;
+                self << unused >> unused
+            }
         }
     )*};
 }
@@ -128,9 +138,9 @@ int! {
 
 /// The low 24 bits, extended.
 #[inline(always)]
-fn low24<T: Int>(a: T, signed: bool) -> i64 {
-    let bits = crate::lane_value::Bits::low(a.bits()) as i64;
-    if signed {
+pub(super) fn low24<T: Int>(a: T) -> i64 {
+    let bits = Bits::low(a.bits()) as i64;
+    if T::SIGNED {
         bits << 40 >> 40
     } else {
         bits & 0xff_ffff
@@ -177,23 +187,17 @@ ops! { 2;
     Shr<T: Int>(a: T, b: u32) -> T = a.shr(b);
     AddSat(a: i32, b: i32) -> i32 = a.saturating_add(b);
     SubSat(a: i32, b: i32) -> i32 = a.saturating_sub(b);
-    UMul24Lo(a: u32, b: u32) -> u32 = (low24(a, false) * low24(b, false)) as u32;
-    SMul24Lo(a: i32, b: i32) -> u32 = (low24(a, true) * low24(b, true)) as u32;
-    UMul24Hi(a: u32, b: u32) -> u32 = ((low24(a, false) * low24(b, false)) >> 16) as u32;
-    SMul24Hi(a: i32, b: i32) -> u32 = ((low24(a, true) * low24(b, true)) >> 16) as u32;
+    Mul24Lo<T: Int>(a: T, b: T) -> u32 = (low24(a) * low24(b)) as u32;
+    Mul24Hi<T: Int>(a: T, b: T) -> u32 = ((low24(a) * low24(b)) >> 16) as u32;
     BmskClamp(a: u32, b: u32) -> u32 = if a >= 32 { 0 } else { mask(a, b) };
     BmskWrap(a: u32, b: u32) -> u32 = mask(a & 31, b & 31);
-    SzextClampS(a: i32, b: u32) -> i32 =
-        if b == 0 { 0 } else { a << (32 - b.min(32)) >> (32 - b.min(32)) };
-    SzextClampU(a: u32, b: u32) -> u32 = a & mask(0, b);
-    SzextWrapS(a: i32, b: u32) -> i32 =
-        if b & 31 == 0 { 0 } else { a << (32 - (b & 31)) >> (32 - (b & 31)) };
-    SzextWrapU(a: u32, b: u32) -> u32 = a & mask(0, b & 31);
+    SzextClamp<T: Int>(a: T, b: u32) -> T = a.lowest(b.min(32));
+    SzextWrap<T: Int>(a: T, b: u32) -> T = a.lowest(b & 31);
 }
 
 /// Chooses by integer type; untyped bits count as unsigned.
 macro_rules! by_type {
-    ($ty:expr, $isa:expr, $map:ident, $op:ident) => {
+    (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
         match $ty {
             Scalar::U16 | Scalar::B16 => pick::<$map<$op<u16>>>($isa),
             Scalar::S16 => pick::<$map<$op<i16>>>($isa),
@@ -209,7 +213,7 @@ pub(super) use by_type;
 
 /// As `by_type`, where the sign makes no difference.
 macro_rules! by_width {
-    ($ty:expr, $isa:expr, $map:ident, $op:ident) => {
+    (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
         match $ty.size() {
             2 => pick::<$map<$op<u16>>>($isa),
             4 => pick::<$map<$op<u32>>>($isa),
@@ -220,59 +224,56 @@ macro_rules! by_width {
 }
 pub(super) use by_width;
 
+/// As `by_width`, where a register extends a short result by its sign.
+macro_rules! by_extension {
+    (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
+        match $ty {
+            Scalar::S16 => pick::<$map<$op<i16>>>($isa),
+            _ => by_width! { ($ty, $isa, $map) $op },
+        }
+    };
+}
+pub(super) use by_extension;
+
+/// As `by_type`, for what has a result twice as wide.
+macro_rules! by_half {
+    (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
+        match $ty {
+            Scalar::U64 | Scalar::S64 => return None,
+            _ => by_type! { ($ty, $isa, $map) $op },
+        }
+    };
+}
+pub(super) use by_half;
+
+/// Chooses between the unsigned and the signed words.
+macro_rules! by_sign {
+    (($ty:expr, $isa:expr, $map:ident) $op:ident) => {
+        if $ty.is_signed() {
+            pick::<$map<$op<i32>>>($isa)
+        } else {
+            pick::<$map<$op<u32>>>($isa)
+        }
+    };
+}
+pub(super) use by_sign;
+
 fn two(op: Int2, ty: Scalar, isa: Isa) -> Option<Handler> {
-    let signed = ty.is_signed();
-    Some(match op {
-        Int2::Add if ty == Scalar::S16 => pick::<Map2<Add<i16>>>(isa),
-        Int2::Add => by_width!(ty, isa, Map2, Add),
-        Int2::Sub if ty == Scalar::S16 => pick::<Map2<Sub<i16>>>(isa),
-        Int2::Sub => by_width!(ty, isa, Map2, Sub),
-        Int2::Mul if ty == Scalar::S16 => pick::<Map2<Mul<i16>>>(isa),
-        Int2::Mul => by_width!(ty, isa, Map2, Mul),
-        Int2::MulHi => by_type!(ty, isa, Map2, MulHi),
-        Int2::MulWide => match ty {
-            Scalar::U16 => pick::<Map2<MulWide<u16>>>(isa),
-            Scalar::S16 => pick::<Map2<MulWide<i16>>>(isa),
-            Scalar::U32 => pick::<Map2<MulWide<u32>>>(isa),
-            Scalar::S32 => pick::<Map2<MulWide<i32>>>(isa),
-            _ => return None,
-        },
-        Int2::Div => by_type!(ty, isa, Map2, Div),
-        Int2::Rem => by_type!(ty, isa, Map2, Rem),
-        Int2::Min => by_type!(ty, isa, Map2, Min),
-        Int2::Max => by_type!(ty, isa, Map2, Max),
+    Some(by_kind! { op, Int2;
+        @by_extension (ty, isa, Map2): Add Sub Mul;
+        @by_width (ty, isa, Map2): And Or Xor Shl;
+        @by_type (ty, isa, Map2): MulHi Div Rem Min Max Shr;
+        @by_half (ty, isa, Map2): MulWide;
+        @by_sign (ty, isa, Map2): Mul24Lo Mul24Hi SzextClamp SzextWrap;
+        @always (isa, Map2): AddSat SubSat BmskClamp BmskWrap;
         Int2::MinRelu | Int2::MaxRelu => return None,
-        Int2::And => by_width!(ty, isa, Map2, And),
-        Int2::Or => by_width!(ty, isa, Map2, Or),
-        Int2::Xor => by_width!(ty, isa, Map2, Xor),
-        Int2::Shl => by_width!(ty, isa, Map2, Shl),
-        Int2::Shr => by_type!(ty, isa, Map2, Shr),
-        Int2::AddSat => pick::<Map2<AddSat>>(isa),
-        Int2::SubSat => pick::<Map2<SubSat>>(isa),
-        Int2::Mul24Lo if signed => pick::<Map2<SMul24Lo>>(isa),
-        Int2::Mul24Lo => pick::<Map2<UMul24Lo>>(isa),
-        Int2::Mul24Hi if signed => pick::<Map2<SMul24Hi>>(isa),
-        Int2::Mul24Hi => pick::<Map2<UMul24Hi>>(isa),
-        Int2::BmskClamp => pick::<Map2<BmskClamp>>(isa),
-        Int2::BmskWrap => pick::<Map2<BmskWrap>>(isa),
-        Int2::SzextClamp if signed => pick::<Map2<SzextClampS>>(isa),
-        Int2::SzextClamp => pick::<Map2<SzextClampU>>(isa),
-        Int2::SzextWrap if signed => pick::<Map2<SzextWrapS>>(isa),
-        Int2::SzextWrap => pick::<Map2<SzextWrapU>>(isa),
     })
 }
 
 fn one(op: Int1, ty: Scalar, isa: Isa) -> Option<Handler> {
-    Some(match op {
-        Int1::Abs => by_type!(ty, isa, Map1, Abs),
-        Int1::Neg => by_type!(ty, isa, Map1, Neg),
-        Int1::Not => by_width!(ty, isa, Map1, Not),
-        Int1::Cnot => by_width!(ty, isa, Map1, Cnot),
-        Int1::Popc => by_width!(ty, isa, Map1, Popc),
-        Int1::Clz => by_width!(ty, isa, Map1, Clz),
-        Int1::Brev => by_width!(ty, isa, Map1, Brev),
-        Int1::Bfind => by_type!(ty, isa, Map1, Bfind),
-        Int1::BfindShift => by_type!(ty, isa, Map1, BfindShift),
+    Some(by_kind! { op, Int1;
+        @by_type (ty, isa, Map1): Abs Neg Bfind BfindShift;
+        @by_width (ty, isa, Map1): Not Cnot Popc Clz Brev;
     })
 }
 

@@ -5,7 +5,7 @@
 use super::math;
 use crate::decode::form::{Float1, Float2, Inst, Mode, Op};
 use crate::engine::context::Context;
-use crate::lane_loop::{Handler, Isa, Kernel, pick, source, store};
+use crate::lane_loop::{Handler, Isa, Kernel, by_kind, pick, source, store};
 use crate::lane_value::LANES;
 use ptx::Scalar;
 use std::marker::PhantomData;
@@ -239,34 +239,29 @@ impl<O: Half, const BF16: bool, const PAIR: bool> Kernel for Narrow<O, BF16, PAI
     }
 }
 
-fn by_type<O: Half>(ty: Scalar, isa: Isa) -> Option<Handler> {
-    Some(match ty {
-        Scalar::F16 => pick::<Narrow<O, false, false>>(isa),
-        Scalar::F16x2 => pick::<Narrow<O, false, true>>(isa),
-        Scalar::Bf16 => pick::<Narrow<O, true, false>>(isa),
-        Scalar::Bf16x2 => pick::<Narrow<O, true, true>>(isa),
-        _ => return None,
-    })
+macro_rules! by_format {
+    (($ty:expr, $isa:expr) $op:ident) => {
+        match $ty {
+            Scalar::F16 => pick::<Narrow<$op, false, false>>($isa),
+            Scalar::F16x2 => pick::<Narrow<$op, false, true>>($isa),
+            Scalar::Bf16 => pick::<Narrow<$op, true, false>>($isa),
+            Scalar::Bf16x2 => pick::<Narrow<$op, true, true>>($isa),
+            _ => return None,
+        }
+    };
 }
 
 pub(super) fn handler(op: Op, isa: Isa) -> Option<Handler> {
-    match op {
-        Op::Float1(Float1::Abs, ty, _) => by_type::<Abs>(ty, isa),
-        Op::Float1(Float1::Neg, ty, _) => by_type::<Neg>(ty, isa),
-        Op::Float1(Float1::Ex2, ty, _) => by_type::<Ex2>(ty, isa),
-        Op::Float1(Float1::Tanh, ty, _) => by_type::<Tanh>(ty, isa),
-        Op::Float2(Float2::Add, ty, _) => by_type::<Add>(ty, isa),
-        Op::Float2(Float2::Sub, ty, _) => by_type::<Sub>(ty, isa),
-        Op::Float2(Float2::Mul, ty, _) => by_type::<Mul>(ty, isa),
-        Op::Float2(Float2::Min, ty, _) => by_type::<Min>(ty, isa),
-        Op::Float2(Float2::Max, ty, _) => by_type::<Max>(ty, isa),
-        Op::Float2(Float2::MinNan, ty, _) => by_type::<MinNan>(ty, isa),
-        Op::Float2(Float2::MaxNan, ty, _) => by_type::<MaxNan>(ty, isa),
-        Op::Float2(Float2::MinXor, ty, _) => by_type::<MinXor>(ty, isa),
-        Op::Float2(Float2::MaxXor, ty, _) => by_type::<MaxXor>(ty, isa),
-        Op::Float2(Float2::MinNanXor, ty, _) => by_type::<MinNanXor>(ty, isa),
-        Op::Float2(Float2::MaxNanXor, ty, _) => by_type::<MaxNanXor>(ty, isa),
-        Op::Fma(ty, ..) => by_type::<Fma>(ty, isa),
-        _ => None,
-    }
+    Some(match op {
+        Op::Float1(op, ty, _) => by_kind! { op, Float1;
+            @by_format (ty, isa): Abs Neg Ex2 Tanh;
+            _ => return None,
+        },
+        Op::Float2(op, ty, _) => by_kind! { op, Float2;
+            @by_format (ty, isa): Add Sub Mul Min Max MinNan MaxNan MinXor MaxXor MinNanXor MaxNanXor;
+            _ => return None,
+        },
+        Op::Fma(ty, ..) => by_format! { (ty, isa) Fma },
+        _ => return None,
+    })
 }
