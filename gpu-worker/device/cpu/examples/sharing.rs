@@ -59,22 +59,27 @@ fn millis(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1e3)
 }
 
-/// One round of all sessions.
-fn round(mib: u64, domain: Option<SharingDomain>) -> Result<(), Box<dyn Error>> {
+/// Prints how long something took.
+fn timed(what: &str, run: impl FnOnce()) {
+    let began = Instant::now();
+    run();
+    println!("  {what}: {}", millis(began.elapsed()));
+}
+
+/// Opens the sessions, and has each copy the weights.
+fn opened(
+    device: &mut CpuDevice,
+    mib: u64,
+    domain: Option<SharingDomain>,
+) -> Result<Vec<Program>, Box<dyn Error>> {
     let bytes = mib << 20;
     let words = 0..(bytes / 4) as u32;
     let weights: Vec<u8> = words
         .flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes())
         .collect();
     let parcel = Arc::new(Parcel::from(&weights[..]));
-    let mut device = CpuDevice::new(CpuConfig {
-        threads: 1,
-        capacity: 64 << 30,
-        ..CpuConfig::default()
-    });
     let hash = ModuleHash::of(PTX.as_bytes());
     device.prepare(hash, PTX.as_bytes())?;
-    let before = memory()?;
     let mut programs = Vec::new();
     for n in 1..=SESSIONS {
         let mut program = Program::new(n);
@@ -82,7 +87,7 @@ fn round(mib: u64, domain: Option<SharingDomain>) -> Result<(), Box<dyn Error>> 
         device.open(program.session(), program.window(), domain)?;
         let load = Op::LoadModule { slot: 0, hash };
         let slice = program.slice(&[(load, &[]), (Op::Alloc { address, bytes }, &[])]);
-        complete(&mut device, slice);
+        complete(device, slice);
         let copy = Op::CopyIn {
             address,
             bytes,
@@ -91,53 +96,54 @@ fn round(mib: u64, domain: Option<SharingDomain>) -> Result<(), Box<dyn Error>> 
         let mut slice = program.slice(&[(copy, &[])]);
         slice.transfers.push((1, Arc::clone(&parcel)));
         let began = Instant::now();
-        complete(&mut device, slice);
+        complete(device, slice);
         let each = began.elapsed() / mib as u32;
         if n <= 3 {
             println!("  copy {n}: {:.0} µs a MiB", each.as_secs_f64() * 1e6);
         }
         programs.push(program);
     }
+    Ok(programs)
+}
+
+/// One round of all sessions.
+fn round(mib: u64, domain: Option<SharingDomain>) -> Result<(), Box<dyn Error>> {
+    let mut device = CpuDevice::new(CpuConfig {
+        threads: 1,
+        capacity: 64 << 30,
+        ..CpuConfig::default()
+    });
+    let before = memory()?;
+    let mut programs = opened(&mut device, mib, domain)?;
     println!("  memory of {SESSIONS} copies: {} MiB", memory()? - before);
-    let mut shortest = Duration::MAX;
     let program = &mut programs[1];
-    let params = program.window().base.to_le_bytes();
-    for _ in 0..LAUNCHES {
-        let launch = Op::Launch(Launch {
-            module: 0,
-            function: 0,
-            grid: [(bytes >> 18) as u32, 1, 1],
-            block: [256, 1, 1],
-            shared: 0,
-        });
-        let slice = program.slice(&[(launch, &params)]);
-        let done = complete(&mut device, slice);
-        shortest = shortest.min(Duration::from_nanos(done.device_ns));
-    }
+    let address = program.window().base;
+    let launch = Op::Launch(Launch {
+        module: 0,
+        function: 0,
+        grid: [(mib << 2) as u32, 1, 1],
+        block: [256, 1, 1],
+        shared: 0,
+    });
+    let times = (0..LAUNCHES).map(|_| {
+        let slice = program.slice(&[(launch, &address.to_le_bytes())]);
+        complete(&mut device, slice).device_ns
+    });
+    let shortest = Duration::from_nanos(times.min().unwrap_or(0));
     println!("  a kernel that reads them: {}", millis(shortest));
-    let began = Instant::now();
-    while device.tend() {}
-    println!("  looks at what was written: {}", millis(began.elapsed()));
+    timed("looks at what was written", || while device.tend() {});
     let set = Op::Set {
-        address: program.window().base,
-        count: bytes / 4,
+        address,
+        count: mib << 18,
         value: 1,
         width: 4,
     };
     let slice = program.slice(&[(set, &[])]);
-    let done = complete(&mut device, slice);
-    let time = Duration::from_nanos(done.device_ns / mib);
-    println!(
-        "  writing all of one: {:.0} µs a MiB",
-        time.as_secs_f64() * 1e6
-    );
-    let began = Instant::now();
-    while device.tend() {}
-    println!("  copies of its own: {}", millis(began.elapsed()));
+    let each = complete(&mut device, slice).device_ns / mib;
+    println!("  writing all of one: {:.0} µs a MiB", each as f64 / 1e3);
+    timed("copies of its own", || while device.tend() {});
     let first = programs.remove(0);
-    let began = Instant::now();
-    device.close(first.session());
-    println!("  closing one: {}", millis(began.elapsed()));
+    timed("closing one", || device.close(first.session()));
     Ok(())
 }
 

@@ -212,11 +212,7 @@ fn a_chain_of_calls_with_gibibytes_of_local_memory_is_refused_and_not_allocated(
     let mut memory = Memory::new(1 << 32, 64 << 20, 64 << 20).expect("a window");
     let instance = Instance::new(&program, &mut memory).expect("fits");
     let engine = Engine::new(EngineConfig::default());
-    let grid = Grid {
-        grid: [1, 1, 1],
-        block: [1_024, 1, 1],
-        shared: 0,
-    };
+    let grid = Grid::flat(1, 1_024);
     let refused = engine.start_within(&instance, 1, grid, &[], 1 << 30);
     assert!(
         matches!(refused, Err(LaunchError::BlockMemory { room, .. }) if room == 1 << 30),
@@ -232,11 +228,7 @@ fn local_memory_is_zero_for_every_block_however_often_clearing_is_interrupted() 
         memory.alloc(1 << 32, 8).expect("fits");
         let instance = Instance::new(&program, &mut memory).expect("fits");
         let engine = Engine::new(EngineConfig::default());
-        let grid = Grid {
-            grid: [9, 1, 1],
-            block: [96, 1, 1],
-            shared: 0,
-        };
+        let grid = Grid::flat(9, 96);
         let params = (1_u64 << 32).to_le_bytes();
         let mut running = engine.start(&instance, 0, grid, &params).expect("starts");
         let never = AtomicBool::new(false);

@@ -23,11 +23,7 @@ impl Bench {
             threads,
             ..EngineConfig::default()
         });
-        let grid = Grid {
-            grid: [blocks, 1, 1],
-            block: [block, 1, 1],
-            shared: 0,
-        };
+        let grid = Grid::flat(blocks, block);
         let running = engine.start(&instance, 0, grid, params).expect("fits");
         Self { memory, running }
     }

@@ -1,8 +1,9 @@
 //! A kernel's parameters by their addresses, as compilers choose among them.
 
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
+mod launch;
 
-const BASE: u64 = 0x1000_0000_0000;
+use device_cpu::{EngineConfig, Grid, Program};
+use launch::launch;
 
 /// What each of 64 threads stores of its own, of a kernel with these parameters behind the address.
 fn found(body: &str) -> Vec<u64> {
@@ -16,26 +17,11 @@ fn found(body: &str) -> Vec<u64> {
         ld.param.u64 %at, [base]; mad.wide.u32 %at, %tid, 8, %at; st.global.u64 [%at], %value; ret; }}"
     );
     let program = Program::build(&source).unwrap_or_else(|error| panic!("{error}"));
-    let mut memory = Memory::new(BASE, 1 << 20, 1 << 20).expect("reserved");
-    memory.alloc(BASE, 512).expect("room");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let grid = Grid {
-        grid: [1, 1, 1],
-        block: [64, 1, 1],
-        shared: 0,
-    };
-    let words = [BASE, 111, 222, 0, 3, 33, 333, 3333];
-    let params: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Engine::new(EngineConfig::default())
-        .launch(&instance, 0, grid, &params, &mut memory)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let mut out = vec![0; 512];
-    memory.read(BASE, &mut out).expect("live");
-    let (chunks, _) = out.as_chunks::<8>();
-    chunks
-        .iter()
-        .map(|chunk| u64::from_le_bytes(*chunk))
-        .collect()
+    let words = [111_u64, 222, 0, 3, 33, 333, 3333];
+    let more: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let grid = Grid::flat(1, 64);
+    launch(&program, EngineConfig::default(), grid, vec![0; 512], &more)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn by_turns(even: u64, odd: u64) -> Vec<u64> {

@@ -1,8 +1,9 @@
 //! Registers that are read before they are written hold zero, whatever ran before.
 
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
+mod launch;
 
-const BASE: u64 = 0x1000_0000_0000;
+use device_cpu::{EngineConfig, Grid, Program};
+use launch::launch;
 
 /// Runs blocks of 64 threads of entry `k`; each thread has 64 bytes for what it found.
 fn found(body: &str, functions: &str, blocks: u32, threads: usize) -> Vec<u64> {
@@ -18,29 +19,13 @@ fn found(body: &str, functions: &str, blocks: u32, threads: usize) -> Vec<u64> {
         {body} ret; }}"
     );
     let program = Program::build(&source).unwrap_or_else(|error| panic!("{error}"));
-    let bytes = 64 * 64 * u64::from(blocks);
-    let mut memory = Memory::new(BASE, 64 << 20, 64 << 20).expect("reserved");
-    memory.alloc(BASE, bytes).expect("room");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let grid = Grid {
-        grid: [blocks, 1, 1],
-        block: [64, 1, 1],
-        shared: 0,
-    };
+    let bytes = vec![0; 64 * 64 * blocks as usize];
     let config = EngineConfig {
         threads,
         ..EngineConfig::default()
     };
-    Engine::new(config)
-        .launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)
-        .unwrap_or_else(|error| panic!("{error}"));
-    let mut out = vec![0; bytes as usize];
-    memory.read(BASE, &mut out).expect("live");
-    let (chunks, _) = out.as_chunks::<8>();
-    chunks
-        .iter()
-        .map(|chunk| u64::from_le_bytes(*chunk))
-        .collect()
+    launch(&program, config, Grid::flat(blocks, 64), bytes, &[])
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// What every thread stores, by block: eight words each.

@@ -1,11 +1,11 @@
 //! Whole warps that access neighbours or one place, again and again: the allocation that an
 //! instruction hit last is remembered, and what lies outside of it is found all the same.
 
-use device_cpu::{
-    Engine, EngineConfig, Fault, FaultKind, Grid, Instance, Isa, LaunchError, Memory, Program,
-};
+mod launch;
 
-const BASE: u64 = 0x1000_0000_0000;
+use device_cpu::{EngineConfig, Fault, FaultKind, Grid, Isa, LaunchError, Program};
+use launch::{BASE, launch};
+
 /// Two rows and a half of a warp's words.
 const BYTES: u64 = 320;
 
@@ -28,18 +28,8 @@ fn run(inst: &str, isa: Isa) -> Result<(), LaunchError> {
     let text = text(inst);
     let program =
         Program::build_image(text.as_bytes(), isa).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
-    memory.alloc(BASE, BYTES).expect("room");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let engine = Engine::new(EngineConfig::default());
-    let grid = Grid {
-        grid: [1, 1, 1],
-        block: [32, 1, 1],
-        shared: 0,
-    };
-    let params = BASE.to_le_bytes();
-    engine.launch(&instance, 0, grid, &params, &mut memory)?;
-    Ok(())
+    let (config, bytes) = (EngineConfig::default(), vec![0; BYTES as usize]);
+    launch::<u8>(&program, config, Grid::flat(1, 32), bytes, &[]).map(|_| ())
 }
 
 fn fault(inst: &str, isa: Isa) -> Fault {

@@ -225,11 +225,7 @@ fn endless_printing_is_ended() {
         fuel: 1 << 20,
         ..device_cpu::EngineConfig::default()
     };
-    let grid = device_cpu::Grid {
-        grid: [1; 3],
-        block: [32, 1, 1],
-        shared: 0,
-    };
+    let grid = device_cpu::Grid::flat(1, 32);
     let mut running = device_cpu::Engine::new(config)
         .start(&instance, 0, grid, &[])
         .expect("a good launch");

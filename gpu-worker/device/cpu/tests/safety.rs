@@ -1,7 +1,7 @@
 //! What a kernel must not do: each mistake ends its launch with CUDA's error, and says which
 //! kernel, line, block, thread and address.
 
-use bus_schemas::{Code, Launch, ModuleHash, Op};
+use bus_schemas::{Code, Failure, Launch, ModuleHash, Op};
 use device::Device;
 use device_conformance::complete;
 use device_cpu::{
@@ -41,11 +41,7 @@ fn launch(body: &str, outside: &str) -> Result<(), LaunchError> {
         fuel: 1 << 20,
         ..EngineConfig::default()
     });
-    let grid = Grid {
-        grid: [2, 1, 1],
-        block: [64, 1, 1],
-        shared: 0,
-    };
+    let grid = Grid::flat(2, 64);
     let params = [BASE.to_le_bytes(), FREED.to_le_bytes()].concat();
     engine.launch(&instance, 0, grid, &params, &mut memory)?;
     Ok(())
@@ -58,132 +54,109 @@ fn fault(body: &str) -> Fault {
     }
 }
 
-/// Accesses by thread 37 of block 1 alone.
-#[test]
-fn every_access_is_checked_against_what_the_session_owns() {
-    use FaultKind::{IllegalAddress as Illegal, Misaligned};
-    let last = BASE + LIVE;
-    let cases: &[(&str, FaultKind, u64)] = &[
-        // Out of bounds, by every kind of access.
-        ("ld.global.u32 %x1, [%base+4096];", Illegal, last),
-        ("ld.global.u8 %x1, [%base+-1];", Illegal, BASE - 1),
-        ("st.global.u32 [%base+4096], %x1;", Illegal, last),
-        (
-            "ld.global.v4.u32 {%x1, %x2, %x3, %x4}, [%base+4096];",
-            Illegal,
-            last,
-        ),
-        ("st.global.v2.u64 [%base+4096], {%c1, %c2};", Illegal, last),
-        (
-            "ld.global.nc.L1::no_allocate.L2::128B.u32 %x1, [%base+4096];",
-            Illegal,
-            last,
-        ),
-        ("ld.volatile.global.u64 %c1, [%base+4096];", Illegal, last),
-        (
-            "ld.acquire.gpu.global.u32 %x1, [%base+4096];",
-            Illegal,
-            last,
-        ),
-        (
-            "st.release.sys.global.u32 [%base+4096], %x1;",
-            Illegal,
-            last,
-        ),
-        ("ldu.global.u32 %x1, [%base+4096];", Illegal, last),
-        ("atom.global.add.u32 %x1, [%base+4096], 1;", Illegal, last),
-        (
-            "atom.global.cas.b64 %c1, [%base+4096], %c2, %c2;",
-            Illegal,
-            last,
-        ),
-        ("red.global.add.f32 [%base+4096], %x1;", Illegal, last),
-        (
-            "cp.async.ca.shared.global [many], [%base+4096], 16;",
-            Illegal,
-            last,
-        ),
-        ("ld.u32 %x1, [%base+4096];", Illegal, last),
-        // Freed, another tenant's, nobody's.
-        ("ld.global.u32 %x1, [%freed];", Illegal, FREED),
-        ("st.u32 [%freed+8], %x1;", Illegal, FREED + 8),
-        (
-            "mov.u64 %c1, 0x140000000000; ld.global.u32 %x1, [%c1];",
-            Illegal,
-            0x1400_0000_0000,
-        ),
-        ("mov.u64 %c1, 0; ld.global.u32 %x1, [%c1];", Illegal, 0),
-        (
-            "mov.u64 %c1, -4; st.global.u32 [%c1], %x1;",
-            Illegal,
-            u64::MAX - 3,
-        ),
-        // Misaligned.
-        ("ld.global.u32 %x1, [%base+2];", Misaligned, BASE + 2),
-        (
-            "ld.global.v2.u32 {%x1, %x2}, [%base+4];",
-            Misaligned,
-            BASE + 4,
-        ),
-        (
-            "st.global.v4.u32 [%base+8], {%x1, %x2, %x3, %x4};",
-            Misaligned,
-            BASE + 8,
-        ),
-        ("st.shared.u64 [many+4], %c1;", Misaligned, 4),
-        ("ld.local.u16 %x1, [own+1];", Misaligned, 1),
-        (
-            "atom.global.add.u64 %c1, [%base+4], 1;",
-            Misaligned,
-            BASE + 4,
-        ),
-        (
-            "cp.async.ca.shared.global [many+4], [%base], 16;",
-            Misaligned,
-            4,
-        ),
-        // Shared and local memory out of range.
-        ("ld.shared.u32 %x1, [many+256];", Illegal, 256),
-        ("st.shared.u32 [many+-4], %x1;", Illegal, u64::MAX - 3),
-        ("st.local.u32 [own+256], %x1;", Illegal, 256),
-        ("atom.shared.add.u32 %x1, [many+256], 1;", Illegal, 256),
-        (
-            "mov.u64 %c1, many; cvta.shared.u64 %c1, %c1; ld.u32 %x1, [%c1+256];",
-            Illegal,
-            SHARED + 256,
-        ),
-        (
-            "mov.u64 %c1, own; cvta.local.u64 %c1, %c1; st.u32 [%c1+256], %x1;",
-            Illegal,
-            LOCAL + 256,
-        ),
-        // Parameters.
-        (
-            "mov.u64 %c1, base; ld.param.u64 %c2, [%c1+16];",
-            Illegal,
-            PARAM + 16,
-        ),
-        ("mov.u64 %c1, base; st.u64 [%c1], %c2;", Illegal, PARAM),
-    ];
-    for (body, kind, address) in cases {
+/// Accesses by thread 37 of block 1 alone, all of which must fault: of this kind, at this address.
+fn faulty(kind: FaultKind, cases: &[(u64, &[&str])]) {
+    for (address, body) in cases
+        .iter()
+        .flat_map(|(address, bodies)| bodies.iter().map(move |body| (address, body)))
+    {
         let only = "setp.ne.u32 %p1, %tid, 37; setp.eq.or.u32 %p1, %cta, 0, %p1; @%p1 ret;";
         let it = fault(&format!("{only} {body}"));
         assert_eq!(
             (it.kind, it.address),
-            (*kind, Some(*address)),
+            (kind, Some(*address)),
             "{body}: {it}"
         );
-        assert_eq!(
-            (it.block, it.thread),
-            ([1, 0, 0], [37, 0, 0]),
-            "{body}: {it}"
-        );
-        assert_eq!(
-            (it.kernel.as_str(), it.line),
-            ("mistaken", 6),
-            "{body}: {it}"
-        );
+        let place = (it.block, it.thread);
+        assert_eq!(place, ([1, 0, 0], [37, 0, 0]), "{body}: {it}");
+        let text = (it.kernel.as_str(), it.line);
+        assert_eq!(text, ("mistaken", 6), "{body}: {it}");
     }
+}
+
+#[test]
+fn every_kind_of_access_out_of_bounds_is_a_fault() {
+    let bodies = [
+        "ld.global.u32 %x1, [%base+4096];",
+        "st.global.u32 [%base+4096], %x1;",
+        "ld.global.v4.u32 {%x1, %x2, %x3, %x4}, [%base+4096];",
+        "st.global.v2.u64 [%base+4096], {%c1, %c2};",
+        "ld.global.nc.L1::no_allocate.L2::128B.u32 %x1, [%base+4096];",
+        "ld.volatile.global.u64 %c1, [%base+4096];",
+        "ld.acquire.gpu.global.u32 %x1, [%base+4096];",
+        "st.release.sys.global.u32 [%base+4096], %x1;",
+        "ldu.global.u32 %x1, [%base+4096];",
+        "atom.global.add.u32 %x1, [%base+4096], 1;",
+        "atom.global.cas.b64 %c1, [%base+4096], %c2, %c2;",
+        "red.global.add.f32 [%base+4096], %x1;",
+        "cp.async.ca.shared.global [many], [%base+4096], 16;",
+        "ld.u32 %x1, [%base+4096];",
+    ];
+    let before = ["ld.global.u8 %x1, [%base+-1];"];
+    faulty(
+        FaultKind::IllegalAddress,
+        &[(BASE + LIVE, &bodies), (BASE - 1, &before)],
+    );
+}
+
+/// What was freed, is another tenant's, or nobody's.
+#[test]
+fn memory_that_the_session_does_not_own_is_a_fault() {
+    let cases: &[(u64, &[&str])] = &[
+        (FREED, &["ld.global.u32 %x1, [%freed];"]),
+        (FREED + 8, &["st.u32 [%freed+8], %x1;"]),
+        (
+            0x1400_0000_0000,
+            &["mov.u64 %c1, 0x140000000000; ld.global.u32 %x1, [%c1];"],
+        ),
+        (0, &["mov.u64 %c1, 0; ld.global.u32 %x1, [%c1];"]),
+        (
+            u64::MAX - 3,
+            &["mov.u64 %c1, -4; st.global.u32 [%c1], %x1;"],
+        ),
+    ];
+    faulty(FaultKind::IllegalAddress, cases);
+}
+
+#[test]
+fn misaligned_accesses_are_faults() {
+    let cases: &[(u64, &[&str])] = &[
+        (BASE + 2, &["ld.global.u32 %x1, [%base+2];"]),
+        (BASE + 4, &["ld.global.v2.u32 {%x1, %x2}, [%base+4];"]),
+        (
+            BASE + 8,
+            &["st.global.v4.u32 [%base+8], {%x1, %x2, %x3, %x4};"],
+        ),
+        (4, &["st.shared.u64 [many+4], %c1;"]),
+        (1, &["ld.local.u16 %x1, [own+1];"]),
+        (BASE + 4, &["atom.global.add.u64 %c1, [%base+4], 1;"]),
+        (4, &["cp.async.ca.shared.global [many+4], [%base], 16;"]),
+    ];
+    faulty(FaultKind::Misaligned, cases);
+}
+
+#[test]
+fn shared_and_local_memory_and_parameters_have_bounds() {
+    let generic = "mov.u64 %c1, many; cvta.shared.u64 %c1, %c1; ld.u32 %x1, [%c1+256];";
+    let local = "mov.u64 %c1, own; cvta.local.u64 %c1, %c1; st.u32 [%c1+256], %x1;";
+    let read = "mov.u64 %c1, base; ld.param.u64 %c2, [%c1+16];";
+    let written = "mov.u64 %c1, base; st.u64 [%c1], %c2;";
+    let cases: &[(u64, &[&str])] = &[
+        (
+            256,
+            &[
+                "ld.shared.u32 %x1, [many+256];",
+                "st.local.u32 [own+256], %x1;",
+            ],
+        ),
+        (256, &["atom.shared.add.u32 %x1, [many+256], 1;"]),
+        (u64::MAX - 3, &["st.shared.u32 [many+-4], %x1;"]),
+        (SHARED + 256, &[generic]),
+        (LOCAL + 256, &[local]),
+        (PARAM + 16, &[read]),
+        (PARAM, &[written]),
+    ];
+    faulty(FaultKind::IllegalAddress, cases);
 }
 
 /// Among eight lanes that access neighbours at once, the one that is wrong is blamed.
@@ -250,6 +223,40 @@ fn nothing_runs_for_ever() {
     }
 }
 
+fn alloc(address: u64) -> Op {
+    Op::Alloc {
+        address,
+        bytes: LIVE,
+    }
+}
+
+/// How a launch ends that does what it must not, of a tenant of its own beside that of the memory at
+/// `other`.
+fn mistaken(device: &mut CpuDevice, tenant: u64, body: &str, other: u64) -> Failure {
+    let outside = ".func flat_one() { call flat_one; ret; }";
+    let text = text(&format!("{body}\nflat: .callprototype _ ();"), outside);
+    let hash = ModuleHash::of(text.as_bytes());
+    device.prepare(hash, text.as_bytes()).expect("decodes");
+    let mut program = device_conformance::Program::new(tenant);
+    let (session, window) = (program.session(), program.window());
+    device.open(session, window, None).expect("free");
+    // The second parameter is the neighbour's memory.
+    let params = [window.base.to_le_bytes(), other.to_le_bytes()].concat();
+    let launch = Op::Launch(Launch {
+        module: 0,
+        function: 0,
+        grid: [2, 1, 1],
+        block: [64, 1, 1],
+        shared: 0,
+    });
+    let load = Op::LoadModule { slot: 0, hash };
+    let slice = program.slice(&[(load, &[]), (alloc(window.base), &[]), (launch, &params)]);
+    let (op, failure) = complete(device, slice).fault.expect("a fault");
+    assert_eq!(op, 3, "{failure}");
+    device.close(session);
+    failure
+}
+
 /// The codes a CUDA program sees, and that a neighbour notices nothing of them.
 #[test]
 fn a_mistake_is_its_session_s_alone() {
@@ -264,10 +271,6 @@ fn a_mistake_is_its_session_s_alone() {
     device
         .open(neighbour.session(), window, None)
         .expect("free");
-    let alloc = |address| Op::Alloc {
-        address,
-        bytes: LIVE,
-    };
     let kept = Op::Set {
         address: window.base,
         count: LIVE / 4,
@@ -289,38 +292,16 @@ fn a_mistake_is_its_session_s_alone() {
         ("call flat_one;", Code::StackOverflow, 719),
     ];
     for (n, (body, code, cuda)) in (2..).zip(cases) {
-        let outside = ".func flat_one() { call flat_one; ret; }";
-        let body = format!("{body}\nflat: .callprototype _ ();");
-        let text = text(&body, outside);
-        let hash = ModuleHash::of(text.as_bytes());
-        device.prepare(hash, text.as_bytes()).expect("decodes");
-        let mut program = device_conformance::Program::new(n);
-        device
-            .open(program.session(), program.window(), None)
-            .expect("free");
-        let own = program.window().base;
-        // The second parameter is the neighbour's memory.
-        let params = [own.to_le_bytes(), window.base.to_le_bytes()].concat();
-        let launch = Op::Launch(Launch {
-            module: 0,
-            function: 0,
-            grid: [2, 1, 1],
-            block: [64, 1, 1],
-            shared: 0,
-        });
-        let load = Op::LoadModule { slot: 0, hash };
-        let slice = program.slice(&[(load, &[]), (alloc(own), &[]), (launch, &params)]);
-        let (op, failure) = complete(&mut device, slice).fault.expect("a fault");
+        let failure = mistaken(&mut device, n, body, window.base);
         assert_eq!(
-            (op, failure.code, failure.code.cuda()),
-            (3, code, cuda),
+            (failure.code, failure.code.cuda()),
+            (code, cuda),
             "{failure}"
         );
         for words in ["`mistaken`", "line 6", "block [", "thread ["] {
             let line = code != Code::StackOverflow || words != "line 6";
             assert!(!line || failure.detail.contains(words), "{body}: {failure}");
         }
-        device.close(program.session());
     }
     let address = window.base;
     let slice = neighbour.slice(&[(

@@ -1,11 +1,13 @@
 //! Divergence, barriers, calls, preemption; and hostile modules.
 
+mod launch;
+
 use device_cpu::{
     Engine, EngineConfig, FaultKind, Grid, Instance, LaunchError, Memory, Program, Progress,
 };
+use launch::{BASE, launch};
 use std::sync::atomic::AtomicBool;
 
-const BASE: u64 = 0x1000_0000_0000;
 const HEAD: &str = ".version 8.3\n.target sm_80\n.address_size 64\n";
 
 /// Each thread's word of the output: `%r` is stored at out + 4 * tid of a block of `threads`.
@@ -20,26 +22,13 @@ fn run(body: &str, outside: &str, threads: u32) -> Result<Vec<u32>, LaunchError>
         st.global.u32 [%at], %r; ret; }}"
     );
     let program = Program::build(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
-    memory.alloc(BASE, 4096).expect("room");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let engine = Engine::new(EngineConfig {
+    let config = EngineConfig {
         fuel: 1 << 22,
         ..EngineConfig::default()
-    });
-    let grid = Grid {
-        grid: [1; 3],
-        block: [threads, 1, 1],
-        shared: 0,
     };
-    engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)?;
-    let mut out = vec![0; 4 * threads as usize];
-    memory.read(BASE, &mut out).expect("live");
-    let (chunks, _) = out.as_chunks::<4>();
-    Ok(chunks
-        .iter()
-        .map(|chunk| u32::from_le_bytes(*chunk))
-        .collect())
+    let mut words = launch(&program, config, Grid::flat(1, threads), vec![0; 4096], &[])?;
+    words.truncate(threads as usize);
+    Ok(words)
 }
 
 fn good(body: &str, outside: &str, threads: u32) -> Vec<u32> {
@@ -215,11 +204,7 @@ fn a_launch_stops_and_goes_on_between_instructions() {
             threads,
             ..EngineConfig::default()
         });
-        let grid = Grid {
-            grid: [16, 1, 1],
-            block: [64, 1, 1],
-            shared: 0,
-        };
+        let grid = Grid::flat(16, 64);
         let mut running = engine
             .start(&instance, 0, grid, &BASE.to_le_bytes())
             .expect("a good launch");
@@ -246,11 +231,7 @@ fn the_kill_flag_ends_a_launch() {
     let mut memory = Memory::new(BASE, 64 << 20, 1 << 20).expect("reserved");
     let instance = Instance::new(&program, &mut memory).expect("placed");
     let engine = Engine::new(EngineConfig::default());
-    let grid = Grid {
-        grid: [1; 3],
-        block: [1; 3],
-        shared: 0,
-    };
+    let grid = Grid::flat(1, 1);
     let mut running = engine
         .start(&instance, 0, grid, &[])
         .expect("a good launch");
@@ -365,11 +346,7 @@ fn a_grid_waits_for_all_its_blocks_again_and_again() {
         });
         // Grids of any size, one after the other, with one word between their blocks.
         for (blocks, block) in [(48, 96), (1, 32), (5, 64)] {
-            let grid = Grid {
-                grid: [blocks, 1, 1],
-                block: [block, 1, 1],
-                shared: 0,
-            };
+            let grid = Grid::flat(blocks, block);
             let done = engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory);
             done.unwrap_or_else(|error| panic!("{error}"));
             let mut out = vec![0; 4 * blocks as usize];

@@ -41,6 +41,43 @@ fn launch(blocks: u32) -> Op {
     })
 }
 
+/// Launches of two modules, one after the other, on the memory at `address`: some with the parameters of
+/// the one before, some not.
+fn operations(address: u64, hashes: [ModuleHash; 2], [one, two]: [&[u8]; 2]) -> Vec<(Op, &[u8])> {
+    let load = |at: usize| Op::LoadModule {
+        slot: 0,
+        hash: hashes[at],
+    };
+    let mut ops: Vec<(Op, &[u8])> = vec![
+        (load(0), &[]),
+        (Op::Alloc { address, bytes: 64 }, &[]),
+        (
+            Op::Set {
+                address,
+                count: 16,
+                value: 0,
+                width: 4,
+            },
+            &[],
+        ),
+    ];
+    ops.extend((0..10).map(|_| (launch(1), one)));
+    ops.extend((0..5).map(|at| (launch(1), if at % 2 == 0 { two } else { one })));
+    ops.extend((0..3).map(|_| (launch(2), one)));
+    ops.push((
+        Op::Event {
+            event: 1,
+            timed: false,
+        },
+        &[],
+    ));
+    ops.push((launch(2), two));
+    ops.push((load(1), &[]));
+    ops.extend((0..2).map(|_| (launch(2), two)));
+    ops.push((Op::CopyOut { address, bytes: 8 }, &[]));
+    ops
+}
+
 #[test]
 fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
     let config = CpuConfig {
@@ -62,39 +99,8 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
         .open(program.session(), window, None)
         .expect("a free window");
     let address = window.base;
-    let params = |by: u32| [&address.to_le_bytes()[..], &by.to_le_bytes()].concat();
-    let (one, two) = (params(1), params(2));
-    let load = |at: usize| Op::LoadModule {
-        slot: 0,
-        hash: hashes[at],
-    };
-    let mut ops: Vec<(Op, &[u8])> = vec![
-        (load(0), &[]),
-        (Op::Alloc { address, bytes: 64 }, &[]),
-        (
-            Op::Set {
-                address,
-                count: 16,
-                value: 0,
-                width: 4,
-            },
-            &[],
-        ),
-    ];
-    ops.extend((0..10).map(|_| (launch(1), &one[..])));
-    ops.extend((0..5).map(|at| (launch(1), if at % 2 == 0 { &two[..] } else { &one })));
-    ops.extend((0..3).map(|_| (launch(2), &one[..])));
-    ops.push((
-        Op::Event {
-            event: 1,
-            timed: false,
-        },
-        &[],
-    ));
-    ops.push((launch(2), &two));
-    ops.push((load(1), &[]));
-    ops.extend((0..2).map(|_| (launch(2), &two[..])));
-    ops.push((Op::CopyOut { address, bytes: 8 }, &[]));
+    let params = [1, 2_u32].map(|by| [&address.to_le_bytes()[..], &by.to_le_bytes()].concat());
+    let ops = operations(address, hashes, params.each_ref().map(|params| &params[..]));
     let completion = complete(&mut device, program.slice(&ops));
     assert_eq!(completion.fault, None);
     let words = completion.results[0].copied().expect("a copy");

@@ -29,6 +29,17 @@ pub struct Grid {
     pub shared: u32,
 }
 
+impl Grid {
+    /// Blocks and threads of one dimension, without dynamic shared memory.
+    pub const fn flat(blocks: u32, threads: u32) -> Self {
+        Self {
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            shared: 0,
+        }
+    }
+}
+
 /// A checked launch.
 pub(crate) struct Launch {
     pub(crate) program: Arc<Program>,

@@ -278,11 +278,7 @@ fn faults_and_wraps_in_loops_are_the_same() {
                 let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
                 memory.alloc(BASE, 4096).expect("room");
                 let instance = Instance::new(&program, &mut memory).expect("room");
-                let grid = Grid {
-                    grid: [1; 3],
-                    block: [64, 1, 1],
-                    shared: 0,
-                };
+                let grid = Grid::flat(1, 64);
                 let params = [&BASE.to_le_bytes()[..], &first.to_le_bytes()].concat();
                 let engine = Engine::new(EngineConfig::default());
                 match engine.launch(&instance, 0, grid, &params, &mut memory) {
@@ -327,11 +323,7 @@ ret;
         let program = Program::build_for(&module, isa).expect("a program");
         let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
         let instance = Instance::new(&program, &mut memory).expect("room");
-        let grid = Grid {
-            grid: [1; 3],
-            block: [32, 1, 1],
-            shared: 0,
-        };
+        let grid = Grid::flat(1, 32);
         let engine = Engine::new(EngineConfig::default());
         match engine.launch(&instance, 0, grid, &[], &mut memory) {
             Err(LaunchError::Fault(fault)) => format!("{fault:?}"),

@@ -1,14 +1,16 @@
 //! Generated code against the interpreter, bit for bit: random programs, and the benchmark's suite.
 
 mod flow;
+#[path = "../launch/mod.rs"]
+mod launch;
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program};
+use launch::{BASE, launch};
 use proptest::prelude::*;
 use ptx::Module;
 use std::fmt::Write;
 use workloads::suite::CASES;
 
-const BASE: u64 = 0x1000_0000_0000;
 /// Bytes that the random programs read and write, in front of their results.
 const DATA: usize = 4096;
 /// Results of a thread, four bytes each.
@@ -239,23 +241,16 @@ fn operand(kind: char, number: u8) -> String {
 fn run(text: &str, isa: Isa, threads: u32) -> Result<Vec<u8>, String> {
     let module = Module::parse(text).map_err(|error| format!("{error}\n{text}"))?;
     let program = Program::build_for(&module, isa).map_err(|error| format!("{error}\n{text}"))?;
-    let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
-    let size = DATA + threads as usize * 4 * RESULTS;
-    memory.alloc(BASE, size as u64).expect("room");
-    let data: Vec<u8> = (0..DATA).map(|at| (at * at * 31 % 251) as u8).collect();
-    memory.write(BASE, &data).expect("allocated");
-    let instance = Instance::new(&program, &mut memory).expect("room");
-    let shape = Grid {
-        grid: [1; 3],
-        block: [threads, 1, 1],
-        shared: 0,
-    };
-    let engine = Engine::new(EngineConfig::default());
-    let ran = engine.launch(&instance, 0, shape, &BASE.to_le_bytes(), &mut memory);
-    ran.map_err(|error| format!("{error}\n{text}"))?;
-    let mut bytes = vec![0; size];
-    memory.read(BASE, &mut bytes).expect("allocated");
-    Ok(bytes)
+    let mut bytes: Vec<u8> = (0..DATA).map(|at| (at * at * 31 % 251) as u8).collect();
+    bytes.resize(DATA + threads as usize * 4 * RESULTS, 0);
+    launch(
+        &program,
+        EngineConfig::default(),
+        Grid::flat(1, threads),
+        bytes,
+        &[],
+    )
+    .map_err(|error| format!("{error}\n{text}"))
 }
 
 proptest! {
@@ -332,26 +327,13 @@ fn faults_name_the_same_thread_and_address() {
         let run = |isa| {
             let module = Module::parse(STRIDED).expect("a module");
             let program = Program::build_for(&module, isa).expect("a program");
-            let mut memory = Memory::new(BASE, 1 << 30, 1 << 20).expect("a window");
-            memory.alloc(BASE, bytes).expect("room");
-            let instance = Instance::new(&program, &mut memory).expect("room");
-            let shape = Grid {
-                grid: [1; 3],
-                block: [32, 1, 1],
-                shared: 0,
-            };
-            let params = [&BASE.to_le_bytes()[..], &stride.to_le_bytes()].concat();
-            let engine = Engine::new(EngineConfig::default());
-            match engine.launch(&instance, 0, shape, &params, &mut memory) {
-                Ok(_) => {
-                    let mut left = vec![0; bytes as usize];
-                    memory.read(BASE, &mut left).expect("allocated");
-                    Ok(left)
-                }
+            let (config, grid) = (EngineConfig::default(), Grid::flat(1, 32));
+            let room = vec![0; bytes as usize];
+            match launch::<u8>(&program, config, grid, room, &stride.to_le_bytes()) {
                 Err(LaunchError::Fault(fault)) => {
                     Err((fault.kind, fault.line, fault.thread, fault.address))
                 }
-                Err(error) => panic!("{error}"),
+                left => Ok(left.unwrap_or_else(|error| panic!("{error}"))),
             }
         };
         assert_eq!(run(Isa::Avx2), run(Isa::Native), "{stride} {bytes}");

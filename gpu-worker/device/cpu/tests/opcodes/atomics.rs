@@ -2,9 +2,9 @@
 //! The lanes of a warp go one after the other, lowest first, so that all is determined.
 
 use crate::cells::{element, next, width};
+use crate::refusals::refused;
 use crate::vector::Test;
-use crate::warp::{BUFFER, Random, Register, Warp, isas};
-use device_cpu::Program;
+use crate::warp::{BUFFER, EMPTY, Random, Register, Warp, isas};
 
 #[derive(Clone, Copy)]
 struct Case {
@@ -33,6 +33,19 @@ enum Spelling {
     /// `atom.global.gpu.relaxed.add.u32`
     ScopeFirst,
 }
+
+/// The most common case; others say how they differ.
+const CASE: Case = Case {
+    fetch: true,
+    op: "add",
+    ty: "f32",
+    lanes: 1,
+    space: ".global",
+    shared: false,
+    order: "",
+    hint: false,
+    spelling: Spelling::Standard,
+};
 
 /// Bytes between the cells, of which there are four.
 const STEP: usize = 32;
@@ -231,7 +244,7 @@ const SINGLES: [(&str, &[&str]); 10] = [
 ];
 
 fn refusals() {
-    for line in [
+    let lines = [
         "atom.global.add.b32 %r, [%p], %r;",
         "atom.global.min.f32 %r, [%p], %r;",
         "atom.global.inc.u64 %q, [%p], %q;",
@@ -243,13 +256,8 @@ fn refusals() {
         "atom.local.add.u32 %r, [%p], %r;",
         "atom.global.add.u32 %r, [%p];",
         "fence.tensormap;",
-    ] {
-        let source = format!(
-            ".version 8.5\n.target sm_90\n.address_size 64\n.entry k() {{
-             .reg .b32 %r; .reg .b64 %p, %q;\n{line}\nret; }}"
-        );
-        assert!(Program::build(&source).is_err(), "{line}");
-    }
+    ];
+    refused(".reg .b32 %r; .reg .b64 %p, %q;", &lines);
 }
 
 /// Fences order one thread's accesses as they stand, so all that can be seen is that they run.
@@ -266,14 +274,7 @@ fn fences() {
         let text = format!(
             "st.global.u32 [%g+4], 17; {FENCES} ld.global.u32 %o0, [%g+4];"
         );
-        let left = Warp {
-            text: &text,
-            inputs: &[],
-            outputs: &[32],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text: &text, outputs: &[32], ..EMPTY }.run(isa);
         assert!(left.outputs[0] == [17; 32]);
     }
 }
@@ -294,21 +295,55 @@ fn spellings(cases: &mut Vec<Case>, op: &'static str, ty: &'static str) {
         [".global", ".shared"].map(|space| (space, scope, Spelling::SpaceFirst))
     });
     for (space, order, spelling) in ordered.chain(scoped) {
-        for fetch in [true, false] {
-            if fetch || !matches!(op, "cas" | "exch") {
-                cases.push(Case {
-                    fetch,
-                    op,
-                    ty,
-                    lanes: 1,
-                    space,
-                    shared: space == ".shared",
-                    order,
-                    hint: false,
-                    spelling,
-                });
+        for fetch in fetches(op) {
+            let shared = space == ".shared";
+            cases.push(Case { fetch, op, ty, space, shared, order, spelling, ..CASE });
+        }
+    }
+}
+
+/// Whether the value from before is wanted: those of which it is all do not go without.
+fn fetches(op: &str) -> impl Iterator<Item = bool> {
+    let only = matches!(op, "cas" | "exch");
+    [true, false].into_iter().filter(move |fetch| *fetch || !only)
+}
+
+/// An operation on one value, in every order and space.
+fn singles(cases: &mut Vec<Case>, op: &'static str, ty: &'static str) {
+    for (at, order) in ORDERS.into_iter().enumerate() {
+        for (which, (space, shared)) in SPACES.into_iter().enumerate() {
+            let hint = space == ".global" && (at + which) % 4 == 3;
+            for fetch in fetches(op) {
+                cases.push(Case { fetch, op, ty, space, shared, order, hint, ..CASE });
             }
         }
+    }
+}
+
+/// Operations on vectors of values.
+fn vectors(cases: &mut Vec<Case>) {
+    let all: [(_, _, &[_]); 3] = [
+        (&["add"][..], &["f32"][..], &[2, 4]),
+        (&["add", "min", "max"], &["f16", "bf16"], &[2, 4, 8]),
+        (&["add", "min", "max"], &["f16x2", "bf16x2"], &[2, 4]),
+    ];
+    let ways = [
+        (true, "", false),
+        (false, "", false),
+        (true, ".relaxed.gpu", true),
+        (false, ".release.sys", true),
+    ];
+    for (ops, types, counts) in all {
+        for (op, ty) in ops.iter().flat_map(|op| types.iter().map(move |ty| (op, ty))) {
+            for (lanes, (fetch, order, hint)) in
+                counts.iter().flat_map(|lanes| ways.map(|way| (*lanes, way)))
+            {
+                cases.push(Case { fetch, op, ty, lanes, order, hint, ..CASE });
+            }
+        }
+    }
+    for (lanes, order) in [(2, ".cta"), (4, ".cta"), (2, ".sys"), (4, ".sys")] {
+        cases.push(Case { lanes, order, spelling: Spelling::SpaceFirst, ..CASE });
     }
 }
 
@@ -316,73 +351,11 @@ pub(crate) fn tests() -> Vec<Test> {
     let mut cases = Vec::new();
     for (op, types) in SINGLES {
         for ty in types {
-            for (at, order) in ORDERS.into_iter().enumerate() {
-                for (which, (space, shared)) in SPACES.into_iter().enumerate() {
-                    for fetch in [true, false] {
-                        if !fetch && matches!(op, "cas" | "exch") {
-                            continue;
-                        }
-                        cases.push(Case {
-                            fetch,
-                            op,
-                            ty,
-                            lanes: 1,
-                            space,
-                            shared,
-                            order,
-                            hint: space == ".global" && (at + which) % 4 == 3,
-                            spelling: Spelling::Standard,
-                        });
-                    }
-                }
-            }
+            singles(&mut cases, op, ty);
             spellings(&mut cases, op, ty);
         }
     }
-    let vectors: [(_, _, &[_]); 3] = [
-        (&["add"][..], &["f32"][..], &[2, 4]),
-        (&["add", "min", "max"], &["f16", "bf16"], &[2, 4, 8]),
-        (&["add", "min", "max"], &["f16x2", "bf16x2"], &[2, 4]),
-    ];
-    for (ops, types, counts) in vectors {
-        for op in ops {
-            for ty in types {
-                for lanes in counts {
-                    for (fetch, order, hint) in [
-                        (true, "", false),
-                        (false, "", false),
-                        (true, ".relaxed.gpu", true),
-                        (false, ".release.sys", true),
-                    ] {
-                        cases.push(Case {
-                            fetch,
-                            op,
-                            ty,
-                            lanes: *lanes,
-                            space: ".global",
-                            shared: false,
-                            order,
-                            hint,
-                            spelling: Spelling::Standard,
-                        });
-                    }
-                }
-            }
-        }
-    }
-    for (lanes, order) in [(2, ".cta"), (4, ".cta"), (2, ".sys"), (4, ".sys")] {
-        cases.push(Case {
-            fetch: true,
-            op: "add",
-            ty: "f32",
-            lanes,
-            space: ".global",
-            shared: false,
-            order,
-            hint: false,
-            spelling: Spelling::SpaceFirst,
-        });
-    }
+    vectors(&mut cases);
     let forms = |case: &Case| {
         let moved = (width(case.ty) == 128).then(|| "mov.b128".to_owned());
         [case.form()].into_iter().chain(moved).collect()

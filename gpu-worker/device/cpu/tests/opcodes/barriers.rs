@@ -1,11 +1,11 @@
 //! Barriers of blocks: counts, parts of warps, arrivals, reductions, clusters of one block.
 
+use crate::launch::launch;
+use crate::refusals::refused;
 use crate::vector::Test;
 use crate::warp::isas;
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
+use device_cpu::{EngineConfig, Grid, Isa, Program};
 use ptx::Module;
-
-const BASE: u64 = 0x1000_0000_0000;
 
 /// Runs a text in a block of `threads`; each leaves `%o` for its thread `%t`.
 fn run(isa: Isa, text: &str, threads: u32) -> Result<Vec<u32>, String> {
@@ -21,21 +21,8 @@ fn run(isa: Isa, text: &str, threads: u32) -> Result<Vec<u32>, String> {
     );
     let module = Module::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
     let program = Program::build_for(&module, isa).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let mut memory = Memory::new(BASE, 16 << 20, 16 << 20).expect("reserved");
-    memory.alloc(BASE, 4096).expect("room");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let grid = Grid {
-        grid: [1; 3],
-        block: [threads, 1, 1],
-        shared: 0,
-    };
-    Engine::new(EngineConfig::default())
-        .launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)
-        .map_err(|error| error.to_string())?;
-    let mut bytes = vec![0; 4 * threads as usize];
-    memory.read(BASE, &mut bytes).expect("live");
-    let (words, _) = bytes.as_chunks::<4>();
-    Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    let (config, bytes) = (EngineConfig::default(), vec![0; 4 * threads as usize]);
+    launch(&program, config, Grid::flat(1, threads), bytes, &[]).map_err(|error| error.to_string())
 }
 
 /// A form, the text around it (`FORM` stands for it), threads, and what each thread is left with.
@@ -158,13 +145,8 @@ fn mistakes() {
         assert!(run(isa, waits, 64).is_err(), "nobody else comes");
         assert!(run(isa, "bar.sync 16;", 32).is_err(), "there is no barrier 16");
     }
-    for line in ["bar.arrive 1;", "bar.red.xor.pred %p, 0, %p;", "barrier.cluster.sync;"] {
-        let source = format!(
-            ".version 8.5\n.target sm_90\n.address_size 64\n.entry k() {{
-             .reg .pred %p;\n{line}\nret; }}"
-        );
-        assert!(Program::build(&source).is_err(), "{line}");
-    }
+    let lines = ["bar.arrive 1;", "bar.red.xor.pred %p, 0, %p;", "barrier.cluster.sync;"];
+    refused(".reg .pred %p;", &lines);
 }
 
 pub(crate) fn tests() -> Vec<Test> {

@@ -32,70 +32,44 @@ fn narrow(op: &str, ty: &str, old: u64, b: u64) -> u64 {
     if bf16 { brain(exact) } else { half(exact) }
 }
 
+/// A sum of f32; in global memory, of which subnormal numbers are zeros.
+fn sum(global: bool, a: u64, b: u64) -> u64 {
+    let flushed = |x: f32| match global && x.is_subnormal() {
+        true => 0.0_f32.copysign(x),
+        false => x,
+    };
+    let [a, b] = [a, b].map(|bits| flushed(f32::from_bits(bits as u32)));
+    let sum = flushed(a + b);
+    u64::from(if sum.is_nan() {
+        0x7fff_ffff
+    } else {
+        sum.to_bits()
+    })
+}
+
 /// What is stored, from what was there.
 pub(crate) fn next(op: &str, ty: &str, global: bool, old: u128, b: u128, c: u128) -> u128 {
     let (low, low_b) = (old as u64, b as u64);
-    let float = |bits: u64| {
-        let x = f32::from_bits(bits as u32);
-        if global && x.is_subnormal() {
-            0.0_f32.copysign(x)
-        } else {
-            x
-        }
-    };
     let signed = |bits: u64| match ty {
         "s32" => i128::from(bits as u32 as i32),
         "s64" => i128::from(bits as i64),
         _ => i128::from(bits),
     };
     let whole = match (op, ty) {
-        ("add", "f32") => {
-            let sum = float(low) + float(low_b);
-            let sum = if global && sum.is_subnormal() {
-                0.0_f32.copysign(sum)
-            } else {
-                sum
-            };
-            if sum.is_nan() {
-                0x7fff_ffff
-            } else {
-                u64::from(sum.to_bits())
-            }
-        }
+        ("add", "f32") => sum(global, low, low_b),
         ("add", "f64") => (f64::from_bits(low) + f64::from_bits(low_b)).to_bits(),
         (_, "f16" | "bf16") => narrow(op, ty, low, low_b),
         (_, "f16x2" | "bf16x2") => {
             narrow(op, ty, low >> 16, low_b >> 16) << 16 | narrow(op, ty, low, low_b)
         }
         ("add", _) => low.wrapping_add(low_b),
-        ("min", _) => {
-            if signed(low_b) < signed(low) {
-                low_b
-            } else {
-                low
-            }
-        }
-        ("max", _) => {
-            if signed(low_b) > signed(low) {
-                low_b
-            } else {
-                low
-            }
-        }
-        ("inc", _) => {
-            if low >= low_b {
-                0
-            } else {
-                low + 1
-            }
-        }
-        ("dec", _) => {
-            if low == 0 || low > low_b {
-                low_b
-            } else {
-                low - 1
-            }
-        }
+        ("min", _) if signed(low_b) < signed(low) => low_b,
+        ("max", _) if signed(low_b) > signed(low) => low_b,
+        ("min" | "max", _) => low,
+        ("inc", _) if low >= low_b => 0,
+        ("inc", _) => low + 1,
+        ("dec", _) if low == 0 || low > low_b => low_b,
+        ("dec", _) => low - 1,
         ("and", _) => low & low_b,
         ("or", _) => low | low_b,
         ("xor", _) => low ^ low_b,
@@ -103,12 +77,12 @@ pub(crate) fn next(op: &str, ty: &str, global: bool, old: u128, b: u128, c: u128
         _ if old == b => return c,
         _ => return old,
     };
-    let bits = width(ty);
-    u128::from(if bits < 64 {
-        whole & ((1 << bits) - 1)
-    } else {
-        whole
-    })
+    cut(u128::from(whole), width(ty))
+}
+
+/// The lowest bits of a value.
+fn cut(value: u128, bits: usize) -> u128 {
+    value & (u128::MAX >> (128 - bits))
 }
 
 /// An operand or a cell. Small numbers where equality or order matters.
@@ -129,10 +103,5 @@ pub(crate) fn element(op: &str, ty: &str, numbers: &mut Random) -> u128 {
         "b128" => low << 64 | u128::from(one(numbers)),
         _ => low,
     };
-    let bits = width(ty);
-    if bits < 128 {
-        value & ((1 << bits) - 1)
-    } else {
-        value
-    }
+    cut(value, width(ty))
 }

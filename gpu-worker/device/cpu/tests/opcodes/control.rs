@@ -1,11 +1,9 @@
 //! Branches, calls, returns and the ends of threads, in warps whose lanes go different ways.
 
+use crate::launch::launch;
 use crate::vector::Test;
-use device_cpu::{
-    Engine, EngineConfig, FaultKind, Grid, Instance, LaunchError, Memory, Program,
-};
+use device_cpu::{EngineConfig, FaultKind, Grid, LaunchError, Program};
 
-const BASE: u64 = 0x1000_0000_0000;
 const THREADS: u32 = 72;
 
 /// Runs a body that leaves `%r` for every thread; what was never stored is `NONE`.
@@ -18,21 +16,8 @@ fn run(body: &str, outside: &str) -> Result<Vec<u32>, LaunchError> {
         st.global.u32 [%at], %r; ret; }}"
     );
     let program = Program::build(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
-    let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
-    memory.alloc(BASE, 4 * u64::from(THREADS)).expect("room");
-    memory.fill(BASE, NONE, 4, u64::from(THREADS)).expect("live");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let grid = Grid {
-        grid: [1; 3],
-        block: [THREADS, 1, 1],
-        shared: 0,
-    };
-    let engine = Engine::new(EngineConfig::default());
-    engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)?;
-    let mut out = vec![0; 4 * THREADS as usize];
-    memory.read(BASE, &mut out).expect("live");
-    let (words, _) = out.as_chunks::<4>();
-    Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect())
+    let bytes = NONE.to_le_bytes().repeat(THREADS as usize);
+    launch(&program, EngineConfig::default(), Grid::flat(1, THREADS), bytes, &[])
 }
 
 const NONE: u32 = 0xdead_beef;
@@ -79,7 +64,7 @@ fn collatz(thread: u32) -> u32 {
     steps
 }
 
-pub(crate) fn tests() -> Vec<Test> {
+fn branches() -> Vec<Test> {
     vec![
         test(
             &["bra", "bra.uni"],
@@ -108,6 +93,12 @@ pub(crate) fn tests() -> Vec<Test> {
             FaultKind::IllegalInstruction,
             50,
         ),
+    ]
+}
+
+/// Calls, and threads that end in a function.
+fn calls() -> Vec<Test> {
+    vec![
         test(
             &["call", "call.uni", "ret", "ret.uni"],
             "rem.u32 %x1, %t, 11; { .param .b32 a; .param .b32 b; st.param.b32 [a], %x1;
@@ -152,4 +143,8 @@ pub(crate) fn tests() -> Vec<Test> {
             |t| t,
         ),
     ]
+}
+
+pub(crate) fn tests() -> Vec<Test> {
+    branches().into_iter().chain(calls()).collect()
 }

@@ -1,8 +1,9 @@
 //! `cp.async`, memory barrier objects, and what only hints.
 
+use crate::refusals::refused;
 use crate::vector::Test;
-use crate::warp::{BUFFER, Random, Register, Warp, isas};
-use device_cpu::{FaultKind, LaunchError, Program};
+use crate::warp::{BUFFER, EMPTY, Random, Register, Warp, isas};
+use device_cpu::{FaultKind, LaunchError};
 
 /// The opcodes of a text that begin with one of some words.
 fn forms(text: &str, heads: &[&str]) -> Vec<String> {
@@ -107,13 +108,7 @@ fn faults() {
                 ".reg .b64 %from; .reg .b32 %n; add.u64 %from, %g, {offset}; mov.u32 %n, {size};
                  cp.async.cg.shared.global [buffer], [%from], 16, %n;"
             );
-            let warp = Warp {
-                text: &text,
-                inputs: &[],
-                outputs: &[],
-                buffer: &[],
-                shared: false,
-            };
+            let warp = Warp { text: &text, ..EMPTY };
             match (warp.result(isa), kind) {
                 (Ok(_), None) => {}
                 (Err(LaunchError::Fault(fault)), Some(kind)) => assert_eq!(fault.kind, kind),
@@ -125,7 +120,7 @@ fn faults() {
 
 /// What the manual does not allow is refused, with its line.
 fn refusals() {
-    for line in [
+    let lines = [
         "cp.async.cg.shared.global [%to], [%from], 8;",
         "cp.async.ca.shared.global [%to], [%from], 12;",
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%to], [%from], 16, [%to];",
@@ -134,13 +129,8 @@ fn refusals() {
         "mbarrier.arrive.expect_tx.shared.b64 _, [%to];",
         "mbarrier.init.shared.b64 [%to];",
         "prefetch.global.L3 [%from];",
-    ] {
-        let source = format!(
-            ".version 8.5\n.target sm_90\n.address_size 64\n.entry k() {{
-             .reg .b64 %to, %from;\n{line}\nret; }}"
-        );
-        assert!(Program::build(&source).is_err(), "{line}");
-    }
+    ];
+    refused(".reg .b64 %to, %from;", &lines);
 }
 
 /// Whether a lane's barrier object passes its phases as it should: a text with `bar` in shared
@@ -274,14 +264,7 @@ fn object((text, want): Phases) {
              mov.b64 %state, 0; setp.ne.u32 %p, 0, 0; mov.u32 %n, 0; {text} }}"
         );
         let text = text.replace("%at", "%there");
-        let left = Warp {
-            text: &text,
-            inputs: &[],
-            outputs: &[32],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text: &text, outputs: &[32], ..EMPTY }.run(isa);
         for lane in 0..32 {
             let (got, want) = (left.outputs[0][lane as usize], want(lane));
             assert!(got == want, "{text} {isa:?} lane {lane}: {got} not {want}");
@@ -308,14 +291,7 @@ fn hints() {
     for isa in isas() {
         let buffer: Vec<u8> = (0..BUFFER).map(|at| (at * 7) as u8).collect();
         let text = format!(".reg .b64 %policy; mov.u64 %policy, 0; {HINTS}");
-        let left = Warp {
-            text: &text,
-            inputs: &[],
-            outputs: &[],
-            buffer: &buffer,
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text: &text, buffer: &buffer, ..EMPTY }.run(isa);
         assert!(left.buffer == buffer);
     }
 }

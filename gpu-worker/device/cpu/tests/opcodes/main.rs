@@ -9,6 +9,8 @@ mod cells;
 mod document;
 mod exact;
 mod fragments;
+#[path = "../launch/mod.rs"]
+mod launch;
 mod refusals;
 mod table;
 mod texels;

@@ -1,7 +1,7 @@
 //! `ldmatrix`, `stmatrix` and `movmatrix`: which lane gets which half-words, and the faults.
 
 use crate::vector::Test;
-use crate::warp::{BUFFER, Random, Register, Warp, isas};
+use crate::warp::{BUFFER, EMPTY, Random, Register, Warp, isas};
 use device_cpu::{FaultKind, LaunchError};
 
 /// The half-words that lane `lane` has of a matrix of 8 by 8, as the ISA manual says: two
@@ -130,13 +130,9 @@ fn turn(form: &str) {
         let mut numbers = Random::new(5);
         let lanes: [u32; 32] = std::array::from_fn(|_| numbers.word());
         let left = Warp {
-            text: &format!("{form} %o0, %i0;"),
-            inputs: &[Register::words(lanes)],
-            outputs: &[32],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+            text: &format!("{form} %o0, %i0;"), inputs: &[Register::words(lanes)], outputs: &[32],
+            ..EMPTY
+        }.run(isa);
         let rows: [[u16; 8]; 8] = std::array::from_fn(|row| {
             std::array::from_fn(|at| (lanes[4 * row + at / 2] >> (16 * (at % 2))) as u16)
         });
@@ -162,11 +158,8 @@ fn faults(form: &str) {
                  {form} {{%o0, %o1, %o2, %o3}}, [%a];"
             );
             let warp = Warp {
-                text: &text,
-                inputs: &[Register::doubles(given)],
-                outputs: &[32; 4],
-                buffer: &[],
-                shared: false,
+                text: &text, inputs: &[Register::doubles(given)], outputs: &[32; 4],
+                ..EMPTY
             };
             match warp.result(isa) {
                 Err(LaunchError::Fault(fault)) => {

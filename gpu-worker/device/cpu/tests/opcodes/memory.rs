@@ -3,11 +3,11 @@
 //! Each thread has sixteen bytes of its own in the space. What a load leaves in a register of 64
 //! bits, and which bytes a store changes, is computed here from the bytes alone.
 
+use crate::launch::launch;
 use crate::vector::Test;
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
+use device_cpu::{EngineConfig, Grid, Program};
 use std::fmt::Write as _;
 
-const BASE: u64 = 0x1000_0000_0000;
 const THREADS: u64 = 48;
 /// Bytes each thread has in the space, and bytes of results for each form and thread.
 const SLOT: u64 = 16;
@@ -154,25 +154,13 @@ fn run(space: &str, text: &str, count: usize) -> Vec<u8> {
         slot(space),
     );
     let program = Program::build(&source).unwrap_or_else(|error| panic!("{error}\n{source}"));
-    let mut memory = Memory::new(BASE, 64 << 20, 32 << 20).expect("reserved");
-    let all = count as u64 * THREADS * RESULT;
-    memory.alloc(BASE, size as u64 + all).expect("room");
-    memory.write(BASE, &bytes).expect("live");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
-    let mut params = BASE.to_le_bytes().to_vec();
-    params.resize(16, 0);
-    params.extend(&bytes);
-    let grid = Grid {
-        grid: [1; 3],
-        block: [THREADS as u32, 1, 1],
-        shared: 0,
-    };
-    Engine::new(EngineConfig::default())
-        .launch(&instance, 0, grid, &params, &mut memory)
-        .unwrap_or_else(|error| panic!("{error}\n{source}"));
-    let mut out = vec![0; all as usize];
-    memory.read(BASE + size as u64, &mut out).expect("live");
-    out
+    let more = [&[0; 8], &bytes[..]].concat();
+    let mut room = bytes;
+    room.resize(size + count * (THREADS * RESULT) as usize, 0);
+    let grid = Grid::flat(1, THREADS as u32);
+    launch(&program, EngineConfig::default(), grid, room, &more)
+        .unwrap_or_else(|error| panic!("{error}\n{source}"))
+        .split_off(size)
 }
 
 /// Puts the registers a load left into the results of form number `at`.

@@ -3,7 +3,7 @@
 
 use crate::fragments::{a_place, b_place, bits, c_place, dot, random, sizes};
 use crate::vector::Test;
-use crate::warp::{Random, Register, Warp, isas};
+use crate::warp::{EMPTY, Random, Register, Warp, isas};
 
 /// One form: `mma.sync.aligned.SHAPE.row.col…`.
 #[derive(Clone)]
@@ -84,14 +84,7 @@ fn check(case: &Case) {
                 vector("i", an + bn, cn)
             );
             let inputs = [a.registers, b.registers, c.registers].concat();
-            let left = Warp {
-                text: &text,
-                inputs: &inputs,
-                outputs: &outputs,
-                buffer: &[],
-                shared: false,
-            }
-            .run(isa);
+            let left = Warp { text: &text, inputs: &inputs, outputs: &outputs, ..EMPTY }.run(isa);
             for lane in 0..32 {
                 for i in 0..m * n / 32 {
                     let (row, column) = c_place(case.shape, lane, i);
@@ -227,14 +220,7 @@ fn check_quads(form: &str, layouts: [bool; 2], c_ty: &'static str, d_ty: &'stati
             vector("i", 4, cn)
         );
         let inputs = [a.registers, b.registers, c.registers].concat();
-        let left = Warp {
-            text: &text,
-            inputs: &inputs,
-            outputs: &outputs,
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text: &text, inputs: &inputs, outputs: &outputs, ..EMPTY }.run(isa);
         let width = bits(d_ty);
         for lane in 0..32 {
             let quad = lane % 16 / 4;
@@ -273,13 +259,9 @@ fn check_rounding(form: &str, round: &str) {
         let c = fill("f64", (8, 8), &mut numbers, false, place);
         let inputs = [a.registers, b.registers, c.registers].concat();
         let left = Warp {
-            text: &format!("{form} {{%o0, %o1}}, {{%i0}}, {{%i1}}, {{%i2, %i3}};"),
-            inputs: &inputs,
-            outputs: &[64, 64],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+            text: &format!("{form} {{%o0, %o1}}, {{%i0}}, {{%i1}}, {{%i2, %i3}};"), inputs: &inputs, outputs: &[64, 64],
+            ..EMPTY
+        }.run(isa);
         for lane in 0..32 {
             for i in 0..2 {
                 let (row, column) = c_place(shape, lane, i);

@@ -4,7 +4,7 @@
 use crate::texels::{DATA, Image};
 use crate::textures::run;
 use crate::vector::Test;
-use crate::warp::{BASE, BUFFER, Random, Register, Warp, isas};
+use crate::warp::{BASE, BUFFER, EMPTY, Random, Register, Warp, isas};
 use bus_schemas::{AddressMode, Channel, Shape, Texture};
 
 /// What a texture answers.
@@ -63,14 +63,15 @@ fn questions(tests: &mut Vec<Test>) {
                 buffer: texture.to_bytes().to_vec(),
             };
             for isa in isas() {
-                assert_eq!(
-                    run(&image, &text, &[], isa).outputs[0],
-                    [want; 32],
-                    "{text}"
-                );
+                assert_eq!(run(&image, &text, &[], isa).outputs[0], [want; 32], "{text}");
             }
         }));
     }
+    kinds(tests, texture);
+}
+
+/// Whether a handle is one of a texture, or of a surface.
+fn kinds(tests: &mut Vec<Test>, texture: Texture) {
     for (kind, held) in [
         ("texref", [1, 0, 0]),
         ("surfref", [0, 1, 0]),
@@ -117,13 +118,7 @@ const KINDS: [&str; 12] = [
 fn ended(kind: &str, handle: &str, buffer: &[u8], inputs: &[Register]) -> Result<(), String> {
     let text = format!(".reg .b64 h; mov.b64 h, {handle}; {kind}");
     let mut ends = isas().into_iter().map(|isa| {
-        let warp = Warp {
-            text: &text,
-            inputs,
-            outputs: &[32; 4],
-            buffer,
-            shared: false,
-        };
+        let warp = Warp { text: &text, inputs, outputs: &[32; 4], buffer, ..EMPTY };
         warp.result(isa)
             .map(|left| left.outputs)
             .map_err(|error| error.to_string())

@@ -1,9 +1,9 @@
 //! Special registers: where a thread is, and what it runs on.
 
+use crate::launch::launch;
 use crate::vector::Test;
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
+use device_cpu::{EngineConfig, Grid, Program};
 
-const BASE: u64 = 0x1000_0000_0000;
 const GRID: [u32; 3] = [3, 2, 2];
 const BLOCK: [u32; 3] = [5, 4, 3];
 
@@ -57,21 +57,14 @@ fn stored(register: &str, ty: &str) -> Vec<(Place, u64)> {
             places.push(Place { block, thread });
         }
     }
-    let mut memory = Memory::new(BASE, 16 << 20, 16 << 20).expect("reserved");
-    memory.alloc(BASE, 8 * places.len() as u64).expect("room");
-    let instance = Instance::new(&program, &mut memory).expect("placed");
     let grid = Grid {
         grid: GRID,
         block: BLOCK,
         shared: 48,
     };
-    Engine::new(EngineConfig::default())
-        .launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)
-        .unwrap_or_else(|error| panic!("{register}: {error}"));
-    let mut out = vec![0; 8 * places.len()];
-    memory.read(BASE, &mut out).expect("live");
-    let (chunks, _) = out.as_chunks::<8>();
-    let values = chunks.iter().map(|chunk| u64::from_le_bytes(*chunk));
+    let bytes = vec![0; 8 * places.len()];
+    let values = launch(&program, EngineConfig::default(), grid, bytes, &[]);
+    let values = values.unwrap_or_else(|error| panic!("{register}: {error}"));
     places.into_iter().zip(values).collect()
 }
 
@@ -98,20 +91,9 @@ fn clock(tests: &mut Vec<Test>, register: &'static str, ty: &'static str) {
             st.global.u32 [%at], %word; ret; }}"
         );
         let program = Program::build(&source).unwrap_or_else(|error| panic!("{register}: {error}"));
-        let mut memory = Memory::new(BASE, 16 << 20, 16 << 20).expect("reserved");
-        memory.alloc(BASE, 8).expect("room");
-        let instance = Instance::new(&program, &mut memory).expect("placed");
-        let grid = Grid {
-            grid: [1; 3],
-            block: [1; 3],
-            shared: 0,
-        };
-        Engine::new(EngineConfig::default())
-            .launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)
-            .unwrap_or_else(|error| panic!("{register}: {error}"));
-        let mut out = [0; 4];
-        memory.read(BASE, &mut out).expect("live");
-        assert_eq!(out, [1, 0, 0, 0], "{register} went back");
+        let out = launch(&program, EngineConfig::default(), Grid::flat(1, 1), vec![0; 4], &[]);
+        let out: Vec<u32> = out.unwrap_or_else(|error| panic!("{register}: {error}"));
+        assert_eq!(out, [1], "{register} went back");
     }));
 }
 

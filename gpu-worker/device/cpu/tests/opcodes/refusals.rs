@@ -2,6 +2,16 @@
 
 use device_cpu::{BuildError, Program};
 
+/// Checks that each of these lines is refused in a kernel that has these registers.
+pub(crate) fn refused(registers: &str, lines: &[&str]) {
+    for line in lines {
+        let source = format!(
+            ".version 8.5\n.target sm_90\n.address_size 64\n.entry k() {{ {registers}\n{line}\nret; }}"
+        );
+        assert!(Program::build(&source).is_err(), "{line}");
+    }
+}
+
 /// Forms with a modifier or a type too many, a modifier too few, or from a later ISA.
 const FORMS: [&str; 75] = [
     "add.wide.s32 %r, %r, %r",

@@ -2,7 +2,7 @@
 
 use crate::texels::{DATA, Image};
 use crate::vector::Test;
-use crate::warp::{Random, Register, Warp, isas};
+use crate::warp::{EMPTY, Random, Register, Warp, isas};
 use bus_schemas::{Channel, Shape};
 
 /// A geometry: its name, whether there are layers, sizes of a surface.
@@ -170,11 +170,8 @@ fn plain(form: &str, geometry: Geometry, (bits, count): (usize, usize), bounds: 
     let outputs = vec![held; if write { 0 } else { count }];
     for isa in isas() {
         let warp = Warp {
-            text: &text,
-            inputs: &inputs,
-            outputs: &outputs,
-            buffer: &image.buffer,
-            shared: false,
+            text: &text, inputs: &inputs, outputs: &outputs, buffer: &image.buffer,
+            ..EMPTY
         };
         let left = warp.run(isa);
         assert!(left.buffer[..want.len()] == want, "{text} {isa:?}");
@@ -262,13 +259,7 @@ fn formatted(form: &str, geometry: Geometry, count: usize, bounds: &str) {
             }
         }
         for isa in isas() {
-            let warp = Warp {
-                text: &text,
-                inputs: &inputs,
-                outputs: &[],
-                buffer: &image.buffer,
-                shared: false,
-            };
+            let warp = Warp { text: &text, inputs: &inputs, buffer: &image.buffer, ..EMPTY };
             assert!(
                 warp.run(isa).buffer[..want.len()] == want,
                 "{text} {isa:?} {format:?}"
@@ -307,13 +298,7 @@ fn outside() {
             format!("suld.b.2d.b32.trap %o0, [%g, {{{x}, {y}}}];"),
             format!("sust.b.2d.b32.trap [%g, {{{x}, {y}}}], %o0;"),
         ] {
-            let warp = Warp {
-                text: &text,
-                inputs: &[],
-                outputs: &[32],
-                buffer: &image.buffer,
-                shared: false,
-            };
+            let warp = Warp { text: &text, outputs: &[32], buffer: &image.buffer, ..EMPTY };
             for isa in isas() {
                 let said = warp.result(isa).expect_err(&text).to_string();
                 assert!(said.contains(words), "{text}: {said}");

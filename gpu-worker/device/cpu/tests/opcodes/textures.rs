@@ -2,7 +2,7 @@
 
 use crate::texels::Image;
 use crate::vector::Test;
-use crate::warp::{Left, Random, Register, Warp, isas};
+use crate::warp::{EMPTY, Left, Random, Register, Warp, isas};
 use bus_schemas::{AddressMode, Channel, Shape};
 
 const MODES: [AddressMode; 4] = [
@@ -76,14 +76,7 @@ fn layers(count: u32, numbers: &mut Random) -> [u32; 32] {
 }
 
 pub(crate) fn run(image: &Image, text: &str, inputs: &[Register], isa: device_cpu::Isa) -> Left {
-    Warp {
-        text,
-        inputs,
-        outputs: &[32; 4],
-        buffer: &image.buffer,
-        shared: false,
-    }
-    .run(isa)
+    Warp { text, inputs, outputs: &[32; 4], buffer: &image.buffer, ..EMPTY }.run(isa)
 }
 
 fn lane(left: &Left, lane: usize) -> [u64; 4] {

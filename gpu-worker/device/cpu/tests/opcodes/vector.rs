@@ -1,7 +1,8 @@
 //! A test of one form: operands, an expectation, and the kernel that runs it in every lane.
 
+use crate::launch::launch;
 use crate::values::{self, Kind, LANES};
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, Memory, Program};
+use device_cpu::{EngineConfig, Grid, Isa, Program};
 use ptx::Module;
 use std::fmt::Write as _;
 
@@ -147,8 +148,6 @@ pub(crate) fn run(tests: &[Test]) {
     );
 }
 
-const BASE: u64 = 0x1000_0000_0000;
-
 impl Vector {
     /// The whole module: the body in all lanes, then only in those that `%m` selects.
     fn source(&self) -> String {
@@ -245,30 +244,17 @@ impl Vector {
         random: &[u64],
     ) -> Result<Vec<u64>, String> {
         let program = Program::build_for(module, isa).map_err(|error| error.to_string())?;
-        let bytes = 8 * self.lanes as u64;
-        let mut memory = Memory::new(BASE, 32 << 20, 32 << 20).expect("reserved");
-        memory.alloc(BASE, 13 * bytes).expect("room");
-        let mut image = Vec::with_capacity(5 * bytes as usize);
+        let bytes = 8 * self.lanes;
+        let mut image = Vec::with_capacity(13 * bytes);
         for at in 0..4 {
             image.extend(inputs.iter().flat_map(|lane| lane[at].to_le_bytes()));
         }
         image.extend(random.iter().flat_map(|bits| bits.to_le_bytes()));
-        memory.write(BASE, &image).expect("live");
-        let instance = Instance::new(&program, &mut memory).expect("placed");
-        let grid = Grid {
-            grid: [(self.lanes / 128) as u32, 1, 1],
-            block: [128, 1, 1],
-            shared: 0,
-        };
-        Engine::new(EngineConfig::default())
-            .launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)
-            .map_err(|error| error.to_string())?;
-        let mut out = vec![0; 8 * bytes as usize];
-        memory.read(BASE + 5 * bytes, &mut out).expect("live");
-        let (chunks, _) = out.as_chunks::<8>();
-        Ok(chunks
-            .iter()
-            .map(|chunk| u64::from_le_bytes(*chunk))
-            .collect())
+        image.resize(13 * bytes, 0);
+        let grid = Grid::flat((self.lanes / 128) as u32, 128);
+        let left = launch(&program, EngineConfig::default(), grid, image, &[]);
+        Ok(left
+            .map_err(|error| error.to_string())?
+            .split_off(5 * self.lanes))
     }
 }

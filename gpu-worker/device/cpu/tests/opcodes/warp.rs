@@ -1,14 +1,22 @@
 //! Instructions of whole warps: one warp runs a text over given registers, and every lane of
 //! every result is compared.
 
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program};
+pub(crate) use crate::launch::BASE;
+use crate::launch::launch;
+use device_cpu::{EngineConfig, Grid, Isa, LaunchError, Program};
 use ptx::Module;
-
-/// Where the buffer in global memory lies.
-pub(crate) const BASE: u64 = 0x1000_0000_0000;
 
 /// Bytes of the buffer in global memory and of the one in shared memory.
 pub(crate) const BUFFER: usize = 16 << 10;
+
+/// Nothing that a text needs beside itself.
+pub(crate) const EMPTY: Warp<'static> = Warp {
+    text: "",
+    inputs: &[],
+    outputs: &[],
+    buffer: &[],
+    shared: false,
+};
 
 /// Lanes of a register of 32 or 64 bits.
 #[derive(Clone)]
@@ -103,27 +111,15 @@ impl Warp<'_> {
         let (text, source) = (self.text, self.source());
         let module = Module::parse(&source).unwrap_or_else(|error| panic!("{text}: {error}"));
         let program = Program::build_for(&module, isa).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let mut memory = Memory::new(BASE, 16 << 20, 16 << 20).expect("reserved");
         let rows = self.inputs.len() + self.outputs.len();
-        memory
-            .alloc(BASE, (BUFFER + 256 * rows) as u64)
-            .expect("room");
         let mut bytes = self.buffer.to_owned();
         bytes.resize(BUFFER, 0);
         for input in self.inputs {
             bytes.extend(input.lanes.iter().flat_map(|value| value.to_le_bytes()));
         }
-        memory.write(BASE, &bytes).expect("live");
-        let instance = Instance::new(&program, &mut memory).expect("placed");
-        let grid = Grid {
-            grid: [1; 3],
-            block: [32, 1, 1],
-            shared: 0,
-        };
-        let engine = Engine::new(EngineConfig::default());
-        engine.launch(&instance, 0, grid, &BASE.to_le_bytes(), &mut memory)?;
-        let mut bytes = vec![0; BUFFER + 256 * rows];
-        memory.read(BASE, &mut bytes).expect("live");
+        bytes.resize(BUFFER + 256 * rows, 0);
+        let grid = Grid::flat(1, 32);
+        let mut bytes: Vec<u8> = launch(&program, EngineConfig::default(), grid, bytes, &[])?;
         let results = bytes.split_off(BUFFER + 256 * self.inputs.len());
         bytes.truncate(BUFFER);
         let outputs = results.chunks_exact(256).map(|row| {

@@ -1,8 +1,9 @@
 //! What lanes do together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`,
 //! `bar.warp.sync`; with all lanes, some, several groups at once, and after divergence.
 
+use crate::refusals::refused;
 use crate::vector::Test;
-use crate::warp::{Random, Register, Warp, isas};
+use crate::warp::{EMPTY, Random, Register, Warp, isas};
 
 /// Which lanes run the instruction, and whom each of them names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -215,8 +216,15 @@ fn cases() -> Vec<(&'static str, &'static str, Expected)> {
         }),
         ("elect.sync", "_|%q, %i3", |l, me| (0, l.group(me).trailing_zeros() == me as u32)),
     ]);
+    cases.extend(reductions());
+    cases
+}
+
+/// `redux` of every operation and type.
+fn reductions() -> [(&'static str, &'static str, Expected); 9] {
     let redux = "%o0, %i0, %i3";
-    cases.extend([
+    let without = |expected: Expected| expected;
+    [
         ("redux.sync.add.u32", redux, without(|l, me| reduced(l, me, u32::wrapping_add))),
         ("redux.sync.add.s32", redux, without(|l, me| reduced(l, me, u32::wrapping_add))),
         ("redux.sync.min.u32", redux, without(|l, me| reduced(l, me, u32::min))),
@@ -230,8 +238,7 @@ fn cases() -> Vec<(&'static str, &'static str, Expected)> {
         ("redux.sync.and.b32", redux, without(|l, me| reduced(l, me, |x, y| x & y))),
         ("redux.sync.or.b32", redux, without(|l, me| reduced(l, me, |x, y| x | y))),
         ("redux.sync.xor.b32", redux, without(|l, me| reduced(l, me, |x, y| x ^ y))),
-    ]);
-    cases
+    ]
 }
 
 fn check(form: &str, operands: &str, expected: Expected) {
@@ -256,13 +263,9 @@ fn check(form: &str, operands: &str, expected: Expected) {
                  skip: selp.u32 %o1, 1, 0, %q;"
             );
             let left = Warp {
-                text: &text,
-                inputs: &lanes.inputs(&mut numbers),
-                outputs: &[32, 32],
-                buffer: &[],
-                shared: false,
-            }
-            .run(isa);
+                text: &text, inputs: &lanes.inputs(&mut numbers), outputs: &[32, 32],
+                ..EMPTY
+            }.run(isa);
             for lane in 0..32 {
                 let runs = lanes.active >> lane & 1 != 0;
                 let (d, p) = if runs { expected(&lanes, lane) } else { (0, false) };
@@ -289,14 +292,7 @@ fn synchronised() {
     // The two barriers of the first step stand apart: lanes wait at each for the others, and go
     // on when nobody can come any more.
     for isa in isas() {
-        let left = Warp {
-            text,
-            inputs: &[],
-            outputs: &[32, 32],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text, outputs: &[32, 32], ..EMPTY }.run(isa);
         for lane in 0..32 {
             assert!(left.outputs[0][lane] == lane as u64 ^ 1, "lane {lane}");
             assert!(left.outputs[1][lane] == 0xffff_ffff);
@@ -312,14 +308,7 @@ fn unnamed() {
         vote.all.pred %q, %all; @%q add.u32 %o1, %o1, 4; vote.all.pred %q, %some; @%q add.u32 %o1, %o1, 8;
         vote.uni.pred %q, !%all; @%q add.u32 %o1, %o1, 16; vote.uni.pred %q, %some; @%q add.u32 %o1, %o1, 32;";
     for isa in isas() {
-        let left = Warp {
-            text,
-            inputs: &[],
-            outputs: &[32, 32],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text, outputs: &[32, 32], ..EMPTY }.run(isa);
         assert!(left.outputs[0] == [31; 32], "{isa:?}: {:x?}", left.outputs[0]);
         assert!(left.outputs[1] == [1 + 4 + 16; 32], "{isa:?}: {:x?}", left.outputs[1]);
     }
@@ -331,14 +320,7 @@ fn active() {
         activemask.b32 %o0; bra.uni done; few: activemask.b32 %o0; done: bar.warp.sync -1;
         activemask.b32 %o1; @%few activemask.b32 %o1;";
     for isa in isas() {
-        let left = Warp {
-            text,
-            inputs: &[],
-            outputs: &[32, 32],
-            buffer: &[],
-            shared: false,
-        }
-        .run(isa);
+        let left = Warp { text, outputs: &[32, 32], ..EMPTY }.run(isa);
         for lane in 0..32 {
             let (here, after) = if lane < 5 {
                 (31, 31)
@@ -352,19 +334,14 @@ fn active() {
 
 /// A type that the operation has not would name a row of another bank.
 fn refusals() {
-    for line in [
+    let lines = [
         "vote.sync.all.b32 %r, %p, -1;",
         "vote.sync.ballot.pred %p, %p, -1;",
         "match.any.sync.pred %r, %p, -1;",
         "redux.sync.add.b32 %r, %r, -1;",
         "elect.sync %r, -1;",
-    ] {
-        let source = format!(
-            ".version 8.5\n.target sm_90\n.address_size 64\n.entry k() {{
-             .reg .pred %p; .reg .b32 %r;\n{line}\nret; }}"
-        );
-        assert!(device_cpu::Program::build(&source).is_err(), "{line}");
-    }
+    ];
+    refused(".reg .pred %p; .reg .b32 %r;", &lines);
 }
 
 pub(crate) fn tests() -> Vec<Test> {

@@ -3,7 +3,7 @@
 
 use crate::fragments::{bits, dot, random, sizes};
 use crate::vector::Test;
-use crate::warp::{BUFFER, Random, Warp, isas};
+use crate::warp::{BUFFER, EMPTY, Random, Warp, isas};
 
 /// A matrix in the buffer.
 #[derive(Clone, Copy)]
@@ -191,14 +191,7 @@ impl Case {
             }
             let text = self.text(&places);
             let shared = self.space == ".shared" || self.space.is_empty() && self.padded;
-            let left = Warp {
-                text: &text,
-                inputs: &[],
-                outputs: &[],
-                buffer: &buffer,
-                shared,
-            }
-            .run(isa);
+            let left = Warp { text: &text, buffer: &buffer, shared, ..EMPTY }.run(isa);
             let [a, b, c, d] = self.types;
             let mut want = buffer.clone();
             for row in 0..m {
