@@ -1,4 +1,4 @@
-//! Where something stands in the text, and what is wrong with it.
+//! Positions in the text, and errors at them.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! What a loader and a driver's function attributes need of images that compilers made.
+//! Metadata of images that compilers made, as a loader and a driver's function attributes need it.
 
 use std::path::Path;
 

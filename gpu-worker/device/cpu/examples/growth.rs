@@ -1,5 +1,5 @@
-//! How long modules of each shape take to prepare: `growth [SIZE] [SHAPE]` prints microseconds for
-//! each of SIZE pieces and of a tenth as many.
+//! The time to prepare modules of each shape: `growth [SIZE] [SHAPE]` prints microseconds for each of
+//! SIZE pieces and of a tenth as many.
 
 #[path = "../tests/growth/shapes.rs"]
 mod shapes;

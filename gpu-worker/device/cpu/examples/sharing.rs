@@ -1,5 +1,5 @@
-//! What sharing costs and saves: `sharing [MIB]` has sessions copy equal weights of so many
-//! mebibytes, with and without a sharing domain in common, and says how long copies and kernels took and how
+//! Costs and savings of sharing: `sharing [MIB]` has sessions copy equal weights of so many mebibytes,
+//! with and without a sharing domain in common, and prints how long copies and kernels took and how
 //! much memory the process has for it.
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What can go wrong: building a program, launching it, running it.
+//! Errors of building a program, launching it, running it.
 
 use ptx::PtxError;
 use thiserror::Error;

@@ -1,4 +1,4 @@
-//! Who prepares a program asks now and then whether to go on.
+//! The watch over a preparation: it is asked now and then whether to go on.
 
 use crate::error::BuildError;
 use device::{Halt, Watch};

@@ -1,5 +1,5 @@
-//! What the assembler of CUDA 12.9 was seen to accept for `sm_90a`: each is built, or refused in
-//! words that say what the device has not got; none is an error of the text.
+//! Forms that the assembler of CUDA 12.9 was seen to accept for `sm_90a`: each is built, or refused
+//! with what the device lacks; none is an error of the text.
 //!
 //! `forms.txt` has an instruction a line, or several, for a body with registers of every kind;
 //! `modules.txt` has what stands at module scope, a module a line. Both were found by asking the

@@ -1,4 +1,4 @@
-//! What a launch's blocks took goes back to the system. Alone in its process.
+//! Memory of a launch's blocks, which goes back to the system. Alone in its process.
 #![cfg(target_os = "linux")]
 
 use std::time::{Duration, Instant};

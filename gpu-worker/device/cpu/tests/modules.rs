@@ -1,5 +1,5 @@
-//! What stands outside of code: variables and their initial values, parameters, directives,
-//! special registers, function pointers; and images linked into one.
+//! Modules beside their code: variables and their initial values, parameters, directives, special
+//! registers, function pointers; and images linked into one.
 
 use device_cpu::{Engine, EngineConfig, Grid, Instance, Memory, Program};
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
-//! What does not depend on timing: the order of a block's warps, which fault is blamed, and what
-//! was printed before it.
+//! Results that do not depend on timing: the order of a block's warps, the fault that is blamed, and
+//! the output before it.
 
 use device_cpu::{Engine, EngineConfig, Fault, Grid, Instance, Memory, Program, Progress, Running};
 use std::sync::atomic::AtomicBool;

@@ -1,4 +1,4 @@
-//! What kernels call and no module defines: `printf`, `malloc`, `free`, `assert`. The kernels are
+//! Functions that kernels call and no module defines: `printf`, `malloc`, `free`, `assert`. The kernels are
 //! NVRTC's; the expectations are what C prints.
 
 use bus_schemas::{Code, Launch, ModuleHash, Op};

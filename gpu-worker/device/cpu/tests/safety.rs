@@ -1,5 +1,5 @@
-//! What a kernel must not do: each mistake ends its launch with CUDA's error, and says which
-//! kernel, line, block, thread and address.
+//! Mistakes of kernels: each ends its launch with CUDA's error, which names the kernel, line, block,
+//! thread and address.
 
 use bus_schemas::{Code, Failure, Launch, ModuleHash, Op};
 use device::Device;

@@ -49,10 +49,10 @@ impl Floor {
         let program = self.programs.remove(&n).expect("open");
         self.device.close(program.session());
         self.charges.remove(&program.session());
-        self.hear();
+        self.receive();
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         let mut changed = Vec::new();
         self.device.recharged(&mut changed);
         for (session, charge) in changed {
@@ -91,7 +91,7 @@ impl Floor {
         let done = complete(&mut self.device, slice);
         assert_eq!(done.fault, None);
         self.charges.insert(done.session, done.resident);
-        self.hear();
+        self.receive();
         let result = done.results.first();
         result.and_then(|it| it.copied()).unwrap_or_default()
     }
@@ -130,7 +130,7 @@ impl Floor {
     /// Does what nobody waits for.
     fn rest(&mut self) {
         while self.device.tend() {}
-        self.hear();
+        self.receive();
     }
 
     fn charge(&self, n: u64) -> u64 {

@@ -1,4 +1,4 @@
-//! Which definition of each name counts, and what is renamed.
+//! Resolution of names: the definition that counts, and what is renamed.
 
 use super::image::LinkImage;
 use super::{adapt, declaration};

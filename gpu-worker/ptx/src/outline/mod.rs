@@ -1,5 +1,5 @@
-//! What stands where in an image, without parsing it, and images of a few kernels cut out of a large
-//! one.
+//! Outlines of images: the items and their places, without parsing; and images of a few kernels cut
+//! out of a large one.
 //!
 //! Libraries bring thousands of kernels in one image, of which a program uses a handful. An outline
 //! finds the module's items (variables, functions, kernels) by their heads and closing braces, at the

@@ -1,4 +1,4 @@
-//! What a body's statements do to its registers, noted while they are decoded.
+//! Reads and writes of registers by a body's statements, noted while they are decoded.
 
 use super::form::{GuardSlot, Slot};
 

@@ -1,4 +1,4 @@
-//! What is known while a module is decoded.
+//! The state of a module that is being decoded: its symbols, constants and functions.
 
 use super::form::{self, Constant};
 use super::module::Decoded;

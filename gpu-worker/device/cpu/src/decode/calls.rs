@@ -1,4 +1,4 @@
-//! What an entry can reach by calls: constants, and the stacks that they take.
+//! The reach of an entry by calls: constants, and the stacks that the calls take.
 
 use super::form::{Constant, Frame, Function};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Which family an instruction belongs to, and control flow.
+//! The family that an instruction belongs to; and control flow.
 
 use super::form::Op;
 use super::operand::Body;

@@ -1,4 +1,4 @@
-//! What moves between memory and fragments: `wmma.load`, `wmma.store`, `ldmatrix`, `stmatrix`.
+//! Moves between memory and fragments: `wmma.load`, `wmma.store`, `ldmatrix`, `stmatrix`.
 
 use super::form::{Bank, Constant, Op};
 use super::matrix::{Ty, bank, total_bank, wmma_registers, wmma_shapes};

@@ -1,4 +1,4 @@
-//! Which modifiers go with which opcode and type.
+//! The modifiers that go with each opcode and type.
 
 use ptx::Scalar;
 

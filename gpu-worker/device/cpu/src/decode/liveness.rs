@@ -1,4 +1,4 @@
-//! From where to where each register of a body is needed.
+//! Liveness: the instructions between which each register of a body is needed.
 //!
 //! Each register is followed backwards from the blocks that read it to those that write it: that
 //! takes as many steps as there are blocks in which it lives. All registers together have a number

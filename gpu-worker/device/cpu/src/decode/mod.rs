@@ -60,7 +60,7 @@ const CODE_LIMIT: usize = 1 << 22;
 /// Decodes a parsed module.
 ///
 /// Where code is to be generated, the registers of a function that is short enough for code of its
-/// own control flow keep places of their own: what is the same in all lanes is told by the place.
+/// own control flow keep places of their own: whether a register is the same in all lanes is known by its place.
 pub(crate) fn decode(
     module: &Module<'_>,
     native: bool,

@@ -1,4 +1,4 @@
-//! What a decoded module is: code, functions, entries, variables to be placed.
+//! A decoded module: code, functions, entries, variables to be placed.
 
 use super::calls::Placed;
 use super::form::{CallSite, Constant, Frame, Function, Inst, Slot};

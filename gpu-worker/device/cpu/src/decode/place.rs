@@ -1,4 +1,4 @@
-//! Where a body's registers lie in its frame: two that never live at the same time share a place.
+//! Places of a body's registers in its frame: two that never live at the same time share one.
 
 use super::form::{Bank, CallSite, Callee, Frame, GuardSlot, Inst, Passed, Slot};
 use super::liveness::Span;

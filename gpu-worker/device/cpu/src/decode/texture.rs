@@ -143,11 +143,11 @@ impl<'a> Body<'_, 'a> {
         }
         // There is one level only: which one is asked for is read, and changes nothing.
         let more = i.operands.get(2..).unwrap_or_default();
-        let told = usize::from(level) + 2 * usize::from(grad);
-        if more.len() < told {
+        let levels = usize::from(level) + 2 * usize::from(grad);
+        if more.len() < levels {
             return self.fail(format!("`{}` takes more operands", i.opcode));
         }
-        for operand in &more[..told] {
+        for operand in &more[..levels] {
             let list = self.elements(operand);
             let ty = if grad { Scalar::F32 } else { by };
             let wanted = &list[..list.len().min(3)];
@@ -160,7 +160,7 @@ impl<'a> Body<'_, 'a> {
             gather: None,
             offsets: false,
         };
-        self.sample(i, sample, (ty, by), &more[told..])
+        self.sample(i, sample, (ty, by), &more[levels..])
     }
 
     fn gather(&mut self, i: &Instruction<'a>, parts: &mut Parts<'a>) -> Result<()> {

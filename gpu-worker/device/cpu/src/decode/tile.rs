@@ -1,4 +1,4 @@
-//! What matrix instructions work on: element types, shapes, and how registers hold them.
+//! Operands of matrix instructions: element types, shapes, and how registers hold them.
 //!
 //! Every register of a fragment holds one **tile** of its matrix: lane `4 g + t` holds columns
 //! (of A), rows (of B) `t * elements ..` of row (of A) or column (of B) `g`; C and D have pairs of

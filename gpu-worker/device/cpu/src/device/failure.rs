@@ -1,4 +1,4 @@
-//! What went wrong, as the CUDA error that a program expects.
+//! Failures as the CUDA errors that a program expects.
 
 use crate::error::{Fault, FaultKind, LaunchError, MemoryError};
 use bus_schemas::{Code, Failure};

@@ -19,7 +19,7 @@ const STRIDE: u64 = 50_000;
 /// passes without counts after so many times as much.
 const WAITING: u32 = 20;
 
-/// What the program is told of a kernel that the watchdog ended. That a kernel waits for what comes
+/// The message for a program whose kernel the watchdog ended. That a kernel waits for what comes
 /// behind it works on a GPU and never here, so that this is said too.
 fn exceeded_words(limit: Duration) -> String {
     format!(

@@ -258,7 +258,7 @@ impl Device for CpuDevice {
 
     fn submit(&mut self, slice: Slice) {
         let now = self.now();
-        // A session that was closed meanwhile is told nothing: its close was its answer.
+        // A session that was closed meanwhile gets no completion: its close was its answer.
         if let Some(session) = self.sessions.get_mut(&slice.session) {
             let session = session.get_mut();
             self.feed.submitted(now, slice.session, slice.priority);

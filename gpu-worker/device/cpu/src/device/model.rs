@@ -1,5 +1,6 @@
-//! What a CPU device says of itself. Programs choose their kernels by it: how many multiprocessors there
-//! are, how much shared memory. What runs at once, credits and quotas stay the machine's own.
+//! Models of GPUs whose properties a CPU device can report. Programs choose their kernels by them: how
+//! many multiprocessors there are, how much shared memory. What runs at once, credits and quotas stay
+//! the machine's own.
 //!
 //! Sources: CUDA C++ Programming Guide, "Technical specifications per compute capability", and the
 //! products' data sheets.

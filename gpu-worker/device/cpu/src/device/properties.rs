@@ -1,5 +1,5 @@
-//! What the CPU device says of itself: a device of compute capability 8.0 whose limits are those
-//! that launches are held to, and whose clock and cache are the processor's.
+//! Properties that the CPU device reports: those of a device of compute capability 8.0, with the
+//! limits that launches are held to and the processor's clock and cache.
 
 use crate::engine::launch::{BLOCK_LIMITS, BLOCK_THREADS, GRID_LIMITS, SHARED_LIMIT};
 use crate::lane_loop::LANES;

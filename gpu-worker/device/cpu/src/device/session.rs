@@ -162,7 +162,7 @@ impl Session {
     /// How urgent it is: as the most urgent of its slices, for they run in order.
     pub(super) fn priority(&self) -> u8 {
         if self.fault.is_some() {
-            // Nothing of it runs any more: what it still has under way is only told of.
+            // Nothing of it runs any more: what it still has under way is only reported.
             return 0;
         }
         let current = self.current.iter().map(|progress| &progress.slice);

@@ -1,4 +1,4 @@
-//! How sessions of the CPU device come to share what they hold alike, and cease to.
+//! Sharing of equal bytes between the CPU device's sessions: how it begins and ends.
 //!
 //! The first copy of some bytes goes where it always went, and its fingerprint is noted. When a
 //! later copy has the same fingerprint, the bytes that came are compared with what lies there now:

@@ -258,17 +258,17 @@ impl BlockRunner {
             };
             let block = &mut self.active[turn];
             cx.shared = block.shared.as_mut_ptr().cast();
-            let pass = if killed {
-                Pass::Stuck("the launch was ended")
+            let end = if killed {
+                RoundEnd::Stuck("the launch was ended")
             } else if self.executed >= config.fuel {
-                Pass::Stuck("out of fuel")
+                RoundEnd::Stuck("out of fuel")
             } else {
                 block.round(launch, &mut cx, &mut budget)
             };
             self.clock = cx.clock;
             self.executed = budget.executed;
-            let interrupted = matches!(pass, Pass::Interrupted);
-            if let Pass::Spun = pass {
+            let interrupted = matches!(end, RoundEnd::Interrupted);
+            if let RoundEnd::Spun = end {
                 // Perhaps it waits for another block: let one run.
                 let block = &mut self.active[turn];
                 block.spins += 1;
@@ -278,7 +278,7 @@ impl BlockRunner {
                     self.turn = (turn + 1) % self.active.len();
                 }
             } else {
-                self.conclude(launch, queue, pass, cx.said.take());
+                self.conclude(launch, queue, end, cx.noted_detail.take());
             }
             turns += 1;
             if self.executed - looked >= LOOK || turns >= TURNS || interrupted {
@@ -293,25 +293,31 @@ impl BlockRunner {
 }
 
 impl BlockRunner {
-    /// Takes the block whose turn it is out of those in progress where its round says so. `said` is
+    /// Takes the block whose turn it is out of those in progress where its round says so. `detail` is
     /// the detail of its fault, where that depends on the run.
-    fn conclude(&mut self, launch: &Launch, queue: &BlockQueue, pass: Pass, said: Option<String>) {
+    fn conclude(
+        &mut self,
+        launch: &Launch,
+        queue: &BlockQueue,
+        end: RoundEnd,
+        detail: Option<String>,
+    ) {
         let turn = self.turn;
-        match pass {
-            Pass::Ended => {
+        match end {
+            RoundEnd::Ended => {
                 self.retire(turn);
                 self.blocks += 1;
             }
-            Pass::Spun | Pass::Interrupted => {}
-            Pass::Stuck(_) if queue.has_fault() => self.retire(turn),
-            Pass::Stuck(detail) => {
+            RoundEnd::Spun | RoundEnd::Interrupted => {}
+            RoundEnd::Stuck(_) if queue.has_fault() => self.retire(turn),
+            RoundEnd::Stuck(detail) => {
                 let fault = stuck(launch, &self.active[turn], detail);
                 self.faulted(turn, queue, fault);
             }
-            Pass::Fault(warp, pc, noted) => {
+            RoundEnd::Fault(warp, pc, noted) => {
                 let mut fault = fault(launch, &self.active[turn], (warp, pc), noted);
-                if let Some(said) = said {
-                    fault.detail = said;
+                if let Some(detail) = detail {
+                    fault.detail = detail;
                 }
                 self.faulted(turn, queue, fault);
             }
@@ -320,7 +326,7 @@ impl BlockRunner {
 }
 
 /// How one round over a block's warps ended.
-enum Pass {
+enum RoundEnd {
     Ended,
     Spun,
     Interrupted,
@@ -336,7 +342,7 @@ impl Block {
         launch: &Launch,
         cx: &mut Context<'_>,
         budget: &mut WarpBudget<'_>,
-    ) -> Pass {
+    ) -> RoundEnd {
         while self.round.ran < self.warps.len() {
             let warp = self.round.ran;
             let ready = self.warps[warp]
@@ -345,7 +351,7 @@ impl Block {
                 .any(|split| matches!(split.state, State::Ready | State::Gathered));
             if ready {
                 if !self.is_cleared(launch, warp, budget) {
-                    return Pass::Interrupted;
+                    return RoundEnd::Interrupted;
                 }
                 self.round.moved = true;
                 budget.jumps = match std::mem::take(&mut self.round.jumps) {
@@ -356,7 +362,7 @@ impl Block {
                     Stop::Waits => {}
                     Stop::Spun if budget.jumps > 0 => {
                         self.round.jumps = budget.jumps;
-                        return Pass::Interrupted;
+                        return RoundEnd::Interrupted;
                     }
                     Stop::Spun => self.round.spun = true,
                     Stop::Fault(pc) => {
@@ -366,30 +372,30 @@ impl Block {
                             lane: 0,
                             detail: "",
                         });
-                        return Pass::Fault(warp, pc, noted);
+                        return RoundEnd::Fault(warp, pc, noted);
                     }
                 }
             }
             self.round.ran += 1;
             let over = self.round.spun && budget.is_over();
             if ready && self.live > 0 && (over || budget.stop.load(Ordering::Relaxed)) {
-                return Pass::Interrupted;
+                return RoundEnd::Interrupted;
             }
         }
         let Round { moved, spun, .. } = std::mem::take(&mut self.round);
         if self.live == 0 {
-            return Pass::Ended;
+            return RoundEnd::Ended;
         }
         if self.open_barriers(launch) || (moved && !spun) {
-            return Pass::Interrupted;
+            return RoundEnd::Interrupted;
         }
         if spun {
-            return Pass::Spun;
+            return RoundEnd::Spun;
         }
         if self.force() {
-            return Pass::Interrupted;
+            return RoundEnd::Interrupted;
         }
-        Pass::Stuck("every thread waits for something that cannot happen")
+        RoundEnd::Stuck("every thread waits for something that cannot happen")
     }
 }
 
@@ -425,7 +431,7 @@ fn context<'m>(launch: &'m Launch, memory: &'m Memory, clock: u64) -> Context<'m
         clock,
         noted: None,
         spent: 0,
-        said: None,
+        noted_detail: None,
         #[cfg(all(target_arch = "x86_64", unix))]
         jumps: 0,
         #[cfg(all(target_arch = "x86_64", unix))]

@@ -1,4 +1,4 @@
-//! How the engine runs launches.
+//! The engine's configuration.
 
 /// How the engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

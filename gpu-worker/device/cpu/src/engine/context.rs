@@ -1,4 +1,4 @@
-//! What an executing instruction sees: register files, memories, and where a fault is noted.
+//! The context of an executing instruction: register files, memories, and a noted fault.
 
 #![expect(
     unsafe_code,
@@ -56,7 +56,7 @@ pub(crate) struct Context<'m> {
     /// What calls of the runtime cost beyond one instruction, in instructions.
     pub(crate) spent: u64,
     /// The noted fault's detail, where that depends on the run.
-    pub(crate) said: Option<String>,
+    pub(crate) noted_detail: Option<String>,
     /// What a warp's native code may use, and has: jumps back, instructions.
     #[cfg(all(target_arch = "x86_64", unix))]
     pub(crate) jumps: u32,
@@ -142,7 +142,7 @@ impl Context<'_> {
 
     /// Notes that the instruction of a line hit the allocation hit last.
     #[inline(always)]
-    pub(crate) fn met(&mut self, line: u32) {
+    pub(crate) fn remember(&mut self, line: u32) {
         self.lives[line as usize % LIVES] = self.live;
     }
 

@@ -9,7 +9,7 @@ use crate::error::FaultKind;
 use crate::lane_value::LANES;
 
 /// Jumps back of one split after which the others of its warp get their turn.
-pub(super) const PATIENCE: u32 = 64;
+pub(super) const SPLIT_JUMPS: u32 = 64;
 
 impl Block {
     /// Runs an instruction that moves lanes between splits. Not inlined: what it keeps at hand would
@@ -62,7 +62,7 @@ impl Block {
             Op::Yield => {
                 let split = &mut self.warps[warp].splits[at];
                 split.pc += 1;
-                split.age += PATIENCE;
+                split.age += SPLIT_JUMPS;
                 budget.jumps = 0;
                 return Some(Stop::Spun);
             }

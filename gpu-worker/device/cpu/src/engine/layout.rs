@@ -1,4 +1,4 @@
-//! Where a module's variables lie in the block that they get in each session.
+//! The layout of a module's variables in the block that they get in each session.
 
 use crate::decode::Global;
 use crate::memory::{ALIGN, Live};

@@ -1,4 +1,4 @@
-//! Where instructions stand in the order in which a warp's parted lanes run.
+//! The order in which a warp's parted lanes run, and the place of each instruction in it.
 
 use crate::decode::form::Function;
 

@@ -1,4 +1,4 @@
-//! What kernels print: records, kept until the launch ends.
+//! Output of kernels: records, kept until the launch ends.
 //!
 //! What is kept is bounded as CUDA's buffer is: when it is full, the oldest records go. Oldest
 //! means first in the order of blocks, so that what is printed does not depend on how many

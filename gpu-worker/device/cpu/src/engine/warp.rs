@@ -8,7 +8,7 @@
 use super::block::{Base, Block, State};
 use super::code::{Kind, Step, UNGUARDED};
 use super::context::Context;
-use super::control::PATIENCE;
+use super::control::SPLIT_JUMPS;
 use super::gather::named;
 use super::launch::Launch;
 use super::order::Order;
@@ -59,8 +59,8 @@ fn blamed(launch: &Launch, cx: &mut Context<'_>, begun: u32, at: u32) -> u32 {
     at
 }
 
-/// How a split's turn came to its end.
-enum Came {
+/// Why a split stopped running.
+enum SplitStop {
     /// It stands at an instruction where another one does, or may.
     At(u32),
     /// It stands at an instruction, and the warp is to stop.
@@ -87,7 +87,7 @@ unsafe fn native_step(
     whole: bool,
     (first, pc): (&mut u32, u32),
     budget: &mut WarpBudget<'_>,
-) -> Result<Option<u32>, Came> {
+) -> Result<Option<u32>, SplitStop> {
     let step = &launch.program.steps[pc as usize];
     if whole && let Some(native) = step.warp {
         budget.executed += u64::from(pc - *first);
@@ -100,9 +100,9 @@ unsafe fn native_step(
                 *first = at;
                 return Ok(Some(at));
             }
-            Ending::Spun => return Err(Came::Spun(at)),
-            Ending::Ended => return Err(Came::Ended),
-            Ending::Fault => return Err(Came::Fault(blamed(launch, cx, begun, at))),
+            Ending::Spun => return Err(SplitStop::Spun(at)),
+            Ending::Ended => return Err(SplitStop::Ended),
+            Ending::Fault => return Err(SplitStop::Fault(blamed(launch, cx, begun, at))),
         }
     }
     let Some(native) = step.native else {
@@ -114,7 +114,7 @@ unsafe fn native_step(
         Err(at) => {
             let at = blamed(launch, cx, pc, pc + at);
             budget.executed += u64::from(at - *first);
-            Err(Came::Fault(at))
+            Err(SplitStop::Fault(at))
         }
     }
 }
@@ -168,7 +168,7 @@ impl Block {
             .filter(|(_, split)| matches!(split.state, State::Ready | State::Gathered));
         let best = ready.min_by_key(|(_, split)| {
             (
-                split.age / PATIENCE,
+                split.age / SPLIT_JUMPS,
                 usize::MAX - split.calls.len(),
                 order.place(split.pc),
                 split.mask,
@@ -246,16 +246,16 @@ impl Block {
             let Some(current) = self.pick(&launch.program.order, warp) else {
                 break Stop::Waits;
             };
-            let came = self.run_split(launch, cx, (warp, current), budget);
-            if let Came::At(pc) | Came::Spun(pc) | Came::Control(pc) = came {
+            let stop = self.run_split(launch, cx, (warp, current), budget);
+            if let SplitStop::At(pc) | SplitStop::Spun(pc) | SplitStop::Control(pc) = stop {
                 let split = &mut self.warps[warp].splits[current];
                 split.state = State::Ready;
                 split.pc = pc;
             }
-            match came {
-                Came::At(_) => {}
-                Came::Spun(_) => break Stop::Spun,
-                Came::Control(pc) => {
+            match stop {
+                SplitStop::At(_) => {}
+                SplitStop::Spun(_) => break Stop::Spun,
+                SplitStop::Control(pc) => {
                     let step = &launch.program.steps[pc as usize];
                     let mask = self.warps[warp].splits[current].mask;
                     // SAFETY: the context points at the frame of this split, which stands here.
@@ -264,8 +264,8 @@ impl Block {
                         break end;
                     }
                 }
-                Came::Ended => self.leave(warp, current),
-                Came::Fault(pc) => break Stop::Fault(pc),
+                SplitStop::Ended => self.leave(warp, current),
+                SplitStop::Fault(pc) => break Stop::Fault(pc),
             }
         };
         self.warps[warp].carry = cx.carry;
@@ -279,18 +279,18 @@ impl Block {
         (warp, at): (usize, usize),
         (from, to): (u32, u32),
         budget: &mut WarpBudget<'_>,
-    ) -> Option<Came> {
+    ) -> Option<SplitStop> {
         let splits = &mut self.warps[warp].splits;
         let alone = splits.len() == 1;
         if to <= from && !cfg!(unchecked_access) {
             if budget.jump() {
-                return Some(Came::Spun(to));
+                return Some(SplitStop::Spun(to));
             }
             if !alone {
                 splits[at].age += 1;
             }
         }
-        (!alone).then_some(Came::At(to))
+        (!alone).then_some(SplitStop::At(to))
     }
 
     /// Whether a split waits at an instruction for lanes that it names, or for a part of itself.
@@ -319,7 +319,7 @@ impl Block {
         cx: &mut Context<'_>,
         (warp, current): (usize, usize),
         budget: &mut WarpBudget<'_>,
-    ) -> Came {
+    ) -> SplitStop {
         let steps = launch.program.steps.as_slice();
         let split = &self.warps[warp].splits[current];
         let (base, mut pc, mask) = (split.base, split.pc, split.mask);
@@ -343,7 +343,7 @@ impl Block {
                         continue;
                     }
                     Ok(None) => {}
-                    Err(came) => return came,
+                    Err(stop) => return stop,
                 }
             }
             // SAFETY: the context points at the frame of this split, which stands here.
@@ -356,7 +356,7 @@ impl Block {
                     // SAFETY: decode gave every slot a place in this frame, which `fit` sized.
                     if lanes != 0 && !unsafe { (step.handler)(cx, &step.inst, lanes) } {
                         budget.executed += u64::from(pc - first);
-                        return Came::Fault(pc);
+                        return SplitStop::Fault(pc);
                     }
                     gathered = false;
                     pc += 1;
@@ -365,8 +365,8 @@ impl Block {
                 Kind::Branch if lanes == mask => {
                     let target = step.inst.target;
                     budget.executed += u64::from(pc - first + 1);
-                    if let Some(came) = self.jumped((warp, current), (pc, target), budget) {
-                        return came;
+                    if let Some(stop) = self.jumped((warp, current), (pc, target), budget) {
+                        return stop;
                     }
                     (first, pc) = (target, target);
                 }
@@ -374,10 +374,10 @@ impl Block {
             }
             if pc == limit {
                 budget.executed += u64::from(pc - first);
-                return Came::At(pc);
+                return SplitStop::At(pc);
             }
         }
         budget.executed += u64::from(pc - first + 1);
-        Came::Control(pc)
+        SplitStop::Control(pc)
     }
 }

@@ -18,7 +18,7 @@ use crate::native::{Ending, Warp};
 pub(crate) enum Stop {
     /// All its splits wait, or all its threads are done.
     Waits,
-    /// It used its share of jumps back; with some left, it was told to stop.
+    /// It used its share of jumps back; with some left, it was stopped from outside.
     Spun,
     /// A fault was noted; the instruction at fault.
     Fault(u32),

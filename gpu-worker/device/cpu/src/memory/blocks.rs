@@ -1,4 +1,4 @@
-//! Where module variables lie: a block of whole pages for each module that a session has loaded.
+//! Blocks of module variables: whole pages for each module that a session has loaded.
 
 use super::block::Block;
 use super::{Live, Memory, PAGE};

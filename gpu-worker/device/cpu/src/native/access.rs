@@ -1,4 +1,4 @@
-//! What a load or store is, and the code for one whose addresses follow one another.
+//! Loads and stores for the generator, and the code for one whose addresses follow one another.
 
 use super::assembler::{
     Assembler, Label, RAX, Rm, VMOVUPS, VMOVUPS_TO, VPMOVSXBD, VPMOVSXWD, VPMOVZXBD, VPMOVZXWD, Ymm,

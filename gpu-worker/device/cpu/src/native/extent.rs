@@ -1,4 +1,4 @@
-//! How far the accesses through one address register reach, from each of them on.
+//! The extent of the accesses through one address register, from each of them on.
 
 use super::access::Access;
 use super::def_use::{Var, def_use};

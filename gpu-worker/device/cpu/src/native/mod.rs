@@ -1,6 +1,5 @@
-//! Native code for straight runs of decoded instructions.
-//!
-//! This is of runs; `warp` has the second tier, which follows branches.
+//! Native code for straight runs of decoded instructions; `warp` has the second tier, which follows
+//! branches.
 //!
 //! The interpreter stays in charge: it schedules warps and splits, takes branches, waits at
 //! barriers, and runs whatever this generator does not know. Where all 32 lanes of a warp stand at

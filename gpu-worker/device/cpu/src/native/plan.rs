@@ -1,4 +1,4 @@
-//! Which instructions become native code, and which registers are alive behind them.
+//! The runs of instructions that become native code, and the registers alive behind them.
 
 use super::def_use::{Var, def_use};
 use crate::decode::Decoded;

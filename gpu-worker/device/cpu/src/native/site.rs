@@ -1,4 +1,4 @@
-//! What places in generated code remember of the allocations they hit.
+//! Allocations that places in generated code hit last.
 
 /// A live allocation that a place in the code hit last.
 #[derive(Clone, Copy, Debug, Default)]

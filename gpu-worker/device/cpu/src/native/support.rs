@@ -1,4 +1,4 @@
-//! What generated code calls where its own short ways do not apply.
+//! Functions that generated code calls where its own short ways do not apply.
 
 #![expect(unsafe_code, reason = "called from generated code with raw pointers")]
 

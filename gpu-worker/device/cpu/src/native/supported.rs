@@ -1,4 +1,4 @@
-//! Which instructions can be generated.
+//! The instructions that the generator has code for.
 
 use super::access;
 use crate::decode::form::{Float1, Float2, Inst, Int1, Int2, Int3, Op, Round};

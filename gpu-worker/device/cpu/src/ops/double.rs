@@ -8,10 +8,10 @@ use crate::decode::form::{Float1, Float2, Mode, Op};
 use crate::lane_loop::{Handler, Isa, Map1, Map2, Map3, Op1, Op2, Op3, always, by_kind, ops, pick};
 use std::marker::PhantomData;
 
-/// An operation whose NaN results are settled.
-struct Settled<O>(PhantomData<O>);
+/// An operation whose NaN results keep a source's payload.
+struct KeptPayload<O>(PhantomData<O>);
 
-impl<O: Op1<A = f64, R = f64>> Op1 for Settled<O> {
+impl<O: Op1<A = f64, R = f64>> Op1 for KeptPayload<O> {
     type A = f64;
     type R = u64;
     #[inline(always)]
@@ -20,7 +20,7 @@ impl<O: Op1<A = f64, R = f64>> Op1 for Settled<O> {
     }
 }
 
-impl<O: Op2<A = f64, B = f64, R = f64>> Op2 for Settled<O> {
+impl<O: Op2<A = f64, B = f64, R = f64>> Op2 for KeptPayload<O> {
     type A = f64;
     type B = f64;
     type R = u64;
@@ -30,7 +30,7 @@ impl<O: Op2<A = f64, B = f64, R = f64>> Op2 for Settled<O> {
     }
 }
 
-impl<O: Op3<A = f64, B = f64, C = f64, R = f64>> Op3 for Settled<O> {
+impl<O: Op3<A = f64, B = f64, C = f64, R = f64>> Op3 for KeptPayload<O> {
     type A = f64;
     type B = f64;
     type C = f64;
@@ -78,10 +78,10 @@ ops! { 3;
     Fma(a: f64, b: f64, c: f64) -> f64 = a.mul_add(b, c);
 }
 
-/// The handler of an operation whose NaN results are settled.
-macro_rules! settled {
+/// The handler of an operation whose NaN results keep a source's payload.
+macro_rules! kept_payload {
     (($isa:expr, $map:ident) $op:ident) => {
-        pick::<$map<Settled<$op>>>($isa)
+        pick::<$map<KeptPayload<$op>>>($isa)
     };
 }
 
@@ -90,16 +90,16 @@ pub(super) fn handler(op: Op, mode: Mode, isa: Isa) -> Option<Handler> {
         Op::Float1(Float1::Rcp, ..) if mode.ftz => pick::<Map1<RcpUpper>>(isa),
         Op::Float1(Float1::Rsqrt, ..) if mode.ftz => pick::<Map1<RsqrtUpper>>(isa),
         Op::Float1(op, ..) => by_kind! { op, Float1;
-            @settled (isa, Map1): Rcp Sqrt Rsqrt;
+            @kept_payload (isa, Map1): Rcp Sqrt Rsqrt;
             @always (isa, Map1): Abs Neg;
             _ => return None,
         },
         Op::Float2(op, ..) => by_kind! { op, Float2;
-            @settled (isa, Map2): Add Sub Mul Div Min Max;
+            @kept_payload (isa, Map2): Add Sub Mul Div Min Max;
             @always (isa, Map2): Copysign;
             _ => return None,
         },
-        Op::Fma(..) => settled! { (isa, Map3) Fma },
+        Op::Fma(..) => kept_payload! { (isa, Map3) Fma },
         _ => return None,
     })
 }

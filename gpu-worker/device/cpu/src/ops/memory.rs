@@ -213,7 +213,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
                     store(cx, inst.slots[1 + part], mask, &*row.cast::<Row<M::Bits>>());
                 }
             }
-            cx.met(inst.line);
+            cx.remember(inst.line);
         }
         true
     }
@@ -264,7 +264,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
                     }
                 }
             }
-            cx.met(inst.line);
+            cx.remember(inst.line);
         }
         true
     }

@@ -1,4 +1,4 @@
-//! What results of floating-point operations go through: subnormals, NaN, minimum and maximum.
+//! Rules for results of floating-point operations: subnormals, NaN, minimum and maximum.
 
 /// Subnormals to zeros of their sign.
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! Who shares which slot, and what each session is charged for it.
+//! The book of shared slots: the sessions that share each, and what they are charged for it.
 //!
 //! A slot's bytes are charged to its sharers in equal parts, the odd bytes to the first of them, so
 //! that the parts always add up to the slot. Pages that a session has written are its own, and it

@@ -1,5 +1,5 @@
-//! Where bytes like those that come may lie already. Bounded; what it says is a guess, and whoever
-//! follows it compares.
+//! An index of stored bytes by samples of them: it finds where bytes like those that come may lie
+//! already. It is bounded, and what it finds is a guess, to be compared.
 
 use std::collections::{BTreeMap, VecDeque};
 

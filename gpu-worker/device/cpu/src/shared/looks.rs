@@ -1,4 +1,4 @@
-//! When a session's units are looked at for pages that it has written since.
+//! The times at which a session's units are checked for pages that it has written since.
 //!
 //! A look at a unit reads 256 rows of the process's page table: some ten microseconds. While there is
 //! work, a session's units are looked at in turn, one for every [`PRICE`] that the session has run:

@@ -4,7 +4,7 @@
 //! lie in one **slot** of the [`Store`], and every session that holds one has the slot's pages at
 //! its own address, copied by the kernel for whoever writes to them. The [`Book`] says who shares
 //! what and who is charged how much; the [`Index`] remembers where bytes like those that come may
-//! lie already; the [`Pagemap`] tells which pages were written since.
+//! lie already; the [`Pagemap`] says which pages were written since.
 
 mod book;
 mod index;

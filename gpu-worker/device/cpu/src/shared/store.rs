@@ -1,4 +1,4 @@
-//! Where shared units lie: a file in memory, in slots of a unit.
+//! The store of shared units: a file in memory, in slots of a unit.
 //!
 //! A slot is written once, before anybody shows it, and not again while anybody does. Sessions show
 //! it by private mappings, so that a write to one of its pages gives the writer a page of its own.

@@ -1,5 +1,5 @@
-//! Which pages of a private mapping were written since: the kernel knows, and tells in
-//! `/proc/self/pagemap`. The bits that count here need no privileges.
+//! The pages of a private mapping that were written since, from the kernel's `/proc/self/pagemap`.
+//! The bits that count here need no privileges.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

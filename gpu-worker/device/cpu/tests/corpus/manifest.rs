@@ -1,4 +1,4 @@
-//! What a case consists of: the JSON beside the PTX.
+//! The parts of a case: the JSON beside the PTX.
 
 use serde::Deserialize;
 use std::path::{Path, PathBuf};

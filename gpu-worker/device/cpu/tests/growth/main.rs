@@ -16,7 +16,7 @@ fn modules_with_much_of_anything_load() {
     }
 }
 
-/// Counts the bytes that it is told of, and says no behind so many questions.
+/// Counts the bytes that it is asked about, and refuses after so many questions.
 #[derive(Default)]
 struct Counting {
     bytes: AtomicU64,

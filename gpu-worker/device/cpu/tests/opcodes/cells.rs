@@ -1,4 +1,4 @@
-//! What an atomic operation leaves in a cell, computed without the engine; and values for it.
+//! The result of an atomic operation in a cell, computed without the engine; and values for it.
 
 use crate::fragments::{brain, half, random, value};
 use crate::warp::Random;

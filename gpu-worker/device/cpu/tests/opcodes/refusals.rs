@@ -1,4 +1,4 @@
-//! What is no form of the ISA is refused when it is built, at its place.
+//! Forms that the ISA has not are refused when they are built, at their place.
 
 use device_cpu::{BuildError, Program};
 

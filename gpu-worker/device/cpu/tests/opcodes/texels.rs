@@ -1,4 +1,4 @@
-//! What lookups of textures give, computed texel by texel without the engine.
+//! Results of texture lookups, computed texel by texel without the engine.
 
 use crate::warp::{BASE, Random};
 use bus_schemas::{AddressMode, Channel, Shape, Texture};

@@ -1,4 +1,4 @@
-//! What operands hold: the edges of their kind, then a fixed random sequence.
+//! Values of operands: the edges of their kind, then a fixed random sequence.
 
 /// Lanes of a vector test by default.
 pub(crate) const LANES: usize = 1024;

@@ -1,4 +1,4 @@
-//! What lanes do together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`,
+//! Instructions of the lanes of a warp together: `shfl`, `vote`, `match`, `redux`, `elect`, `activemask`,
 //! `bar.warp.sync`; with all lanes, some, several groups at once, and after divergence.
 
 use crate::refusals::refused;

@@ -126,6 +126,6 @@ fn fail(cx: &mut Context<'_>, of: [u64; 5], lane: u32) -> Option<u64> {
     let line = of[2] as u32;
     let detail = format!("{file}:{line}: {function}: assertion `{message}` failed");
     cx.note(FaultKind::Assert, None, lane, "assertion failed");
-    cx.said = Some(detail);
+    cx.noted_detail = Some(detail);
     None
 }

@@ -21,7 +21,7 @@ impl Lower<'_> {
         let inst = self.code[index];
         let Some(it) = Access::of(&inst) else { return };
         if let Some(host) = self.hosts.get(&index).copied() {
-            return self.placed(&inst, it, host);
+            return self.strided_access(&inst, it, host);
         }
         let shape = self.shape(index, it);
         let registers = self.registers(&inst, it);

@@ -11,7 +11,7 @@ use crate::native::support::VALUES;
 
 impl Lower<'_> {
     /// A load or store at checked addresses.
-    pub(super) fn placed(&mut self, inst: &Inst, it: Access, host: Host) {
+    pub(super) fn strided_access(&mut self, inst: &Inst, it: Access, host: Host) {
         let first = host.offset + 8 * i64::from(self.values.group) * host.step;
         let words = if it.ty.size() == 8 { 2 } else { 1 };
         let bank = Bank::of(it.ty);

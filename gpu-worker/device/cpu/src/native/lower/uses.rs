@@ -1,4 +1,4 @@
-//! Which results of a run are used, and where for the last time.
+//! The last uses of a run's results, and those that are used at all.
 
 use super::Lower;
 use crate::decode::form::{Bank, Op, Slot};

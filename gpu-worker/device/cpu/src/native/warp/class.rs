@@ -1,4 +1,4 @@
-//! How a register's lanes are related: the same in all, in steps from lane to lane, or at will.
+//! Classes of registers by how their lanes are related: equal, in steps from lane to lane, or varying.
 //!
 //! The analysis looks at definitions alone, whatever path leads to them: the code that it serves
 //! runs a definition for all 32 lanes at once, and looks at the registers it takes over where it
@@ -98,7 +98,7 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
             writers.entry(var).or_default().push(at);
         }
     }
-    let mut due = Due::new(code.len());
+    let mut due = Worklist::new(code.len());
     (0..code.len()).for_each(|at| due.add(at));
     while let Some(at) = due.next() {
         let inst = &code[at];
@@ -126,12 +126,12 @@ fn branching(code: &[Inst], first: usize) -> HashSet<Var> {
 }
 
 /// Instructions to be looked at, each once until it is.
-struct Due {
+struct Worklist {
     list: VecDeque<usize>,
     listed: Vec<bool>,
 }
 
-impl Due {
+impl Worklist {
     fn new(count: usize) -> Self {
         Self {
             list: VecDeque::new(),
@@ -181,9 +181,9 @@ impl<'d> Classes<'d> {
             it.add(Var::new(*bank, *slot), Class::Steps(0));
         }
         let readers = readers(code);
-        let mut due = Due::new(code.len());
+        let mut due = Worklist::new(code.len());
         (0..code.len()).for_each(|at| due.add(at));
-        it.settle(code, &readers, &mut due);
+        it.propagate(code, &readers, &mut due);
         // What only its own values define is nothing.
         for inst in code {
             for var in def_use(inst).map(|it| it.writes).unwrap_or_default() {
@@ -194,12 +194,12 @@ impl<'d> Classes<'d> {
                 }
             }
         }
-        it.settle(code, &readers, &mut due);
+        it.propagate(code, &readers, &mut due);
         it
     }
 
     /// Looks at instructions until nothing changes: again at those that read what has.
-    fn settle(&mut self, code: &[Inst], readers: &HashMap<Var, Vec<usize>>, due: &mut Due) {
+    fn propagate(&mut self, code: &[Inst], readers: &HashMap<Var, Vec<usize>>, due: &mut Worklist) {
         while let Some(at) = due.next() {
             let inst = &code[at];
             let (class, written): (Class, Vec<Var>) = match def_use(inst) {

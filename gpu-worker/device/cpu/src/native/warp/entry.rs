@@ -1,4 +1,4 @@
-//! Where the interpreter hands a warp over: registers that should go in steps are looked at.
+//! Entries of a warp's code from the interpreter: registers that should go in steps are checked.
 
 use super::blocks::Piece;
 use super::{Region, ending, on_stack};

@@ -66,7 +66,7 @@ struct Checked {
     low: i64,
 }
 
-/// Where an instruction at fault tells the start of its straight line: the low bits, above its ending.
+/// The place of a fault's straight line in what the code returns: the low bits of its start, above the ending.
 pub(super) const BEGUN: u32 = 40;
 
 /// The way back from a fault among lanes that run eight by eight: what the later ones need to be run

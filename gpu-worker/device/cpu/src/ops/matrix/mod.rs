@@ -1,4 +1,4 @@
-//! What a warp does with matrices: `mma`, `wmma`, `ldmatrix`, `stmatrix`, `movmatrix`.
+//! Matrix instructions of a warp: `mma`, `wmma`, `ldmatrix`, `stmatrix`, `movmatrix`.
 //!
 //! The scheduler has gathered all lanes of the warp before one of these runs.
 

@@ -1,4 +1,4 @@
-//! Which texels a coordinate means, and where they lie.
+//! The texels that a coordinate means, and their addresses.
 //!
 //! Sizes and addresses come from the tenant's memory: sums of them are checked.
 

@@ -1,4 +1,4 @@
-//! What objects are.
+//! Queries of textures and surfaces: their sizes, formats and kinds.
 
 use super::address;
 use super::objects::Objects;

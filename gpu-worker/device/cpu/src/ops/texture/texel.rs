@@ -1,4 +1,4 @@
-//! What the bytes of an element stand for.
+//! The values of an element's bytes.
 
 use crate::decode::form::Round;
 use crate::ops::soft;
