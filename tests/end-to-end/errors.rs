@@ -11,15 +11,15 @@ fn every_code_is_documented() {
     let text = include_str!("../../docs/reference/errors.md");
     for code in Code::ALL {
         let retry = if code.retryable() { "yes" } else { "no" };
-        let row = format!(
-            "| {} | {} | {} | {retry} |",
-            code.number(),
+        let entry = format!(
+            "- **{}** ({}, CUDA {}, retry {retry}):",
             code.name(),
+            code.number(),
             code.cuda()
         );
         assert!(
-            text.contains(&row),
-            "docs/reference/errors.md lacks the row {row:?}"
+            text.contains(&entry),
+            "docs/reference/errors.md lacks the entry {entry:?}"
         );
     }
 }
@@ -53,13 +53,13 @@ fn collect(dir: &Path, named: &mut BTreeMap<String, String>) {
 }
 
 #[test]
-fn every_code_that_the_sources_name_has_one_row() {
+fn every_code_that_the_sources_name_has_one_entry() {
     let text = include_str!("../../docs/reference/errors.md");
-    let mut rows = BTreeMap::<&str, u32>::new();
-    for row in text.lines().filter(|line| line.starts_with('|')) {
-        let mut cells = row.split('|').map(str::trim).skip(1);
-        if let Some(code) = cells.find(|cell| cell.starts_with("E-")) {
-            *rows.entry(code).or_default() += 1;
+    let mut entries = BTreeMap::<&str, u32>::new();
+    for line in text.lines() {
+        let code = line.strip_prefix("- **").and_then(|it| it.split_once("**"));
+        if let Some((code, _)) = code {
+            *entries.entry(code).or_default() += 1;
         }
     }
     let mut named = BTreeMap::new();
@@ -75,9 +75,12 @@ fn every_code_that_the_sources_name_has_one_row() {
     }
     assert!(named.len() > 40, "{named:?}");
     for (code, file) in &named {
-        assert_eq!(rows.get(code.as_str()), Some(&1), "{code} of {file}");
+        assert_eq!(entries.get(code.as_str()), Some(&1), "{code} of {file}");
     }
     let named: BTreeSet<_> = named.keys().map(String::as_str).collect();
-    let unnamed: Vec<_> = rows.keys().filter(|code| !named.contains(*code)).collect();
+    let unnamed: Vec<_> = entries
+        .keys()
+        .filter(|code| !named.contains(*code))
+        .collect();
     assert!(unnamed.is_empty(), "nothing says {unnamed:?} any more");
 }
