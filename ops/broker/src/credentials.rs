@@ -11,7 +11,13 @@ use bus_schemas::Tenant;
 use bus_schemas::subject::Subjects;
 use serde::{Deserialize, Serialize};
 
-use crate::{ACCOUNT, Error, Result, files};
+use crate::{Error, Result, files};
+
+/// The account that holds the cluster's traffic and its JetStream state.
+pub const ACCOUNT: &str = "WL";
+
+/// The account of the system user.
+pub const SYSTEM_ACCOUNT: &str = "SYS";
 
 /// A user name and its password.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,14 +5,8 @@ use std::fmt::Write as _;
 use bus_schemas::Tenant;
 use bus_schemas::subject::Subjects;
 
-use crate::credentials::tenant_name;
+use crate::credentials::{ACCOUNT, SYSTEM_ACCOUNT, tenant_name};
 use crate::{Credentials, Result};
-
-/// The account that holds the cluster's traffic and its JetStream state.
-pub const ACCOUNT: &str = "WL";
-
-/// The account of the system user.
-pub const SYSTEM_ACCOUNT: &str = "SYS";
 
 /// What one user may publish and subscribe: subject patterns; everything else is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

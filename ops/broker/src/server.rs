@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::binary::NatsServer;
 use crate::config::{Lifetime, ServerPaths};
 use crate::process::{ForeignProcess, OwnedProcess, Signal};
-use crate::{Error, Result, files, store};
+use crate::{Error, Result, files, store_limit};
 
 /// How long a server that was asked to stop may take before it is killed.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -346,7 +346,7 @@ fn spawn(
         let _ = fs::remove_file(entry.path());
     }
     let _ = fs::remove_file(paths.pid());
-    store::write_limit(paths)?;
+    store_limit::write_limit(paths)?;
     // The server appends to its log, whoever could read it before.
     files::private_log(&paths.log())?;
     let output = paths.output();

@@ -1,23 +1,13 @@
-//! The way to the cluster: where this host's keeps its state, and whose credentials are used.
-
-use std::path::PathBuf;
+//! The way to the cluster: whose credentials are used.
 
 use anyhow::{Context, Result};
 use broker::Credentials;
 use client_agent::Settings as ClientSettings;
 use client_agent::telemetry::Role;
 
-use crate::local::{default_state_dir, is_up};
 use crate::settings::Settings;
+use crate::state_dir::{is_up, state_dir};
 use crate::telemetry::telemetry;
-
-/// Where the cluster on this host keeps its state.
-#[must_use]
-pub fn state_dir(settings: &Settings) -> PathBuf {
-    settings
-        .given("cluster.state_dir")
-        .map_or_else(default_state_dir, PathBuf::from)
-}
 
 /// How to reach the cluster: the credentials file that is set, or somebody else's broker without
 /// logins, or the cluster that `up` runs on this host.

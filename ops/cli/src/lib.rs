@@ -19,6 +19,7 @@ pub mod process;
 pub mod profiles;
 pub mod record;
 pub mod settings;
+pub mod state_dir;
 pub mod table;
 pub mod target;
 pub mod telemetry;

@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod by_name;
 mod chat;
 pub mod checks;
 mod compare;
@@ -39,6 +40,7 @@ pub mod suite;
 mod train;
 mod workload;
 
+pub use by_name::{NAMES, UnknownWorkload, by_name};
 pub use chat::Chat;
 pub use compare::Tolerance;
 pub use gpu::{FunctionId, Gpu, ModuleId};
@@ -46,4 +48,4 @@ pub use params::Params;
 pub use random::Random;
 pub use search::Search;
 pub use train::Train;
-pub use workload::{Error, NAMES, Outcome, UnknownWorkload, Verdict, Workload, by_name};
+pub use workload::{Error, Outcome, Verdict, Workload};

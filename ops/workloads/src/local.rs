@@ -3,7 +3,7 @@
 //! What runs is the same [`Device`] that a worker owns, fed with the same packed
 //! ops. So a workload that fails here fails because of its kernels or the device.
 
-mod suite;
+mod acceptance;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use device::{Completion, Device, ModuleInfo, OpSpan, Slice};
 
 use crate::{FunctionId, Gpu, ModuleId};
 
-pub use suite::{Endless, SuiteFailure, suite};
+pub use acceptance::{Endless, SuiteFailure, suite};
 
 /// How long one call into the device may take.
 const POLL: Duration = Duration::from_millis(5);

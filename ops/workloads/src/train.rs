@@ -6,35 +6,20 @@
 //! is computed once per step of an epoch and rounding never piles up.
 
 mod device;
+mod shape;
 
 use crate::compare::{matmul, read_into, transpose};
 use crate::gpu::Launches;
 use crate::{Error, Gpu, Random, Tolerance, Verdict, Workload};
 use device::OnDevice;
+use shape::{
+    BATCHES, Batch, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, WEIGHTS1, WEIGHTS2,
+};
 
 const NAME: &str = "train";
 
-/// Samples in a batch.
-const SAMPLES: usize = 256;
-/// Numbers in a sample.
-const INPUTS: usize = 256;
-/// Hidden units.
-const HIDDEN: usize = 128;
-/// Numbers in a prediction.
-const OUTPUTS: usize = 128;
-/// Batches, trained on in turn.
-const BATCHES: usize = 4;
 /// Steps until the weights start over.
 const EPOCH: usize = 8;
-/// What a step changes, per sample and gradient.
-const RATE: f32 = 1.0 / SAMPLES as f32 / 4.0;
-/// Pull of the weights towards zero.
-const DECAY: f32 = 1e-3;
-
-const WEIGHTS1: usize = INPUTS * HIDDEN;
-const WEIGHTS2: usize = HIDDEN * OUTPUTS;
-/// Both layers' weights, and the loss after them.
-const STATE: usize = WEIGHTS1 + WEIGHTS2 + 1;
 
 /// Weights are around 0.1, the loss is a sum over 32,768 squares.
 const TOLERANCE: Tolerance = Tolerance {
@@ -53,14 +38,6 @@ pub struct Train {
     device: Option<OnDevice>,
     answer: Vec<u8>,
     state: Vec<f32>,
-}
-
-/// What one step learns from, row-major.
-struct Batch {
-    /// SAMPLES x INPUTS.
-    samples: Vec<f32>,
-    /// SAMPLES x OUTPUTS.
-    targets: Vec<f32>,
 }
 
 impl Train {
@@ -148,7 +125,7 @@ impl<G: Gpu> Workload<G> for Train {
             workload: NAME,
             source,
         };
-        self.device = Some(OnDevice::new(gpu, self).map_err(failed)?);
+        self.device = Some(OnDevice::new(gpu, &self.batches, &self.initial).map_err(failed)?);
         Ok(())
     }
 

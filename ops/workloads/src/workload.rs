@@ -1,9 +1,6 @@
-//! What the demo and the benchmarks drive.
+//! A tenant's program: what the demo and the benchmarks drive.
 
-use crate::{Chat, Gpu, Search, Train};
-
-/// The names [`by_name`] knows.
-pub const NAMES: [&str; 3] = ["chat", "search", "train"];
+use crate::Gpu;
 
 /// Why a request could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +17,6 @@ pub enum Error<E: std::error::Error + Send + Sync + 'static> {
     #[error("{0} was not prepared on a device")]
     NotPrepared(&'static str),
 }
-
-/// No workload has this name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no workload is named {0:?}; there are chat, search and train")]
-pub struct UnknownWorkload(pub String);
 
 /// Whether a result equals the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +51,7 @@ pub struct Outcome {
 /// A tenant's program: it prepares a device once, then serves requests, one after
 /// the other.
 pub trait Workload<G: Gpu>: Send {
-    /// One of [`NAMES`].
+    /// One of [`NAMES`](crate::NAMES).
     fn name(&self) -> &'static str;
 
     /// Loads modules, allocates, and copies weights. Again on another device, the
@@ -92,18 +84,5 @@ pub trait Workload<G: Gpu>: Send {
             verified,
             detail,
         })
-    }
-}
-
-/// The workload of this name; equal seeds give equal weights, inputs and results.
-///
-/// # Errors
-/// There is no such workload.
-pub fn by_name<G: Gpu>(name: &str, seed: u64) -> Result<Box<dyn Workload<G>>, UnknownWorkload> {
-    match name {
-        "chat" => Ok(Box::new(Chat::new(seed))),
-        "search" => Ok(Box::new(Search::new(seed))),
-        "train" => Ok(Box::new(Train::new(seed))),
-        _ => Err(UnknownWorkload(name.to_owned())),
     }
 }

@@ -17,13 +17,14 @@ use bus_schemas::{
 };
 
 use crate::admin::Administrator;
-use crate::credentials::{credentials, state_dir};
+use crate::credentials::credentials;
 use crate::drop_in::{self, Variable};
 use crate::exit::{Unreachable, Usage};
 use crate::local::{LocalCluster, LocalOptions, Scratch};
 use crate::output;
 use crate::process;
 use crate::settings::Settings;
+use crate::state_dir::state_dir;
 
 /// `warploom run`.
 #[derive(Debug, Args)]

@@ -10,11 +10,12 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::{Administrator, ServerStatus};
 use crate::commands::tenant::{limit, size};
-use crate::credentials::{credentials, state_dir};
+use crate::credentials::credentials;
 use crate::exit::Unreachable;
-use crate::local::{disk_fault, is_up};
+use crate::local::disk_fault;
 use crate::output;
 use crate::settings::Settings;
+use crate::state_dir::{is_up, state_dir};
 use crate::table::fitted;
 use crate::target::duration;
 

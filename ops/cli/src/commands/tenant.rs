@@ -9,10 +9,10 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::Administrator;
 use crate::commands::admission;
-use crate::credentials::state_dir;
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
+use crate::state_dir::state_dir;
 use crate::table::fitted;
 use crate::target::{duration, parse_target};
 

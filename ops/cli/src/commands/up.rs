@@ -5,12 +5,12 @@ use broker::SyncInterval;
 use bus_schemas::TenantSettings;
 use clap::Args;
 
-use crate::credentials::state_dir;
 use crate::exit::Usage;
 use crate::local::{LocalCluster, LocalOptions};
 use crate::output;
 use crate::process;
 use crate::settings::Settings;
+use crate::state_dir::state_dir;
 
 /// `warploom up`.
 #[derive(Debug, Args)]

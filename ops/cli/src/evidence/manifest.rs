@@ -6,9 +6,8 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Evidence;
 use super::key::{EvidenceKey, check};
-use crate::record::With;
+use super::model::{Evidence, WorkerEnd};
 
 /// Name of the manifest.
 const MANIFEST: &str = "manifest.json";
@@ -54,41 +53,6 @@ pub struct FileSum {
     pub bytes: u64,
     /// Their BLAKE3 hash, as hexadecimal digits.
     pub blake3: String,
-}
-
-/// Where a worker's chain ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkerEnd {
-    /// The device.
-    pub gpu: u32,
-    /// The worker.
-    pub incarnation: String,
-    /// Its last position.
-    pub position: u64,
-    /// The chain there, as hexadecimal digits.
-    pub chain: String,
-    /// It was declared lost: it may have written less or more than its leader knew of.
-    pub lost: bool,
-    /// It was killed, as whoever gathered the evidence knows, which the record need not say: it may
-    /// have written less or more as well.
-    #[serde(default)]
-    pub dead: bool,
-    /// What became of it: `here` (nothing is said of its going), `left` or `lost`.
-    #[serde(default)]
-    pub fate: String,
-    /// What the replay's chain was compared with: with what is recorded of the worker, or nothing.
-    #[serde(default)]
-    pub with: With,
-    /// Through which position.
-    #[serde(default)]
-    pub through: u64,
-    /// Its positions through this one were cut off the record before it was replayed; order.jsonl
-    /// begins behind it. 0 where nothing was cut.
-    #[serde(default)]
-    pub from: u64,
-    /// The chain there, as hexadecimal digits, by the anchor that the record begins with.
-    #[serde(default)]
-    pub from_chain: String,
 }
 
 impl FileSum {

@@ -1,5 +1,5 @@
-//! Looking after the disks of the broker's servers: what is wrong is said where `status` reads it,
-//! and a server that refuses to store is started again once its disk can be written.
+//! The disks of the broker's servers: what is wrong with each, and where that is said for `status` to
+//! read.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,16 +9,10 @@ use broker::{Server, StoreLook, StoreWatch};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::LocalCluster;
-use super::supervision::broker_name;
 use crate::admin::Administrator;
 
 /// Looks in a row that found a disk sound before its server is started again.
 const SOUND: u64 = 2;
-/// How long a server may take to stop before it is killed.
-const STOP: Duration = Duration::from_secs(5);
-/// Between the restarts of two servers: the copies of the first are equal to the others' again.
-const APART: Duration = Duration::from_secs(15);
 /// How often it is said what is wrong, and how long each saying holds.
 const SAY: Duration = Duration::from_secs(2);
 const HOLDS: &str = "8s";
@@ -27,7 +21,7 @@ const NAME: &str = "broker-fault";
 
 /// What is to be done about a server's disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Change {
+pub(super) enum Change {
     /// Something is wrong that was not, or something else.
     Wrong(String),
     /// The disk can be written, and the server is to be started again.
@@ -36,17 +30,25 @@ enum Change {
 
 /// What is known of the disk of one server: a function of what the looks at it found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Health {
+pub(super) struct Health {
     last: u64,
-    wrong: Option<String>,
+    pub(super) wrong: Option<String>,
     /// The server refuses what is to be stored, or may.
     tainted: bool,
     sound: u64,
 }
 
 impl Health {
+    /// Forgets what was found, but for which look was the last.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self {
+            last: self.last,
+            ..Self::default()
+        };
+    }
+
     /// Takes in a look; one that was taken in already changes nothing.
-    fn looked(&mut self, look: &StoreLook) -> Option<Change> {
+    pub(super) fn looked(&mut self, look: &StoreLook) -> Option<Change> {
         let silent = look.number == self.last && look.fault.is_some();
         if look.number == self.last && !silent {
             return None;
@@ -69,14 +71,14 @@ impl Health {
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     watch: Option<StoreWatch>,
-    health: Health,
+    pub(super) health: Health,
     /// When its server was asked to stop.
-    asked: Option<Instant>,
+    pub(super) asked: Option<Instant>,
 }
 
 impl Disk {
     /// A process that was started again is watched anew; what its disk is like is still so.
-    fn watch(&mut self, server: &Server) -> Option<StoreLook> {
+    pub(super) fn watch(&mut self, server: &Server) -> Option<StoreLook> {
         if self
             .watch
             .as_ref()
@@ -89,80 +91,6 @@ impl Disk {
             self.health.tainted = self.health.wrong.is_some();
         }
         self.watch.as_ref().map(StoreWatch::look)
-    }
-}
-
-impl LocalCluster {
-    /// Looks at the disks of all servers, and starts one again that refuses to store though its
-    /// disk can be written.
-    pub(super) fn tend_disks(&mut self, said: &mut Vec<String>) {
-        for index in 0..self.broker.servers().len() {
-            self.tend_disk(index, said);
-        }
-        let servers = self.options.brokers;
-        let wrong = self.disks.iter().enumerate().filter_map(|(index, disk)| {
-            let wrong = disk.health.wrong.as_ref()?;
-            match servers {
-                1 => Some(wrong.clone()),
-                _ => Some(format!("{}: {wrong}", broker_name(index, servers))),
-            }
-        });
-        self.announcer.say(wrong.collect::<Vec<_>>().join("; "));
-    }
-
-    fn tend_disk(&mut self, index: usize, said: &mut Vec<String>) {
-        let name = broker_name(index, self.options.brokers);
-        let server = &mut self.broker.servers_mut()[index];
-        let disk = &mut self.disks[index];
-        let Some(look) = disk.watch(server) else {
-            return;
-        };
-        if let Some(asked) = disk.asked {
-            if asked.elapsed() > STOP && server.is_running() {
-                // Its watch is new once it has ended and runs again.
-                drop(server.kill());
-            }
-            return;
-        }
-        match disk.health.looked(&look) {
-            Some(Change::Wrong(wrong)) => said.push(format!(
-                "{name}: {wrong}; programs run on, and what is to be stored waits"
-            )),
-            Some(Change::Over) => self.refresh(index, &name, said),
-            None => {}
-        }
-    }
-
-    /// Has a server started again whose disk can be written.
-    fn refresh(&mut self, index: usize, name: &str, said: &mut Vec<String>) {
-        let now = Instant::now();
-        let mut others = self.brokers_started.iter().enumerate();
-        if others.any(|(other, started)| other != index && now - *started < APART) {
-            return;
-        }
-        let (server, disk) = (&self.broker.servers()[index], &mut self.disks[index]);
-        let running = server.is_running();
-        // An error is found again when it is tried again.
-        if running && server.ask_to_stop().is_err() {
-            return;
-        }
-        disk.health = Health {
-            last: disk.health.last,
-            ..Health::default()
-        };
-        if running {
-            disk.asked = Some(now);
-            said.push(format!(
-                "{name}: its disk can be written; it is started again, for it refuses to store \
-                 until then"
-            ));
-        } else {
-            said.push(format!("{name}: its disk can be written"));
-            self.restarts
-                .entry(name.to_owned())
-                .or_default()
-                .hasten(now);
-        }
     }
 }
 
@@ -188,7 +116,7 @@ impl Announcer {
     }
 
     /// What is wrong; empty for nothing.
-    fn say(&self, wrong: String) {
+    pub(super) fn say(&self, wrong: String) {
         let news = self.wrong.send_if_modified(|before| {
             let news = *before != wrong;
             before.clone_from(&wrong);

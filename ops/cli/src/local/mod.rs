@@ -1,9 +1,9 @@
 //! A cluster on this host, every role a process of its own: what `up`, `demo`, `bench` and the
 //! end-to-end tests start.
 
+mod disk_supervision;
 mod disks;
 mod draining;
-mod lock;
 mod process;
 mod restarts;
 mod scratch;
@@ -11,7 +11,7 @@ mod supervision;
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -19,17 +19,16 @@ use broker::{Broker, BrokerConfig, Lifetime, Routes, SyncInterval};
 use bus_schemas::{ClusterSettings, KernelKey, LeaderId, Tenant, TenantSettings};
 
 pub use disks::disk_fault;
-pub use lock::is_up;
 pub use process::Role;
 pub use scratch::Scratch;
 
 use disks::{Announcer, Disk};
-use lock::Lock;
 use restarts::Restarts;
 
 use crate::admin::Administrator;
 use crate::evidence::EvidenceKey;
 use crate::profiles::ProfileVersion;
+use crate::state_dir::Lock;
 
 /// How long the broker of a cluster that was killed may take to end.
 const ORPHANED: Duration = Duration::from_secs(20);
@@ -321,20 +320,4 @@ async fn start_broker(config: &BrokerConfig) -> Result<Broker> {
 fn new_id() -> LeaderId {
     // The standard library's hasher keys are the randomness at hand without a dependency.
     LeaderId(RandomState::new().build_hasher().finish())
-}
-
-/// The state directory where none is set: under the workspace's target directory for whoever
-/// builds Warploom, else where the user's programs keep state.
-#[must_use]
-pub fn default_state_dir() -> PathBuf {
-    if let Some(target) = broker::tools_dir(None)
-        .parent()
-        .filter(|dir| dir.ends_with("target"))
-    {
-        return target.join("warploom");
-    }
-    let home = std::env::var_os("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")));
-    home.unwrap_or_else(std::env::temp_dir).join("warploom")
 }

@@ -6,7 +6,9 @@ use bus_schemas::{Chain, GpuTail, Incarnation};
 use scheduler_leader_core::replay::{Hole, Position, Replay, ReplayError, Tail};
 use serde::{Deserialize, Serialize};
 
-use super::{AnchorLine, Record, Row};
+use super::beginning::AnchorLine;
+use super::model::Record;
+use super::row::Row;
 
 /// What a verification found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -346,6 +348,18 @@ fn mark(chain: &Chain) -> u64 {
 }
 
 impl Record {
+    /// What is recomputed, and where it disagrees, if it does.
+    #[must_use]
+    pub fn verify(&self) -> OrderVerdict {
+        let mut replay = Replay::default();
+        let blocks = self.blocks.iter();
+        let mut added = blocks.map(|(epoch, number, bytes)| replay.add(*epoch, *number, bytes));
+        let failed = added.find_map(Result::err);
+        drop(added);
+        let failed = failed.or_else(|| replay.advance(|_| {}).err());
+        OrderVerdict::new(self, replay, failed)
+    }
+
     /// Notes what the record is replayed to now, so that it can be told later from where on it is
     /// replayed to something else.
     pub fn set_marks(&mut self, positions: &[Position]) {

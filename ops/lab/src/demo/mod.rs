@@ -9,17 +9,16 @@ mod run;
 mod stage;
 mod tenant;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bus_schemas::{Incarnation, Usage};
+use bus_schemas::Usage;
 use rustix::process::Signal;
 
 pub use observer::{Observer, Seen};
 pub use plan::{TenantPlan, standard};
-pub use report::{ClusterReport, Report, TenantReport};
+pub use report::{ClusterReport, Report, TenantReport, Used};
 pub use run::run_tenant;
 pub use stage::Stage;
 pub use tenant::{Heard, TenantProcess};
@@ -36,9 +35,6 @@ use warploom_cli::settings::Settings;
 
 /// How long a busy machine may take for what is a moment's work.
 const SOON: Duration = Duration::from_secs(30);
-
-/// Use by worker.
-pub type Used = BTreeMap<Incarnation, Usage>;
 
 /// Runs the demo and prints its result.
 ///

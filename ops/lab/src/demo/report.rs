@@ -1,11 +1,17 @@
 //! What a demo found, as one JSON object and as a table.
 
+use std::collections::BTreeMap;
+
+use bus_schemas::{Incarnation, Usage};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{Cell, CellAlignment, Color, Table};
 use serde::{Deserialize, Serialize};
 
 use warploom_cli::evidence::WorkerChain;
 use warploom_cli::table::fitted;
+
+/// Use by worker.
+pub type Used = BTreeMap<Incarnation, Usage>;
 
 /// A demo's result.
 #[derive(Debug, Clone, Serialize, Deserialize)]

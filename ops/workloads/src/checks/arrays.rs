@@ -1,6 +1,6 @@
 //! Elementwise kernels, atomics, scans and spinning blocks.
 
-use super::{Bench, Check, Checked, line};
+use super::bench::{Bench, Check, Checked, line};
 use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {

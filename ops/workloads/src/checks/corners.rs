@@ -1,6 +1,6 @@
 //! Corners of the instruction set: memory spaces, warps, integers, conversions.
 
-use super::{Bench, Check, Checked, Failure, Wrong, line};
+use super::bench::{Bench, Check, Checked, Failure, Wrong, line};
 use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {

@@ -1,6 +1,6 @@
 //! Products by `mma` and `wmma`. The numbers are such that every sum is exact, in any order.
 
-use super::{Bench, Check, Checked, line};
+use super::bench::{Bench, Check, Checked, line};
 use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {

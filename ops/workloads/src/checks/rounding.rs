@@ -1,6 +1,6 @@
 //! Directed rounding, against exact arithmetic.
 
-use super::{Bench, Check, Checked, line};
+use super::bench::{Bench, Check, Checked, line};
 use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {

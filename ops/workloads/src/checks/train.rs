@@ -1,6 +1,6 @@
 //! The training step's kernels, one by one.
 
-use super::{Bench, Check, Checked, line};
+use super::bench::{Bench, Check, Checked, line};
 use crate::compare::{matmul, transpose};
 use crate::{Gpu, Params, Random, kernels};
 

@@ -1,7 +1,7 @@
 //! The training step on a device: what lies where, and the launches of one step.
 
-use super::{
-    BATCHES, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, Train, WEIGHTS1, WEIGHTS2,
+use super::shape::{
+    BATCHES, Batch, DECAY, HIDDEN, INPUTS, OUTPUTS, RATE, SAMPLES, STATE, WEIGHTS1, WEIGHTS2,
 };
 use crate::compare::to_bytes;
 use crate::gpu::Launches;
@@ -56,19 +56,22 @@ impl Functions {
 }
 
 impl OnDevice {
-    pub(super) fn new<G: Gpu>(gpu: &mut G, train: &Train) -> Result<Self, G::Error> {
+    pub(super) fn new<G: Gpu>(
+        gpu: &mut G,
+        batches: &[Batch],
+        initial: &[f32],
+    ) -> Result<Self, G::Error> {
         let functions = Functions::load(gpu)?;
         let mut filled = |values: &[f32]| {
             let address = gpu.alloc(4 * values.len() as u64)?;
             gpu.copy_in(address, &to_bytes(values))?;
             Ok(address)
         };
-        let batches = train
-            .batches
+        let batches = batches
             .iter()
             .map(|batch| Ok((filled(&batch.samples)?, filled(&batch.targets)?)))
             .collect::<Result<_, G::Error>>()?;
-        let initial = filled(&train.initial)?;
+        let initial = filled(initial)?;
         let mut matrix = |count: usize| gpu.alloc(4 * count as u64);
         Ok(Self {
             functions,

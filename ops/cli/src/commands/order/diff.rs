@@ -1,10 +1,21 @@
 //! `warploom order diff`.
 
-use anyhow::{Result, bail};
+use std::path::PathBuf;
 
-use super::DiffArgs;
+use anyhow::{Result, bail};
+use clap::Args;
+
 use crate::output;
 use crate::record::{Difference, Row, Source, difference};
+
+/// `warploom order diff`.
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// A record or exported rows
+    pub left: PathBuf,
+    /// Another
+    pub right: PathBuf,
+}
 
 /// Compares two orders.
 pub(super) fn diff(args: &DiffArgs, json: bool) -> Result<()> {

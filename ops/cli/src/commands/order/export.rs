@@ -1,14 +1,35 @@
 //! `warploom order export`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 
-use super::{ExportArgs, Filter};
+use super::filter::Filter;
 use crate::exit::Usage;
 use crate::output;
 use crate::record::{self, Format, Source, write, write_listing};
 use crate::settings::Settings;
+
+/// `warploom order export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// A record that was exported (default: the cluster's)
+    pub source: Option<PathBuf>,
+    /// The file
+    #[arg(long, value_name = "FILE", required_unless_present = "archive")]
+    pub out: Option<PathBuf>,
+    /// Adds to this folder what the record has and the folder lacks, so that nothing is lost to the
+    /// cutting of the record
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "tenant", "gpu", "from", "to"])]
+    pub archive: Option<PathBuf>,
+    /// What it is (default: as its name ends: .csv, .jsonl, else a record)
+    #[arg(long)]
+    pub format: Option<Format>,
+    /// Which positions
+    #[command(flatten)]
+    pub filter: Filter,
+}
 
 /// Writes the order to a file.
 pub(super) async fn export(args: &ExportArgs, settings: &Settings, json: bool) -> Result<()> {

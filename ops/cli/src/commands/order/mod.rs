@@ -3,19 +3,22 @@
 
 mod diff;
 mod export;
+mod filter;
 mod hold;
 mod show;
 mod timeline;
 mod verify;
 
-use std::path::PathBuf;
-
 use anyhow::Result;
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
-pub use verify::verify;
+pub use diff::DiffArgs;
+pub use export::ExportArgs;
+pub use filter::Filter;
+pub use show::ShowArgs;
+pub use timeline::TimelineArgs;
+pub use verify::{VerifyArgs, verify};
 
-use crate::record::{Format, Row};
 use crate::settings::Settings;
 
 /// `warploom order`.
@@ -47,106 +50,6 @@ pub enum OrderCommand {
     Hold,
     /// Lets grants go again
     Release,
-}
-
-/// Which positions.
-#[derive(Debug, Clone, Default, Args)]
-pub struct Filter {
-    /// Only this tenant's
-    #[arg(long)]
-    pub tenant: Option<bus_schemas::Tenant>,
-    /// Only this device's
-    #[arg(long)]
-    pub gpu: Option<u32>,
-    /// From this global position on
-    #[arg(long, value_name = "POSITION")]
-    pub from: Option<u64>,
-    /// Through this global position
-    #[arg(long, value_name = "POSITION")]
-    pub to: Option<u64>,
-}
-
-impl Filter {
-    /// Whether a row is one of them.
-    #[must_use]
-    pub fn has(&self, row: &Row) -> bool {
-        let tenant = self.tenant.as_ref();
-        tenant.is_none_or(|tenant| tenant.as_str() == row.tenant)
-            && self.gpu.is_none_or(|gpu| gpu == row.gpu)
-            && self.from.is_none_or(|from| row.global >= from)
-            && self.to.is_none_or(|to| row.global <= to)
-    }
-}
-
-/// `warploom order show`.
-#[derive(Debug, Args)]
-pub struct ShowArgs {
-    /// A file that `order export` wrote (default: the cluster's record)
-    pub source: Option<PathBuf>,
-    /// Which positions
-    #[command(flatten)]
-    pub filter: Filter,
-    /// The last so many; 0 is all
-    #[arg(long, default_value_t = 100)]
-    pub limit: usize,
-    /// Goes on with every position that ends, until Ctrl-C
-    #[arg(long, conflicts_with = "source")]
-    pub live: bool,
-}
-
-/// `warploom order export`.
-#[derive(Debug, Args)]
-pub struct ExportArgs {
-    /// A record that was exported (default: the cluster's)
-    pub source: Option<PathBuf>,
-    /// The file
-    #[arg(long, value_name = "FILE", required_unless_present = "archive")]
-    pub out: Option<PathBuf>,
-    /// Adds to this folder what the record has and the folder lacks, so that nothing is lost to the
-    /// cutting of the record
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["out", "format", "tenant", "gpu", "from", "to"])]
-    pub archive: Option<PathBuf>,
-    /// What it is (default: as its name ends: .csv, .jsonl, else a record)
-    #[arg(long)]
-    pub format: Option<Format>,
-    /// Which positions
-    #[command(flatten)]
-    pub filter: Filter,
-}
-
-/// `warploom order verify`.
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// What `order export` wrote, or a directory of evidence (default: the cluster's record)
-    pub source: Option<PathBuf>,
-    /// Fails unless the order has this digest
-    #[arg(long, value_name = "HEX")]
-    pub expect: Option<String>,
-    /// Fails unless the evidence is signed with this key, which `warploom status` shows
-    #[arg(long, value_name = "HEX")]
-    pub key: Option<String>,
-}
-
-/// `warploom order diff`.
-#[derive(Debug, Args)]
-pub struct DiffArgs {
-    /// A record or exported rows
-    pub left: PathBuf,
-    /// Another
-    pub right: PathBuf,
-}
-
-/// `warploom order timeline`.
-#[derive(Debug, Args)]
-pub struct TimelineArgs {
-    /// A file that `order export` wrote (default: the cluster's record)
-    pub source: Option<PathBuf>,
-    /// The picture
-    #[arg(long, value_name = "FILE.svg")]
-    pub out: PathBuf,
-    /// Which positions
-    #[command(flatten)]
-    pub filter: Filter,
 }
 
 /// Runs an order command.

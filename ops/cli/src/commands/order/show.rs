@@ -1,17 +1,35 @@
 //! `warploom order show`.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 
 use anyhow::Result;
+use clap::Args;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
-use super::ShowArgs;
+use super::filter::Filter;
 use crate::admin::Administrator;
 use crate::output;
 use crate::record::{Row, Source, follow};
 use crate::settings::Settings;
 use crate::table::fitted;
+
+/// `warploom order show`.
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// A file that `order export` wrote (default: the cluster's record)
+    pub source: Option<PathBuf>,
+    /// Which positions
+    #[command(flatten)]
+    pub filter: Filter,
+    /// The last so many; 0 is all
+    #[arg(long, default_value_t = 100)]
+    pub limit: usize,
+    /// Goes on with every position that ends, until Ctrl-C
+    #[arg(long, conflicts_with = "source")]
+    pub live: bool,
+}
 
 const HEADER: [&str; 12] = [
     "gpu", "position", "epoch", "global", "tenant", "session", "prio", "ops", "kernels", "cost us",

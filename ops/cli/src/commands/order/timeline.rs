@@ -1,12 +1,28 @@
 //! `warploom order timeline`.
 
-use anyhow::{Context, Result};
+use std::path::PathBuf;
 
-use super::TimelineArgs;
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::filter::Filter;
 use crate::output;
 use crate::record::Source;
 use crate::settings::Settings;
 use crate::timeline::Timeline;
+
+/// `warploom order timeline`.
+#[derive(Debug, Args)]
+pub struct TimelineArgs {
+    /// A file that `order export` wrote (default: the cluster's record)
+    pub source: Option<PathBuf>,
+    /// The picture
+    #[arg(long, value_name = "FILE.svg")]
+    pub out: PathBuf,
+    /// Which positions
+    #[command(flatten)]
+    pub filter: Filter,
+}
 
 /// Draws an interval of the order.
 pub(super) async fn timeline(args: &TimelineArgs, settings: &Settings, json: bool) -> Result<()> {

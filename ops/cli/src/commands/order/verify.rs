@@ -1,15 +1,28 @@
 //! `warploom order verify`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use clap::Args;
 
-use super::VerifyArgs;
 use crate::evidence::{Evidence, WorkerChain};
 use crate::exit::Usage;
 use crate::output;
 use crate::record::{First, GpuVerdict, OrderVerdict, Source, With, is_archive};
 use crate::settings::Settings;
+
+/// `warploom order verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// What `order export` wrote, or a directory of evidence (default: the cluster's record)
+    pub source: Option<PathBuf>,
+    /// Fails unless the order has this digest
+    #[arg(long, value_name = "HEX")]
+    pub expect: Option<String>,
+    /// Fails unless the evidence is signed with this key, which `warploom status` shows
+    #[arg(long, value_name = "HEX")]
+    pub key: Option<String>,
+}
 
 /// Checks an order: a record is replayed and compared with what its workers said, rows are compared
 /// with the chains they carry, a directory of evidence with itself.

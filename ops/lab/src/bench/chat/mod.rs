@@ -7,12 +7,11 @@
 
 pub(super) mod party;
 mod shared;
+mod sides;
 
-use std::time::{Duration, Instant};
+use anyhow::{Result, ensure};
 
-use anyhow::{Result, anyhow, ensure};
-use serde::{Deserialize, Serialize};
-use workloads::{Gpu, Random, Workload};
+use sides::{BLOCK, BLOCKS, Sides};
 
 use super::metric::{Goal, Metric, Spec};
 use warploom_cli::settings::Settings;
@@ -30,78 +29,8 @@ const IN_PROCESS: Spec = Spec {
     what: "the same two on one CPU device in process, without bus and leader",
 };
 
-/// The two tenants: their workloads, their parties.
-pub(super) const CHAT: &str = "chat";
-pub(super) const TRAIN: &str = "train";
-
 /// Everything that is measured.
 pub(super) const METRICS: &[Spec] = &[OVER_BUS, IN_PROCESS];
-
-/// Requests of a block.
-const BLOCK: usize = 100;
-/// Blocks alone, and as many beside, of one repetition.
-const BLOCKS: usize = 4;
-/// Requests before, which are not counted.
-const WARM_UP: usize = 200;
-/// Time for `train` to be at work, or to be done.
-const SETTLE: Duration = Duration::from_millis(100);
-
-/// A block of requests.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Block {
-    /// Latencies, microseconds.
-    us: Vec<f64>,
-    /// Requests whose results were not the reference's.
-    wrong: usize,
-}
-
-/// Serves `count` requests with a pause before each.
-fn block<G: Gpu>(
-    workload: &mut dyn Workload<G>,
-    gpu: &mut G,
-    pauses: &mut Random,
-    count: usize,
-) -> Result<Block> {
-    let mut block = Block::default();
-    let mut longest = Duration::ZERO;
-    for _ in 0..count {
-        std::thread::sleep(longest.mul_f64(f64::from(pauses.below(1_000)) / 500.0));
-        let began = Instant::now();
-        workload.run(gpu).map_err(|error| anyhow!("{error}"))?;
-        let took = began.elapsed();
-        block.us.push(took.as_nanos() as f64 / 1e3);
-        // About what one takes: an outlier does not make for long pauses.
-        longest = took.min(Duration::from_millis(10));
-        block.wrong += usize::from(!workload.verify().verified);
-    }
-    Ok(block)
-}
-
-/// Both sides of a comparison, of one repetition.
-#[derive(Default)]
-struct Sides {
-    alone: Vec<f64>,
-    beside: Vec<f64>,
-    wrong: usize,
-}
-
-impl Sides {
-    fn add(&mut self, beside: bool, block: Block) {
-        self.wrong += block.wrong;
-        match beside {
-            true => self.beside.extend(block.us),
-            false => self.alone.extend(block.us),
-        }
-    }
-
-    /// The 99th percentiles alone and beside, milliseconds.
-    fn p99(mut self) -> [f64; 2] {
-        [&mut self.alone, &mut self.beside].map(|us| {
-            us.sort_by(f64::total_cmp);
-            us[((us.len() - 1) as f64 * 0.99) as usize] / 1e3
-        })
-    }
-}
 
 /// Measures what is wanted.
 pub(super) async fn chat(

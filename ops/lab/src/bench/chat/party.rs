@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use client_agent::Client;
 use workloads::{Random, Workload};
 
-use super::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
+use super::sides::{BLOCK, BLOCKS, Block, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
 use crate::bench::preempt::options;
 use crate::bench::stage::PATIENCE;
 use crate::virtual_device::VirtualDevice;

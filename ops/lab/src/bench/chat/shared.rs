@@ -13,7 +13,7 @@ use device_cpu::{CpuConfig, CpuDevice};
 use workloads::Random;
 use workloads::local::Local;
 
-use super::{BLOCK, BLOCKS, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
+use super::sides::{BLOCK, BLOCKS, CHAT, SETTLE, Sides, TRAIN, WARM_UP, block};
 
 /// Longest stretch of device work between two looks at what was asked.
 const STRETCH: Duration = Duration::from_micros(100);

@@ -1,20 +1,46 @@
-//! Whether somebody runs a cluster on a state folder: whoever does holds a lock, which ends with its
-//! process however that comes.
+//! The state folder of the cluster on this host: where it is, and whether a cluster runs on it. Whoever
+//! runs one holds a lock in it, which ends with its process however that comes.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+use crate::settings::Settings;
 
 /// Whoever looks holds the lock for a moment.
 const PATIENCE: Duration = Duration::from_secs(2);
 const NAME: &str = "cluster.lock";
 
+/// Where the cluster on this host keeps its state.
+#[must_use]
+pub fn state_dir(settings: &Settings) -> PathBuf {
+    settings
+        .given("cluster.state_dir")
+        .map_or_else(default_state_dir, PathBuf::from)
+}
+
+/// The state directory where none is set: under the workspace's target directory for whoever
+/// builds Warploom, else where the user's programs keep state.
+#[must_use]
+fn default_state_dir() -> PathBuf {
+    if let Some(target) = broker::tools_dir(None)
+        .parent()
+        .filter(|dir| dir.ends_with("target"))
+    {
+        return target.join("warploom");
+    }
+    let home = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")));
+    home.unwrap_or_else(std::env::temp_dir).join("warploom")
+}
+
 /// The lock, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(crate) struct Lock {
     // Released when it is closed.
     _file: File,
 }
@@ -24,7 +50,7 @@ impl Lock {
     ///
     /// # Errors
     /// E-LOCAL-RUNNING where another process has it.
-    pub(super) fn take(state_dir: &Path) -> Result<Self> {
+    pub(crate) fn take(state_dir: &Path) -> Result<Self> {
         let path = state_dir.join(NAME);
         let shown = path.display();
         let mut options = OpenOptions::new();

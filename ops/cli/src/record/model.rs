@@ -1,0 +1,71 @@
+//! A record: the blocks of a leader's inputs, and the order that they are replayed to.
+
+use anyhow::{Context, Result, bail};
+use bus_schemas::{Epoch, GpuTail, Incarnation};
+use scheduler_leader_core::replay::{self, Anchor, Replayed};
+
+/// A block of the record: epoch, number, bytes.
+pub type Block = (Epoch, u64, Vec<u8>);
+
+/// A record, from which the order can be recomputed without a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The cluster's name.
+    pub cluster: String,
+    /// Its blocks, in any order.
+    pub blocks: Vec<Block>,
+    /// Where the workers said that their chains end, or were then.
+    pub ends: Vec<(Incarnation, GpuTail)>,
+    /// The first 8 bytes of each worker's chain behind each position from the first on, as they
+    /// were recomputed when the record was written: where it is replayed to something else, they
+    /// tell from where on.
+    pub marks: Vec<(Incarnation, Vec<u64>)>,
+}
+
+impl Record {
+    /// Recomputes the order.
+    ///
+    /// # Errors
+    /// When it does not replay.
+    pub fn replay(&self) -> Result<Replayed> {
+        replay::replay(&self.blocks, &[]).context("E-REPLAY: the record does not replay")
+    }
+
+    /// Where it begins, if what lies before was cut off.
+    ///
+    /// # Errors
+    /// When the anchor cannot be read.
+    pub fn anchor(&self) -> Result<Option<Anchor>> {
+        replay::beginning(&self.blocks).context("E-REPLAY: the record's anchor")
+    }
+
+    /// Recomputes the order, which must be whole.
+    ///
+    /// # Errors
+    /// When it does not replay, or has a hole.
+    pub fn replay_whole(&self) -> Result<Replayed> {
+        let replayed = self.replay()?;
+        whole(&replayed)?;
+        Ok(replayed)
+    }
+}
+
+/// Whether an order has every position that a worker accepted.
+///
+/// # Errors
+/// The first position that it lacks.
+pub fn whole(replayed: &Replayed) -> Result<()> {
+    let before = replayed.anchor.as_ref().map_or(0, |anchor| anchor.skipped);
+    match replayed.holes.first() {
+        None if before > 0 => bail!(
+            "E-REPLAY-HOLE: of {before} positions before the anchor neither the record nor a seal's \
+             tail told anything"
+        ),
+        None => Ok(()),
+        Some(hole) => bail!(
+            "E-REPLAY-HOLE: {} positions were accepted that are neither in the record nor in a seal's \
+             tail, the first of them: {hole}",
+            replayed.skipped
+        ),
+    }
+}
