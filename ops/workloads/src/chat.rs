@@ -71,10 +71,7 @@ impl Chat {
             self.position = 0;
         }
         let device = self.device.as_ref().ok_or(Error::NotPrepared(NAME))?;
-        let failed = |source| Error::Device {
-            workload: NAME,
-            source,
-        };
+        let failed = Error::of(NAME);
         if self.position == 0 {
             self.token = self.random.below(VOCABULARY as u32);
             gpu.copy_in(device.token(), &self.token.to_le_bytes())
@@ -133,10 +130,7 @@ impl<G: Gpu> Workload<G> for Chat {
 
     fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>> {
         *self = Self::new(self.seed);
-        let failed = |source| Error::Device {
-            workload: NAME,
-            source,
-        };
+        let failed = Error::of(NAME);
         self.device = Some(OnDevice::new(gpu, &self.model).map_err(failed)?);
         Ok(())
     }

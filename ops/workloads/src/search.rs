@@ -169,10 +169,7 @@ impl<G: Gpu> Workload<G> for Search {
 
     fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>> {
         self.next = 0;
-        let failed = |source| Error::Device {
-            workload: NAME,
-            source,
-        };
+        let failed = Error::of(NAME);
         self.device = Some(OnDevice::new(gpu, self).map_err(failed)?);
         Ok(())
     }
@@ -180,10 +177,7 @@ impl<G: Gpu> Workload<G> for Search {
     fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>> {
         let device = self.device.as_ref().ok_or(Error::NotPrepared(NAME))?;
         let words = &self.batches[self.next].words;
-        let failed = |source| Error::Device {
-            workload: NAME,
-            source,
-        };
+        let failed = Error::of(NAME);
         device.rank(gpu, words, &mut self.answer).map_err(failed)
     }
 

@@ -121,20 +121,14 @@ impl<G: Gpu> Workload<G> for Train {
 
     fn prepare(&mut self, gpu: &mut G) -> Result<(), Error<G::Error>> {
         self.step = 0;
-        let failed = |source| Error::Device {
-            workload: NAME,
-            source,
-        };
+        let failed = Error::of(NAME);
         self.device = Some(OnDevice::new(gpu, &self.batches, &self.initial).map_err(failed)?);
         Ok(())
     }
 
     fn run(&mut self, gpu: &mut G) -> Result<u64, Error<G::Error>> {
         let device = self.device.as_ref().ok_or(Error::NotPrepared(NAME))?;
-        let failed = |source| Error::Device {
-            workload: NAME,
-            source,
-        };
+        let failed = Error::of(NAME);
         let mut launches = Launches::on(gpu);
         device.step(&mut launches, self.step).map_err(failed)?;
         let count = launches.count;

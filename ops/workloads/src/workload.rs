@@ -18,6 +18,13 @@ pub enum Error<E: std::error::Error + Send + Sync + 'static> {
     NotPrepared(&'static str),
 }
 
+impl<E: std::error::Error + Send + Sync + 'static> Error<E> {
+    /// What a device says, as the error of this workload's request.
+    pub(crate) fn of(workload: &'static str) -> impl Fn(E) -> Self + Copy {
+        move |source| Self::Device { workload, source }
+    }
+}
+
 /// Whether a result equals the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bus_schemas::{Code, Column, ModuleHash, Op, ResultKind, Symbol};
 use device::Device;
 
-use crate::kernels::{increment_params, launch};
+use crate::kernels::{alloc, copy_in, copy_out, free, increment_params, launch, load};
 use crate::program::{Program, complete};
 
 /// Variables of every kind; a kernel uses them, or a device might leave them out.
@@ -74,15 +74,8 @@ fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -
         addresses[0].is_multiple_of(8) && addresses[1].is_multiple_of(4),
         "{rows:?}"
     );
-    let read = |symbol: &Symbol| Op::CopyOut {
-        address: symbol.address,
-        bytes: symbol.bytes,
-    };
-    let table = Op::CopyIn {
-        address: addresses[1] + 12,
-        bytes: 4,
-        transfer: 0,
-    };
+    let read = |symbol: &Symbol| copy_out(symbol.address, symbol.bytes);
+    let table = copy_in(addresses[1] + 12, 4, 0);
     let touch = Op::Launch(bus_schemas::Launch {
         module: SLOT,
         function: 0,
@@ -91,12 +84,12 @@ fn variables(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) -
         shared: 0,
     });
     let slice = program.slice(&[
-        (read(&rows[0]), &[]),
-        (read(&rows[1]), &[]),
+        read(&rows[0]),
+        read(&rows[1]),
         (table, &30_u32.to_le_bytes()),
         (touch, &[]),
-        (read(&rows[0]), &[]),
-        (read(&rows[2]), &[]),
+        read(&rows[0]),
+        read(&rows[2]),
         (Op::UnloadModule { slot: SLOT }, &[]),
     ]);
     let completion = complete(device, slice);
@@ -129,13 +122,9 @@ pub(super) fn reports_times(device: &mut dyn Device, program: &mut Program, hash
     let n = 1_000_u32;
     let params = increment_params(address, n);
     let event = |event, timed| (Op::Event { event, timed }, &[][..]);
-    let alloc = Op::Alloc {
-        address,
-        bytes: 4_000,
-    };
     let first = program.slice(&[
-        (Op::LoadModule { slot: 0, hash }, &[]),
-        (alloc, &[]),
+        load(hash),
+        alloc(address, 4_000),
         event(3, true),
         (launch(0, n), &params),
         event(4, true),
@@ -156,7 +145,7 @@ pub(super) fn reports_times(device: &mut dyn Device, program: &mut Program, hash
     std::thread::sleep(Duration::from_millis(2));
     let later = program.slice(&[
         event(6, true),
-        (Op::Free { address }, &[]),
+        free(address),
         (Op::UnloadModule { slot: 0 }, &[]),
         (Op::Sync, &[]),
     ]);

@@ -1,6 +1,6 @@
-//! The kernels that the suite runs, and their launches.
+//! The kernels that the suite runs, and the ops around them.
 
-use bus_schemas::{Launch, Op};
+use bus_schemas::{Launch, ModuleHash, Op};
 
 /// Adds 1 to each of `n` 32-bit words; the second entry stores out of bounds of any allocation.
 pub(crate) const PTX: &str = "
@@ -50,6 +50,51 @@ pub(crate) fn launch(function: u32, threads: u32) -> Op {
         block: [64, 1, 1],
         shared: 0,
     })
+}
+
+/// An op without bytes of its own.
+pub(crate) type Bare = (Op, &'static [u8]);
+
+pub(crate) fn load(hash: ModuleHash) -> Bare {
+    (Op::LoadModule { slot: 0, hash }, &[])
+}
+
+pub(crate) fn alloc(address: u64, bytes: u64) -> Bare {
+    (Op::Alloc { address, bytes }, &[])
+}
+
+pub(crate) fn free(address: u64) -> Bare {
+    (Op::Free { address }, &[])
+}
+
+/// A copy to the host.
+pub(crate) fn copy_out(address: u64, bytes: u64) -> Bare {
+    (Op::CopyOut { address, bytes }, &[])
+}
+
+/// A copy on the device.
+pub(crate) fn copy(to: u64, from: u64, bytes: u64) -> Bare {
+    (Op::Copy { to, from, bytes }, &[])
+}
+
+/// A fill with `count` values of `width` bytes.
+pub(crate) fn set(address: u64, count: u64, value: u32, width: u8) -> Bare {
+    let set = Op::Set {
+        address,
+        count,
+        value,
+        width,
+    };
+    (set, &[])
+}
+
+/// A copy from the host: of the bytes beside it, or of a transfer's.
+pub(crate) fn copy_in(address: u64, bytes: u64, transfer: u64) -> Op {
+    Op::CopyIn {
+        address,
+        bytes,
+        transfer,
+    }
 }
 
 pub(crate) fn increment_params(address: u64, n: u32) -> Vec<u8> {

@@ -10,11 +10,14 @@ use std::sync::Arc;
 
 use bus_schemas::{Code, DeviceProperties, ModuleHash, Op, Parcel, SessionId};
 use device::Device;
-use kernels::{PTX, increment_params, launch};
+use kernels::{
+    Bare, PTX, alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set,
+};
 
 pub use program::{Program, complete};
 
-type OpList<'a> = Vec<(Op, &'a [u8])>;
+/// Ops with their bytes.
+type OpList = Vec<(Op, Vec<u8>)>;
 
 /// What a program asks a device about before it does anything.
 fn described(device: &DeviceProperties, capacity: u64) {
@@ -115,65 +118,19 @@ fn bad_images(device: &mut dyn Device) {
 fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
     let address = program.window().base;
     let n = 1_000_u32;
-    let input: Vec<u8> = (0..n).flat_map(u32::to_le_bytes).collect();
-    let params = increment_params(address, n);
+    let plus = |by: u32| -> Vec<u8> { (0..n).flat_map(|i| (i + by).to_le_bytes()).collect() };
+    let (input, params) = (plus(0), increment_params(address, n));
     let slice = program.slice(&[
-        (Op::LoadModule { slot: 0, hash }, &[]),
-        (
-            Op::Alloc {
-                address,
-                bytes: 8_000,
-            },
-            &[],
-        ),
-        (
-            Op::CopyIn {
-                address,
-                bytes: 4_000,
-                transfer: 0,
-            },
-            &input,
-        ),
+        load(hash),
+        alloc(address, 8_000),
+        (copy_in(address, 4_000, 0), &input),
         (launch(0, n), &params),
-        (
-            Op::Copy {
-                to: address + 4_000,
-                from: address,
-                bytes: 4_000,
-            },
-            &[],
-        ),
+        copy(address + 4_000, address, 4_000),
         (launch(0, n), &params),
-        (
-            Op::CopyOut {
-                address,
-                bytes: 4_000,
-            },
-            &[],
-        ),
-        (
-            Op::CopyOut {
-                address: address + 4_000,
-                bytes: 4_000,
-            },
-            &[],
-        ),
-        (
-            Op::Set {
-                address,
-                count: 500,
-                value: 0x0102_0304,
-                width: 4,
-            },
-            &[],
-        ),
-        (
-            Op::CopyOut {
-                address: address + 1_996,
-                bytes: 8,
-            },
-            &[],
-        ),
+        copy_out(address, 4_000),
+        copy_out(address + 4_000, 4_000),
+        set(address, 500, 0x0102_0304, 4),
+        copy_out(address + 1_996, 8),
         (Op::Sync, &[]),
     ]);
     let first = slice.first;
@@ -181,32 +138,15 @@ fn computes(device: &mut dyn Device, program: &mut Program, hash: ModuleHash) {
     assert_eq!(done.fault, None);
     assert_eq!(done.launches, 2);
     assert!(done.resident >= 8_000, "{}", done.resident);
-    assert_eq!(
-        done.kernels.iter().map(|kernel| kernel.count).sum::<u64>(),
-        2
-    );
-    let plus = |by: u32| {
-        (0..n)
-            .flat_map(|i| (i + by).to_le_bytes())
-            .collect::<Vec<_>>()
-    };
-    let ops: Vec<_> = done
-        .results
-        .iter()
-        .map(|result| result.op - first)
-        .collect();
-    assert_eq!(ops, [6, 7, 9, 10]);
-    assert_eq!(done.results[0].copied(), Some(plus(2)));
-    assert_eq!(done.results[1].copied(), Some(plus(1)));
-    assert_eq!(
-        done.results[2].copied().as_deref(),
-        Some(&[4, 3, 2, 1, 246, 1, 0, 0][..])
-    );
+    let counted = done.kernels.iter().map(|kernel| kernel.count);
+    assert_eq!(counted.sum::<u64>(), 2);
+    let ops = done.results.iter().map(|result| result.op - first);
+    assert_eq!(ops.collect::<Vec<_>>(), [6, 7, 9, 10]);
+    let bytes: Vec<_> = done.results.iter().map(|result| result.copied()).collect();
+    let set = vec![4, 3, 2, 1, 246, 1, 0, 0];
+    assert_eq!(bytes[..3], [plus(2), plus(1), set].map(Some));
     assert_eq!(done.results[3].bytes, None);
-    let freed = program.slice(&[
-        (Op::Free { address }, &[]),
-        (Op::UnloadModule { slot: 0 }, &[]),
-    ]);
+    let freed = program.slice(&[free(address), (Op::UnloadModule { slot: 0 }, &[])]);
     let freed = complete(device, freed);
     assert_eq!((freed.fault, freed.resident), (None, 0));
 }
@@ -216,17 +156,10 @@ fn staged(device: &mut dyn Device, program: &mut Program) {
     let bytes = 1_u64 << 20;
     let data: Vec<u8> = (0..bytes).map(|i| (i % 251) as u8).collect();
     let mut slice = program.slice(&[
-        (Op::Alloc { address, bytes }, &[]),
-        (
-            Op::CopyIn {
-                address,
-                bytes,
-                transfer: 3,
-            },
-            &[],
-        ),
-        (Op::CopyOut { address, bytes }, &[]),
-        (Op::Free { address }, &[]),
+        alloc(address, bytes),
+        (copy_in(address, bytes, 3), &[]),
+        copy_out(address, bytes),
+        free(address),
     ]);
     slice.transfers.push((3, Arc::new(Parcel::from(&data[..]))));
     let done = complete(device, slice);
@@ -234,93 +167,49 @@ fn staged(device: &mut dyn Device, program: &mut Program) {
     assert_eq!(done.results[0].copied(), Some(data));
 }
 
+/// Ops of which the last fails, and how.
+fn mistakes(
+    device: &dyn Device,
+    program: &Program,
+    other: &Program,
+    hash: ModuleHash,
+) -> Vec<(OpList, Code)> {
+    let (address, foreign) = (program.window().base, other.window().base);
+    let huge = device.info().capacity.saturating_mul(2);
+    let huge = huge.min(program.window().size);
+    let bare = |(op, _): Bare| (op, Vec::new());
+    let (module, there) = (|| bare(load(hash)), || bare(alloc(address, 4_096)));
+    let stray = |function, params: &[u8]| (launch(function, 1), params.to_vec());
+    let at = |address: u64| vec![module(), there(), stray(1, &address.to_le_bytes())];
+    let nobody = foreign.to_le_bytes();
+    vec![
+        (at(foreign), Code::IllegalAddress),
+        (at(address + (1 << 32)), Code::IllegalAddress),
+        (at(address + 2), Code::Misaligned),
+        (vec![module(), there(), stray(1, &[0; 4])], Code::BadLaunch),
+        (vec![module(), stray(7, &nobody)], Code::UnknownFunction),
+        (vec![stray(0, &nobody)], Code::UnknownFunction),
+        (vec![there(), there()], Code::BadAddress),
+        (vec![bare(free(address))], Code::BadAddress),
+        (vec![bare(alloc(foreign, 16))], Code::BadAddress),
+        (vec![bare(copy_out(address, 16))], Code::IllegalAddress),
+        (
+            vec![there(), bare(copy_out(address + 4_090, 16))],
+            Code::IllegalAddress,
+        ),
+        (
+            vec![there(), bare(copy(address, foreign, 16))],
+            Code::IllegalAddress,
+        ),
+        (vec![bare(alloc(address, huge))], Code::OutOfMemory),
+    ]
+}
+
 /// Each mistake is its session's; one other session holds memory that must stay unread.
 fn faults(device: &mut dyn Device, program: &mut Program, other: &Program, hash: ModuleHash) {
-    let address = program.window().base;
-    let foreign = other.window().base.to_le_bytes();
-    let far = (program.window().base + (1 << 32)).to_le_bytes();
-    let odd = (address + 2).to_le_bytes();
-    let load = (Op::LoadModule { slot: 0, hash }, &[][..]);
-    let alloc = (
-        Op::Alloc {
-            address,
-            bytes: 4_096,
-        },
-        &[][..],
-    );
-    let huge = device
-        .info()
-        .capacity
-        .saturating_mul(2)
-        .min(program.window().size);
-    let cases: Vec<(OpList<'_>, Code)> = vec![
-        (
-            vec![load, alloc, (launch(1, 1), &foreign)],
-            Code::IllegalAddress,
-        ),
-        (
-            vec![load, alloc, (launch(1, 1), &far)],
-            Code::IllegalAddress,
-        ),
-        (vec![load, alloc, (launch(1, 1), &odd)], Code::Misaligned),
-        (vec![load, alloc, (launch(1, 1), &[0; 4])], Code::BadLaunch),
-        (vec![load, (launch(7, 1), &foreign)], Code::UnknownFunction),
-        (vec![(launch(0, 1), &foreign)], Code::UnknownFunction),
-        (vec![alloc, alloc], Code::BadAddress),
-        (vec![(Op::Free { address }, &[])], Code::BadAddress),
-        (
-            vec![(
-                Op::Alloc {
-                    address: other.window().base,
-                    bytes: 16,
-                },
-                &[],
-            )],
-            Code::BadAddress,
-        ),
-        (
-            vec![(Op::CopyOut { address, bytes: 16 }, &[])],
-            Code::IllegalAddress,
-        ),
-        (
-            vec![
-                alloc,
-                (
-                    Op::CopyOut {
-                        address: address + 4_090,
-                        bytes: 16,
-                    },
-                    &[],
-                ),
-            ],
-            Code::IllegalAddress,
-        ),
-        (
-            vec![
-                alloc,
-                (
-                    Op::Copy {
-                        to: address,
-                        from: other.window().base,
-                        bytes: 16,
-                    },
-                    &[],
-                ),
-            ],
-            Code::IllegalAddress,
-        ),
-        (
-            vec![(
-                Op::Alloc {
-                    address,
-                    bytes: huge,
-                },
-                &[],
-            )],
-            Code::OutOfMemory,
-        ),
-    ];
-    for (index, (mut ops, code)) in cases.into_iter().enumerate() {
+    let cases = mistakes(device, program, other, hash);
+    for (index, (ops, code)) in cases.into_iter().enumerate() {
+        let mut ops: Vec<_> = ops.iter().map(|(op, bytes)| (*op, &bytes[..])).collect();
         ops.push((Op::Sync, &[]));
         let slice = program.slice(&ops);
         let last = slice.first + ops.len() as u64 - 1;
@@ -348,23 +237,7 @@ fn reopened(device: &mut dyn Device, hash: ModuleHash) {
         .open(program.session(), program.window(), None)
         .expect("closed windows are free");
     let address = program.window().base;
-    let slice = program.slice(&[
-        (Op::LoadModule { slot: 0, hash }, &[]),
-        (
-            Op::Alloc {
-                address,
-                bytes: 4_096,
-            },
-            &[],
-        ),
-        (
-            Op::CopyOut {
-                address,
-                bytes: 4_096,
-            },
-            &[],
-        ),
-    ]);
+    let slice = program.slice(&[load(hash), alloc(address, 4_096), copy_out(address, 4_096)]);
     let done = complete(device, slice);
     assert_eq!(
         done.results[0].copied().as_deref(),

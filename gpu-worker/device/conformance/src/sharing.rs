@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use bus_schemas::{ModuleHash, Op, Parcel};
+use bus_schemas::{ModuleHash, Parcel};
 use device::{Device, SharingDomain};
 
-use crate::kernels::{increment_params, launch};
+use crate::kernels::{alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set};
 use crate::program::{Program, complete};
 
 /// Three mebibytes and a bit: no whole number of pages.
@@ -21,31 +21,39 @@ fn weights() -> Vec<u8> {
 
 fn read(device: &mut dyn Device, program: &mut Program) -> Vec<u8> {
     let address = program.window().base;
-    let out = Op::CopyOut {
-        address,
-        bytes: BYTES,
-    };
-    let slice = program.slice(&[(out, &[])]);
+    let slice = program.slice(&[copy_out(address, BYTES)]);
     let done = complete(device, slice);
     assert_eq!(done.fault, None);
     done.results[0].copied().expect("a copy to the host")
 }
 
-fn load(device: &mut dyn Device, program: &mut Program, hash: ModuleHash, weights: &[u8]) {
+fn fill(device: &mut dyn Device, program: &mut Program, hash: ModuleHash, weights: &[u8]) {
     let address = program.window().base;
-    let bytes = BYTES;
-    let copy = Op::CopyIn {
-        address,
-        bytes,
-        transfer: 7,
-    };
-    let mut slice = program.slice(&[
-        (Op::LoadModule { slot: 0, hash }, &[]),
-        (Op::Alloc { address, bytes }, &[]),
-        (copy, &[]),
-    ]);
+    let copy = (copy_in(address, BYTES, 7), &[][..]);
+    let mut slice = program.slice(&[load(hash), alloc(address, BYTES), copy]);
     slice.transfers.push((7, Arc::new(Parcel::from(weights))));
     assert_eq!(complete(device, slice).fault, None);
+}
+
+/// Changes some of a session's bytes, by a kernel, two copies and a fill; gives what it has then.
+fn write(device: &mut dyn Device, program: &mut Program, weights: &[u8]) -> Vec<u8> {
+    let address = program.window().base;
+    let params = increment_params(address + (1 << 20), 1_000);
+    let slice = program.slice(&[
+        (launch(0, 1_000), &params),
+        (copy_in(address + 5_000, 40, 0), &[9; 40]),
+        set(address + (2 << 20), 600_000, 5, 1),
+        copy(address + 100_000, address + (1 << 20), 4_000),
+    ]);
+    assert_eq!(complete(device, slice).fault, None);
+    let mut changed = weights.to_vec();
+    for word in changed[1 << 20..][..4_000].as_chunks_mut::<4>().0 {
+        *word = (u32::from_le_bytes(*word).wrapping_add(1)).to_le_bytes();
+    }
+    changed[5_000..5_040].fill(9);
+    changed[2 << 20..][..600_000].fill(5);
+    changed.copy_within(1 << 20..(1 << 20) + 4_000, 100_000);
+    changed
 }
 
 /// Two sessions of a sharing domain copy equal bytes. A kernel, a copy and a fill change one's, and the other
@@ -58,66 +66,19 @@ pub(super) fn keeps_writes_apart(device: &mut dyn Device, hash: ModuleHash) {
             let domain = Some(SharingDomain(1));
             let opened = device.open(program.session(), program.window(), domain);
             opened.expect("a free window");
-            load(device, program, hash, &weights);
+            fill(device, program, hash, &weights);
         }
         let [one, two] = &mut programs;
-        let address = one.window().base;
-        let params = increment_params(address + (1 << 20), 1_000);
-        let bytes = 40;
-        let slice = one.slice(&[
-            (launch(0, 1_000), &params[..]),
-            (
-                Op::CopyIn {
-                    address: address + 5_000,
-                    bytes,
-                    transfer: 0,
-                },
-                &[9; 40],
-            ),
-            (
-                Op::Set {
-                    address: address + (2 << 20),
-                    count: 600_000,
-                    value: 5,
-                    width: 1,
-                },
-                &[],
-            ),
-            (
-                Op::Copy {
-                    to: address + 100_000,
-                    from: address + (1 << 20),
-                    bytes: 4_000,
-                },
-                &[],
-            ),
-        ]);
-        assert_eq!(complete(device, slice).fault, None);
+        let changed = write(device, one, &weights);
         while device.tend() {}
         assert!(read(device, two) == weights, "the other's writes are seen");
-        let mut changed = weights.clone();
-        for word in changed[1 << 20..][..4_000].as_chunks_mut::<4>().0 {
-            *word = (u32::from_le_bytes(*word).wrapping_add(1)).to_le_bytes();
-        }
-        changed[5_000..5_040].fill(9);
-        changed[2 << 20..][..600_000].fill(5);
-        changed.copy_within(1 << 20..(1 << 20) + 4_000, 100_000);
         assert!(read(device, one) == changed, "its own writes are not");
         let (gone, stays, kept) = match first_goes {
             true => (one, two, &weights),
             false => (two, one, &changed),
         };
         let address = gone.window().base;
-        let slice = gone.slice(&[
-            (Op::Free { address }, &[]),
-            (
-                Op::Alloc {
-                    address,
-                    bytes: BYTES,
-                },
-                &[],
-            ),
-        ]);
+        let slice = gone.slice(&[free(address), alloc(address, BYTES)]);
         assert_eq!(complete(device, slice).fault, None);
         let fresh = read(device, gone);
         assert!(fresh.iter().all(|byte| *byte == 0), "freed bytes are seen");

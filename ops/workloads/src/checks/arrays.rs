@@ -5,38 +5,14 @@ use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
-        Check {
-            entries: &["empty"],
-            run: empty,
-        },
-        Check {
-            entries: &["saxpy"],
-            run: saxpy,
-        },
-        Check {
-            entries: &["vector_add"],
-            run: vector_add,
-        },
-        Check {
-            entries: &["histogram"],
-            run: histogram,
-        },
-        Check {
-            entries: &["atomics"],
-            run: atomics,
-        },
-        Check {
-            entries: &["scan_blocks", "scan_offsets"],
-            run: scan,
-        },
-        Check {
-            entries: &["spin_lock"],
-            run: spin_lock,
-        },
-        Check {
-            entries: &["spin_turns"],
-            run: spin_turns,
-        },
+        Check::of(&["empty"], empty),
+        Check::of(&["saxpy"], saxpy),
+        Check::of(&["vector_add"], vector_add),
+        Check::of(&["histogram"], histogram),
+        Check::of(&["atomics"], atomics),
+        Check::of(&["scan_blocks", "scan_offsets"], scan),
+        Check::of(&["spin_lock"], spin_lock),
+        Check::of(&["spin_turns"], spin_turns),
     ]
 }
 

@@ -29,6 +29,12 @@ pub struct Check<G: Gpu> {
     pub run: fn(&mut G) -> Checked<G>,
 }
 
+impl<G: Gpu> Check<G> {
+    pub(super) fn of(entries: &'static [&'static str], run: fn(&mut G) -> Checked<G>) -> Self {
+        Self { entries, run }
+    }
+}
+
 /// Bytes after each buffer that no kernel may touch.
 const GUARD: usize = 64;
 /// What they hold.

@@ -6,38 +6,14 @@ use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
-        Check {
-            entries: &["chat_embed"],
-            run: embed,
-        },
-        Check {
-            entries: &["chat_layernorm"],
-            run: layernorm,
-        },
-        Check {
-            entries: &["chat_matvec"],
-            run: matvec,
-        },
-        Check {
-            entries: &["chat_cache_append"],
-            run: append,
-        },
-        Check {
-            entries: &["chat_attention"],
-            run: attention,
-        },
-        Check {
-            entries: &["chat_gelu"],
-            run: gelu,
-        },
-        Check {
-            entries: &["chat_residual"],
-            run: residual,
-        },
-        Check {
-            entries: &["chat_argmax"],
-            run: argmax,
-        },
+        Check::of(&["chat_embed"], embed),
+        Check::of(&["chat_layernorm"], layernorm),
+        Check::of(&["chat_matvec"], matvec),
+        Check::of(&["chat_cache_append"], append),
+        Check::of(&["chat_attention"], attention),
+        Check::of(&["chat_gelu"], gelu),
+        Check::of(&["chat_residual"], residual),
+        Check::of(&["chat_argmax"], argmax),
     ]
 }
 

@@ -5,46 +5,16 @@ use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
-        Check {
-            entries: &["corners_constant"],
-            run: constant,
-        },
-        Check {
-            entries: &["corners_global"],
-            run: global,
-        },
-        Check {
-            entries: &["corners_local"],
-            run: local,
-        },
-        Check {
-            entries: &["corners_warp"],
-            run: warp,
-        },
-        Check {
-            entries: &["corners_divergence"],
-            run: divergence,
-        },
-        Check {
-            entries: &["corners_double"],
-            run: double,
-        },
-        Check {
-            entries: &["corners_integer"],
-            run: integer,
-        },
-        Check {
-            entries: &["corners_dynamic"],
-            run: dynamic,
-        },
-        Check {
-            entries: &["corners_narrow"],
-            run: narrow,
-        },
-        Check {
-            entries: &["corners_convert"],
-            run: convert,
-        },
+        Check::of(&["corners_constant"], constant),
+        Check::of(&["corners_global"], global),
+        Check::of(&["corners_local"], local),
+        Check::of(&["corners_warp"], warp),
+        Check::of(&["corners_divergence"], divergence),
+        Check::of(&["corners_double"], double),
+        Check::of(&["corners_integer"], integer),
+        Check::of(&["corners_dynamic"], dynamic),
+        Check::of(&["corners_narrow"], narrow),
+        Check::of(&["corners_convert"], convert),
     ]
 }
 

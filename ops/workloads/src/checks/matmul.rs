@@ -5,14 +5,8 @@ use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
-        Check {
-            entries: &["matmul_f16_mma", "matmul_f16_wmma"],
-            run: halves,
-        },
-        Check {
-            entries: &["matmul_s8_mma"],
-            run: bytes,
-        },
+        Check::of(&["matmul_f16_mma", "matmul_f16_wmma"], halves),
+        Check::of(&["matmul_s8_mma"], bytes),
     ]
 }
 

@@ -4,10 +4,7 @@ use super::bench::{Bench, Check, Checked, line};
 use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
-    vec![Check {
-        entries: &["corners_rounding"],
-        run: rounding,
-    }]
+    vec![Check::of(&["corners_rounding"], rounding)]
 }
 
 fn rounding<G: Gpu>(gpu: &mut G) -> Checked<G> {

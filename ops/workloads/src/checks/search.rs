@@ -6,18 +6,9 @@ use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
-        Check {
-            entries: &["search_gather"],
-            run: gather,
-        },
-        Check {
-            entries: &["search_matmul"],
-            run: multiply,
-        },
-        Check {
-            entries: &["search_softmax"],
-            run: softmax,
-        },
+        Check::of(&["search_gather"], gather),
+        Check::of(&["search_matmul"], multiply),
+        Check::of(&["search_softmax"], softmax),
     ]
 }
 

@@ -6,26 +6,14 @@ use crate::{Gpu, Params, Random, kernels};
 
 pub(super) fn checks<G: Gpu>() -> Vec<Check<G>> {
     vec![
-        Check {
-            entries: &["train_matmul", "train_matmul_at", "train_matmul_bt"],
-            run: multiply,
-        },
-        Check {
-            entries: &["train_sum"],
-            run: sum,
-        },
-        Check {
-            entries: &["train_activate", "train_activate_gradient"],
-            run: activate,
-        },
-        Check {
-            entries: &["train_error"],
-            run: error,
-        },
-        Check {
-            entries: &["train_update", "train_assign"],
-            run: update,
-        },
+        Check::of(
+            &["train_matmul", "train_matmul_at", "train_matmul_bt"],
+            multiply,
+        ),
+        Check::of(&["train_sum"], sum),
+        Check::of(&["train_activate", "train_activate_gradient"], activate),
+        Check::of(&["train_error"], error),
+        Check::of(&["train_update", "train_assign"], update),
     ]
 }
 

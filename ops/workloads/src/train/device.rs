@@ -94,62 +94,71 @@ impl OnDevice {
         to: &mut Launches<'_, G>,
         step: usize,
     ) -> Result<(), G::Error> {
-        let f = &self.functions;
-        let (samples, targets) = self.batches[step % BATCHES];
-        let weights1 = self.state;
-        let weights2 = self.state + 4 * WEIGHTS1 as u64;
-        let loss = weights2 + 4 * WEIGHTS2 as u64;
+        let batch = self.batches[step % BATCHES];
         if step == 0 {
-            let params = Params::new()
-                .address(self.state)
-                .address(self.initial)
-                .count(STATE);
-            to.elementwise(f.assign, STATE, &params)?;
+            let params = Params::new().address(self.state).address(self.initial);
+            to.elementwise(self.functions.assign, STATE, &params.count(STATE))?;
         }
-        multiply(
-            to,
-            f.matmul,
-            [samples, weights1, self.hidden],
-            [SAMPLES, HIDDEN, INPUTS],
-        )?;
+        self.forward(to, batch)?;
+        self.backward(to, batch)?;
+        self.update(to)
+    }
+
+    /// Weights of the first layer, of the second, and the loss.
+    fn parts(&self) -> [u64; 3] {
+        let weights2 = self.state + 4 * WEIGHTS1 as u64;
+        [self.state, weights2, weights2 + 4 * WEIGHTS2 as u64]
+    }
+
+    /// Prediction, error and loss.
+    fn forward<G: Gpu>(
+        &self,
+        to: &mut Launches<'_, G>,
+        (samples, targets): (u64, u64),
+    ) -> Result<(), G::Error> {
+        let (f, [weights1, weights2, loss]) = (&self.functions, self.parts());
+        let hidden = [samples, weights1, self.hidden];
+        multiply(to, f.matmul, hidden, [SAMPLES, HIDDEN, INPUTS])?;
         let params = Params::new().address(self.hidden).count(SAMPLES * HIDDEN);
         to.elementwise(f.activate, SAMPLES * HIDDEN, &params)?;
-        multiply(
-            to,
-            f.matmul,
-            [self.hidden, weights2, self.error],
-            [SAMPLES, OUTPUTS, HIDDEN],
-        )?;
-        let params = Params::new()
-            .address(self.error)
-            .address(targets)
-            .address(self.error);
-        let params = params.address(self.squares).count(SAMPLES * OUTPUTS);
-        to.elementwise(f.error, SAMPLES * OUTPUTS, &params)?;
+        let prediction = [self.hidden, weights2, self.error];
+        multiply(to, f.matmul, prediction, [SAMPLES, OUTPUTS, HIDDEN])?;
+        let params = Params::new().address(self.error).address(targets);
+        let params = params.address(self.error).address(self.squares);
+        let outputs = SAMPLES * OUTPUTS;
+        to.elementwise(f.error, outputs, &params.count(outputs))?;
         let params = Params::new().address(self.squares).address(self.sums);
-        let params = params.count(SAMPLES * OUTPUTS);
-        to.launch(f.sum, (SUM_BLOCKS as u32, 1), (256, 1), &params)?;
-        let params = Params::new()
-            .address(self.sums)
-            .address(loss)
-            .count(SUM_BLOCKS);
-        to.launch(f.sum, (1, 1), (32, 1), &params)?;
-
-        let backward = [self.hidden, self.error, self.gradient2];
-        multiply(to, f.matmul_at, backward, [HIDDEN, OUTPUTS, SAMPLES])?;
-        let backward = [self.error, weights2, self.hidden_gradient];
-        multiply(to, f.matmul_bt, backward, [SAMPLES, HIDDEN, OUTPUTS])?;
-        let params = Params::new()
-            .address(self.hidden_gradient)
-            .address(self.hidden);
-        to.elementwise(
-            f.activate_gradient,
-            SAMPLES * HIDDEN,
-            &params.count(SAMPLES * HIDDEN),
+        to.launch(
+            f.sum,
+            (SUM_BLOCKS as u32, 1),
+            (256, 1),
+            &params.count(outputs),
         )?;
-        let backward = [samples, self.hidden_gradient, self.gradient1];
-        multiply(to, f.matmul_at, backward, [INPUTS, HIDDEN, SAMPLES])?;
+        let params = Params::new().address(self.sums).address(loss);
+        to.launch(f.sum, (1, 1), (32, 1), &params.count(SUM_BLOCKS))
+    }
 
+    /// The gradients of both layers.
+    fn backward<G: Gpu>(
+        &self,
+        to: &mut Launches<'_, G>,
+        (samples, _): (u64, u64),
+    ) -> Result<(), G::Error> {
+        let (f, [_, weights2, _]) = (&self.functions, self.parts());
+        let gradient2 = [self.hidden, self.error, self.gradient2];
+        multiply(to, f.matmul_at, gradient2, [HIDDEN, OUTPUTS, SAMPLES])?;
+        let hidden = [self.error, weights2, self.hidden_gradient];
+        multiply(to, f.matmul_bt, hidden, [SAMPLES, HIDDEN, OUTPUTS])?;
+        let params = Params::new().address(self.hidden_gradient);
+        let params = params.address(self.hidden).count(SAMPLES * HIDDEN);
+        to.elementwise(f.activate_gradient, SAMPLES * HIDDEN, &params)?;
+        let gradient1 = [samples, self.hidden_gradient, self.gradient1];
+        multiply(to, f.matmul_at, gradient1, [INPUTS, HIDDEN, SAMPLES])
+    }
+
+    /// Both layers' weights, moved against their gradients.
+    fn update<G: Gpu>(&self, to: &mut Launches<'_, G>) -> Result<(), G::Error> {
+        let [weights1, weights2, _] = self.parts();
         let updates = [
             (weights1, self.gradient1, WEIGHTS1),
             (weights2, self.gradient2, WEIGHTS2),
@@ -157,7 +166,7 @@ impl OnDevice {
         for (weights, gradient, count) in updates {
             let params = Params::new().address(weights).address(gradient);
             let params = params.f32(RATE).f32(DECAY).count(count);
-            to.elementwise(f.update, count, &params)?;
+            to.elementwise(self.functions.update, count, &params)?;
         }
         Ok(())
     }
@@ -173,17 +182,8 @@ fn multiply<G: Gpu>(
     [a, b, c]: [u64; 3],
     [m, n, k]: [usize; 3],
 ) -> Result<(), G::Error> {
-    let params = Params::new()
-        .address(a)
-        .address(b)
-        .address(c)
-        .count(m)
-        .count(n)
-        .count(k);
-    to.launch(
-        function,
-        ((n / 64) as u32, (m / 64) as u32),
-        (16, 16),
-        &params,
-    )
+    let params = Params::new().address(a).address(b).address(c);
+    let params = params.count(m).count(n).count(k);
+    let blocks = ((n / 64) as u32, (m / 64) as u32);
+    to.launch(function, blocks, (16, 16), &params)
 }
