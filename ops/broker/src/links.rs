@@ -1,9 +1,10 @@
-//! Links that can be cut: a proxy before every route, for tests of what a broken network does.
+//! Links that can be cut and slowed, for tests of what a broken network does: a proxy before every route, or
+//! before any other port.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -16,21 +17,29 @@ const CHUNK: usize = 64 << 10;
 #[derive(Debug, Default)]
 struct State {
     cut: AtomicBool,
+    closed: AtomicBool,
+    late_ms: AtomicU64,
     gone: AtomicBool,
 }
 
 impl State {
-    /// Waits while the link is cut; false once it is gone.
+    /// Whether connections end, now and until it is opened again.
+    fn ends(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) || self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Waits while the link is cut; false once it is closed or gone.
     fn passes(&self) -> bool {
-        while self.cut.load(Ordering::Relaxed) && !self.gone.load(Ordering::Relaxed) {
+        while self.cut.load(Ordering::Relaxed) && !self.ends() {
             thread::sleep(LOOK);
         }
-        !self.gone.load(Ordering::Relaxed)
+        !self.ends()
     }
 }
 
 /// A port on 127.0.0.1 that leads to another. While it is cut, connections stay and nothing moves
-/// on them, in neither direction, as where a cable is pulled.
+/// on them, in neither direction, as where a cable is pulled; while it is closed, every connection ends
+/// and there is no other.
 #[derive(Debug)]
 pub struct Link {
     port: u16,
@@ -52,8 +61,10 @@ impl Link {
                 if theirs.gone.load(Ordering::Relaxed) {
                     return;
                 }
-                // Who cannot be reached is no link's affair: the connection is closed.
-                let _ = join(near, target, &theirs);
+                if !theirs.ends() {
+                    // Who cannot be reached is no link's affair: the connection is closed.
+                    let _ = join(near, target, &theirs);
+                }
             }
         })?;
         Ok(Link { port, state })
@@ -68,6 +79,17 @@ impl Link {
     /// Cuts it, or mends it.
     pub fn cut(&self, cut: bool) {
         self.state.cut.store(cut, Ordering::Relaxed);
+    }
+
+    /// Closes it, or opens it again.
+    pub fn close(&self, closed: bool) {
+        self.state.closed.store(closed, Ordering::Relaxed);
+    }
+
+    /// What is passed on is late by this from now on; zero is not at all.
+    pub fn delay(&self, late: Duration) {
+        let ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+        self.state.late_ms.store(ms, Ordering::Relaxed);
     }
 }
 
@@ -117,6 +139,7 @@ fn forward(mut from: &TcpStream, mut to: &TcpStream, state: &State) -> io::Resul
         if !state.passes() {
             return Ok(());
         }
+        thread::sleep(Duration::from_millis(state.late_ms.load(Ordering::Relaxed)));
         to.write_all(&bytes[..read])?;
     }
     Ok(())
@@ -157,5 +180,56 @@ impl Links {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers what it is sent, for ever.
+    fn echo() -> u16 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                std::thread::spawn(move || {
+                    let mut bytes = [0; 64];
+                    while let Ok(read) = stream.read(&mut bytes) {
+                        if read == 0 || stream.write_all(&bytes[..read]).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    fn ask(stream: &mut TcpStream, what: &[u8]) -> std::io::Result<Vec<u8>> {
+        stream.write_all(what)?;
+        let mut answer = vec![0; what.len()];
+        stream.read_exact(&mut answer)?;
+        Ok(answer)
+    }
+
+    #[test]
+    fn a_link_carries_until_it_is_closed_and_again_when_it_is_opened() {
+        let link = Link::to(echo()).unwrap();
+        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, link.port()));
+        let mut stream = connect().unwrap();
+        assert_eq!(ask(&mut stream, b"here").unwrap(), b"here");
+        link.close(true);
+        assert!(ask(&mut stream, b"gone").is_err());
+        let refused = connect().and_then(|mut stream| ask(&mut stream, b"no"));
+        assert!(refused.is_err());
+        link.close(false);
+        let mut stream = connect().unwrap();
+        assert_eq!(ask(&mut stream, b"again").unwrap(), b"again");
+        link.delay(Duration::from_millis(30));
+        let asked = std::time::Instant::now();
+        assert_eq!(ask(&mut stream, b"late").unwrap(), b"late");
+        assert!(asked.elapsed() >= Duration::from_millis(60), "both ways");
     }
 }

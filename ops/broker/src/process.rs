@@ -1,7 +1,7 @@
 //! The server's process: started so that it cannot outlive us, signalled, waited for.
 #![expect(
     unsafe_code,
-    reason = "signals and the parent-death signal have no safe interface in std"
+    reason = "what a child does before it becomes another program has no safe interface"
 )]
 
 use std::fs;
@@ -13,32 +13,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A signal this crate sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// Read the configuration again.
-    Hangup,
-    /// Shut down in good order.
-    Terminate,
-    /// Die now.
-    Kill,
-    /// Stand still until told to go on.
-    Stop,
-    /// Go on.
-    Continue,
-}
-
-impl Signal {
-    fn number(self) -> libc::c_int {
-        match self {
-            Signal::Hangup => libc::SIGHUP,
-            Signal::Terminate => libc::SIGTERM,
-            Signal::Kill => libc::SIGKILL,
-            Signal::Stop => libc::SIGSTOP,
-            Signal::Continue => libc::SIGCONT,
-        }
-    }
-}
+use rustix::fs::Mode;
+use rustix::io::Errno;
+pub(crate) use rustix::process::Signal;
+use rustix::process::{
+    Pid, WaitId, WaitIdOptions, getppid, kill_process, set_parent_process_death_signal, umask,
+    waitid,
+};
 
 /// A child of ours, with a thread of its own that starts it and reaps it.
 ///
@@ -130,23 +111,16 @@ fn reap(mut child: Child, exit: &Exit) {
 }
 
 fn wait_for_end(pid: u32) {
-    loop {
-        // SAFETY: all-zero is a valid value of this plain C struct.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        let flags = libc::WEXITED | libc::WNOWAIT;
-        // SAFETY: `info` outlives the call; WNOWAIT leaves the child for `Child::wait`.
-        let result = unsafe { libc::waitid(libc::P_PID, pid, &mut info, flags) };
-        if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            return;
-        }
-    }
+    let Some(pid) = id(pid) else { return };
+    // Left for `Child::wait`.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    while let Err(Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
 }
 
 /// What it writes is its owner's only, whatever our umask is.
 fn owner_only(command: &mut Command) {
     let prepare = || {
-        // SAFETY: umask is a system call without memory effects.
-        unsafe { libc::umask(0o077) };
+        umask(Mode::from_raw_mode(0o077));
         Ok(())
     };
     // SAFETY: between fork and exec the closure makes one async-signal-safe system call.
@@ -155,17 +129,11 @@ fn owner_only(command: &mut Command) {
 
 #[cfg(target_os = "linux")]
 fn die_with_parent(command: &mut Command, signal: Signal) {
-    let parent = std::process::id();
-    let number = signal.number() as libc::c_ulong;
+    let parent = id(std::process::id());
     let prepare = move || {
-        // SAFETY: prctl and getppid are system calls without memory effects for us.
-        let (result, ppid) =
-            unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, number), libc::getppid()) };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
-        }
+        set_parent_process_death_signal(Some(signal))?;
         // The parent may have died before the request was made; then no signal would come.
-        match u32::try_from(ppid) == Ok(parent) {
+        match getppid() == parent {
             true => Ok(()),
             false => Err(io::ErrorKind::BrokenPipe.into()),
         }
@@ -178,19 +146,19 @@ fn die_with_parent(command: &mut Command, signal: Signal) {
 #[cfg(not(target_os = "linux"))]
 fn die_with_parent(_: &mut Command, _: Signal) {}
 
+fn id(pid: u32) -> Option<Pid> {
+    // Zero and negative numbers address groups.
+    let pid = i32::try_from(pid).ok().filter(|pid| *pid > 0);
+    pid.and_then(Pid::from_raw)
+}
+
 /// Sends a signal to a process; false if there is none with that id.
 fn send(pid: u32, signal: Signal) -> io::Result<bool> {
-    // Zero and negative numbers address groups.
-    let Some(pid) = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0) else {
-        return Err(io::ErrorKind::InvalidInput.into());
-    };
-    // SAFETY: kill has no memory effects.
-    if unsafe { libc::kill(pid, signal.number()) } == 0 {
-        return Ok(true);
-    }
-    match io::Error::last_os_error() {
-        error if error.raw_os_error() == Some(libc::ESRCH) => Ok(false),
-        error => Err(error),
+    let pid = id(pid).ok_or(io::ErrorKind::InvalidInput)?;
+    match kill_process(pid, signal) {
+        Ok(()) => Ok(true),
+        Err(Errno::SRCH) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -161,7 +161,7 @@ impl Server {
     /// # Errors
     /// Where it cannot be signalled.
     pub fn ask_to_stop(&self) -> Result<()> {
-        self.signal(Signal::Terminate).map(drop)
+        self.signal(Signal::TERM).map(drop)
     }
 
     /// Kills the server (SIGKILL) and waits for its end, as a crash would have it.
@@ -169,7 +169,7 @@ impl Server {
     /// # Errors
     /// Where it cannot be signalled.
     pub fn kill(&mut self) -> Result<()> {
-        self.signal(Signal::Kill)?;
+        self.signal(Signal::KILL)?;
         self.wait(STOP_PATIENCE);
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Server {
     /// # Errors
     /// Where it cannot be signalled.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::Stop)?;
+        self.signal(Signal::STOP)?;
         let until = Instant::now() + Duration::from_secs(1);
         while !stands_still(self.pid()) && Instant::now() < until {
             thread::sleep(Duration::from_millis(1));
@@ -193,7 +193,7 @@ impl Server {
     /// # Errors
     /// Where it cannot be signalled.
     pub fn resume(&self) -> Result<()> {
-        self.signal(Signal::Continue).map(drop)
+        self.signal(Signal::CONT).map(drop)
     }
 
     /// Starts the server again on the same port and data, stopping it first if it runs.
@@ -267,7 +267,7 @@ impl Server {
 
     /// Asks the server to read its configuration again.
     pub(crate) fn ask_to_reload(&self) -> Result<()> {
-        match self.signal(Signal::Hangup)? {
+        match self.signal(Signal::HUP)? {
             true => Ok(()),
             false => Err(self.not_running()),
         }
@@ -370,8 +370,8 @@ fn spawn(
         .stderr(errors)
         .current_dir(paths.root());
     let at_our_death = match lifetime {
-        Lifetime::Owned => Some(Signal::Terminate),
-        Lifetime::Ephemeral => Some(Signal::Kill),
+        Lifetime::Owned => Some(Signal::TERM),
+        Lifetime::Ephemeral => Some(Signal::KILL),
         Lifetime::Detached => None,
     };
     OwnedProcess::spawn(command, at_our_death).map_err(Error::io("starting", &server.path))
@@ -395,7 +395,7 @@ fn wait_until_listening(
                 continue;
             }
             None => {
-                let _ = process.signal(Signal::Kill);
+                let _ = process.signal(Signal::KILL);
                 format!("it did not listen within {limit:?}")
             }
         };

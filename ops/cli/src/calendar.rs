@@ -1,5 +1,7 @@
 //! Points in time as people write them, in UTC.
 
+use time::{Date, Month, OffsetDateTime};
+
 /// Milliseconds of a day.
 pub const DAY_MS: u64 = 86_400_000;
 
@@ -12,48 +14,25 @@ pub fn now_ms() -> u64 {
     })
 }
 
-/// Year, month and day of a number of days since 1970-01-01: the Gregorian calendar's 400 years are
-/// 146,097 days, counted from a first of March.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let of_year = day - (365 * year + year / 4 - year / 100);
-    let march = (5 * of_year + 2) / 153;
-    let month = if march < 10 { march + 3 } else { march - 9 };
-    let of_month = of_year - (153 * march + 2) / 5 + 1;
-    (era * 400 + year + u64::from(month <= 2), month, of_month)
-}
-
-/// Days since 1970-01-01 of a date; `None` where there is no such day.
-fn days(year: u64, month: u64, day: u64) -> Option<u64> {
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || day == 0 {
-        return None;
-    }
-    let (shifted, march) = match month {
-        1 | 2 => (year - 1, month + 9),
-        _ => (year, month - 3),
-    };
-    let (era, of_era) = (shifted / 400, shifted % 400);
-    let of_year = (153 * march + 2) / 5 + day - 1;
-    let whole = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-    let days = whole.checked_sub(719_468)?;
-    (civil(days) == (year, month, day)).then_some(days)
+/// The second that a number of milliseconds since 1970 lies in.
+fn second(ms: u64) -> OffsetDateTime {
+    let second = i64::try_from(ms / 1_000).ok();
+    let second = second.and_then(|it| OffsetDateTime::from_unix_timestamp(it).ok());
+    second.unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// `2026-11-21`.
 #[must_use]
 pub fn date(ms: u64) -> String {
-    let (year, month, day) = civil(ms / DAY_MS);
-    format!("{year:04}-{month:02}-{day:02}")
+    second(ms).date().to_string()
 }
 
 /// `2026-11-21 23:40:02`.
 #[must_use]
 pub fn moment(ms: u64) -> String {
-    let second = ms % DAY_MS / 1_000;
-    let (hour, minute) = (second / 3_600, second / 60 % 60);
-    format!("{} {hour:02}:{minute:02}:{:02}", date(ms), second % 60)
+    let at = second(ms);
+    let (hour, minute, second) = at.to_hms();
+    format!("{} {hour:02}:{minute:02}:{second:02}", at.date())
 }
 
 /// Reads `2026-11-21`, `2026-11-21T23:40`, `2026-11-21T23:40:02Z` (a space for the T will do) or,
@@ -76,24 +55,27 @@ pub fn parse(text: &str, now: u64) -> Result<u64, String> {
     let (date, time) = text
         .split_once(['T', ' '])
         .map_or((text, None), |(date, time)| (date, Some(time)));
-    let numbers = |text: &str, separator: char| -> Result<Vec<u64>, String> {
+    let numbers = |text: &str, separator: char| -> Result<Vec<u16>, String> {
         let parts = text.split(separator);
         parts.map(|part| part.parse().map_err(|_| bad())).collect()
     };
     let [year, month, day] = numbers(date, '-')?[..] else {
         return Err(bad());
     };
-    let day = days(year, month, day).ok_or_else(bad)?;
-    let time = time.map_or(Ok(vec![0]), |time| numbers(time, ':'))?;
-    let second = match time[..] {
-        [0] => 0,
-        [hour, minute] if hour < 24 && minute < 60 => hour * 3_600 + minute * 60,
-        [hour, minute, second] if hour < 24 && minute < 60 && second < 60 => {
-            hour * 3_600 + minute * 60 + second
-        }
+    let (hour, minute, second) = match time.map_or(Ok(vec![0, 0]), |time| numbers(time, ':'))?[..] {
+        [hour, minute] => (hour, minute, 0),
+        [hour, minute, second] => (hour, minute, second),
         _ => return Err(bad()),
     };
-    Ok(day * DAY_MS + second * 1_000)
+    let moment = || {
+        let [month, day, hour, minute, second] =
+            [month, day, hour, minute, second].map(|it| u8::try_from(it).unwrap_or(u8::MAX));
+        let month = Month::try_from(month).ok()?;
+        let date = Date::from_calendar_date(year.into(), month, day).ok()?;
+        let moment = date.with_hms(hour, minute, second).ok()?.assume_utc();
+        u64::try_from(moment.unix_timestamp()).ok()
+    };
+    moment().map(|second| second * 1_000).ok_or_else(bad)
 }
 
 #[cfg(test)]

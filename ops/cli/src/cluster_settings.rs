@@ -2,16 +2,17 @@
 //! setting, and the entry of the state bucket that holds those that were set.
 
 mod chosen;
+mod kind;
 
 use anyhow::{Result, anyhow, bail};
 use bus_schemas::{ClusterSettings, limits};
-use scheduler_leader_core::TICK_NS;
 use serde_json::Value;
 
 pub use chosen::Chosen;
+pub use kind::{show_bytes, show_time};
 
 use crate::exit::Usage;
-use crate::settings::parse_bytes;
+use kind::{DAY, Kind, SECOND, US};
 
 /// A setting of the cluster.
 #[derive(Debug)]
@@ -25,169 +26,61 @@ pub struct ClusterSetting {
     kind: Kind,
 }
 
-#[derive(Debug)]
-enum Kind {
-    /// Nanoseconds, at least and at most.
-    Time(u64, u64),
-    /// Ticks, at most; a time of whole ticks to people.
-    Ticks(u64),
-    Switch,
-    /// Percent by priority.
-    Floors,
-    /// Bytes, at least and at most.
-    Bytes(u64, u64),
-    /// Seconds, at least and at most.
-    Age(u64, u64),
-    /// Copies; 0 is `auto`.
-    Copies,
-    /// How many, at least and at most.
-    Count(u64, u64),
+macro_rules! settings {
+    ($($key:literal = $field:expr, $kind:expr, $help:literal;)*) => {
+        /// Every setting of the cluster there is.
+        pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[$(ClusterSetting {
+            key: $key,
+            field: $field,
+            kind: $kind,
+            help: $help,
+        }),*];
+    };
 }
 
-const US: u64 = 1_000;
-const SECOND: u64 = 1_000_000_000;
-/// Seconds.
-const DAY: u64 = 86_400;
-
-const fn time(
-    key: &'static str,
-    field: &'static str,
-    (least, most): (u64, u64),
-    help: &'static str,
-) -> ClusterSetting {
-    let kind = Kind::Time(least, most);
-    ClusterSetting {
-        key,
-        field,
-        help,
-        kind,
-    }
+settings! {
+    "window" = "window_ns", Kind::Time(10 * US, 10 * SECOND),
+        "estimated work granted to a GPU and not done, of a priority and those above: what an arrival can wait behind";
+    "quantum" = "quantum_ns", Kind::Time(US, 10 * SECOND),
+        "estimated work of one slice: the unit in which tenants take turns";
+    "unknown" = "unknown_ns", Kind::Time(US, 10 * SECOND),
+        "what a kernel counts as that no profile knows yet";
+    "learn" = "learn", Kind::Switch,
+        "whether what is measured makes new profile versions; off, the order depends on nothing measured";
+    "settle" = "settle", Kind::Switch,
+        "whether work that took longer than estimated is charged the rest; needs learn";
+    "standing" = "standing", Kind::Switch,
+        "whether the foremost session of a GPU runs its ops as they arrive; off, each waits for the leader";
+    "slo-window" = "slo_window_ns", Kind::Time(0, 10 * SECOND),
+        "the window of priorities below that of a tenant with a target while that tenant is active; 0ns is the window that all have";
+    "slo-wait" = "slo_wait_ticks", Kind::Ticks(1_000),
+        "how long a slice too long for an active tenant's target is set aside at most";
+    "floors" = "floors", Kind::Floors,
+        "percent of a GPU's work that priorities 0 to 4 are left although a higher one has work";
+    "record.max_bytes" = "record_max_bytes", Kind::Bytes(4 << 20, 1 << 50),
+        "bytes that the record may hold; older epochs are cut off behind an anchor";
+    "record.max_age" = "record_max_age_s", Kind::Age(8, 3_650 * DAY),
+        "how long the record is kept at most";
+    // What the workers say when they are sealed must fit, or no term gets beyond its beginning.
+    "record.buffer" = "record_buffer", Kind::Bytes(16 << 20, 64 << 30),
+        "bytes of inputs that a leader keeps while they cannot be recorded; above it a gap is recorded";
+    "usage.max_age" = "usage_max_age_s", Kind::Age(2 * DAY, 36_500 * DAY),
+        "how long usage is kept in detail; what is older is kept by days";
+    "broker.replicas" = REPLICAS, Kind::Copies,
+        "copies of all that is kept, each on a server of its own; auto is what the broker allows";
+    "tenant.sessions" = "tenant_sessions", Kind::Count(1, 1 << 24),
+        "sessions at a time of a tenant for which `tenant set --sessions` says nothing else";
+    "tenant.addresses" = "tenant_addresses",
+        Kind::Bytes(limits::WINDOW_MIN_BYTES, limits::ADDRESS_LAST - limits::ADDRESS_FIRST),
+        "device addresses on one device of the sessions of a tenant for which `tenant set --addresses` says nothing else; a session has the power of two from 2GiB up that is twice its quota";
+    "tenant.modules" = "tenant_modules", Kind::Bytes(16 << 20, 1 << 40),
+        "what the module images take on one worker that the sessions of a tenant have for which `tenant set --modules` says nothing else";
+    "tenant.staged" = "tenant_staged", Kind::Bytes(16 << 20, 1 << 40),
+        "bytes of large copies and images sent to one worker and not used yet, of the sessions of a tenant for which `tenant set --staged` says nothing else";
 }
-
-const fn switch(key: &'static str, help: &'static str) -> ClusterSetting {
-    let kind = Kind::Switch;
-    ClusterSetting {
-        key,
-        field: key,
-        help,
-        kind,
-    }
-}
-
-/// Every setting of the cluster there is.
-pub const CLUSTER_SETTINGS: &[ClusterSetting] = &[
-    time(
-        "window",
-        "window_ns",
-        (10 * US, 10 * SECOND),
-        "estimated work granted to a GPU and not done, of a priority and those above: what an arrival can wait behind",
-    ),
-    time(
-        "quantum",
-        "quantum_ns",
-        (US, 10 * SECOND),
-        "estimated work of one slice: the unit in which tenants take turns",
-    ),
-    time(
-        "unknown",
-        "unknown_ns",
-        (US, 10 * SECOND),
-        "what a kernel counts as that no profile knows yet",
-    ),
-    switch(
-        "learn",
-        "whether what is measured makes new profile versions; off, the order depends on nothing measured",
-    ),
-    switch(
-        "settle",
-        "whether work that took longer than estimated is charged the rest; needs learn",
-    ),
-    switch(
-        "standing",
-        "whether the foremost session of a GPU runs its ops as they arrive; off, each waits for the leader",
-    ),
-    time(
-        "slo-window",
-        "slo_window_ns",
-        (0, 10 * SECOND),
-        "the window of priorities below that of a tenant with a target while that tenant is active; 0ns is the window that all have",
-    ),
-    ClusterSetting {
-        key: "slo-wait",
-        field: "slo_wait_ticks",
-        help: "how long a slice too long for an active tenant's target is set aside at most",
-        kind: Kind::Ticks(1_000),
-    },
-    ClusterSetting {
-        key: "floors",
-        field: "floors",
-        help: "percent of a GPU's work that priorities 0 to 4 are left although a higher one has work",
-        kind: Kind::Floors,
-    },
-    ClusterSetting {
-        key: "record.max_bytes",
-        field: "record_max_bytes",
-        help: "bytes that the record may hold; older epochs are cut off behind an anchor",
-        kind: Kind::Bytes(4 << 20, 1 << 50),
-    },
-    ClusterSetting {
-        key: "record.max_age",
-        field: "record_max_age_s",
-        help: "how long the record is kept at most",
-        kind: Kind::Age(8, 3_650 * DAY),
-    },
-    ClusterSetting {
-        key: "record.buffer",
-        field: "record_buffer",
-        help: "bytes of inputs that a leader keeps while they cannot be recorded; above it a gap is recorded",
-        // What the workers say when they are sealed must fit, or no reign gets beyond its beginning.
-        kind: Kind::Bytes(16 << 20, 64 << 30),
-    },
-    ClusterSetting {
-        key: "usage.max_age",
-        field: "usage_max_age_s",
-        help: "how long usage is kept in detail; what is older is kept by days",
-        kind: Kind::Age(2 * DAY, 36_500 * DAY),
-    },
-    ClusterSetting {
-        key: "broker.replicas",
-        field: REPLICAS,
-        help: "copies of all that is kept, each on a server of its own; auto is what the broker allows",
-        kind: Kind::Copies,
-    },
-    ClusterSetting {
-        key: "tenant.sessions",
-        field: "tenant_sessions",
-        help: "sessions at a time of a tenant for which `tenant set --sessions` says nothing else",
-        kind: Kind::Count(1, 1 << 24),
-    },
-    ClusterSetting {
-        key: "tenant.addresses",
-        field: "tenant_addresses",
-        help: "device addresses on one device of the sessions of a tenant for which `tenant set --addresses` says nothing else; a session has the power of two from 2GiB up that is twice its quota",
-        kind: Kind::Bytes(
-            limits::WINDOW_MIN_BYTES,
-            limits::ADDRESS_LAST - limits::ADDRESS_FIRST,
-        ),
-    },
-    ClusterSetting {
-        key: "tenant.modules",
-        field: "tenant_modules",
-        help: "what the module images take on one worker that the sessions of a tenant have for which `tenant set --modules` says nothing else",
-        kind: Kind::Bytes(16 << 20, 1 << 40),
-    },
-    ClusterSetting {
-        key: "tenant.staged",
-        field: "tenant_staged",
-        help: "bytes of large copies and images sent to one worker and not used yet, of the sessions of a tenant for which `tenant set --staged` says nothing else",
-        kind: Kind::Bytes(16 << 20, 1 << 40),
-    },
-];
 
 /// The field that needs servers.
 const REPLICAS: &str = "broker_replicas";
-/// Copies of which most can be there without some: an even number bears no more losses.
-const COPIES: [u64; 3] = [1, 3, 5];
 
 impl ClusterSetting {
     /// The setting of this name.
@@ -209,155 +102,17 @@ impl ClusterSetting {
     /// # Errors
     /// [`Usage`] where it is none, or out of range: says what is.
     pub fn parse(&self, text: &str) -> Result<Value> {
-        let key = self.key;
-        let refuse = |wanted: String| anyhow!(Usage(format!("{key}={text} is not {wanted}")));
-        match self.kind {
-            Kind::Time(least, most) => {
-                let range = || {
-                    let (least, most) = (show_time(least), show_time(most));
-                    refuse(format!(
-                        "a time from {least} to {most}, such as 500us or 2ms"
-                    ))
-                };
-                let ns = parse_time(text).ok_or_else(range)?;
-                if !(least..=most).contains(&ns) {
-                    return Err(range());
-                }
-                Ok(ns.into())
-            }
-            Kind::Ticks(most) => {
-                let (tick, most) = (show_time(TICK_NS), most * TICK_NS);
-                let ns = parse_time(text).filter(|ns| *ns <= most && ns.is_multiple_of(TICK_NS));
-                let ns = ns.ok_or_else(|| {
-                    let most = show_time(most);
-                    refuse(format!(
-                        "a time of whole ticks of {tick} up to {most}, such as 200ms"
-                    ))
-                })?;
-                Ok((ns / TICK_NS).into())
-            }
-            Kind::Switch => match text {
-                "on" | "true" | "yes" => Ok(true.into()),
-                "off" | "false" | "no" => Ok(false.into()),
-                _ => Err(refuse("on or off".into())),
-            },
-            Kind::Bytes(least, most) => {
-                let bytes = parse_bytes(text).filter(|bytes| (least..=most).contains(bytes));
-                let range = || {
-                    let (least, most) = (show_bytes(least), show_bytes(most));
-                    refuse(format!(
-                        "a size from {least} to {most}, such as 64MiB or 8GiB"
-                    ))
-                };
-                Ok(bytes.ok_or_else(range)?.into())
-            }
-            Kind::Age(least, most) => {
-                let seconds = parse_age(text).filter(|age| (least..=most).contains(age));
-                let range = || {
-                    let (least, most) = (show_age(least), show_age(most));
-                    refuse(format!("a time from {least} to {most}, such as 12h or 7d"))
-                };
-                Ok(seconds.ok_or_else(range)?.into())
-            }
-            Kind::Copies => {
-                let copies = text.parse().ok().filter(|copies| COPIES.contains(copies));
-                let copies = copies.or_else(|| (text == "auto").then_some(0));
-                Ok(copies
-                    .ok_or_else(|| refuse("1, 3, 5 or auto".into()))?
-                    .into())
-            }
-            Kind::Count(least, most) => {
-                let count = text.parse::<u64>().ok();
-                let count = count.filter(|count| (least..=most).contains(count));
-                let range = || refuse(format!("a number from {least} to {most}"));
-                Ok(count.ok_or_else(range)?.into())
-            }
-            Kind::Floors => {
-                let wanted = "five percentages, of priorities 0 to 4, of 100 together at most, such \
-                              as 0,0,0,0,10, or none";
-                let refuse = || refuse(wanted.into());
-                if text == "none" {
-                    return Ok(vec![0; 5].into());
-                }
-                let parts = text.split(',').map(|part| part.trim().parse::<u8>());
-                let parts: Vec<u8> = parts.collect::<Result<_, _>>().map_err(|_| refuse())?;
-                let sum: u64 = parts.iter().map(|part| u64::from(*part)).sum();
-                if parts.len() != 5 || sum > 100 {
-                    return Err(refuse());
-                }
-                Ok(parts.into())
-            }
-        }
+        self.kind.read(text).ok_or_else(|| {
+            let (key, wanted) = (self.key, self.kind.wanted());
+            anyhow!(Usage(format!("{key}={text} is not {wanted}")))
+        })
     }
 
     /// A value as people write it.
     #[must_use]
     pub fn show(&self, value: &Value) -> String {
-        match (&self.kind, value) {
-            (Kind::Time(..), Value::Number(ns)) => show_time(ns.as_u64().unwrap_or(0)),
-            (Kind::Ticks(_), Value::Number(ticks)) => {
-                show_time(ticks.as_u64().unwrap_or(0) * TICK_NS)
-            }
-            (Kind::Bytes(..), Value::Number(bytes)) => show_bytes(bytes.as_u64().unwrap_or(0)),
-            (Kind::Age(..), Value::Number(age)) => show_age(age.as_u64().unwrap_or(0)),
-            (Kind::Copies, Value::Number(copies)) if copies.as_u64() == Some(0) => "auto".into(),
-            (Kind::Switch, Value::Bool(on)) => if *on { "on" } else { "off" }.to_owned(),
-            (Kind::Floors, Value::Array(floors)) => {
-                if floors.iter().all(|floor| floor == 0) {
-                    return "none".into();
-                }
-                let floors: Vec<_> = floors.iter().map(ToString::to_string).collect();
-                floors.join(",")
-            }
-            (_, other) => other.to_string(),
-        }
+        self.kind.show(value)
     }
-}
-
-/// Whole nanoseconds in the largest unit that keeps them whole.
-#[must_use]
-pub fn show_time(ns: u64) -> String {
-    let units = [(SECOND, "s"), (1_000_000, "ms"), (US, "us")];
-    let whole = |(size, _): &&(u64, &str)| ns > 0 && ns.is_multiple_of(*size);
-    match units.iter().find(whole) {
-        Some((size, unit)) => format!("{}{unit}", ns / size),
-        None => format!("{ns}ns"),
-    }
-}
-
-/// Bytes in the largest unit that keeps them whole.
-#[must_use]
-pub fn show_bytes(bytes: u64) -> String {
-    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let whole = |(shift, _): &&(u32, &str)| bytes > 0 && bytes.trailing_zeros() >= *shift;
-    match units.iter().find(whole) {
-        Some((shift, unit)) => format!("{}{unit}", bytes >> shift),
-        None => format!("{bytes}B"),
-    }
-}
-
-const AGES: [(u64, &str); 4] = [(DAY, "d"), (3_600, "h"), (60, "m"), (1, "s")];
-
-fn show_age(seconds: u64) -> String {
-    let whole = |(size, _): &&(u64, &str)| seconds.is_multiple_of(*size);
-    let (size, unit) = AGES.iter().find(whole).unwrap_or(&AGES[3]);
-    format!("{}{unit}", seconds / size)
-}
-
-fn parse_age(text: &str) -> Option<u64> {
-    let found = AGES
-        .iter()
-        .find_map(|(size, unit)| Some((text.strip_suffix(unit)?, *size)));
-    let (digits, size) = found?;
-    digits.trim().parse::<u64>().ok()?.checked_mul(size)
-}
-
-fn parse_time(text: &str) -> Option<u64> {
-    let units = [("ns", 1), ("us", US), ("ms", 1_000_000), ("s", SECOND)];
-    let (digits, scale) = units
-        .iter()
-        .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))?;
-    digits.trim().parse::<u64>().ok()?.checked_mul(scale)
 }
 
 /// What the settings mean together.
@@ -424,20 +179,5 @@ mod tests {
         };
         let error = check(&wide).unwrap_err().to_string();
         assert!(error.contains("3ms") && error.contains("2ms"), "{error}");
-    }
-
-    #[test]
-    fn times_are_shown_as_they_are_written() {
-        for text in ["2ms", "500us", "1s", "1500us", "7ns"] {
-            assert_eq!(show_time(parse_time(text).unwrap()), text);
-        }
-        for text in ["7d", "36h", "90m", "61s"] {
-            assert_eq!(show_age(parse_age(text).unwrap()), text);
-        }
-        for text in ["8GiB", "1536MiB", "7KiB", "5B"] {
-            assert_eq!(show_bytes(parse_bytes(text).unwrap()), text);
-        }
-        assert_eq!(parse_time("20"), None);
-        assert_eq!(show_time(0), "0ns");
     }
 }

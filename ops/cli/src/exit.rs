@@ -1,6 +1,6 @@
 //! How a command ends: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable.
 
-use std::fmt;
+use thiserror::Error;
 
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 1;
@@ -10,52 +10,24 @@ pub const USAGE: u8 = 2;
 pub const UNREACHABLE: u8 = 3;
 
 /// Nobody answers: says so, with what to do about it.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("E-CLUSTER-UNREACHABLE: {0}")]
 pub struct Unreachable(pub String);
 
-impl fmt::Display for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "E-CLUSTER-UNREACHABLE: {}", self.0)
-    }
-}
-
-impl std::error::Error for Unreachable {}
-
 /// The command was called wrongly.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("E-USAGE: {0}")]
 pub struct Usage(pub String);
 
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "E-USAGE: {}", self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// A setting is wrong: the text begins with its own code.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub struct Misset(pub String);
 
-impl fmt::Display for Misset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Misset {}
-
 /// Nobody reads what the command prints any more: it ends, and has not failed.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("nobody reads the output any more")]
 pub struct Unread;
-
-impl fmt::Display for Unread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("nobody reads the output any more")
-    }
-}
-
-impl std::error::Error for Unread {}
 
 /// The exit code an error stands for.
 #[must_use]

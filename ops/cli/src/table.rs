@@ -3,12 +3,30 @@
 
 use std::io::IsTerminal;
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Row, Table, Width};
+use comfy_table::presets::UTF8_FULL_CONDENSED;
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width};
 
 /// Columns where stdout is no terminal and `COLUMNS` does not say.
 pub const WIDTH: usize = 120;
 /// Fewer columns are not believed.
 const LEAST: usize = 20;
+
+/// An empty table of these columns: their names with `|` between them, `>` behind those of numbers, which
+/// stand to the right.
+#[must_use]
+pub fn headed(columns: &str) -> Table {
+    let names = || columns.split('|').map(str::trim);
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_header(names().map(|name| name.trim_end_matches('>')));
+    for (index, name) in names().enumerate() {
+        if let Some(column) = table.column_mut(index).filter(|_| name.ends_with('>')) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
 
 /// The table as text that fits: the terminal, else `COLUMNS`, else [`WIDTH`].
 #[must_use]
@@ -124,15 +142,10 @@ fn folded(text: &str, room: usize) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use comfy_table::presets::UTF8_FULL_CONDENSED;
-
     use super::*;
 
     fn table(header: &[&str], rows: &[&[&str]]) -> Table {
-        let mut table = Table::new();
-        table
-            .load_style(UTF8_FULL_CONDENSED)
-            .set_header(header.to_vec());
+        let mut table = headed(&header.join("|"));
         for row in rows {
             table.add_row(row.to_vec());
         }

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod chaos;
 pub mod demo;
+mod lines;
 pub mod sim;
 mod virtual_device;
 

@@ -5,8 +5,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::ClusterSettings;
-use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::Administrator;
 use crate::calendar;
@@ -14,7 +12,7 @@ use crate::cluster_settings::{CLUSTER_SETTINGS, ClusterSetting};
 use crate::exit::{Unreachable, Usage};
 use crate::output;
 use crate::settings::Settings;
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 
 /// `warploom cluster`.
 #[derive(Debug, Subcommand)]
@@ -104,10 +102,7 @@ async fn show(administrator: &Administrator, json: bool) -> Result<()> {
     let chosen = administrator.chosen().await?;
     let settings = serde_json::to_value(chosen.settings()?)?;
     let orders_by = in_force(administrator).await?;
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_header(["setting", "value", "from", "what it does"]);
+    let mut table = headed("setting | value | from | what it does");
     for setting in CLUSTER_SETTINGS {
         let value = setting.show(&settings[setting.field]);
         let from = match chosen.values.contains_key(setting.field) {

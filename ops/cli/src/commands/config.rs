@@ -1,12 +1,10 @@
 //! `warploom config`: each setting and whence it came.
 
 use anyhow::Result;
-use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::output;
 use crate::settings::{KNOWN, Settings};
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 
 /// Prints every setting.
 ///
@@ -20,10 +18,7 @@ pub fn config(settings: &Settings, json: bool) -> Result<()> {
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_header(["setting", "value", "from", "what it does"]);
+    let mut table = headed("setting | value | from | what it does");
     for (key, value, source) in settings.iter() {
         let help = KNOWN
             .iter()

@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use bus_schemas::{KernelKey, KernelRecord, ProfileStatus};
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
 use serde_json::{Value, json};
 
 use crate::admin::Administrator;
@@ -18,7 +16,7 @@ use crate::exit::Unreachable;
 use crate::output;
 use crate::profiles::{Changes, ProfileVersion};
 use crate::settings::Settings;
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 
 /// `warploom profile`.
 #[derive(Debug, Subcommand)]
@@ -133,18 +131,10 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
     let pinned = administrator.pinned().await?;
     let status = administrator.status(administrator.glance()).await.ok();
     let in_force = status.and_then(|status| status.profile);
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header([
-        "version",
-        "hash",
-        "kernels",
-        "new",
-        "changed",
-        "changed most, us",
-        "epoch",
-        "published (UTC)",
-        "state",
-    ]);
+    let mut table = headed(
+        "version | hash | kernels | new | changed | changed most, us | epoch | \
+         published (UTC) | state",
+    );
     let kept = |pin: &ProfileVersion| versions.iter().any(|version| version.hash == pin.hash);
     // One that is pinned is shown although its turn to be forgotten has come.
     let beyond = pinned.iter().filter(|pin| !kept(pin));
@@ -228,35 +218,26 @@ async fn show(administrator: &Administrator, name: Option<&str>, json: bool) -> 
             .map(|(key, ns)| row(key, ns, records.get(&key)))
             .try_for_each(output::line);
     }
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header([
-        "kernel",
-        "what",
-        "module",
-        "launches",
-        "estimate us",
-        "mean",
-        "median",
-        "p95",
-        "longest",
-    ]);
+    let mut table = headed(
+        "kernel | what | module | launches> | estimate us> | mean> | median> | p95> | \
+         longest>",
+    );
     for (key, ns) in rows {
         let record = records.get(&key).filter(|record| record.launches > 0);
         let known = |of: &dyn Fn(&KernelRecord) -> Option<String>| {
             let known = record.and_then(of);
             known.unwrap_or_default()
         };
-        let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
         table.add_row([
-            Cell::new(key.to_string()),
-            Cell::new(what(&records, key).unwrap_or_default()),
-            Cell::new(known(&|it| Some(module(it)?[..DIGITS].to_owned()))),
-            right(known(&|it| Some(it.launches.to_string()))),
-            right(us(ns)),
-            right(known(&|it| it.mean_ns().map(us))),
-            right(known(&|it| it.percentile_ns(50).map(us))),
-            right(known(&|it| it.percentile_ns(95).map(us))),
-            right(known(&|it| Some(us(it.most_ns)))),
+            key.to_string(),
+            what(&records, key).unwrap_or_default(),
+            known(&|it| Some(module(it)?[..DIGITS].to_owned())),
+            known(&|it| Some(it.launches.to_string())),
+            us(ns),
+            known(&|it| it.mean_ns().map(us)),
+            known(&|it| it.percentile_ns(50).map(us)),
+            known(&|it| it.percentile_ns(95).map(us)),
+            known(&|it| Some(us(it.most_ns))),
         ]);
     }
     output::line(fitted(&table))

@@ -6,7 +6,6 @@ use std::time::Duration;
 use anyhow::Result;
 use bus_schemas::{PlaceStatus, Status, TenantStatus, WorkerStatus};
 use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::{Administrator, ServerStatus};
 use crate::commands::tenant::{limit, size};
@@ -16,7 +15,7 @@ use crate::local::disk_fault;
 use crate::output;
 use crate::settings::Settings;
 use crate::state_dir::{is_up, state_dir};
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 use crate::target::duration;
 
 /// `warploom status`.
@@ -90,20 +89,10 @@ fn tables(status: &Status) -> String {
         "leader {} epoch {}{held}\ninputs {} ({} recorded), global position {}",
         status.leader, status.epoch, status.input, status.recorded, status.global
     );
-    let mut workers = Table::new();
-    workers.load_style(UTF8_FULL_CONDENSED).set_header([
-        "gpu",
-        "worker",
-        "device",
-        "group",
-        "free",
-        "busy",
-        "sessions",
-        "granted",
-        "accepted",
-        "outstanding",
-        "state",
-    ]);
+    let mut workers = headed(
+        "gpu | worker | device | group | free | busy | sessions | granted | accepted | \
+         outstanding | state",
+    );
     let mut places = status.places.iter();
     for worker in &status.workers {
         let place = places.next();
@@ -121,11 +110,10 @@ fn tables(status: &Status) -> String {
             state(worker).to_owned(),
         ]);
     }
-    let mut tenants = Table::new();
-    tenants.load_style(UTF8_FULL_CONDENSED).set_header([
-        "tenant", "priority", "weight", "quota", "sessions", "queued", "granted", "target", "p99",
-        "attained", "requests",
-    ]);
+    let mut tenants = headed(
+        "tenant | priority | weight | quota | sessions | queued | granted | target | \
+         p99 | attained | requests",
+    );
     for tenant in &status.tenants {
         let quota = limit(tenant.settings.quota, size);
         let row = [
@@ -149,10 +137,7 @@ fn tables(status: &Status) -> String {
 
 /// The broker's servers.
 fn broker_table(servers: &[ServerStatus]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_header(["broker", "url", "lease", "in step"]);
+    let mut table = headed("broker | url | lease | in step");
     for server in servers {
         let name = server.name.as_deref().unwrap_or("does not answer");
         let lease = if server.leads_lease { "leads" } else { "" };

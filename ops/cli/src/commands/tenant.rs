@@ -4,8 +4,6 @@ use anyhow::{Context, Result, bail};
 use broker::Broker;
 use bus_schemas::{Admission, Allowance, Groups, TenantSettings};
 use clap::{Args, Subcommand};
-use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 use crate::admin::Administrator;
 use crate::commands::admission;
@@ -13,7 +11,7 @@ use crate::exit::Usage;
 use crate::output;
 use crate::settings::{Settings, parse_bytes};
 use crate::state_dir::state_dir;
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 use crate::target::{duration, parse_target};
 
 /// `warploom tenant`.
@@ -237,21 +235,10 @@ async fn list(administrator: &Administrator, json: bool) -> Result<()> {
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header([
-        "tenant",
-        "priority",
-        "weight",
-        "quota",
-        "sessions",
-        "addresses",
-        "modules",
-        "staged",
-        "outstanding",
-        "cap",
-        "target",
-        "groups",
-    ]);
+    let mut table = headed(
+        "tenant | priority | weight | quota | sessions | addresses | modules | staged | \
+         outstanding | cap | target | groups",
+    );
     for (tenant, settings) in tenants {
         let limits = settings.limits(&cluster);
         table.add_row([

@@ -3,8 +3,7 @@
 use anyhow::{Result, anyhow};
 use bus_schemas::{KernelKey, KernelName, Tenant};
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Table};
+use comfy_table::Table;
 use scheduler_leader_core::replay::ReportedWork;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +13,7 @@ use crate::calendar::{DAY_MS, date, now_ms, parse};
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 
 /// `warploom usage`.
 #[derive(Debug, Args)]
@@ -139,46 +138,40 @@ const COUNTED: [&str; 5] = [
 ];
 
 fn table(args: &UsageArgs, books: &Books) -> Table {
-    let mut table = Table::new();
     let mut head = heads(&args.by);
     let labels = head.len();
     head.extend([
-        "launches",
-        "device s",
-        "core credits",
-        "VRAM credits",
-        "share",
+        "launches>",
+        "device s>",
+        "core credits>",
+        "VRAM credits>",
+        "share>",
     ]);
     if args.by.contains(&By::Kernel) {
-        head.push("us: least, mean, most");
+        head.push("us: least, mean, most>");
     }
-    table.load_style(UTF8_FULL_CONDENSED).set_header(head);
-    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
-    let mut add = |mut cells: Vec<Cell>, used: &Used, spread: bool| {
-        cells.push(right(used.totals.launches.to_string()));
-        cells.push(right(format!("{:.3}", used.device_seconds())));
-        cells.push(right(format!("{:.3}", used.core_credits())));
-        cells.push(right(format!("{:.4}", used.vram_credits())));
-        cells.push(right(format!("{:.1} %", share(books, used) * 100.0)));
+    let mut table = headed(&head.join("|"));
+    let mut add = |mut cells: Vec<String>, used: &Used, spread: bool| {
+        cells.push(used.totals.launches.to_string());
+        cells.push(format!("{:.3}", used.device_seconds()));
+        cells.push(format!("{:.3}", used.core_credits()));
+        cells.push(format!("{:.4}", used.vram_credits()));
+        cells.push(format!("{:.1} %", share(books, used) * 100.0));
         if spread && used.totals.launches > 0 {
             let us = |ns: u64| ns as f64 / 1e3;
             let mean = us(used.totals.device_ns) / used.totals.launches as f64;
             let (least, most) = (us(used.least_ns), us(used.most_ns));
-            cells.push(right(format!("{least:.1}, {mean:.1}, {most:.1}")));
+            cells.push(format!("{least:.1}, {mean:.1}, {most:.1}"));
         }
         table.add_row(cells);
     };
     for (row, used) in &books.rows {
         let labels = row.iter().flat_map(|label| texts(books, label));
-        add(
-            labels.map(Cell::new).collect(),
-            used,
-            args.by.contains(&By::Kernel),
-        );
+        add(labels.collect(), used, args.by.contains(&By::Kernel));
     }
-    let mut total = vec![Cell::new(""); labels];
+    let mut total = vec![String::new(); labels];
     if let Some(first) = total.first_mut() {
-        *first = Cell::new("total");
+        "total".clone_into(first);
     }
     add(total, &books.sum(), false);
     table

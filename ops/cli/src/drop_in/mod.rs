@@ -141,6 +141,23 @@ pub struct Variable {
     pub why: &'static str,
 }
 
+fn set(name: &'static str, value: impl Into<OsString>, why: &'static str) -> Variable {
+    let value = value.into();
+    Variable { name, value, why }
+}
+
+/// Texts with this between them; those that are empty are left out.
+fn joined(texts: impl IntoIterator<Item = OsString>, between: &str) -> OsString {
+    let mut all = OsString::new();
+    for text in texts.into_iter().filter(|text| !text.is_empty()) {
+        if !all.is_empty() {
+            all.push(between);
+        }
+        all.push(text);
+    }
+    all
+}
+
 /// What leads a program to the folder and the folder's library to the cluster; `present` is the
 /// environment so far, and the program's name tells where its own libraries may be.
 #[must_use]
@@ -152,108 +169,86 @@ pub fn variables(
     program: Option<&Path>,
     present: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<Variable> {
-    let set = |name, value: &OsStr, why| Variable {
-        name,
-        value: value.to_owned(),
-        why,
-    };
-    let ahead = |name, entries: &[PathBuf], why| {
-        let mut value = OsString::new();
-        let old = present(name).filter(|old| !old.is_empty());
-        for entry in entries
-            .iter()
-            .map(|entry| entry.as_os_str())
-            .chain(old.as_deref())
-        {
-            if !value.is_empty() {
-                value.push(":");
-            }
-            value.push(entry);
-        }
-        Variable { name, value, why }
-    };
-    let empty = JIT_LINKS.iter().map(|name| folder.join(name));
-    let real = JIT_LINKS.iter();
-    let real = real.filter_map(|name| jit_link::find(name, folder, program, &present));
-    let links: Vec<PathBuf> = empty.chain(real).collect();
-    let warnings = match present("PYTHONWARNINGS").filter(|old| !old.is_empty()) {
-        // The last one that fits decides.
-        Some(mut old) => {
-            old.push(",");
-            old.push(QUIET);
-            old
-        }
-        None => QUIET.into(),
-    };
-    let count = devices.to_string();
-    let mut libraries = vec![folder.to_owned()];
     let has_jax = jit_link::has_package(JAX, program, &present);
-    if has_jax {
-        libraries.push(folder.join(MANAGEMENT));
-    }
-    let for_jax = has_jax.then(|| {
-        let mut flags = OsString::from(AT_ONCE);
-        if let Some(old) = present("XLA_FLAGS").filter(|old| !old.is_empty()) {
-            flags.push(" ");
-            flags.push(old);
-        }
-        let toolkit = folder.join(TOOLKIT);
-        let why = "JAX finds a ptxas there, and so sends PTX";
-        [
-            set("CUDA_ROOT", toolkit.as_os_str(), why),
-            set(
-                "XLA_FLAGS",
-                &flags,
-                "XLA times no kernels to choose among them",
-            ),
-        ]
-    });
-    let mut variables = vec![
-        ahead("LD_LIBRARY_PATH", &libraries, "programs find libcuda there"),
-        ahead(
-            "LD_PRELOAD",
-            &links,
-            "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it",
-        ),
-        set(
-            "PYTHONWARNINGS",
-            &warnings,
-            "the empty nvJitLink is not too old",
-        ),
-        set("CUPY_COMPILE_WITH_PTX", "1".as_ref(), "CuPy sends PTX"),
-        set(
-            "TRITON_PTXAS_PATH",
-            folder.join("ptxas").as_os_str(),
-            "Triton sends PTX",
-        ),
-        set(
-            "TRITON_LIBCUDA_PATH",
-            folder.as_os_str(),
-            "Triton links this libcuda",
-        ),
+    let mut variables = libraries(folder, program, has_jax, &present);
+    variables.extend(compilers(folder, &present));
+    variables.extend([
         set(
             "WARPLOOM_BROKER_CREDENTIALS",
-            credentials.as_os_str(),
+            credentials,
             "where the cluster is",
         ),
-        set(
-            "WARPLOOM_TENANT",
-            tenant.as_str().as_ref(),
-            "who the program is",
-        ),
+        set("WARPLOOM_TENANT", tenant.as_str(), "who the program is"),
         set(
             "WARPLOOM_DEVICES",
-            count.as_ref(),
+            devices.to_string(),
             "how many devices it sees",
         ),
-        set(
-            FOLDER,
-            folder.as_os_str(),
-            "our own roles leave all this alone",
-        ),
-    ];
-    variables.extend(for_jax.into_iter().flatten());
+        set(FOLDER, folder, "our own roles leave all this alone"),
+    ]);
+    if has_jax {
+        variables.extend(jax(folder, &present));
+    }
     variables
+}
+
+/// Where the loader finds libraries, ahead of where it looks already.
+fn libraries(
+    folder: &Path,
+    program: Option<&Path>,
+    has_jax: bool,
+    present: &impl Fn(&str) -> Option<OsString>,
+) -> Vec<Variable> {
+    let ahead = |name, entries: Vec<PathBuf>, why| {
+        let entries = entries.into_iter().map(PathBuf::into_os_string);
+        set(name, joined(entries.chain(present(name)), ":"), why)
+    };
+    let mut folders = vec![folder.to_owned()];
+    folders.extend(has_jax.then(|| folder.join(MANAGEMENT)));
+    let empty = JIT_LINKS.iter().map(|name| folder.join(name));
+    let real = JIT_LINKS.iter();
+    let real = real.filter_map(|name| jit_link::find(name, folder, program, present));
+    vec![
+        ahead("LD_LIBRARY_PATH", folders, "programs find libcuda there"),
+        ahead(
+            "LD_PRELOAD",
+            empty.chain(real).collect(),
+            "an empty nvJitLink: Numba and cuda.core send PTX; behind it the real one, for what needs it",
+        ),
+    ]
+}
+
+/// What has libraries that compile for GPUs send PTX.
+fn compilers(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Variable; 4] {
+    // The last one that fits decides.
+    let warnings = present("PYTHONWARNINGS").into_iter().chain([QUIET.into()]);
+    let warnings = joined(warnings, ",");
+    let assembler = folder.join("ptxas");
+    [
+        set(
+            "PYTHONWARNINGS",
+            warnings,
+            "the empty nvJitLink is not too old",
+        ),
+        set("CUPY_COMPILE_WITH_PTX", "1", "CuPy sends PTX"),
+        set("TRITON_PTXAS_PATH", assembler, "Triton sends PTX"),
+        set("TRITON_LIBCUDA_PATH", folder, "Triton links this libcuda"),
+    ]
+}
+
+/// The same of JAX.
+fn jax(folder: &Path, present: &impl Fn(&str) -> Option<OsString>) -> [Variable; 2] {
+    let flags = [AT_ONCE.into()].into_iter().chain(present("XLA_FLAGS"));
+    let (toolkit, flags) = (folder.join(TOOLKIT), joined(flags, " "));
+    let why = "JAX finds a ptxas there, and so sends PTX";
+    [
+        set("CUDA_ROOT", toolkit, why),
+        set(
+            "XLA_FLAGS",
+            flags,
+            "XLA times no kernels to choose among them",
+        ),
+    ]
 }
 
 /// Takes what [`variables`] sets out of the environment of a role of ours: a worker must not find

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::{Evidence, KILLED, Ordered, Started};
+use super::{Evidence, KILLED, Ordered, Started, Submitted};
 
 /// The most positions that a worker which died may have been at.
 const RUNNING: usize = 1 << 16;
@@ -61,13 +61,7 @@ impl Evidence {
     /// Ops submitted per session; its lines must be gapless and in order.
     fn submitted_through(&self, verdict: &mut Verdict) -> BTreeMap<&str, u64> {
         let mut through = BTreeMap::new();
-        for pair in self
-            .submitted
-            .windows(2)
-            .filter(|pair| pair[0].key() >= pair[1].key())
-        {
-            verdict.disagree(format!("submitted.jsonl is not sorted at {:?}", pair[1]));
-        }
+        sorted("submitted", &self.submitted, Submitted::key, verdict);
         for line in &self.submitted {
             let last = through.entry(line.session.as_str()).or_insert(0);
             if line.first != *last + 1 || line.last < line.first {
@@ -187,42 +181,18 @@ impl Evidence {
 
     /// Positions are gapless on each worker, and the record has the same.
     fn check_positions(&self, verdict: &mut Verdict) {
-        let mut started: BTreeMap<(&str, u64), &Started> = BTreeMap::new();
-        let mut last: BTreeMap<&str, u64> = BTreeMap::new();
-        for pair in self
-            .started
-            .windows(2)
-            .filter(|pair| pair[0].key() >= pair[1].key())
-        {
-            verdict.disagree(format!("started.jsonl is not sorted at {:?}", pair[1]));
-        }
-        let lost = self.broken();
-        let mut absent: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
-        for line in &self.started {
-            let before = last.insert(&line.incarnation, line.position).unwrap_or(0);
-            let absent = absent.entry(&line.incarnation).or_default();
-            // A worker that died never says how those positions ended that it was at.
-            let died = lost.contains(line.incarnation.as_str());
-            let gap = line.position != before + 1;
-            absent.extend((before + 1..line.position).take(RUNNING));
-            let named = died
-                && line.position > before
-                && absent.len() < RUNNING
-                && absent.iter().all(|at| line.running.contains(at));
-            let later = line.running.iter().any(|at| *at >= line.position);
-            if later || (!named && (gap || (died && !absent.is_empty()))) {
-                verdict.reordered += 1;
-            }
-            started.insert((&line.incarnation, line.position), line);
-        }
-        verdict.positions = started.len() as u64;
-        // What a worker wrote and its leader knew of it need not end at the same position where it was
-        // declared lost: as far as both go, they must agree.
-        let wrote = last.clone();
+        sorted("started", &self.started, Started::key, verdict);
+        let log = Log::of(&self.started, self.broken(), verdict);
+        verdict.positions = log.lines.len() as u64;
+        self.check_order(log, verdict);
+    }
+
+    /// The order has the positions that workers logged: as far as both go, where a worker was lost.
+    fn check_order<'a>(&'a self, mut log: Log<'a>, verdict: &mut Verdict) {
         let cut = self.workers.iter();
         let cut: BTreeMap<_, _> = cut.map(|it| (it.incarnation.as_str(), it.from)).collect();
         // What was cut off the record is not in the order.
-        started.retain(|(incarnation, position), _| {
+        log.lines.retain(|(incarnation, position), _| {
             cut.get(incarnation).is_none_or(|from| position > from)
         });
         let (mut last, mut before) = (cut, (0, 0));
@@ -239,20 +209,21 @@ impl Evidence {
                 ));
             }
             before = here;
-            match started.remove(&(line.incarnation.as_str(), line.position)) {
+            match log
+                .lines
+                .remove(&(line.incarnation.as_str(), line.position))
+            {
                 Some(there) if same(there, line) => {}
                 Some(there) => verdict.disagree(format!("started {there:?}, ordered {line:?}")),
-                None if lost.contains(line.incarnation.as_str())
-                    && (wrote.get(line.incarnation.as_str()) < Some(&line.position)
-                        || absent[line.incarnation.as_str()].contains(&line.position)) => {}
+                None if log.may_lack(&line.incarnation, line.position) => {}
                 None => verdict.disagree(format!(
                     "order.jsonl has position {} of worker {}, started.jsonl has not",
                     line.position, line.incarnation
                 )),
             }
         }
-        let beyond = started.into_keys().filter(|(incarnation, position)| {
-            !lost.contains(incarnation) || Some(position) < last.get(incarnation)
+        let beyond = log.lines.into_keys().filter(|(incarnation, position)| {
+            !log.broken.contains(incarnation) || Some(position) < last.get(incarnation)
         });
         for (incarnation, position) in beyond {
             verdict.disagree(format!(
@@ -278,6 +249,76 @@ impl Evidence {
                 verdict.disagree(format!("kills.jsonl: line {} is {kill:?}", index + 1));
             }
         }
+    }
+}
+
+/// What the workers' logs hold.
+struct Log<'a> {
+    /// Lines by worker and position.
+    lines: BTreeMap<(&'a str, u64), &'a Started>,
+    /// Where each worker's lines end.
+    last: BTreeMap<&'a str, u64>,
+    /// Positions before that without a line.
+    absent: BTreeMap<&'a str, BTreeSet<u64>>,
+    /// Workers that died.
+    broken: BTreeSet<&'a str>,
+}
+
+impl<'a> Log<'a> {
+    /// Reads the lines in their order; positions that are missing or out of order are counted.
+    fn of(lines: &'a [Started], broken: BTreeSet<&'a str>, verdict: &mut Verdict) -> Self {
+        let mut log = Self {
+            lines: BTreeMap::new(),
+            last: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            broken,
+        };
+        for line in lines {
+            let worker = line.incarnation.as_str();
+            let before = log.last.insert(worker, line.position).unwrap_or(0);
+            let absent = log.absent.entry(worker).or_default();
+            // A worker that died never says how those positions ended that it was at.
+            let died = log.broken.contains(worker);
+            let gap = line.position != before + 1;
+            absent.extend((before + 1..line.position).take(RUNNING));
+            let named = died
+                && line.position > before
+                && absent.len() < RUNNING
+                && absent.iter().all(|at| line.running.contains(at));
+            let later = line.running.iter().any(|at| *at >= line.position);
+            if later || (!named && (gap || (died && !absent.is_empty()))) {
+                verdict.reordered += 1;
+            }
+            log.lines.insert((worker, line.position), line);
+        }
+        log
+    }
+
+    /// Whether there need be no line of a position that was ordered: its worker died, and what it wrote
+    /// and its leader knew of it need not end at the same position.
+    fn may_lack(&self, worker: &str, position: u64) -> bool {
+        let beyond = self.last.get(worker) < Some(&position);
+        let absent = || {
+            self.absent
+                .get(worker)
+                .is_some_and(|it| it.contains(&position))
+        };
+        self.broken.contains(worker) && (beyond || absent())
+    }
+}
+
+/// The lines of a file are in the order of their keys.
+fn sorted<'a, T: std::fmt::Debug, K: Ord>(
+    file: &str,
+    lines: &'a [T],
+    key: impl Fn(&'a T) -> K,
+    verdict: &mut Verdict,
+) {
+    for pair in lines
+        .windows(2)
+        .filter(|pair| key(&pair[0]) >= key(&pair[1]))
+    {
+        verdict.disagree(format!("{file}.jsonl is not sorted at {:?}", pair[1]));
     }
 }
 

@@ -122,6 +122,44 @@ impl GpuVerdict {
     }
 }
 
+impl From<ReplayError> for First {
+    fn from(error: ReplayError) -> Self {
+        let why = error.to_string();
+        match error {
+            ReplayError::Disagrees {
+                gpu,
+                incarnation,
+                position,
+                why,
+            } => Self {
+                gpu,
+                incarnation: Some(incarnation.to_string()),
+                position,
+                why,
+            },
+            _ => Self {
+                gpu: 0,
+                incarnation: None,
+                position: 0,
+                why,
+            },
+        }
+    }
+}
+
+/// The first of several, by the order of the cluster: marks tell the very position, chains of workers only
+/// one behind it.
+fn earliest(firsts: Vec<First>, positions: &[Position]) -> Option<First> {
+    firsts.into_iter().min_by_key(|first| {
+        let is = |row: &&Position| {
+            row.position == first.position
+                && first.incarnation.as_deref() == Some(row.incarnation.to_string().as_str())
+        };
+        let at = positions.iter().find(is);
+        at.map_or((u64::MAX, u64::MAX), |row| (row.epoch, row.global))
+    })
+}
+
 impl First {
     fn of(hole: &Hole) -> Self {
         Self {
@@ -139,28 +177,9 @@ impl First {
 impl OrderVerdict {
     /// Judges a record that was replayed, as far as it could be.
     pub(super) fn new(record: &Record, replay: Replay, failed: Option<ReplayError>) -> Self {
-        let unreadable = failed
-            .as_ref()
-            .is_some_and(|error| !matches!(error, ReplayError::Disagrees { .. }));
-        let failed = failed.map(|error| match error {
-            ReplayError::Disagrees {
-                gpu,
-                incarnation,
-                position,
-                ref why,
-            } => First {
-                gpu,
-                incarnation: Some(incarnation.to_string()),
-                position,
-                why: why.clone(),
-            },
-            other => First {
-                gpu: 0,
-                incarnation: None,
-                position: 0,
-                why: other.to_string(),
-            },
-        });
+        let unreadable =
+            matches!(&failed, Some(error) if !matches!(error, ReplayError::Disagrees { .. }));
+        let failed = failed.map(First::from);
         let replayed = replay.recomputed();
         let (positions, tails) = (replayed.positions, replayed.tails);
         let mut verdict = Self {
@@ -195,15 +214,7 @@ impl OrderVerdict {
             verdict.compared += u64::from(gpu.with == With::Record);
             verdict.gpus.push(gpu);
         }
-        // Marks tell the very position, chains of workers only one behind it.
-        let epoch = |first: &First| {
-            let at = positions.iter().find(|row| {
-                row.position == first.position
-                    && first.incarnation.as_deref() == Some(row.incarnation.to_string().as_str())
-            });
-            at.map_or((u64::MAX, u64::MAX), |row| (row.epoch, row.global))
-        };
-        let first = firsts.into_iter().min_by_key(epoch);
+        let first = earliest(firsts, &positions);
         verdict.first = match unreadable {
             true => failed,
             false => first

@@ -1,35 +1,30 @@
 //! How long a sync takes beside an equal tenant whose kernel does next to nothing in each block, and
 //! whose blocks take half a gibibyte of local memory each. Real processes on a CPU worker.
 
-use std::io::{BufRead, BufReader, Write};
-use std::time::{Duration, Instant};
+use std::io::Write;
+use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bus_schemas::TenantSettings;
 use client_agent::Client;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
-use super::metric::{Goal, Metric, Spec, median};
-use super::stage::{PATIENCE, TENANT, play};
-use warploom_cli::local::{LocalCluster, LocalOptions, Role, Scratch};
+use super::metric::{Goal, Metric, median, metrics};
+use super::stage::{TENANT, play};
+use super::start::{busy_party, cpu_options};
+use warploom_cli::local::{LocalCluster, Scratch};
 use warploom_cli::settings::Settings;
 
-/// Everything that is measured.
-pub(super) const METRICS: &[Spec] = &[Spec {
-    name: "bomb_sync_ms",
-    unit: "ms",
-    goal: Goal::AtMost(100.0),
-    what: "the longest of 200 syncs of a tenant beside an equal one's kernel of 4,096 blocks of 1,024 threads with 512 KB of local memory each",
-}];
+metrics! {
+    SYNC = "bomb_sync_ms", "ms", Goal::AtMost(100.0),
+        "the longest of 200 syncs of a tenant beside an equal one's kernel of 4,096 blocks of 1,024 threads with 512 KB of local memory each";
+}
 
 /// Who runs that kernel, and the party it plays.
 pub(super) const PARTY: &str = "bomb";
 /// Syncs of one repetition.
 const SYNCS: usize = 200;
-/// Time for the kernel to be under way.
-const SETTLE: Duration = Duration::from_millis(500);
-
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
 .visible .entry bomb() {
     .local .align 8 .b8 depot[524288]; .reg .b32 %r<2>;
@@ -76,20 +71,6 @@ pub(super) fn bomb(client: &Client) -> Result<()> {
     }
 }
 
-async fn start_bomb(cluster: &LocalCluster) -> Result<Role> {
-    let mut role = cluster.role(&format!("bench .{PARTY}"), PARTY, &[])?;
-    let stdout = role.take_stdout().context("the party's output")?;
-    let read = tokio::task::spawn_blocking(move || {
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map(|_| line)
-    });
-    let said = tokio::time::timeout(PATIENCE, read).await;
-    let said = said.context("the kernel does not begin")??;
-    anyhow::ensure!(said?.trim() == "ready", "the party has ended");
-    tokio::time::sleep(SETTLE).await;
-    Ok(role)
-}
-
 /// Measures it, if it is wanted.
 pub(super) async fn sync(
     reps: usize,
@@ -97,37 +78,25 @@ pub(super) async fn sync(
     wanted: impl Fn(&str) -> bool,
     mut tell: impl FnMut(Metric),
 ) -> Result<()> {
-    let [spec] = METRICS else { return Ok(()) };
-    if !wanted(spec.name) {
+    if !wanted(SYNC.name) {
         return Ok(());
     }
     let directory = Scratch::new()?;
-    let mut options = LocalOptions::new(directory.path(), "bench")?;
-    options.server = settings.given("broker.server").map(Into::into);
-    let names = [TENANT, PARTY].map(|name| name.parse().context("a tenant's name"));
-    for name in names {
-        options.tenants.push((name?, TenantSettings::default()));
-    }
-    for (key, value) in [
-        ("worker.threads", settings.text("worker.threads")),
-        ("log.filter", settings.text("log.filter")),
-        ("worker.device", "cpu"),
-    ] {
-        options.settings.push((key.into(), value.into()));
-    }
+    let tenants = [TENANT, PARTY].map(|name| (name, TenantSettings::default()));
+    let options = cpu_options(&directory, settings, tenants)?;
     let cluster = LocalCluster::start(options).await?;
     let (mut longest, mut medians, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for rep in 1..=reps {
         eprintln!("syncs beside blocks that take long to start: repetition {rep} of {reps}");
         let equal: Equal = play(&cluster, "equal", SYNCS).await?;
         alone.push(equal.longest);
-        let mut bomb = start_bomb(&cluster).await?;
+        let mut bomb = busy_party(&cluster, PARTY, &[]).await?;
         let equal: Equal = play(&cluster, "equal", SYNCS).await?;
         bomb.kill()?;
         longest.push(equal.longest);
         medians.push(equal.median);
     }
-    let metric = Metric::new(spec, &longest)
+    let metric = Metric::new(&SYNC, &longest)
         .against("alone, ms", &alone)
         .with("syncs", SYNCS);
     tell(match median(&medians) {

@@ -18,8 +18,9 @@ use super::baseline::Baselines;
 use super::driver::{Driver, check};
 use super::images;
 use super::memory::resident_kib;
-use super::metric::{Goal, Metric, Spec};
-use super::stage::{self, Stage, TENANT};
+use super::metric::{Goal, Metric, Spec, metrics};
+use super::stage::{self, Stage};
+use super::start::drop_in_variables;
 use super::token;
 use super::torch;
 use warploom_cli::drop_in;
@@ -29,15 +30,6 @@ use warploom_cli::settings::Settings;
 
 /// What `warploom bench` is started with to be the measured program.
 pub(super) const PARTY: &str = ".driver";
-
-macro_rules! metrics {
-    ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
-        $(const $constant: Spec =
-            Spec { name: $name, unit: $unit, goal: $goal, what: $what };)*
-        /// Everything that is measured.
-        pub(super) const METRICS: &[Spec] = &[$($constant),*];
-    };
-}
 
 metrics! {
     LAUNCH = "launch_call_ns", "ns", Goal::AtMost(400.0),
@@ -105,6 +97,36 @@ pub(super) async fn client(
     let measured = stage.cluster(1).await?;
     let cluster = &measured.cluster;
     let folder = drop_in::folder(&cluster.options().state_dir, &library)?;
+    let mut tell = |metric: Metric| {
+        if wanted(metric.metric) {
+            tell(metric);
+        }
+    };
+    let called = |spec: &Spec| spec.name != TOKEN.name && wanted(spec.name);
+    if METRICS.iter().any(called) {
+        calls(reps, cluster, &folder, &mut tell).await?;
+    }
+    if of_images {
+        let mut seen = Vec::new();
+        for rep in 1..=reps {
+            eprintln!("large images: repetition {rep} of {reps}");
+            seen.push(party(images::PARTY, cluster, &folder).await?);
+        }
+        images::tell(&seen, &mut tell);
+    }
+    if wanted(TOKEN.name) {
+        tell(token::measure(&TOKEN, cluster, &folder, reps).await?);
+    }
+    torch::measure(cluster, &folder, reps, &wanted, &mut tell).await
+}
+
+/// Measures the driver's calls, copies beside a bare publisher and subscriber of the same chunks.
+async fn calls(
+    reps: usize,
+    cluster: &LocalCluster,
+    folder: &Path,
+    mut tell: impl FnMut(Metric),
+) -> Result<()> {
     let baselines = Baselines::find(cluster.broker.credentials());
     let (data, ack) = (
         "wl.v1.bench.s.bare.copy.data",
@@ -116,11 +138,9 @@ pub(super) async fn client(
         Err(_) => None,
     };
     let (mut seen, mut bare) = (Vec::new(), Vec::new());
-    let called = |spec: &&Spec| spec.name != TOKEN.name && wanted(spec.name);
-    let calls = METRICS.iter().find(called).map_or(0, |_| reps);
-    for rep in 1..=calls {
-        eprintln!("the drop-in library: repetition {rep} of {calls}");
-        seen.push(party(PARTY, cluster, &folder).await?);
+    for rep in 1..=reps {
+        eprintln!("the drop-in library: repetition {rep} of {reps}");
+        seen.push(party(PARTY, cluster, folder).await?);
         if let (Ok(found), Some(_)) = (&baselines, &subscriber) {
             let bytes = limits::CHUNK_BYTES.to_string();
             let arguments = ["publish", data, ack, &chunks, &bytes, "4"];
@@ -129,11 +149,6 @@ pub(super) async fn client(
         }
     }
     let values = |of: fn(&Seen) -> f64| seen.iter().map(of).collect::<Vec<_>>();
-    let mut tell = |metric: Metric| {
-        if wanted(metric.metric) {
-            tell(metric);
-        }
-    };
     tell(Metric::new(&LAUNCH, &values(|it| it.launch_ns)));
     tell(Metric::new(&ALLOC, &values(|it| it.alloc_ns)));
     tell(Metric::new(&FREE, &values(|it| it.free_ns)));
@@ -155,18 +170,7 @@ pub(super) async fn client(
     }
     tell(Metric::new(&LOAD, &values(|it| it.load_ms)));
     tell(Metric::new(&RSS, &values(|it| it.rss_mib)));
-    if of_images {
-        let mut seen = Vec::new();
-        for rep in 1..=reps {
-            eprintln!("large images: repetition {rep} of {reps}");
-            seen.push(party(images::PARTY, cluster, &folder).await?);
-        }
-        images::tell(&seen, &mut tell);
-    }
-    if wanted(TOKEN.name) {
-        tell(token::measure(&TOKEN, cluster, &folder, reps).await?);
-    }
-    torch::measure(cluster, &folder, reps, &wanted, &mut tell).await
+    Ok(())
 }
 
 /// Runs the measured program.
@@ -176,15 +180,8 @@ async fn party<S: DeserializeOwned>(
     folder: &Path,
 ) -> Result<S> {
     let mut command = Command::new(std::env::current_exe()?);
-    let tenant = TENANT.parse().context("the measured tenant")?;
-    let variables = drop_in::variables(folder, &cluster.credentials(), &tenant, 1, None, |_| None);
-    for variable in variables
-        .iter()
-        .filter(|it| it.name.starts_with("WARPLOOM_"))
-    {
-        command.env(variable.name, &variable.value);
-    }
-    command.env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster);
+    let variables = drop_in_variables(cluster, folder, |_| None)?;
+    command.envs(variables.filter(|(name, _)| name.starts_with("WARPLOOM_")));
     command.args(["bench", name]);
     let output = stage::output(command).await?;
     if !output.status.success() {

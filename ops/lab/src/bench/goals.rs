@@ -1,15 +1,6 @@
 //! What `warploom bench bus` measures, and what is wanted of it.
 
-use super::metric::{Goal, Spec};
-
-macro_rules! metrics {
-    ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
-        $(pub(super) const $constant: Spec =
-            Spec { name: $name, unit: $unit, goal: $goal, what: $what };)*
-        /// Everything that is measured.
-        pub(super) const METRICS: &[Spec] = &[$($constant),*];
-    };
-}
+use super::metric::{Goal, metrics};
 
 metrics! {
     SYNC_US = "sync_launch_us", "us", Goal::None,

@@ -15,32 +15,20 @@ use serde::{Deserialize, Serialize};
 
 use super::driver::{Driver, check};
 use super::memory::resident_kib;
-use super::metric::{Goal, Metric, Spec};
+use super::metric::{Goal, Metric, metrics};
 use warploom_cli::output;
 
 /// What `warploom bench` is started with to be the measured program.
 pub(super) const PARTY: &str = ".images";
 
-const RSS: Spec = Spec {
-    name: "fatbin_rss_mib",
-    unit: "MiB",
-    goal: Goal::AtMost(50.0),
-    what: "resident memory that a fatbin of 500 MB adds before its kernels are asked for",
-};
-const USED: Spec = Spec {
-    name: "kernel_load_ms",
-    unit: "ms",
-    goal: Goal::AtMost(5.0),
-    what: "a kernel of a library of 5,000: found, sent, compiled, run",
-};
-const UNUSED: Spec = Spec {
-    name: "unused_kernel_ms",
-    unit: "ms",
-    goal: Goal::AtMost(0.01),
-    what: "what each kernel of that library costs that is not used: loading it, up to the first kernel's run",
-};
-/// Everything that is measured here.
-pub(super) const METRICS: [&Spec; 3] = [&RSS, &USED, &UNUSED];
+metrics! {
+    RSS = "fatbin_rss_mib", "MiB", Goal::AtMost(50.0),
+        "resident memory that a fatbin of 500 MB adds before its kernels are asked for";
+    USED = "kernel_load_ms", "ms", Goal::AtMost(5.0),
+        "a kernel of a library of 5,000: found, sent, compiled, run";
+    UNUSED = "unused_kernel_ms", "ms", Goal::AtMost(0.01),
+        "what each kernel of that library costs that is not used: loading it, up to the first kernel's run";
+}
 
 /// Bytes of the fatbin, and of its PTX.
 const FATBIN: u64 = 500_000_000;

@@ -5,39 +5,27 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use bus_schemas::{Tenant, TenantSettings};
+use bus_schemas::TenantSettings;
 use client_agent::Client;
 use device_cpu::Program;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
 use super::memory::{forget_peak, peak_kib, resident_kib};
-use super::metric::{Goal, Metric, Spec, median};
+use super::metric::{Goal, Metric, median, metrics};
 use super::stage::{TENANT, play};
-use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
+use super::start::cpu_options;
+use warploom_cli::local::{LocalCluster, Scratch};
 use warploom_cli::settings::Settings;
 
-const GROWTH: Spec = Spec {
-    name: "compile_growth",
-    unit: "ratio",
-    goal: Goal::AtMost(3.0),
-    what: "time for each branch to prepare a function of 100,000 branches to anywhere / of 1,000",
-};
-const RSS: Spec = Spec {
-    name: "compile_rss_mib",
-    unit: "MiB",
-    goal: Goal::AtMost(512.0),
-    what: "most that the worker's memory grows by while it prepares the function of 100,000",
-};
-const SYNC: Spec = Spec {
-    name: "load_sync_ms",
-    unit: "ms",
-    goal: Goal::AtMost(100.0),
-    what: "largest of 200 launches with a sync while an equal tenant loads such functions all the time",
-};
-
-/// Everything that is measured.
-pub(super) const METRICS: &[Spec] = &[GROWTH, RSS, SYNC];
+metrics! {
+    GROWTH = "compile_growth", "ratio", Goal::AtMost(3.0),
+        "time for each branch to prepare a function of 100,000 branches to anywhere / of 1,000";
+    RSS = "compile_rss_mib", "MiB", Goal::AtMost(512.0),
+        "most that the worker's memory grows by while it prepares the function of 100,000";
+    SYNC = "load_sync_ms", "ms", Goal::AtMost(100.0),
+        "largest of 200 launches with a sync while an equal tenant loads such functions all the time";
+}
 
 /// Branches of a large and of a small function.
 const LARGE: usize = 100_000;
@@ -161,25 +149,6 @@ fn growth(reps: usize) -> Result<Metric> {
         .with("us_per_branch_of_1000", median(&small)))
 }
 
-fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
-    let mut options = LocalOptions::new(directory.path(), "bench")?;
-    options.server = settings.given("broker.server").map(Into::into);
-    for name in [TENANT, LOADER] {
-        let tenant: Tenant = name.parse().context("a tenant's name")?;
-        options.tenants.push((tenant, TenantSettings::default()));
-    }
-    options
-        .tenants
-        .retain(|(tenant, _)| [TENANT, LOADER].contains(&tenant.as_str()));
-    for key in ["worker.threads", "worker.engine", "log.filter"] {
-        let value = settings.text(key).into();
-        options.settings.push((key.into(), value));
-    }
-    let device = ("worker.device".into(), "cpu".into());
-    options.settings.push(device);
-    Ok(options)
-}
-
 /// How much the worker's memory grew at most, MiB, and how long the load took, ms.
 async fn grown(cluster: &LocalCluster) -> Result<(f64, f64)> {
     let worker = cluster.workers.first().context("a worker")?.pid();
@@ -209,7 +178,9 @@ pub(super) async fn loading(
     for rep in 1..=reps {
         eprintln!("loading modules: repetition {rep} of {reps}");
         let directory = Scratch::new()?;
-        let cluster = LocalCluster::start(options(&directory, settings)?).await?;
+        let tenants = [TENANT, LOADER].map(|name| (name, TenantSettings::default()));
+        let options = cpu_options(&directory, settings, tenants)?;
+        let cluster = LocalCluster::start(options).await?;
         // Every buffer has grown before.
         let waited: Waited = play(&cluster, WAITER, ROUNDS).await?;
         alone.push(waited.largest_ms);

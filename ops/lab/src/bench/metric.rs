@@ -1,9 +1,9 @@
 //! What a benchmark found, and how it is printed.
 
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use warploom_cli::table::headed;
 
 /// What a value should be.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,6 +48,28 @@ pub struct Spec {
     /// What is measured.
     pub what: &'static str,
 }
+
+/// Constants of metrics: name, unit, goal, and what is measured.
+macro_rules! specs {
+    ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
+        $(pub(super) const $constant: $crate::bench::Spec = $crate::bench::Spec {
+            name: $name,
+            unit: $unit,
+            goal: $goal,
+            what: $what,
+        };)*
+    };
+}
+
+/// The same, and `METRICS`, the list of them.
+macro_rules! metrics {
+    ($($constant:ident = $name:literal, $unit:literal, $goal:expr, $what:literal;)*) => {
+        $crate::bench::specs! { $($constant = $name, $unit, $goal, $what;)* }
+        /// Everything that is measured here.
+        pub(super) const METRICS: &[$crate::bench::Spec] = &[$($constant),*];
+    };
+}
+pub(crate) use {metrics, specs};
 
 /// One metric's result: a line of `--json`.
 #[derive(Debug, Clone, Serialize)]
@@ -159,10 +181,8 @@ fn digits(value: f64) -> String {
 /// All results as a table.
 #[must_use]
 pub(crate) fn table(metrics: &[Metric]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header([
-        "metric", "value", "unit", "goal", "", "min", "max", "reps", "against", "remarks",
-    ]);
+    let mut table =
+        headed("metric | value> | unit | goal |  | min> | max> | reps> | against | remarks");
     for metric in metrics {
         let number = |value: Option<f64>| value.map_or("-".to_owned(), digits);
         let met = match metric.value {
@@ -199,11 +219,6 @@ pub(crate) fn table(metrics: &[Metric]) -> Table {
             against,
             remarks.join(", "),
         ]);
-    }
-    for column in [1, 5, 6, 7] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
     }
     table
 }

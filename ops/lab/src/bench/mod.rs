@@ -23,6 +23,7 @@ mod preempt;
 mod ptx;
 mod spans;
 mod stage;
+mod start;
 mod takeover;
 mod throughput;
 mod token;
@@ -30,18 +31,17 @@ mod torch;
 
 use anyhow::{Result, bail};
 use comfy_table::Table;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 
 pub use allocation::CountingAllocator;
 pub use metric::{Goal, Metric, Spec};
-pub(crate) use metric::{median, table};
+pub(crate) use metric::{median, metrics, specs, table};
 
 pub use args::BenchArgs;
 use warploom_cli::exit::Usage;
 use warploom_cli::output;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
-use warploom_cli::table::fitted;
+use warploom_cli::table::{fitted, headed};
 
 /// Lists the benchmarks, or runs one and prints what it found: a table, or as soon as it is known
 /// one JSON object a line. Progress goes to stderr.
@@ -131,27 +131,25 @@ async fn clusters(
     }
 }
 
+/// Every metric, with the benchmark that measures it.
+fn metrics_of_all() -> impl Iterator<Item = (&'static str, &'static Spec)> {
+    let bus = goals::METRICS.iter().map(|spec| ("bus", spec));
+    let client = [client::METRICS, images::METRICS, torch::METRICS];
+    let order = order::metrics().chain(chat::METRICS);
+    let ptx = ptx::metrics().chain(
+        [preempt::METRICS, loading::METRICS, bomb::METRICS]
+            .into_iter()
+            .flatten(),
+    );
+    bus.chain(client.into_iter().flatten().map(|spec| ("client", spec)))
+        .chain(order.map(|spec| ("order", spec)))
+        .chain(ptx.map(|spec| ("ptx", spec)))
+}
+
 fn list() -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_FULL_CONDENSED)
-        .set_header(["benchmark", "metric", "unit", "what"]);
-    for spec in goals::METRICS {
-        table.add_row(["bus", spec.name, spec.unit, spec.what]);
-    }
-    let client = client::METRICS.iter().chain(images::METRICS);
-    for spec in client.chain(torch::METRICS) {
-        table.add_row(["client", spec.name, spec.unit, spec.what]);
-    }
-    for spec in order::metrics() {
-        table.add_row(["order", spec.name, spec.unit, spec.what]);
-    }
-    for spec in chat::METRICS {
-        table.add_row(["order", spec.name, spec.unit, spec.what]);
-    }
-    let ptx = ptx::metrics().chain(preempt::METRICS);
-    for spec in ptx.chain(loading::METRICS).chain(bomb::METRICS) {
-        table.add_row(["ptx", spec.name, spec.unit, spec.what]);
+    let mut table = headed("benchmark | metric | unit | what");
+    for (benchmark, spec) in metrics_of_all() {
+        table.add_row([benchmark, spec.name, spec.unit, spec.what]);
     }
     table
 }
@@ -164,18 +162,7 @@ mod tests {
 
     #[test]
     fn metrics_have_one_name_each() {
-        let names = goals::METRICS.iter().map(|spec| spec.name);
-        let names: Vec<_> = names
-            .chain(order::metrics().map(|spec| spec.name))
-            .chain(client::METRICS.iter().map(|spec| spec.name))
-            .chain(images::METRICS.iter().map(|spec| spec.name))
-            .chain(torch::METRICS.iter().map(|spec| spec.name))
-            .chain(chat::METRICS.iter().map(|spec| spec.name))
-            .chain(ptx::metrics().map(|spec| spec.name))
-            .chain(preempt::METRICS.iter().map(|spec| spec.name))
-            .chain(loading::METRICS.iter().map(|spec| spec.name))
-            .chain(bomb::METRICS.iter().map(|spec| spec.name))
-            .collect();
+        let names: Vec<_> = metrics_of_all().map(|(_, spec)| spec.name).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert!(list().to_string().contains("sync_launch_ratio"));
     }

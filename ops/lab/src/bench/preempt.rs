@@ -3,36 +3,28 @@
 //! (the start of its `execute` span). Real processes, their own spans, one machine's clock.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use bus_schemas::{ClusterSettings, TenantSettings};
 use client_agent::Client;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
-use super::metric::{Goal, Metric, Spec};
+use super::metric::{Goal, Metric, metrics};
 use super::spans::Receiver;
-use super::stage::{PATIENCE, TENANT, play};
-use warploom_cli::local::{LocalCluster, LocalOptions, Role, Scratch};
+use super::stage::{TENANT, play};
+use super::start::{busy_party, cpu_options};
+use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
 use warploom_cli::settings::Settings;
 
-const P50: Spec = Spec {
-    name: "preempt_start_us_p50",
-    unit: "us",
-    goal: Goal::AtMost(1_000.0),
-    what: "p50 from an urgent launch's arrival at the leader to its start on the CPU device, while a long kernel runs there",
-};
-const P99: Spec = Spec {
-    name: "preempt_start_us_p99",
-    unit: "us",
-    goal: Goal::None,
-    what: "the same, 99th percentile",
-};
-
-/// Everything that is measured.
-pub(super) const METRICS: &[Spec] = &[P50, P99];
+metrics! {
+    P50 = "preempt_start_us_p50", "us", Goal::AtMost(1_000.0),
+        "p50 from an urgent launch's arrival at the leader to its start on the CPU device, while a long kernel runs there";
+    P99 = "preempt_start_us_p99", "us", Goal::None,
+        "the same, 99th percentile";
+}
 
 /// Urgent launches of one repetition.
 const LAUNCHES: usize = 300;
@@ -42,8 +34,7 @@ const WARMUP: usize = 50;
 const PAUSE: Duration = Duration::from_millis(3);
 /// Who runs long kernels, a tenant of the lowest priority; and the party it plays.
 pub(super) const LONG_PARTY: &str = "long";
-/// Time for a first long kernel to be under way, and for the last to end.
-const SETTLE: Duration = Duration::from_millis(500);
+/// Time for the last long kernel to end.
 const END: Duration = Duration::from_secs(30);
 
 /// Rounds of a generator of numbers in each thread: some seconds on two cores.
@@ -91,23 +82,6 @@ pub(super) fn long(client: &Client) -> Result<()> {
     }
 }
 
-/// A party with long kernels under way.
-async fn start_long(cluster: &LocalCluster) -> Result<Role> {
-    // Its own spans are of no interest.
-    let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);
-    let mut role = cluster.role(&format!("bench .{LONG_PARTY}"), LONG_PARTY, &arguments)?;
-    let stdout = role.take_stdout().context("the party's output")?;
-    let read = tokio::task::spawn_blocking(move || {
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line).map(|_| line)
-    });
-    let said = tokio::time::timeout(PATIENCE, read).await;
-    let said = said.context("the long kernels do not begin")??;
-    anyhow::ensure!(said?.trim() == "ready", "the long kernels have ended");
-    tokio::time::sleep(SETTLE).await;
-    Ok(role)
-}
-
 async fn run(cluster: &LocalCluster, reps: usize, beside: &str) -> Result<Vec<String>> {
     let mut sessions = Vec::new();
     for rep in 1..=reps {
@@ -152,29 +126,20 @@ fn quantiles(receiver: &Receiver, sessions: &[String]) -> Result<[Vec<f64>; 2]> 
 pub(super) fn options(
     directory: &Scratch,
     settings: &Settings,
-    [urgent, other]: [&str; 2],
+    [urgent, other]: [&'static str; 2],
 ) -> Result<LocalOptions> {
-    let mut options = LocalOptions::new(directory.path(), "bench")?;
-    options.server = settings.given("broker.server").map(Into::into);
-    let tenant = |name: &str, priority| -> Result<_> {
+    let tenants = [(urgent, 0), (other, 4)].map(|(name, priority)| {
         let settings = TenantSettings {
             priority,
             ..TenantSettings::default()
         };
-        Ok((name.parse().context("a tenant's name")?, settings))
-    };
-    options.tenants = vec![tenant(urgent, 0)?, tenant(other, 4)?];
+        (name, settings)
+    });
+    let mut options = cpu_options(directory, settings, tenants)?;
     options.order = Some(ClusterSettings {
         standing: false,
         ..ClusterSettings::default()
     });
-    for key in ["worker.threads", "log.filter"] {
-        let value = settings.text(key).into();
-        options.settings.push((key.into(), value));
-    }
-    options
-        .settings
-        .push(("worker.device".into(), "cpu".into()));
     Ok(options)
 }
 
@@ -195,7 +160,9 @@ pub(super) async fn preempt(
     options.settings.push(("telemetry.otlp".into(), endpoint));
     let mut cluster = LocalCluster::start(options).await?;
     let alone = run(&cluster, reps, "alone").await?;
-    let mut long = start_long(&cluster).await?;
+    // Its own spans are of no interest.
+    let arguments = ["--set", "telemetry.otlp="].map(str::to_owned);
+    let mut long = busy_party(&cluster, LONG_PARTY, &arguments).await?;
     let beside = run(&cluster, reps, "beside a long kernel").await?;
     long.kill()?;
     // What every role still has of its spans it sends at its end; a worker first runs what is left.

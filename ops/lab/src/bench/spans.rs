@@ -5,6 +5,10 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
 
 /// The largest post that is taken; the exporters' are below a megabyte.
 const BODY: usize = 16 << 20;
@@ -96,135 +100,71 @@ fn serve(stream: &TcpStream, kept: &Mutex<Vec<Seen>>) -> Result<()> {
     }
 }
 
-/// A protobuf field's value.
-enum Field<'a> {
-    Number(u64),
-    Bytes(&'a [u8]),
+/// The spans of a post.
+fn spans(post: &[u8]) -> Result<Vec<Seen>> {
+    let request = ExportTraceServiceRequest::decode(post)?;
+    let scopes = request
+        .resource_spans
+        .into_iter()
+        .flat_map(|it| it.scope_spans);
+    let spans = scopes.flat_map(|scope| scope.spans);
+    Ok(spans.map(Seen::from).collect())
 }
 
-/// The fields of a protobuf message with their numbers; `None` behind what is none.
-fn fields(mut bytes: &[u8]) -> impl Iterator<Item = Option<(u64, Field<'_>)>> {
-    fn field<'a>(bytes: &mut &'a [u8]) -> Option<(u64, Field<'a>)> {
-        fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
-            let (taken, rest) = bytes.split_at_checked(count)?;
-            *bytes = rest;
-            Some(taken)
-        }
-        fn varint(bytes: &mut &[u8]) -> Option<u64> {
-            let mut value = 0;
-            for shift in (0..64).step_by(7) {
-                let byte = take(bytes, 1)?[0];
-                value |= u64::from(byte & 0x7f) << shift;
-                if byte < 0x80 {
-                    return Some(value);
-                }
-            }
-            None
-        }
-        let key = varint(bytes)?;
-        let value = match key & 7 {
-            0 => Field::Number(varint(bytes)?),
-            1 => Field::Number(u64::from_le_bytes(take(bytes, 8)?.try_into().ok()?)),
-            2 => {
-                let length = usize::try_from(varint(bytes)?).ok()?;
-                Field::Bytes(take(bytes, length)?)
-            }
-            5 => {
-                let word = take(bytes, 4)?.try_into().ok()?;
-                Field::Number(u64::from(u32::from_le_bytes(word)))
-            }
-            _ => return None,
-        };
-        Some((key >> 3, value))
-    }
-    std::iter::from_fn(move || {
-        let whole = !bytes.is_empty();
-        whole.then(|| {
-            let found = field(&mut bytes);
-            if found.is_none() {
-                bytes = &[];
-            }
-            found
-        })
-    })
-}
-
-/// The embedded messages with this number.
-fn messages(bytes: &[u8], number: u64) -> Option<Vec<&[u8]>> {
-    let mut found = Vec::new();
-    for field in fields(bytes) {
-        match field? {
-            (at, Field::Bytes(bytes)) if at == number => found.push(bytes),
-            _ => {}
+impl From<Span> for Seen {
+    fn from(span: Span) -> Self {
+        let mut attributes = span.attributes.into_iter();
+        let session = attributes.find(|it| it.key == "warploom.session");
+        let session = session.and_then(|it| it.value?.value);
+        Self {
+            trace: span.trace_id,
+            name: span.name,
+            session: match session {
+                Some(Value::StringValue(session)) => session,
+                _ => String::new(),
+            },
+            start: span.start_time_unix_nano,
         }
     }
-    Some(found)
-}
-
-/// The spans of an `ExportTraceServiceRequest`.
-fn spans(request: &[u8]) -> Option<Vec<Seen>> {
-    let mut found = Vec::new();
-    for resource in messages(request, 1)? {
-        for scope in messages(resource, 2)? {
-            for each in messages(scope, 2)? {
-                found.push(span(each)?);
-            }
-        }
-    }
-    Some(found)
-}
-
-fn span(bytes: &[u8]) -> Option<Seen> {
-    let mut seen = Seen::default();
-    for field in fields(bytes) {
-        match field? {
-            (1, Field::Bytes(trace)) => seen.trace = trace.to_vec(),
-            (5, Field::Bytes(name)) => seen.name = String::from_utf8(name.to_vec()).ok()?,
-            (7, Field::Number(start)) => seen.start = start,
-            (9, Field::Bytes(attribute)) => {
-                let key = messages(attribute, 1)?;
-                if key != [b"warploom.session"] {
-                    continue;
-                }
-                for value in messages(attribute, 2)? {
-                    let text = messages(value, 1)?.concat();
-                    seen.session = String::from_utf8(text).ok()?;
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(seen)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+    use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans};
 
-    fn embedded(number: u8, bytes: &[u8]) -> Vec<u8> {
-        let mut field = vec![number << 3 | 2, bytes.len() as u8];
-        field.extend_from_slice(bytes);
-        field
-    }
+    use super::*;
 
     /// One span with what matters and what does not.
     fn request() -> Vec<u8> {
-        let text = |text: &str| embedded(1, text.as_bytes());
-        let attribute = |key: &str, value: &str| {
-            let value = embedded(2, &text(value));
-            embedded(9, &[text(key), value].concat())
+        let attribute = |key: &str, value: &str| KeyValue {
+            key: key.into(),
+            value: Some(AnyValue {
+                value: Some(Value::StringValue(value.into())),
+            }),
+            ..KeyValue::default()
         };
-        let mut start = vec![7 << 3 | 1];
-        start.extend_from_slice(&1_234_567_890_123_u64.to_le_bytes());
-        let span = [
-            embedded(1, &[7; 16]),
-            embedded(5, b"queue"),
-            vec![6 << 3, 0xac, 0x02],
-            start,
-            attribute("warploom.tenant", "chat"),
-            attribute("warploom.session", "9f"),
-        ];
-        embedded(1, &embedded(2, &embedded(2, &span.concat())))
+        let span = Span {
+            trace_id: vec![7; 16],
+            name: "queue".into(),
+            kind: 2,
+            start_time_unix_nano: 1_234_567_890_123,
+            attributes: vec![
+                attribute("warploom.tenant", "chat"),
+                attribute("warploom.session", "9f"),
+            ],
+            ..Span::default()
+        };
+        let scope = ScopeSpans {
+            spans: vec![span],
+            ..ScopeSpans::default()
+        };
+        let resource = ResourceSpans {
+            scope_spans: vec![scope],
+            ..ResourceSpans::default()
+        };
+        let resource_spans = vec![resource];
+        ExportTraceServiceRequest { resource_spans }.encode_to_vec()
     }
 
     #[test]
@@ -236,9 +176,9 @@ mod tests {
             session: "9f".into(),
             start: 1_234_567_890_123,
         };
-        assert_eq!(spans(&bytes), Some(vec![expected]));
+        assert_eq!(spans(&bytes).expect("spans"), [expected]);
         for end in 1..bytes.len() {
-            assert_eq!(spans(&bytes[..end]), None, "{end} bytes of it");
+            assert!(spans(&bytes[..end]).is_err(), "{end} bytes of it");
         }
     }
 

@@ -6,8 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::metric::{Metric, Spec};
-use super::stage::{self, TENANT};
-use warploom_cli::drop_in;
+use super::{stage, start};
 use warploom_cli::local::LocalCluster;
 
 /// The sources, where this program was built from them.
@@ -84,18 +83,10 @@ impl Model {
 
     /// How often a run of so many tokens waits.
     async fn run(&self, cluster: &LocalCluster, folder: &Path, tokens: u32) -> Result<f64> {
-        let tenant = TENANT.parse().context("the measured tenant")?;
-        let present = |name: &str| std::env::var_os(name);
-        let mut command = Command::new(&self.python);
-        for it in drop_in::variables(folder, &cluster.credentials(), &tenant, 1, None, present) {
-            command.env(it.name, it.value);
-        }
+        let mut command = start::python(&self.python, cluster, folder)?;
         command
-            .env("WARPLOOM_CLUSTER_NAME", &cluster.options().cluster)
-            .env("WARPLOOM_STATS", "1")
             .env("DEV", "CUDA:PTX")
             .env("CACHEDB", cluster.options().state_dir.join("tinygrad.db"))
-            .env("PYTHONDONTWRITEBYTECODE", "1")
             .arg(&self.program)
             .args(["--tokens", &tokens.to_string()]);
         let output = stage::output(command).await?;
@@ -103,10 +94,6 @@ impl Model {
         if !output.status.success() {
             bail!("the model: {}", said.trim());
         }
-        let counted = said.split_once("waited ").and_then(|(_, rest)| {
-            let (count, _) = rest.split_once(' ')?;
-            count.parse().ok()
-        });
-        counted.context("the library tells how often it waited")
+        start::waits(&said)
     }
 }

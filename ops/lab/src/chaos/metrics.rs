@@ -1,67 +1,35 @@
 //! What a run has to hold, as lines of metrics.
 
-use crate::bench::{Goal, Metric, Spec};
+use crate::bench::{Goal, Metric, Spec, specs};
 
 const NONE: Goal = Goal::AtMost(0.0);
 
-const fn spec(name: &'static str, unit: &'static str, goal: Goal, what: &'static str) -> Spec {
-    Spec {
-        name,
-        unit,
-        goal,
-        what,
-    }
+specs! {
+    KILLS = "chaos_kills", "kills", Goal::None,
+        "processes killed";
+    OPS = "chaos_ops", "ops", Goal::None,
+        "ops submitted";
+    LOST = "chaos_lost", "ops", NONE,
+        "submitted and never run";
+    DUPLICATED = "chaos_duplicated", "ops", NONE,
+        "run more than once";
+    REORDERED = "chaos_reordered", "ops", NONE,
+        "run out of order";
+    WRONG = "chaos_wrong", "results", NONE,
+        "not what plain Rust computes";
+    HUNG = "chaos_hung", "calls", NONE,
+        "not ended at their deadline";
+    FAILED = "chaos_failed", "sessions", NONE,
+        "failed though their worker was not lost";
+    SKIPPED = "chaos_skipped", "positions", NONE,
+        "nowhere recorded";
+    ADOPTED = "chaos_adopted_share", "fraction", Goal::AtMost(0.01),
+        "positions taken from workers";
+    CHECKER = "chaos_checker", "holds", Goal::AtLeast(1.0),
+        "1 where tests/checker finds all in order";
+    TAKEOVER = "broker_takeover_ms", "ms", Goal::AtMost(10_000.0),
+        "longest time without any program's result after a broker went, or to the next leader's first grant";
 }
-
-/// Processes killed.
-pub(super) const KILLS: Spec = spec("chaos_kills", "kills", Goal::None, "processes killed");
-/// Ops that clients submitted.
-pub(super) const OPS: Spec = spec("chaos_ops", "ops", Goal::None, "ops submitted");
-/// Ops that never ran.
-pub(super) const LOST: Spec = spec("chaos_lost", "ops", NONE, "submitted and never run");
-/// Ops that ran twice.
-pub(super) const DUPLICATED: Spec = spec("chaos_duplicated", "ops", NONE, "run more than once");
-/// Ops or positions out of order.
-pub(super) const REORDERED: Spec = spec("chaos_reordered", "ops", NONE, "run out of order");
-/// Wrong results.
-pub(super) const WRONG: Spec = spec(
-    "chaos_wrong",
-    "results",
-    NONE,
-    "not what plain Rust computes",
-);
-/// Calls that did not end.
-pub(super) const HUNG: Spec = spec("chaos_hung", "calls", NONE, "not ended at their deadline");
-/// Sessions that failed for nothing.
-pub(super) const FAILED: Spec = spec(
-    "chaos_failed",
-    "sessions",
-    NONE,
-    "failed though their worker was not lost",
-);
-/// Positions nobody recorded.
-pub(super) const SKIPPED: Spec = spec("chaos_skipped", "positions", NONE, "nowhere recorded");
-/// Positions that died with a leader's record.
-pub(super) const ADOPTED: Spec = spec(
-    "chaos_adopted_share",
-    "fraction",
-    Goal::AtMost(0.01),
-    "positions taken from workers",
-);
-/// What the checker says.
-pub(super) const CHECKER: Spec = spec(
-    "chaos_checker",
-    "holds",
-    Goal::AtLeast(1.0),
-    "1 where tests/checker finds all in order",
-);
-/// One of several brokers away, also together with the leader.
-pub(super) const TAKEOVER: Spec = spec(
-    "broker_takeover_ms",
-    "ms",
-    Goal::AtMost(10_000.0),
-    "longest time without any program's result after a broker went, or to the next leader's first grant",
-);
 
 /// The longest runs must have had enough to do.
 const LONG_SECONDS: u64 = 300;

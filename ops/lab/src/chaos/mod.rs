@@ -8,7 +8,6 @@ mod metrics;
 mod plan;
 mod program;
 mod programs;
-mod proxy;
 mod pulse;
 mod report;
 mod said;
@@ -18,10 +17,11 @@ mod strikes;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use broker::{Links, Routes};
+use broker::{Link, Links, Routes};
 
 pub use checker::{Checked, Checker};
 pub use program::run_program;
@@ -31,7 +31,6 @@ use crate::demo::Observer;
 pub use args::{ChaosArgs, ChaosProgramArgs};
 use plan::{Planned, Shape, Strike, plan};
 use programs::Program;
-use proxy::{Link, Proxy};
 use strikes::Strikes;
 use warploom_cli::evidence::EvidenceKey;
 use warploom_cli::exit::Usage;
@@ -165,7 +164,6 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
             Some(between)
         }
     };
-    let proxy = Proxy::start()?;
     let leaders = (0..LEADERS).map(|index| format!("leader-{index}"));
     let workers = (0..WORKERS).map(|index| format!("worker-{index}"));
     let names = leaders.chain(workers);
@@ -173,15 +171,19 @@ async fn start(args: &ChaosArgs, settings: &Settings, dir: &Path) -> Result<Stri
     let mut links = BTreeMap::new();
     for name in names {
         let ports = (port..).take(args.brokers);
-        let made: Vec<Link> = ports.map(|port| proxy.link(port)).collect::<Result<_>>()?;
-        let urls: Vec<String> = made.iter().map(Link::url).collect();
+        let made = ports.map(|port| Ok(Arc::new(Link::to(port).context("making a link")?)));
+        let made: Vec<Arc<Link>> = made.collect::<Result<_>>()?;
+        let urls = made
+            .iter()
+            .map(|link| format!("nats://127.0.0.1:{}", link.port()));
+        let urls: Vec<String> = urls.collect();
         options.links.insert(name.clone(), urls.join(","));
         links.insert(name, made);
     }
     let cluster = LocalCluster::start(options).await?;
     let administrator = cluster.administrator().await?;
     let observer = Observer::start(&administrator).await?;
-    let mut strikes = Strikes::new(cluster, administrator, observer, links, routes, proxy);
+    let mut strikes = Strikes::new(cluster, administrator, observer, links, routes);
     let deadline = Duration::from_secs(args.deadline);
     for (index, kind) in kinds.into_iter().enumerate() {
         let seed = args.seed.wrapping_mul(31).wrapping_add(index as u64);

@@ -1,7 +1,6 @@
 //! A program of a chaos run, in its own process: sessions of about 10 ms, one after the other, or one
 //! session for as long as it lasts. Every result is compared with what plain Rust computes.
 
-use std::io::BufRead;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +10,8 @@ use client_agent::{Client, Error, Function, Session};
 use workloads::Random;
 
 use super::args::ChaosProgramArgs;
-use super::said::{Said, say};
+use super::said::Said;
+use crate::lines::{say, stop_flag};
 use warploom_cli::credentials::client_settings;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
@@ -217,15 +217,4 @@ impl Calls {
     fn set(&self, current: Option<(&'static str, Instant)>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = current;
     }
-}
-
-/// Becomes true when the run says anything, or is gone.
-fn stop_flag() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        drop(std::io::stdin().lock().read_line(&mut String::new()));
-        flag.store(true, Ordering::Relaxed);
-    });
-    stop
 }

@@ -1,8 +1,5 @@
 //! What a program of a chaos run says on its standard output, a line of JSON each.
 
-use std::io::Write;
-
-use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 /// A line.
@@ -51,17 +48,4 @@ pub(super) enum Said {
     },
     /// It was asked to stop, and all is done.
     Stopped,
-}
-
-/// Prints a line, by one write: what a program said before it was killed is read.
-///
-/// # Errors
-/// When nobody reads it.
-pub(super) fn say(said: &Said) -> Result<()> {
-    let mut line = serde_json::to_vec(said)?;
-    line.push(b'\n');
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line)?;
-    stdout.flush()?;
-    Ok(())
 }

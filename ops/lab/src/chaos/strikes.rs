@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use async_nats::jetstream;
 use async_nats::jetstream::stream::DiscardPolicy;
-use broker::{Links, Server};
+use broker::{Link, Links, Server};
 use bus_schemas::{LeaderId, Status};
 use rustix::process::{Pid, Signal};
 
 use super::plan::{Bucket, Strike, Target};
 use super::programs::{self, Program};
-use super::proxy::{Link, Proxy};
 use super::pulse::Pulse;
 use crate::demo::Observer;
 use warploom_cli::admin::Administrator;
@@ -30,9 +30,9 @@ pub(super) enum Undo {
     /// A process that was stopped goes on.
     Continue(u32),
     /// A link carries again.
-    Join(Link),
+    Join(Arc<Link>),
     /// A link is as fast as it was.
-    Hurry(Link),
+    Hurry(Arc<Link>),
     /// A broker is reached by the others again.
     Unite(usize),
     /// The record's stream has its limit again.
@@ -53,13 +53,11 @@ pub(super) struct Strikes {
     pub(super) administrator: Administrator,
     pub(super) observer: Observer,
     pub(super) programs: Vec<Program>,
-    links: BTreeMap<String, Vec<Link>>,
+    links: BTreeMap<String, Vec<Arc<Link>>>,
     /// Between brokers, where there are several.
     pub(super) routes: Option<Links>,
     /// How long programs got nothing after a broker was taken away.
     pub(super) pulse: Pulse,
-    /// Carries the links as long as it lives.
-    _proxy: Proxy,
     pub(super) began: Instant,
     /// What was done, for the evidence.
     pub(super) faults: Vec<Fault>,
@@ -80,9 +78,8 @@ impl Strikes {
         cluster: LocalCluster,
         administrator: Administrator,
         observer: Observer,
-        links: BTreeMap<String, Vec<Link>>,
+        links: BTreeMap<String, Vec<Arc<Link>>>,
         routes: Option<Links>,
-        proxy: Proxy,
     ) -> Self {
         Self {
             cluster,
@@ -92,7 +89,6 @@ impl Strikes {
             links,
             routes,
             pulse: Pulse::new(),
-            _proxy: proxy,
             began: Instant::now(),
             faults: Vec::new(),
             kills: Vec::new(),
@@ -117,7 +113,7 @@ impl Strikes {
             Strike::Cut(target, time) => {
                 for (name, link) in self.linked(target).await? {
                     self.note("cut", &name, None);
-                    link.cut();
+                    link.close(true);
                     self.later(time, Undo::Join(link));
                 }
                 Ok(())
@@ -313,7 +309,7 @@ impl Strikes {
         }
     }
 
-    async fn linked(&mut self, target: Target) -> Result<Vec<(String, Link)>> {
+    async fn linked(&mut self, target: Target) -> Result<Vec<(String, Arc<Link>)>> {
         let name = match target {
             Target::Program(index) => programs::name(index),
             other => self.process(other).await?.0,
@@ -378,7 +374,7 @@ impl Strikes {
         match undo {
             // It may have been killed meanwhile.
             Undo::Continue(pid) => drop(send(pid, Signal::CONT)),
-            Undo::Join(link) => link.join(),
+            Undo::Join(link) => link.close(false),
             Undo::Hurry(link) => link.delay(Duration::ZERO),
             Undo::Unite(index) => {
                 if let Some(routes) = &self.routes {

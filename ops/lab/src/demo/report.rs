@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use bus_schemas::{Incarnation, Usage};
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{Cell, CellAlignment, Color, Table};
+use comfy_table::{Cell, Color, Table};
 use serde::{Deserialize, Serialize};
 
 use warploom_cli::evidence::WorkerChain;
-use warploom_cli::table::fitted;
+use warploom_cli::table::{fitted, headed};
 
 /// Use by worker.
 pub type Used = BTreeMap<Incarnation, Usage>;
@@ -90,46 +90,32 @@ pub struct ClusterReport {
     pub devices: Vec<String>,
 }
 
-fn right(text: impl ToString) -> Cell {
-    Cell::new(text).set_alignment(CellAlignment::Right)
-}
-
 fn judged(text: String, good: bool) -> Cell {
     let color = if good { Color::Green } else { Color::Red };
-    right(text).fg(color)
+    Cell::new(text).fg(color)
 }
 
 impl Report {
     /// The tables people see.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut tenants = Table::new();
-        tenants.load_style(UTF8_FULL_CONDENSED).set_header([
-            "tenant",
-            "priority",
-            "weight",
-            "launches",
-            "requests",
-            "p50 ms",
-            "p99 ms",
-            "device",
-            "core credits",
-            "VRAM credits",
-            "verified",
-        ]);
+        let mut tenants = headed(
+            "tenant | priority> | weight> | launches> | requests> | p50 ms> | p99 ms> | \
+         device> | core credits> | VRAM credits> | verified>",
+        );
         for tenant in &self.tenants {
             let verified = format!("{}/{}", tenant.verified, tenant.requests);
             tenants.add_row([
                 Cell::new(&tenant.tenant),
-                right(tenant.priority),
-                right(tenant.weight),
-                right(tenant.launches),
-                right(tenant.requests),
-                right(format!("{:.2}", tenant.p50_ms)),
-                right(format!("{:.2}", tenant.p99_ms)),
-                right(format!("{:.1} %", tenant.device_share * 100.0)),
-                right(format!("{:.2}", tenant.core_credits)),
-                right(format!("{:.4}", tenant.vram_credits)),
+                Cell::new(tenant.priority),
+                Cell::new(tenant.weight),
+                Cell::new(tenant.launches),
+                Cell::new(tenant.requests),
+                Cell::new(format!("{:.2}", tenant.p50_ms)),
+                Cell::new(format!("{:.2}", tenant.p99_ms)),
+                Cell::new(format!("{:.1} %", tenant.device_share * 100.0)),
+                Cell::new(format!("{:.2}", tenant.core_credits)),
+                Cell::new(format!("{:.4}", tenant.vram_credits)),
                 judged(
                     verified,
                     tenant.verified == tenant.requests && tenant.requests > 0,
@@ -148,7 +134,7 @@ impl Report {
         let mut table = Table::new();
         table.load_style(UTF8_FULL_CONDENSED);
         let mut row = |name: &str, value: Cell| {
-            table.add_row([Cell::new(name), value.set_alignment(CellAlignment::Left)]);
+            table.add_row([Cell::new(name), value]);
         };
         row("devices", Cell::new(cluster.devices.join(", ")));
         row(

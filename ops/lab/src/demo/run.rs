@@ -2,8 +2,7 @@
 //! told to `stop`.
 
 use std::io::BufRead;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,7 +15,8 @@ use warploom_cli::credentials::client_settings;
 use warploom_cli::process;
 use warploom_cli::settings::Settings;
 
-use super::tenant::{Said, say};
+use super::tenant::Said;
+use crate::lines::{say, stop_flag};
 
 /// Runs one tenant in this process.
 ///
@@ -90,16 +90,4 @@ fn serve<G: Gpu>(
         std::thread::sleep(think);
     }
     Ok(())
-}
-
-/// Becomes true when the demo says anything more, or is gone.
-fn stop_flag() -> Arc<AtomicBool> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let flag = stop.clone();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        drop(std::io::stdin().read_line(&mut line));
-        flag.store(true, Ordering::Relaxed);
-    });
-    stop
 }

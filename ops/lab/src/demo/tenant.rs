@@ -1,6 +1,6 @@
 //! A tenant's process, as the demo sees it: what it says on its standard output.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -196,17 +196,4 @@ impl TenantProcess {
         ended?;
         Ok(self.heard())
     }
-}
-
-/// Prints a line for the demo, on the tenant's side.
-///
-/// # Errors
-/// When the demo is gone.
-pub(super) fn say(said: &Said) -> Result<()> {
-    let mut line = serde_json::to_vec(said)?;
-    line.push(b'\n');
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(&line)?;
-    stdout.flush()?;
-    Ok(())
 }

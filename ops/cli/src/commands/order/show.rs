@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 
 use super::filter::Filter;
@@ -13,7 +12,7 @@ use crate::admin::Administrator;
 use crate::output;
 use crate::record::{Row, Source, follow};
 use crate::settings::Settings;
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 
 /// `warploom order show`.
 #[derive(Debug, Args)]
@@ -68,8 +67,7 @@ pub(super) async fn show(args: &ShowArgs, settings: &Settings, json: bool) -> Re
 }
 
 fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(HEADER);
+    let mut table = headed(&HEADER.join("|"));
     for row in rows {
         table.add_row(cells(row));
     }

@@ -1,14 +1,13 @@
 //! The order at a position, printed.
 
 use anyhow::Result;
-use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, Table};
+use comfy_table::Table;
 use scheduler_leader_core::Inspection;
 use scheduler_leader_core::replay::Stopped;
 use serde_json::{Value, json};
 
 use crate::record::Row;
-use crate::table::fitted;
+use crate::table::{fitted, headed};
 
 /// As one JSON object.
 pub(super) fn json(stopped: &Stopped) -> Result<Value> {
@@ -65,27 +64,11 @@ fn by_priority(ns: [u64; 5]) -> String {
     ns.map(|ns| format!("{:.3}", ns as f64 / 1e6)).join(" ")
 }
 
-fn table<const N: usize>(header: [&str; N], numbers: &[usize]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
-    for column in numbers {
-        if let Some(column) = table.column_mut(*column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    table
-}
-
 fn devices(order: &Inspection) -> Table {
-    let header = [
-        "gpu",
-        "worker",
-        "position",
-        "outstanding ms, priority 0 to 4",
-        "virtual ms, priority 0 to 4",
-        "floors owed ms",
-    ];
-    let mut table = table(header, &[0, 2]);
+    let mut table = headed(
+        "gpu> | worker | position> | outstanding ms, priority 0 to 4 | \
+         virtual ms, priority 0 to 4 | floors owed ms",
+    );
     for worker in &order.workers {
         let owed = match order.floors {
             [0, 0, 0, 0, 0] => "-".to_owned(),
@@ -104,18 +87,10 @@ fn devices(order: &Inspection) -> Table {
 }
 
 fn flows(order: &Inspection) -> Table {
-    let header = [
-        "gpu",
-        "prio",
-        "tenant",
-        "weight",
-        "queued",
-        "virtual",
-        "balance",
-        "cap leaves",
-        "state",
-    ];
-    let mut table = table(header, &[0, 1, 3, 4, 5, 6, 7]);
+    let mut table = headed(
+        "gpu> | prio> | tenant | weight> | queued> | virtual> | balance> | cap leaves> | \
+         state",
+    );
     for worker in &order.workers {
         for flow in &worker.flows {
             let state = match (flow.blocked, flow.aside, flow.eligible) {
@@ -141,19 +116,10 @@ fn flows(order: &Inspection) -> Table {
 }
 
 fn tenants(order: &Inspection) -> Table {
-    let header = [
-        "tenant",
-        "prio",
-        "weight",
-        "cap",
-        "target",
-        "sessions",
-        "outstanding",
-        "bound",
-        "granted ops",
-        "granted",
-    ];
-    let mut table = table(header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let mut table = headed(
+        "tenant | prio> | weight> | cap> | target> | sessions> | outstanding> | bound> | \
+         granted ops> | granted>",
+    );
     for tenant in &order.tenants {
         let or_none = |is: bool, text: String| if is { text } else { "-".to_owned() };
         table.add_row([
@@ -173,19 +139,10 @@ fn tenants(order: &Inspection) -> Table {
 }
 
 fn sessions(order: &Inspection) -> Table {
-    let header = [
-        "session",
-        "tenant",
-        "ordinal",
-        "gpu",
-        "queued",
-        "granted",
-        "done",
-        "next slice",
-        "virtual",
-        "state",
-    ];
-    let mut table = table(header, &[2, 3, 4, 5, 6, 7, 8]);
+    let mut table = headed(
+        "session | tenant | ordinal> | gpu> | queued> | granted> | done> | next slice> | \
+         virtual> | state",
+    );
     for session in &order.sessions {
         let state = match (session.closing, session.doubted, session.eligible) {
             (true, ..) => "closing",

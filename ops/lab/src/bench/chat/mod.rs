@@ -12,25 +12,17 @@ mod sides;
 use anyhow::{Result, ensure};
 
 use sides::{BLOCK, BLOCKS, Sides};
+pub(super) use sides::{CHAT, TRAIN};
 
-use super::metric::{Goal, Metric, Spec};
+use super::metric::{Goal, Metric, Spec, metrics};
 use warploom_cli::settings::Settings;
 
-const OVER_BUS: Spec = Spec {
-    name: "chat_p99_ratio",
-    unit: "ratio",
-    goal: Goal::AtMost(1.3),
-    what: "p99 of chat's requests beside train / alone, through the cluster, one CPU worker, no standing grants",
-};
-const IN_PROCESS: Spec = Spec {
-    name: "chat_device_p99_ratio",
-    unit: "ratio",
-    goal: Goal::AtMost(1.1),
-    what: "the same two on one CPU device in process, without bus and leader",
-};
-
-/// Everything that is measured.
-pub(super) const METRICS: &[Spec] = &[OVER_BUS, IN_PROCESS];
+metrics! {
+    OVER_BUS = "chat_p99_ratio", "ratio", Goal::AtMost(1.3),
+        "p99 of chat's requests beside train / alone, through the cluster, one CPU worker, no standing grants";
+    IN_PROCESS = "chat_device_p99_ratio", "ratio", Goal::AtMost(1.1),
+        "the same two on one CPU device in process, without bus and leader";
+}
 
 /// Measures what is wanted.
 pub(super) async fn chat(

@@ -16,18 +16,16 @@ use bus_schemas::{ClusterSettings, GpuTail, TenantSettings};
 use serde_json::Value;
 
 use super::backlog::{Backlog, OPS, SESSIONS, profile};
-use crate::bench::metric::{Goal, Metric, Spec};
+use crate::bench::start;
+use crate::bench::{Goal, Metric, metrics};
 use warploom_cli::admin::Administrator;
 use warploom_cli::local::{LocalCluster, LocalOptions, Scratch};
 use warploom_cli::settings::Settings;
 
-/// What is measured.
-pub(super) const DIGESTS: Spec = Spec {
-    name: "distinct_digests_50",
-    unit: "digests",
-    goal: Goal::AtMost(1.0),
-    what: "different launch orders of 50 runs of the same backlogged work, 4 tenants on 2 workers, every process fresh; each run's record must replay to its order",
-};
+metrics! {
+    DIGESTS = "distinct_digests_50", "digests", Goal::AtMost(1.0),
+        "different launch orders of 50 runs of the same backlogged work, 4 tenants on 2 workers, every process fresh; each run's record must replay to its order";
+}
 
 /// Runs, unless more repetitions are asked for.
 const RUNS: usize = 50;
@@ -97,18 +95,16 @@ pub(super) async fn digests(reps: usize, settings: &Settings) -> Result<Metric> 
 }
 
 fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
-    let mut options = LocalOptions::new(directory.path(), "bench")?;
-    options.workers = WORKERS;
-    options.server = settings.given("broker.server").map(Into::into);
-    for (name, priority, weight) in TENANTS {
-        let tenant = name.parse().context("a tenant's name")?;
+    let tenants = TENANTS.map(|(name, priority, weight)| {
         let settings = TenantSettings {
             priority,
             weight,
             ..TenantSettings::default()
         };
-        options.tenants.push((tenant, settings));
-    }
+        (name, settings)
+    });
+    let mut options = start::options(directory, settings, tenants)?;
+    options.workers = WORKERS;
     options.order = Some(ClusterSettings {
         learn: false,
         settle: false,
@@ -116,15 +112,6 @@ fn options(directory: &Scratch, settings: &Settings) -> Result<LocalOptions> {
         ..ClusterSettings::default()
     });
     options.profile = profile();
-    for key in [
-        "worker.device",
-        "worker.threads",
-        "worker.engine",
-        "log.filter",
-    ] {
-        let value = settings.text(key).into();
-        options.settings.push((key.into(), value));
-    }
     Ok(options)
 }
 

@@ -16,8 +16,9 @@ use warploom_cli::settings::Settings;
 /// Everything that is measured.
 pub(super) fn metrics() -> impl Iterator<Item = &'static Spec> {
     let grants = grants::METRICS.iter().map(|(spec, _)| spec);
-    let others = [&digests::DIGESTS, &uncontended::RATIO, &own::OWN];
-    grants.chain(others).chain(&scale::METRICS)
+    let others = [digests::METRICS, uncontended::METRICS, own::METRICS];
+    let others = others.into_iter().flatten();
+    grants.chain(others).chain(scale::METRICS)
 }
 
 /// Measures what is wanted of the order by itself, in this process.

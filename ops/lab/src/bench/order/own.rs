@@ -12,17 +12,14 @@ use futures_util::StreamExt;
 use workloads::kernels::EMPTY;
 
 use crate::bench::median;
-use crate::bench::metric::{Goal, Metric, Spec};
 use crate::bench::stage::{PATIENCE, Stage};
+use crate::bench::{Goal, Metric, metrics};
 use warploom_cli::local::{LocalCluster, Role};
 
-/// What is measured.
-pub(super) const OWN: Spec = Spec {
-    name: "own_takeover_ms",
-    unit: "ms",
-    goal: Goal::AtMost(5.0),
-    what: "how much longer the longest pause between grants to a worker is where its leader takes over from itself, 1,000 sessions on 4 workers",
-};
+metrics! {
+    OWN = "own_takeover_ms", "ms", Goal::AtMost(5.0),
+        "how much longer the longest pause between grants to a worker is where its leader takes over from itself, 1,000 sessions on 4 workers";
+}
 
 /// Whoever keeps all workers at work is started by this name.
 pub(in crate::bench) const PARTY: &str = "everywhere";

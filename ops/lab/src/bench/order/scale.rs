@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use scheduler_leader_bench::{Fleet, Load};
 
 use crate::bench::allocation::held_by;
-use crate::bench::metric::{Goal, Metric, Spec};
+use crate::bench::{Goal, Metric, metrics};
 
 const SESSIONS: usize = 10_000;
 const GPUS: usize = 1_000;
@@ -14,39 +14,25 @@ const REPETITION: Duration = Duration::from_millis(500);
 /// Rounds between two looks at the clock: every GPU reports once.
 const STRETCH: usize = GPUS;
 
-/// What is measured.
-pub(super) const METRICS: [Spec; 3] = [
-    Spec {
-        name: "ns_per_grant_10000",
-        unit: "ns",
-        goal: Goal::AtMost(1_000.0),
-        what: "what a grant costs the order core, 10,000 sessions backlogged on 1,000 GPUs",
-    },
-    Spec {
-        name: "ns_per_grant_whole_10000",
-        unit: "ns",
-        goal: Goal::AtMost(1_000.0),
-        what: "the same with messages read and written, links, queues and record: the whole core",
-    },
-    Spec {
-        name: "bytes_per_idle_session",
-        unit: "B",
-        goal: Goal::AtMost(2_048.0),
-        what: "memory a session without work takes in the whole core, its queue included",
-    },
-];
+metrics! {
+    ORDER = "ns_per_grant_10000", "ns", Goal::AtMost(1_000.0),
+        "what a grant costs the order core, 10,000 sessions backlogged on 1,000 GPUs";
+    WHOLE = "ns_per_grant_whole_10000", "ns", Goal::AtMost(1_000.0),
+        "the same with messages read and written, links, queues and record: the whole core";
+    BYTES = "bytes_per_idle_session", "B", Goal::AtMost(2_048.0),
+        "memory a session without work takes in the whole core, its queue included";
+}
 
 /// Measures all that is wanted.
 pub(super) fn scale(reps: usize, wanted: impl Fn(&str) -> bool, tell: &mut impl FnMut(Metric)) {
-    let [order, whole, bytes] = &METRICS;
-    if wanted(order.name) {
-        tell(grants(order, reps));
+    if wanted(ORDER.name) {
+        tell(grants(reps));
     }
-    if wanted(whole.name) {
-        tell(whole_grants(whole, reps));
+    if wanted(WHOLE.name) {
+        tell(whole_grants(reps));
     }
-    if wanted(bytes.name) {
-        tell(idle_bytes(bytes, reps));
+    if wanted(BYTES.name) {
+        tell(idle_bytes(reps));
     }
 }
 
@@ -54,7 +40,7 @@ fn sized(metric: Metric) -> Metric {
     metric.with("sessions", SESSIONS).with("gpus", GPUS)
 }
 
-fn grants(spec: &Spec, reps: usize) -> Metric {
+fn grants(reps: usize) -> Metric {
     eprintln!("{SESSIONS} sessions on {GPUS} GPUs");
     let (mut fleet, mut one) = (Load::fleet(SESSIONS, GPUS), Load::new(SESSIONS));
     let mut values = (Vec::new(), Vec::new());
@@ -66,7 +52,7 @@ fn grants(spec: &Spec, reps: usize) -> Metric {
             values.1.push(both.1);
         }
     }
-    let metric = Metric::new(spec, &values.0);
+    let metric = Metric::new(&ORDER, &values.0);
     sized(metric.against("the same sessions on one GPU", &values.1))
 }
 
@@ -79,7 +65,7 @@ fn measure(mut step: impl FnMut() -> usize) -> f64 {
     begun.elapsed().as_nanos() as f64 / grants as f64
 }
 
-fn whole_grants(spec: &Spec, reps: usize) -> Metric {
+fn whole_grants(reps: usize) -> Metric {
     eprintln!("the same through the protocol");
     let mut fleet = Fleet::new(SESSIONS, GPUS);
     fleet.open();
@@ -101,14 +87,14 @@ fn whole_grants(spec: &Spec, reps: usize) -> Metric {
         }
     }
     let bytes = recorded.0 as f64 / recorded.1.max(1) as f64;
-    sized(Metric::new(spec, &values)).with("record_bytes_per_grant", bytes)
+    sized(Metric::new(&WHOLE, &values)).with("record_bytes_per_grant", bytes)
 }
 
-fn idle_bytes(spec: &Spec, reps: usize) -> Metric {
+fn idle_bytes(reps: usize) -> Metric {
     let opened = |_| {
         let mut fleet = Fleet::new(SESSIONS, GPUS);
         held_by(|| fleet.open()) as f64 / SESSIONS as f64
     };
     let values: Vec<_> = (0..reps).map(opened).collect();
-    sized(Metric::new(spec, &values))
+    sized(Metric::new(&BYTES, &values))
 }

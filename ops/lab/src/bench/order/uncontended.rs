@@ -7,17 +7,14 @@ use bus_schemas::{Batch, Launch, Op, WIRE_VERSION, encode, write_descriptor};
 use crate::bench::baseline::Baselines;
 use crate::bench::latency::result_size;
 use crate::bench::median;
-use crate::bench::metric::{Goal, Metric, Spec};
 use crate::bench::party::Synced;
 use crate::bench::stage::{Stage, play};
+use crate::bench::{Goal, Metric, metrics};
 
-/// What is measured.
-pub(super) const RATIO: Spec = Spec {
-    name: "uncontended_sync_ratio",
-    unit: "ratio",
-    goal: Goal::AtMost(1.25),
-    what: "p50 of a launch and its sync of a session alone on its GPU, with a standing grant / a bare NATS request and its reply of the same sizes",
-};
+metrics! {
+    RATIO = "uncontended_sync_ratio", "ratio", Goal::AtMost(1.25),
+        "p50 of a launch and its sync of a session alone on its GPU, with a standing grant / a bare NATS request and its reply of the same sizes";
+}
 
 /// Launches of one process.
 const LAUNCHES: usize = 500;

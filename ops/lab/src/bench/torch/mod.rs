@@ -12,32 +12,19 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::metric::{Goal, Metric, Spec, median};
-use super::stage::{self, TENANT};
+use super::metric::{Goal, Metric, Spec, median, metrics};
+use super::{stage, start};
 use replay::{FOLDER, PARTY, Took};
-use warploom_cli::drop_in;
 use warploom_cli::local::{LocalCluster, Scratch};
 
-const WAITS: Spec = Spec {
-    name: "torch_waits",
-    unit: "waits",
-    goal: Goal::AtMost(2.0),
-    what: "waits for an answer of a call of a compiled GPT-2 block, input from the host and result back",
-};
-const OVERHEAD: Spec = Spec {
-    name: "torch_overhead",
-    unit: "ratio",
-    goal: Goal::AtMost(1.05),
-    what: "time of a call of that block / of the same launches by a program of the driver API",
-};
-const START: Spec = Spec {
-    name: "torch_start_ratio",
-    unit: "ratio",
-    goal: Goal::AtMost(1.3),
-    what: "import of torch and Triton, a kernel compiled before, and a sync / that import alone",
-};
-/// Everything that is measured here.
-pub(super) const METRICS: &[Spec] = &[WAITS, OVERHEAD, START];
+metrics! {
+    WAITS = "torch_waits", "waits", Goal::AtMost(2.0),
+        "waits for an answer of a call of a compiled GPT-2 block, input from the host and result back";
+    OVERHEAD = "torch_overhead", "ratio", Goal::AtMost(1.05),
+        "time of a call of that block / of the same launches by a program of the driver API";
+    START = "torch_start_ratio", "ratio", Goal::AtMost(1.3),
+        "import of torch and Triton, a kernel compiled before, and a sync / that import alone";
+}
 
 /// Calls of a short run and of a longer one: loading and compiling are the same in both.
 const CALLS: [u32; 2] = [10, 30];
@@ -101,7 +88,7 @@ async fn overhead(python: &Python<'_>, reps: usize) -> Result<Metric> {
         let scratch = Scratch::new()?;
         let place = scratch.path().to_string_lossy();
         let torch: Recorded = python.run(&["record", &place]).await?;
-        let mut command = python.environment(Command::new(std::env::current_exe()?));
+        let mut command = python.command(&std::env::current_exe()?)?;
         command.args(["bench", PARTY]).env(FOLDER, scratch.path());
         let same: Took = told(command).await?.0;
         let [ours, theirs] = [&torch.seconds, &same.seconds].map(|it| median(it));
@@ -174,18 +161,10 @@ impl<'a> Python<'a> {
     }
 
     /// A command that finds the library, the cluster, and what was compiled.
-    fn environment(&self, mut command: Command) -> Command {
-        let tenant = TENANT.parse().expect("the measured tenant has a name");
-        let credentials = self.cluster.credentials();
-        let present = |name: &str| std::env::var_os(name);
-        for it in drop_in::variables(self.folder, &credentials, &tenant, 1, None, present) {
-            command.env(it.name, it.value);
-        }
+    fn command(&self, program: &Path) -> Result<Command> {
+        let mut command = start::python(program, self.cluster, self.folder)?;
         command
-            .env("WARPLOOM_CLUSTER_NAME", &self.cluster.options().cluster)
             .env("WARPLOOM_CLIENT_RUNTIME_TABLES", "on")
-            .env("WARPLOOM_STATS", "1")
-            .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("HF_HUB_OFFLINE", "1")
             .env("TORCHINDUCTOR_COMPILE_THREADS", "1");
         for (name, part) in [
@@ -194,7 +173,7 @@ impl<'a> Python<'a> {
         ] {
             command.env(name, self.environment.cache.join(part));
         }
-        command
+        Ok(command)
     }
 
     async fn run<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<T> {
@@ -202,7 +181,7 @@ impl<'a> Python<'a> {
     }
 
     async fn ran<T: DeserializeOwned>(&self, arguments: &[&str]) -> Result<(T, String)> {
-        let mut command = self.environment(Command::new(&self.environment.python));
+        let mut command = self.command(&self.environment.python)?;
         command.arg(&self.program).args(arguments);
         told(command).await
     }
@@ -210,11 +189,7 @@ impl<'a> Python<'a> {
     /// How often a run of so many calls waits.
     async fn waits(&self, calls: u32) -> Result<f64> {
         let (_, said): (serde_json::Value, _) = self.ran(&["call", &calls.to_string()]).await?;
-        let counted = said.split_once("waited ").and_then(|(_, rest)| {
-            let (count, _) = rest.split_once(' ')?;
-            count.parse().ok()
-        });
-        counted.context("the library tells how often it waited")
+        start::waits(&said)
     }
 }
 

@@ -1,0 +1,116 @@
+//! What several benchmarks start: clusters for their tenants, parties that say when they are at work, and
+//! programs on the drop-in library.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use bus_schemas::TenantSettings;
+use warploom_cli::drop_in;
+use warploom_cli::local::{LocalCluster, LocalOptions, Role, Scratch};
+use warploom_cli::settings::Settings;
+
+use super::stage::{PATIENCE, TENANT};
+
+/// Time for a party's kernels to be under way once it says so.
+const SETTLE: Duration = Duration::from_millis(500);
+
+/// A cluster of one leader candidate and one worker for these tenants, whose roles compute and log as
+/// they are set to here.
+pub(super) fn options(
+    directory: &Scratch,
+    settings: &Settings,
+    tenants: impl IntoIterator<Item = (&'static str, TenantSettings)>,
+) -> Result<LocalOptions> {
+    let mut options = LocalOptions::new(directory.path(), "bench")?;
+    options.server = settings.given("broker.server").map(Into::into);
+    for (name, settings) in tenants {
+        let tenant = name.parse().context("a tenant's name")?;
+        options.tenants.push((tenant, settings));
+    }
+    for key in [
+        "worker.device",
+        "worker.threads",
+        "worker.engine",
+        "log.filter",
+    ] {
+        let value = settings.text(key).into();
+        options.settings.push((key.into(), value));
+    }
+    Ok(options)
+}
+
+/// The same with a CPU worker, whatever is set.
+pub(super) fn cpu_options(
+    directory: &Scratch,
+    settings: &Settings,
+    tenants: impl IntoIterator<Item = (&'static str, TenantSettings)>,
+) -> Result<LocalOptions> {
+    let mut options = options(directory, settings, tenants)?;
+    let device = ("worker.device".into(), "cpu".into());
+    options.settings.push(device);
+    Ok(options)
+}
+
+/// Starts a party, and waits until it says that it is ready and its kernels are under way.
+pub(super) async fn busy_party(
+    cluster: &LocalCluster,
+    party: &str,
+    arguments: &[String],
+) -> Result<Role> {
+    let mut role = cluster.role(&format!("bench .{party}"), party, arguments)?;
+    let stdout = role.take_stdout().context("the party's output")?;
+    let read = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).map(|_| line)
+    });
+    let said = tokio::time::timeout(PATIENCE, read).await;
+    let said = said.with_context(|| format!("the kernels of {party} do not begin"))??;
+    ensure!(said?.trim() == "ready", "{party} has ended");
+    tokio::time::sleep(SETTLE).await;
+    Ok(role)
+}
+
+/// Leads a program to the library in a folder and to the cluster, as the measured tenant. `present` is
+/// its environment so far.
+pub(super) fn drop_in_variables(
+    cluster: &LocalCluster,
+    folder: &Path,
+    present: impl Fn(&str) -> Option<OsString>,
+) -> Result<impl Iterator<Item = (&'static str, OsString)>> {
+    let tenant = TENANT.parse().context("the measured tenant")?;
+    let credentials = cluster.credentials();
+    let variables = drop_in::variables(folder, &credentials, &tenant, 1, None, present);
+    let name = (
+        "WARPLOOM_CLUSTER_NAME",
+        cluster.options().cluster.clone().into(),
+    );
+    Ok(variables
+        .into_iter()
+        .map(|it| (it.name, it.value))
+        .chain([name]))
+}
+
+/// A program of an interpreter that finds the library and the cluster, and counts its waits.
+pub(super) fn python(program: &Path, cluster: &LocalCluster, folder: &Path) -> Result<Command> {
+    let mut command = Command::new(program);
+    command
+        .envs(drop_in_variables(cluster, folder, |name| {
+            std::env::var_os(name)
+        })?)
+        .env("WARPLOOM_STATS", "1")
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+/// How often a program waited for an answer, by what the library says at its end.
+pub(super) fn waits(said: &str) -> Result<f64> {
+    let counted = said.split_once("waited ").and_then(|(_, rest)| {
+        let (count, _) = rest.split_once(' ')?;
+        count.parse().ok()
+    });
+    counted.context("the library does not say how often it waited")
+}
