@@ -2,9 +2,10 @@
 """Every relative link in the repository's Markdown resolves, anchors included.
 
 Looked at are all *.md files. Beside them, every `docs/….md` that a source file, a help text or an error
-message names must be there, with the heading that it names (`…, "Heading"`); every file that a page names in
-`code` must be in the repository, CHANGELOG.md apart, which names what was; and every page of docs/ must be in
-docs/index.md, or in a README.md beside it. Prints what is wrong; exit status 1 if there is anything.
+message names must be there, with the heading that it names (`…, "Heading"`). Every file that a page names in
+`code`, and every crate that its cargo commands name, must be in the repository; CHANGELOG.md apart, which
+names what was. Every page of docs/ must be in docs/index.md, or in a README.md beside it. Prints what is
+wrong; exit status 1 if there is anything.
 """
 
 import os
@@ -22,6 +23,7 @@ ATTRIBUTE = re.compile(r"\b(?:src|srcset|href)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
 SOURCE = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]+\.(?:rs|py|c|ptx|toml|txt|yaml|hex|md))`")
 FOLDER = re.compile(r"`((?:[\w.-]+/)+[\w-]*)`")
+PACKAGE = re.compile(r"\bcargo \w+(?: -[-\w=]+| [A-Z_]+)*? (?:-p|--package) ([a-z][\w-]*)")
 MENTION = re.compile(r"(docs/[\w./-]+\.(?:md|yml|svg))\b(?:, \\?\"([^\"\\]+))?")
 
 
@@ -100,8 +102,25 @@ def missing(line, names, tops):
     return gone
 
 
+def packages(names):
+    """The names of the repository's crates."""
+    manifests = [ROOT / name for name in names if name.split("/")[-1] == "Cargo.toml"]
+    texts = [file.read_text() for file in manifests if file.is_file()]
+    return {name for text in texts for name in re.findall(r'(?m)^name = "([^"]+)"', text)}
+
+
+def foreign(line, crates):
+    """The crates that a line's cargo commands name and that are not there.
+
+    >>> foreign("`cargo test -p ptx`, cargo run --release -p ptz --example x, mkdir -p a", {"ptx"})
+    ['ptz']
+    """
+    return [crate for crate in PACKAGE.findall(line) if crate not in crates]
+
+
 def faults(names):
     """One line for each link and each mention that leads nowhere."""
+    crates = packages(names)
     tops = {"src", *(name.split("/")[0] for name in names if "/" in name)}
     for name in names:
         file = ROOT / name
@@ -118,6 +137,9 @@ def faults(names):
                     for gone in missing(line, names, tops):
                         yield f"{name}:{number}: {gone} is not in the repository"
         for number, line in enumerate(text.splitlines(), 1):
+            if file.suffix == ".md" and name != "CHANGELOG.md":
+                for crate in foreign(line, crates):
+                    yield f"{name}:{number}: there is no crate {crate}"
             for page, heading in MENTION.findall(line):
                 anchor = "#" + next(iter(anchors(f"# {heading}"))) if heading else ""
                 if wrong := broken(ROOT / "README.md", page + anchor):
