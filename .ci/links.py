@@ -21,7 +21,7 @@ FENCE = re.compile(r"^ {0,3}(```+|~~~+)")
 LINK = re.compile(r"\]\(\s*<?([^()\s<>]+)>?(?:\s+\"[^\"]*\")?\s*\)")
 ATTRIBUTE = re.compile(r"\b(?:src|srcset|href)=\"([^\"]+)\"")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$")
-SOURCE = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]+\.(?:rs|py|c|ptx|toml|txt|yaml|hex|md))`")
+SOURCE = re.compile(r"`((?:[\w.*-]+/)+[\w.*-]+\.(?:rs|py|c|ptx|toml|txt|yaml|hex|md)|[\w*-]+\.rs)`")
 FOLDER = re.compile(r"`((?:[\w.-]+/)+[\w-]*)`")
 PACKAGE = re.compile(r"\bcargo \w+(?: -[-\w=]+| [A-Z_]+)*? (?:-p|--package) ([a-z][\w-]*)")
 MENTION = re.compile(r"(docs/[\w./-]+\.(?:md|yml|svg))\b(?:, \\?\"([^\"\\]+))?")
@@ -91,8 +91,8 @@ def missing(line, names, tops):
     >>> tops = {"ops", "tests", ".ci"}
     >>> missing("`cli/src/lib.rs`, `tests/*/*.ptx`, `ops/cli/`, `.ci/run`, `and/or`, `/tmp/x.rs`", names, tops)
     []
-    >>> missing("`li/src/lib.rs`, `ops/lab`, `src/main.rs`", names, tops)
-    ['li/src/lib.rs', 'src/main.rs', 'ops/lab']
+    >>> missing("`li/src/lib.rs`, `ops/lab`, `src/main.rs`, `lib.rs`, `gone.rs`", names, tops)
+    ['li/src/lib.rs', 'src/main.rs', 'gone.rs', 'ops/lab']
     """
     gone = [file for file in SOURCE.findall(line) if not any(fnmatch("/" + name, "*/" + file) for name in names)]
     for folder in FOLDER.findall(line):
