@@ -13,7 +13,7 @@ static ALLOCATOR: lab::bench::CountingAllocator = lab::bench::CountingAllocator;
 
 /// A GPU hypervisor: many tenants share GPUs in one global, deterministic order.
 #[derive(Debug, Parser)]
-#[command(name = "warploom", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "warploom", version, propagate_version = true, after_help = examples())]
 struct Cli {
     #[command(flatten)]
     global: Global,
@@ -30,9 +30,8 @@ enum Command {
     Lab(lab::Command),
 }
 
+/// Behind the example of the laboratory, where that is there.
 const EXAMPLES: &str = "\
-Examples:
-  warploom demo                     three tenants share two devices, the leader is killed half-way
   warploom up                       a whole cluster on this host, until Ctrl-C
   warploom tenant create chat --priority 0 --slo 20ms
   warploom submit --tenant chat saxpy.ptx saxpy --grid 4 --block 256 \\
@@ -43,6 +42,16 @@ Examples:
   warploom order show --live        positions of the launch order as they end
 
 Exit codes: 0 ok, 1 failed, 2 usage, 3 unreachable. Errors are listed in docs/reference/errors.md.";
+
+fn examples() -> String {
+    let demo = match cfg!(feature = "lab") {
+        true => {
+            "  warploom demo                     three tenants share two devices, the leader is killed half-way\n"
+        }
+        false => "",
+    };
+    format!("Examples:\n{demo}{EXAMPLES}")
+}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -68,5 +77,17 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn examples_are_of_commands_that_are_there() {
+        let command = Cli::command();
+        for line in EXAMPLES
+            .lines()
+            .filter_map(|line| line.strip_prefix("  warploom "))
+        {
+            let name = line.split(' ').next().unwrap_or_default();
+            assert!(command.find_subcommand(name).is_some(), "{line}");
+        }
     }
 }

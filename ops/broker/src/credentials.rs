@@ -1,4 +1,4 @@
-//! Who may connect, as what: one file, readable by its owner only.
+//! Credentials, the logins of a cluster: one file, readable by its owner only.
 
 use std::fmt;
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What can go wrong with a broker, each with a stable code and what to do about it.
+//! Errors of a broker, each with a stable code and what to do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};

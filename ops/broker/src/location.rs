@@ -1,4 +1,4 @@
-//! Where tools that Warploom fetches for itself are kept.
+//! The folder of the tools that Warploom fetches for itself.
 
 use std::env;
 use std::path::{Path, PathBuf};

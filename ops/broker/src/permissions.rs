@@ -1,4 +1,4 @@
-//! What each user may publish and subscribe, and how that is written for the server.
+//! Permissions: what each user may publish and subscribe, as it is written for the server.
 
 use std::fmt::Write as _;
 

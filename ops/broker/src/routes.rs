@@ -1,4 +1,4 @@
-//! How the servers of a cluster reach one another.
+//! Routes: the ports by which the servers of a cluster reach one another.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What a tenant's login allows, tried against the real server: its own subjects, nothing else.
+//! The permissions of a tenant's login, tried against the real server: its own subjects, nothing else.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! How the cluster orders, as administrators set it: a name, a range and a sentence for each
+//! The cluster's settings, by which it orders: a name, a range and a sentence for each
 //! setting, and the entry of the state bucket that holds those that were set.
 
 mod chosen;

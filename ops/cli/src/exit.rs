@@ -1,4 +1,4 @@
-//! How a command ends: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable.
+//! Exit codes: 0 ok (or its reader has had enough), 1 failed, 2 usage, 3 unreachable.
 
 use thiserror::Error;
 

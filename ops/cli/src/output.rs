@@ -1,4 +1,4 @@
-//! What commands print, to a reader who may have had enough: `warploom status | head -1`.
+//! The output of commands; its reader may stop reading: `warploom status | head -1`.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, StdoutLock, Write};

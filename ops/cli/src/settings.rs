@@ -1,4 +1,4 @@
-//! Settings: one file, the environment over it, flags over both; each knows whence it came.
+//! Settings: one file, the environment over it, flags over both; each says which of them it came from.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a program sees of a virtual device.
+//! A virtual device, as a program sees it.
 
 /// A module loaded into a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! What died with workers: what they reported done and no block of the accounts has.
+//! Use that is lost with workers: what they reported done and no block of the accounts has.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What the broker keeps: it is there, or the broker says that it is not. Anything else is an error,
-//! and never taken for nothing.
+//! Streams and buckets of the broker: one is there, or the broker says that it is not. Anything else is
+//! an error, and never taken for an empty one.
 
 use std::error::Error;
 

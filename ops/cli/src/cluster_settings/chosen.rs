@@ -1,4 +1,4 @@
-//! What administrators chose: the entry of the state bucket, read and changed.
+//! The settings that administrators chose: the entry of the state bucket, read and changed.
 
 use anyhow::{Context, Result, bail};
 use async_nats::jetstream::kv::Operation;

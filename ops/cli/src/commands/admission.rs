@@ -1,4 +1,4 @@
-//! What the leader says of targets before a tenant is set: whether they can be met.
+//! The leader's answer, before a tenant is set, whether targets can be met.
 
 use anyhow::{Result, anyhow};
 use bus_schemas::{Admission, Tenant, TenantSettings, Verdict};

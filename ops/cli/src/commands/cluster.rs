@@ -17,7 +17,7 @@ use crate::table::{fitted, headed};
 /// `warploom cluster`.
 #[derive(Debug, Subcommand)]
 pub enum ClusterCommand {
-    /// Shows each setting, whence it came and what it does
+    /// Shows each setting, its value, whether that was set, and what it does
     Show,
     /// Changes settings, all of them together or none
     #[command(after_help = "\

@@ -1,4 +1,4 @@
-//! `warploom config`: each setting and whence it came.
+//! `warploom config`: each setting and where its value comes from.
 
 use anyhow::Result;
 

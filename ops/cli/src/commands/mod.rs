@@ -48,7 +48,7 @@ pub enum Command {
     /// Shows and pins what kernels are estimated to cost
     #[command(subcommand)]
     Profile(profile::ProfileCommand),
-    /// Shows who used what: launches, device time, core and VRAM credits
+    /// Shows what each tenant used: launches, device time, core and VRAM credits
     Usage(usage::UsageArgs),
     /// Shows leader, workers and tenants
     Status(status::StatusArgs),
@@ -57,7 +57,7 @@ pub enum Command {
     /// Shows, exports, verifies, compares and draws launch orders; holds grants back
     #[command(subcommand)]
     Order(order::OrderCommand),
-    /// Prints each setting and whence it came
+    /// Prints each setting: its value, where that comes from, and what it does
     Config,
 }
 

@@ -24,7 +24,7 @@ use crate::table::{fitted, headed};
 Examples:
   warploom profile list
   warploom profile show 12
-  warploom profile pin            the newest version, until unpin: the order depends on nothing measured")]
+  warploom profile pin            the newest version; nothing measured changes the order until unpin")]
 pub enum ProfileCommand {
     /// Lists the versions that are kept, the last 64
     List,

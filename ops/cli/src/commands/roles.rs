@@ -46,19 +46,21 @@ pub struct WorkerArgs {
     /// What to do with running workers instead
     #[command(subcommand)]
     pub command: Option<crate::commands::worker::WorkerCommand>,
-    /// Number of its device in the cluster
+    /// Number of its device in the cluster [default: the setting worker.gpu, 0]
     #[arg(long)]
     pub gpu: Option<u32>,
-    /// auto, cpu or cuda
+    /// auto (a GPU where there is one), cpu or cuda [default: the setting worker.device, auto]
     #[arg(long)]
     pub device: Option<String>,
-    /// native or interpreter: what runs kernels on the CPU device
+    /// native or interpreter: what runs kernels on the CPU device [default: the setting
+    /// worker.engine, native]
     #[arg(long)]
     pub engine: Option<String>,
-    /// all, tenant or off: whose sessions keep what they hold alike in memory once, on a CPU device
+    /// all, tenant or off: which sessions on a CPU device store bytes once that they hold alike
+    /// [default: the setting worker.share, tenant]
     #[arg(long)]
     pub share: Option<String>,
-    /// Group of workers that it is in
+    /// Group of workers that it is in [default: the setting worker.group, default]
     #[arg(long, value_name = "NAME")]
     pub group: Option<bus_schemas::Tenant>,
     /// Takes only tenants that are bound to its group, one at a time

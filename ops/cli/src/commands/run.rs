@@ -35,10 +35,10 @@ Examples:
   warploom run --devices 2 --stats -- ./simulation
   warploom run --cuda-runtime -- ./compiled_by_nvcc
 
-The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it needs
-no GPU and no change. Without a cluster (`warploom up`, or broker.url) one is started for the
-program's life. Exits as the program does, with 128 and its number if a signal ended it. -v prints
-what is set for the program.")]
+The program finds a libcuda.so.1 that sends its kernels, as PTX, to a worker of the cluster; it
+needs no GPU and no change. Where there is no cluster (`warploom up`, or broker.url), one is started
+and ends with the program. The exit code is the program's, or 128 and the signal that ended it.
+-v prints what is set for the program.")]
 pub struct RunArgs {
     /// Whose program it is; made if it does not exist and the credentials allow it
     #[arg(long, default_value = "default", env = "WARPLOOM_TENANT")]

@@ -35,10 +35,10 @@ Examples:
 pub struct TenantSetArgs {
     /// The tenant: 1 to 32 of a-z, 0-9, '-', starting with a letter
     pub tenant: bus_schemas::Tenant,
-    /// 0 (highest) to 4
+    /// 0 (highest) to 4; a new tenant has 2
     #[arg(long)]
     pub priority: Option<u8>,
-    /// Share within the priority, 1 to 1000
+    /// Share within the priority, 1 to 1000; a new tenant has 1
     #[arg(long)]
     pub weight: Option<u32>,
     /// Device memory per device, such as 4GiB; 0 is the device's capacity
@@ -57,7 +57,7 @@ pub struct TenantSetArgs {
     /// What its sessions may have staged on a worker, such as 8GiB; 0 is the cluster's `tenant.staged`
     #[arg(long, value_name = "SIZE")]
     pub staged: Option<String>,
-    /// Charged work granted and not done, milliseconds; 0 is no bound
+    /// The most work of it that is granted and not done, in milliseconds; 0 is no bound
     #[arg(long, value_name = "MS")]
     pub outstanding: Option<u64>,
     /// Percent of each device's time the tenant may use at most; 0 is no cap
@@ -66,7 +66,7 @@ pub struct TenantSetArgs {
     /// Group of workers its sessions go to; repeated, any of them
     #[arg(long = "group", value_name = "NAME")]
     pub groups: Vec<bus_schemas::Tenant>,
-    /// Its sessions go to any group that is not exclusive, as at first
+    /// Its sessions go to any group that is not exclusive, as those of a new tenant do
     #[arg(long, conflicts_with = "groups")]
     pub no_group: bool,
     /// What 99 of 100 requests are to stay within, such as 20ms (units us, ms, s); `none` takes it

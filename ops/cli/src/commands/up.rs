@@ -20,13 +20,13 @@ Examples:
   warploom up --workers 2 --set broker.port=4222
   warploom up --set up.tenants=chat,train --set worker.threads=0")]
 pub struct UpArgs {
-    /// Brokers: 1, or 3 or 5 of which any one (any two) may be lost
+    /// Brokers: 1, 3 (any one may be lost) or 5 (any two) [default: the setting up.brokers, 1]
     #[arg(long)]
     pub brokers: Option<usize>,
-    /// Leader candidates
+    /// Leader candidates [default: the setting up.leaders, 3]
     #[arg(long)]
     pub leaders: Option<usize>,
-    /// Workers
+    /// Workers [default: the setting up.workers, 1]
     #[arg(long)]
     pub workers: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! `warploom usage`: who used what.
+//! `warploom usage`: what each tenant used.
 
 use anyhow::{Result, anyhow};
 use bus_schemas::{KernelKey, KernelName, Tenant};
@@ -27,16 +27,16 @@ Examples:
 A core credit is one SM busy for a second, a VRAM credit one GiB resident for a second
 (docs/reference/metering.md). Times are UTC.")]
 pub struct UsageArgs {
-    /// What rows are told apart by: several with commas between them
+    /// How use is grouped into rows: one or several of these, with commas between them
     #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
     pub by: Vec<crate::accounts::By>,
-    /// From then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
+    /// Use from then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// Until then, likewise (default: now)
+    /// Use until then, written likewise (default: now)
     #[arg(long, value_name = "TIME")]
     pub until: Option<String>,
-    /// Of this tenant only
+    /// Use of this tenant only
     #[arg(long)]
     pub tenant: Option<bus_schemas::Tenant>,
     /// Prints CSV

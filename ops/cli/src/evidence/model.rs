@@ -11,7 +11,7 @@ pub struct Submitted {
     pub session: String,
     /// Its tenant.
     pub tenant: String,
-    /// It is the tenant's how manyth session.
+    /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
     /// First op.
     pub first: u64,
@@ -40,7 +40,7 @@ pub struct Started {
     pub session: String,
     /// Its tenant.
     pub tenant: String,
-    /// It is the tenant's how manyth session.
+    /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
     /// `run`, `open`, `close`, `standing` or `revoke`.
     pub kind: String,
@@ -80,7 +80,7 @@ pub struct Ordered {
     pub epoch: u64,
     /// The session's tenant.
     pub tenant: String,
-    /// It is the tenant's how manyth session.
+    /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
     /// The session.
     pub session: String,
@@ -98,7 +98,7 @@ pub struct Ordered {
 /// A line of `kills.jsonl`: a leader that was killed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kill {
-    /// This is the how manyth kill, from 1.
+    /// The number of the kill, from 1.
     pub kill: usize,
     /// Of how many.
     pub of: usize,
@@ -123,7 +123,7 @@ pub struct SessionFailure {
     pub session: String,
     /// Its tenant.
     pub tenant: String,
-    /// It is the tenant's how manyth session.
+    /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
     /// The error its program got, such as `E-DEVICE-LOST`; [`KILLED`] where the program was killed.
     pub code: String,

@@ -1,4 +1,4 @@
-//! When a child that died is started again.
+//! The pauses before a child that died is started again.
 
 use std::time::{Duration, Instant};
 

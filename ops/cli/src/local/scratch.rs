@@ -1,4 +1,4 @@
-//! Where a command that starts a cluster of its own keeps it: a folder that goes when the command
+//! The folder of a cluster that a command starts for itself: it goes when the command
 //! ends. One that was killed could not remove its folder: the next one does.
 //!
 //! Who owns a folder holds a lock in it, which ends with its process however that comes. A folder

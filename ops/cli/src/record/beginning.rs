@@ -1,4 +1,4 @@
-//! Where a record begins whose older epochs were cut off.
+//! The beginning of a record whose older epochs were cut off.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where two launch orders differ.
+//! The difference of two launch orders.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub struct Difference {
 pub struct GpuDifference {
     /// The device.
     pub gpu: u32,
-    /// It is the device's how manyth worker.
+    /// The worker's number among the device's, from 1.
     pub worker: usize,
     /// Positions in the first order.
     pub left: usize,
@@ -73,7 +73,7 @@ pub fn difference(left: &[Row], right: &[Row]) -> Difference {
     Difference { gpus, first }
 }
 
-/// Rows by device and how manyth worker of it, in order of position.
+/// Rows by device and the number of its worker, in order of position.
 fn by_worker(rows: &[Row]) -> BTreeMap<(u32, usize), Vec<Row>> {
     let mut numbers: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();

@@ -20,7 +20,7 @@ pub struct Row {
     pub epoch: u64,
     /// The session's tenant.
     pub tenant: String,
-    /// It is the tenant's how manyth session.
+    /// The session's number among its tenant's, from 1.
     pub ordinal: u64,
     /// The session.
     pub session: String,

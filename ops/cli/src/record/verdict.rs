@@ -1,4 +1,4 @@
-//! Whether a record is replayed to what its workers accepted, and an exported order to its chains.
+//! The check that a record is replayed to what its workers accepted, and an exported order to its chains.
 
 use std::collections::BTreeMap;
 

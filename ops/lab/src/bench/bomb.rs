@@ -1,4 +1,4 @@
-//! How long a sync takes beside an equal tenant whose kernel does next to nothing in each block, and
+//! The time of a sync beside an equal tenant whose kernel does next to nothing in each block, and
 //! whose blocks take half a gibibyte of local memory each. Real processes on a CPU worker.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What `warploom bench bus` measures, and what is wanted of it.
+//! The metrics of `warploom bench bus`, and their goals.
 
 use super::metric::{Goal, metrics};
 

@@ -1,4 +1,4 @@
-//! What large images cost a program: a fatbin of which nothing is used, and a library of which a few
+//! The cost of large images to a program: a fatbin of which nothing is used, and a library of which a few
 //! kernels are. The party that is measured loads the drop-in library by path, as any program does.
 
 #![expect(unsafe_code, reason = "calls a C interface, maps a file")]

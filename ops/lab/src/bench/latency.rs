@@ -1,4 +1,4 @@
-//! What one launch costs its caller: with its sync, and without.
+//! The cost of one launch to its caller: with its sync, and without.
 
 use anyhow::Result;
 use bus_schemas::{

@@ -1,4 +1,4 @@
-//! What loading a module costs its worker, and others on it: modules of conditional branches, each to
+//! The cost of loading a module to its worker, and to others on it: modules of conditional branches, each to
 //! anywhere. Growth is measured in this process; memory and what another tenant waits in real ones.
 
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! What a benchmark found, and how it is printed.
+//! Metrics: what benchmarks measure, what they found, and the table of it.
 
 use comfy_table::Table;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! How long an urgent launch waits for the device while a long kernel runs there: from the arrival
+//! The wait of an urgent launch for the device while a long kernel runs there: from the arrival
 //! of its intent at the leader (the start of its `queue` span) to the device beginning its slice
 //! (the start of its `execute` span). Real processes, their own spans, one machine's clock.
 

@@ -1,4 +1,4 @@
-//! What several benchmarks start: clusters for their tenants, parties that say when they are at work, and
+//! Starts of several benchmarks: clusters for their tenants, parties that say when they are at work, and
 //! programs on the drop-in library.
 
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! How long nobody leads after the leader's death.
+//! The time without a leader after the leader's death.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How often a language model waits for an answer: tinygrad's, as `tests/peers` runs it.
+//! The waits of a language model for an answer: tinygrad's, as `tests/peers` runs it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What is left of a run: the record replayed, and everybody's evidence.
+//! The remains of a run: the record replayed, and everybody's evidence.
 
 use std::collections::BTreeMap;
 use std::path::Path;

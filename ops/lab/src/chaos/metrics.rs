@@ -1,4 +1,4 @@
-//! What a run has to hold, as lines of metrics.
+//! The promises that a run has to hold, as metrics.
 
 use crate::bench::{Goal, Metric, Spec, specs};
 

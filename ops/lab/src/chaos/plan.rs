@@ -1,4 +1,4 @@
-//! What is hit when: a pure function of the seed.
+//! The plan of a run, what is hit when: a pure function of the seed.
 
 use std::time::Duration;
 

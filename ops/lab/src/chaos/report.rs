@@ -1,4 +1,4 @@
-//! What a run found, as metrics, and what of it does not hold.
+//! The result of a run as metrics, and the promises that do not hold.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! What a program of a chaos run says on its standard output, a line of JSON each.
+//! The lines of JSON that a program of a chaos run prints.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub(super) enum Said {
     Opened {
         /// Its id.
         session: String,
-        /// It is the tenant's how manyth.
+        /// Its number among its tenant's, from 1.
         ordinal: u64,
     },
     /// Results came and were compared with what plain Rust computes.

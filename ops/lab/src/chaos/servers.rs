@@ -1,4 +1,4 @@
-//! What is done to the servers of the broker: of several one at a time.
+//! Faults of the broker's servers: of several one at a time.
 
 use std::time::{Duration, Instant};
 

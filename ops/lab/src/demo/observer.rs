@@ -1,4 +1,4 @@
-//! What passes on the bus while a demo runs: grants, chains, use.
+//! An observer of the bus while a demo runs: grants, chains, use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! What a demo found, as one JSON object and as a table.
+//! The result of a demo, as one JSON object and as a table.
 
 use std::collections::BTreeMap;
 

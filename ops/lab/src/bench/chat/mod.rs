@@ -1,4 +1,4 @@
-//! What the tenant `chat` notices of the tenant `train` on the same CPU device: over the bus, each
+//! The latency of the tenant `chat` beside the tenant `train` on the same CPU device: over the bus, each
 //! in a process of its own, and in process, both on one device without Warploom's order.
 //!
 //! Blocks of requests alternate: `train` waits, `train` works. So both sides see the same machine

@@ -1,4 +1,4 @@
-//! What a decision costs: the leader's order core alone, on one core.
+//! The cost of a decision: the leader's order core alone, on one core.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How much later a grant is because its leader took over from itself: its epoch was old enough to
+//! The delay of a grant because its leader took over from itself: its epoch was old enough to
 //! end, and 1,000 sessions go on in the next.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What torch.compile costs a program: waits of a compiled block of GPT-2, its call beside the same launches
+//! The cost of torch.compile to a program: waits of a compiled block of GPT-2, its call beside the same launches
 //! by a program of the driver API, and the start. The environment and the compiled kernels are those of
 //! `tests/peers/run.py --suite torch`, which writes down where they are.
 
