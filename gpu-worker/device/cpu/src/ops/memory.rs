@@ -133,17 +133,20 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
     unsafe fn one_by_one(
         cx: &mut Context<'_>,
         (place, all, first): Eight<'_>,
-        lanes: u32,
+        mask: u32,
         size: u64,
         each: impl Fn(usize, *mut u8),
     ) -> bool {
-        for lane in (first..first + 8).filter(|lane| lanes >> (lane - first) & 1 != 0) {
+        for lane in first..first + 8 {
+            if mask >> lane & 1 == 0 {
+                continue;
+            }
             // SAFETY: a register has 32 lanes.
             let address = unsafe { all.lane(lane) };
-            match cx.resolve(place, address, (size, size), WRITE, lane as u32) {
-                Some(at) => each(lane, at),
-                None => return false,
-            }
+            let Some(at) = cx.resolve(place, address, (size, size), WRITE, lane as u32) else {
+                return false;
+            };
+            each(lane, at);
         }
         true
     }
@@ -181,6 +184,9 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
             }
             for first in (0..LANES).step_by(8) {
                 let lanes = mask >> first & 0xff;
+                if lanes == 0 {
+                    continue;
+                }
                 let eight = (at.place, &all, first);
                 let to = |part: usize, lane: usize, value| *rows[part].add(lane) = value;
                 match Self::run_of::<SIMD>(cx, eight, lanes, size) {
@@ -200,9 +206,11 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
                     }
                     None => {
                         let each = |lane, at: *mut u8| {
-                            (0..LANED).for_each(|part| to(part, lane, Self::part(at, part)));
+                            for part in 0..LANED {
+                                to(part, lane, Self::part(at, part));
+                            }
                         };
-                        if !Self::one_by_one(cx, eight, lanes, size, each) {
+                        if !Self::one_by_one(cx, eight, mask, size, each) {
                             return false;
                         }
                     }
@@ -242,6 +250,9 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
             }
             for first in (0..LANES).step_by(8) {
                 let lanes = mask >> first & 0xff;
+                if lanes == 0 {
+                    continue;
+                }
                 let eight = (at.place, &all, first);
                 let put = |lane: usize, at: *mut u8| {
                     for part in 0..LANED {
@@ -258,7 +269,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
                         }
                     }
                     None => {
-                        if !Self::one_by_one(cx, eight, lanes, size, put) {
+                        if !Self::one_by_one(cx, eight, mask, size, put) {
                             return false;
                         }
                     }

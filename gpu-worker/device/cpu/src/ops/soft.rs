@@ -105,6 +105,7 @@ impl Format {
     }
 
     /// Rounds `mantissa * 2^exponent`; bit 0 of the mantissa may stand for anything below it.
+    #[inline(always)]
     fn join(self, number: Number, round: Round) -> u64 {
         let Number {
             negative,
