@@ -14,7 +14,7 @@ use kernels::{
     Bare, PTX, alloc, copy, copy_in, copy_out, free, increment_params, launch, load, set,
 };
 
-pub use program::{Program, complete};
+pub use program::{Program, complete, flat_launch};
 
 /// Ops with their bytes.
 type OpList = Vec<(Op, Vec<u8>)>;

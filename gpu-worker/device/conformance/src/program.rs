@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Batch, Op, SessionId, WIRE_VERSION, Window, encode, limits, write_descriptor};
+use bus_schemas::{
+    Batch, Launch, ModuleHash, Op, SessionId, WIRE_VERSION, Window, encode, limits,
+    write_descriptor,
+};
 use bytes::Bytes;
 use device::{Completion, Device, OpSpan, Slice};
 
@@ -32,6 +35,20 @@ impl Program {
             next: 1,
             position: n * 1_000,
         }
+    }
+
+    /// A program in session number `n`, opened on a device that has prepared a module of this text; and
+    /// the operation that loads the module as number 0.
+    ///
+    /// # Panics
+    /// Where the device refuses the module or the session.
+    pub fn opened(device: &mut dyn Device, n: u64, module: &str) -> (Self, Op) {
+        let hash = ModuleHash::of(module.as_bytes());
+        device.prepare(hash, module.as_bytes()).expect("builds");
+        let program = Self::new(n);
+        let opened = device.open(program.session, program.window, None);
+        opened.expect("a free window");
+        (program, Op::LoadModule { slot: 0, hash })
     }
 
     /// As it is, with slices of this priority from now on.
@@ -91,6 +108,18 @@ impl Program {
             launch_bytes: vec![(0, u64::MAX)],
         }
     }
+}
+
+/// A launch of a function of module 0: blocks and threads of one dimension.
+#[must_use]
+pub fn flat_launch(function: u32, blocks: u32, threads: u32) -> Op {
+    Op::Launch(Launch {
+        module: 0,
+        function,
+        grid: [blocks, 1, 1],
+        block: [threads, 1, 1],
+        shared: 0,
+    })
 }
 
 /// Submits one slice and polls until it has completed.

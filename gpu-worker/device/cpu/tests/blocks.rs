@@ -4,9 +4,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, OpNumber};
+use bus_schemas::{Code, Failure, ModuleHash, Op, OpNumber};
 use device::{Completion, Device, Slice};
-use device_conformance::Program as Client;
+use device_conformance::{Program as Client, flat_launch};
 use device_cpu::{
     CpuConfig, CpuDevice, Engine, EngineConfig, Grid, Instance, LaunchError, Memory, Program,
     Progress,
@@ -43,16 +43,6 @@ fn ptx(local: u32) -> String {
     )
 }
 
-fn launch(function: u32, blocks: u32, threads: u32) -> Op {
-    Op::Launch(Launch {
-        module: 0,
-        function,
-        grid: [blocks, 1, 1],
-        block: [threads, 1, 1],
-        shared: 0,
-    })
-}
-
 struct Tenant {
     client: Client,
     sum: u64,
@@ -60,13 +50,8 @@ struct Tenant {
 
 impl Tenant {
     fn open(device: &mut CpuDevice, n: u64, ptx: &str) -> Self {
-        let hash = ModuleHash::of(ptx.as_bytes());
-        device.prepare(hash, ptx.as_bytes()).expect("builds");
-        let mut client = Client::new(n);
-        let (session, window) = (client.session(), client.window());
-        device.open(session, window, None).expect("a free window");
-        let load = Op::LoadModule { slot: 0, hash };
-        let address = window.base;
+        let (mut client, load) = Client::opened(device, n, ptx);
+        let address = client.window().base;
         let alloc = Op::Alloc { address, bytes: 8 };
         let slice = client.slice(&[(load, &[]), (alloc, &[])]);
         assert_eq!(device_conformance::complete(device, slice).fault, None);
@@ -81,7 +66,7 @@ impl Tenant {
         let (address, bytes) = (self.sum, 8);
         let out = Op::CopyOut { address, bytes };
         self.client
-            .slice(&[(launch(0, blocks, threads), &params), (out, &[])])
+            .slice(&[(flat_launch(0, blocks, threads), &params), (out, &[])])
     }
 }
 
@@ -142,7 +127,7 @@ fn a_stopped_session_ends_at_its_next_jump_or_block_whoever_else_is_urgent() {
     for endless in [true, false] {
         let mut bomb = Tenant::open(&mut device, 1, &ptx(16 << 10));
         let slice = match endless {
-            true => bomb.client.slice(&[(launch(2, 1, 32), &[])]),
+            true => bomb.client.slice(&[(flat_launch(2, 1, 32), &[])]),
             false => bomb.dirty(1 << 20, 1_024),
         };
         let first = slice.first;
@@ -152,7 +137,7 @@ fn a_stopped_session_ends_at_its_next_jump_or_block_whoever_else_is_urgent() {
         device.submit(second);
         assert_eq!(poll(&mut device).len(), 0);
         let session = bomb.client.session();
-        device.submit(urgent.client.slice(&[(launch(2, 1, 32), &[])]));
+        device.submit(urgent.client.slice(&[(flat_launch(2, 1, 32), &[])]));
         device.stop(session, Failure::new(Code::SessionGone, "closed"));
         let mut ended = Vec::new();
         while ended.len() < 2 {
@@ -175,7 +160,7 @@ fn a_launch_takes_no_more_than_it_may() {
     let ptx = ptx(16 << 10);
     let hash = ModuleHash::of(ptx.as_bytes());
     let info = device.prepare(hash, ptx.as_bytes()).expect("builds");
-    let Op::Launch(shape) = launch(0, 64, 1_024) else {
+    let Op::Launch(shape) = flat_launch(0, 64, 1_024) else {
         unreachable!()
     };
     let block = info.functions[0].block.of(&shape);

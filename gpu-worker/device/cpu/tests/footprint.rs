@@ -3,9 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Launch, ModuleHash, Op};
 use device::Device;
-use device_conformance::{Program, complete};
+use device_conformance::{Program, complete, flat_launch};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const PTX: &str = ".version 7.0\n.target sm_75\n.address_size 64\n
@@ -33,23 +32,9 @@ fn the_memory_of_large_blocks_is_given_back_when_the_launch_has_ended() {
         capacity: 1 << 30,
         ..CpuConfig::default()
     });
-    let hash = ModuleHash::of(PTX.as_bytes());
-    device.prepare(hash, PTX.as_bytes()).expect("builds");
-    let mut program = Program::new(1);
-    let (session, window) = (program.session(), program.window());
-    device.open(session, window, None).expect("a window");
-    let launch = |blocks| {
-        Op::Launch(Launch {
-            module: 0,
-            function: 0,
-            grid: [blocks, 1, 1],
-            block: [1_024, 1, 1],
-            shared: 0,
-        })
-    };
-    let load = Op::LoadModule { slot: 0, hash };
+    let (mut program, load) = Program::opened(&mut device, 1, PTX);
     let before = resident();
-    let slice = program.slice(&[(load, &[]), (launch(2), &[])]);
+    let slice = program.slice(&[(load, &[]), (flat_launch(0, 2, 1_024), &[])]);
     assert_eq!(complete(&mut device, slice).fault, None);
     // 128 MiB were touched; a thread of its own gives them back.
     let until = Instant::now() + Duration::from_secs(60);
@@ -57,10 +42,10 @@ fn the_memory_of_large_blocks_is_given_back_when_the_launch_has_ended() {
         assert!(Instant::now() < until, "{} bytes stay", resident() - before);
         std::thread::sleep(Duration::from_millis(5));
     }
-    let slice = program.slice(&[(launch(1 << 20), &[])]);
+    let slice = program.slice(&[(flat_launch(0, 1 << 20, 1_024), &[])]);
     device.submit(slice);
     device.poll(Duration::from_millis(1), &mut Vec::new());
-    device.close(session);
+    device.close(program.session());
     while resident() > before + (48 << 20) {
         assert!(Instant::now() < until, "{} bytes stay", resident() - before);
         std::thread::sleep(Duration::from_millis(5));

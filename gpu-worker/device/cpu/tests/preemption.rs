@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Code, Failure, Launch, ModuleHash, Op, Parcel, SessionId, Window};
+use bus_schemas::{Code, Failure, ModuleHash, Op, Parcel, SessionId, Window};
 use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
 use device_conformance::Program;
 use device_cpu::{CpuConfig, CpuDevice};
@@ -40,13 +40,7 @@ fn config(threads: usize) -> CpuConfig {
 }
 
 fn launch(function: u32, blocks: u32) -> Op {
-    Op::Launch(Launch {
-        module: 0,
-        function,
-        grid: [blocks, 1, 1],
-        block: [THREADS as u32, 1, 1],
-        shared: 0,
-    })
+    device_conformance::flat_launch(function, blocks, THREADS as u32)
 }
 
 /// A session's program, and where its data lies.
@@ -59,19 +53,15 @@ impl Tenant {
     /// Opens session `n`, all slices of this priority; its first slice loads the module and fills
     /// `blocks` blocks of data.
     fn open(device: &mut CpuDevice, (n, priority): (u64, u8), blocks: u64) -> Self {
-        let hash = ModuleHash::of(PTX.as_bytes());
-        device.prepare(hash, PTX.as_bytes()).expect("builds");
-        let mut program = Program::new(n).at(priority);
-        let (session, window) = (program.session(), program.window());
-        device.open(session, window, None).expect("a free window");
-        let (address, bytes) = (window.base, blocks * THREADS * 4);
+        let (program, load) = Program::opened(device, n, PTX);
+        let mut program = program.at(priority);
+        let (address, bytes) = (program.window().base, blocks * THREADS * 4);
         let fill = Op::Set {
             address,
             count: blocks * THREADS,
             value: n as u32,
             width: 4,
         };
-        let load = Op::LoadModule { slot: 0, hash };
         let alloc = Op::Alloc { address, bytes };
         let slice = program.slice(&[(load, &[]), (alloc, &[]), (fill, &[])]);
         let prepared = device_conformance::complete(device, slice);

@@ -1,9 +1,9 @@
 //! Functions that kernels call and no module defines: `printf`, `malloc`, `free`, `assert`. The kernels are
 //! NVRTC's; the expectations are what C prints.
 
-use bus_schemas::{Code, Launch, ModuleHash, Op};
+use bus_schemas::{Code, Op};
 use device::{Completion, Device};
-use device_conformance::{Program, complete};
+use device_conformance::{Program, complete, flat_launch};
 use device_cpu::{CpuConfig, CpuDevice};
 
 const PTX: &str = include_str!("../../../../tests/kernels/runtime.ptx");
@@ -23,30 +23,12 @@ fn device(threads: usize) -> CpuDevice {
 
 /// Loads the module into a session of its own, with two buffers.
 fn begin(device: &mut dyn Device, n: u64) -> Program {
-    let mut program = Program::new(n);
-    device
-        .open(program.session(), program.window(), None)
-        .expect("a free window");
-    let hash = ModuleHash::of(PTX.as_bytes());
-    device.prepare(hash, PTX.as_bytes()).expect("decodes");
+    let (mut program, load) = Program::opened(device, n, PTX);
     let address = program.window().base;
     let bytes = 1 << 16;
-    let slice = program.slice(&[
-        (Op::LoadModule { slot: 0, hash }, &[]),
-        (Op::Alloc { address, bytes }, &[]),
-    ]);
+    let slice = program.slice(&[(load, &[]), (Op::Alloc { address, bytes }, &[])]);
     assert_eq!(complete(device, slice).fault, None);
     program
-}
-
-fn launch(function: u32, grid: u32, block: u32) -> Op {
-    Op::Launch(Launch {
-        module: 0,
-        function,
-        grid: [grid, 1, 1],
-        block: [block, 1, 1],
-        shared: 0,
-    })
 }
 
 fn printed(done: &Completion) -> String {
@@ -76,7 +58,7 @@ fn print_some(threads: usize, grid: u32, n: u32) -> String {
     let slice = program.slice(&[
         (name(5), b"list\0"),
         (numbers, &floats),
-        (launch(PRINT, grid, 64), &params),
+        (flat_launch(PRINT, grid, 64), &params),
         (Op::Sync, &[]),
     ]);
     let done = complete(&mut device, slice);
@@ -111,7 +93,7 @@ fn printf_returns_the_count_of_its_arguments() {
     let mut program = begin(&mut device, 1);
     let address = program.window().base;
     let slice = program.slice(&[
-        (launch(PRINTED, 1, 1), &address.to_le_bytes()),
+        (flat_launch(PRINTED, 1, 1), &address.to_le_bytes()),
         (Op::CopyOut { address, bytes: 8 }, &[]),
         (Op::Sync, &[]),
     ]);
@@ -130,8 +112,8 @@ fn what_was_printed_before_a_fault_comes_with_it() {
     let mut program = begin(&mut device, 1);
     let address = program.window().base;
     let slice = program.slice(&[
-        (launch(PRINTED, 1, 1), &address.to_le_bytes()),
-        (launch(PRINTED, 1, 1), &0_u64.to_le_bytes()),
+        (flat_launch(PRINTED, 1, 1), &address.to_le_bytes()),
+        (flat_launch(PRINTED, 1, 1), &0_u64.to_le_bytes()),
         (Op::Sync, &[]),
     ]);
     let done = complete(&mut device, slice);
@@ -151,7 +133,7 @@ fn the_oldest_records_make_room() {
     let mut program = begin(&mut device, 1);
     let address = program.window().base;
     let slice = program.slice(&[
-        (launch(PRINTED, 3000, 32), &address.to_le_bytes()),
+        (flat_launch(PRINTED, 3000, 32), &address.to_le_bytes()),
         (Op::Sync, &[]),
     ]);
     let text = printed(&complete(&mut device, slice));
@@ -173,7 +155,7 @@ fn the_heap_serves_every_thread_and_is_free_again() {
     let bytes = u64::from(n) * 4;
     for _ in 0..3 {
         let slice = program.slice(&[
-            (launch(HEAP, 6, 128), &params),
+            (flat_launch(HEAP, 6, 128), &params),
             (Op::CopyOut { address, bytes }, &[]),
         ]);
         let done = complete(&mut device, slice);
@@ -191,7 +173,7 @@ fn a_failed_assertion_says_so_and_harms_nobody_else() {
     let mut program = begin(&mut device, 1);
     let mut other = begin(&mut device, 2);
     let slice = program.slice(&[
-        (launch(ASSERT, 2, 64), &40_u32.to_le_bytes()),
+        (flat_launch(ASSERT, 2, 64), &40_u32.to_le_bytes()),
         (Op::Sync, &[]),
     ]);
     let (_, failure) = complete(&mut device, slice).fault.expect("asserted");
@@ -201,7 +183,7 @@ fn a_failed_assertion_says_so_and_harms_nobody_else() {
         assert!(failure.detail.contains(words), "{failure}");
     }
     let slice = other.slice(&[
-        (launch(ASSERT, 1, 32), &40_u32.to_le_bytes()),
+        (flat_launch(ASSERT, 1, 32), &40_u32.to_le_bytes()),
         (Op::Sync, &[]),
     ]);
     assert_eq!(complete(&mut device, slice).fault, None);

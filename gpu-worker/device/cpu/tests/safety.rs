@@ -1,7 +1,7 @@
 //! Mistakes of kernels: each ends its launch with CUDA's error, which names the kernel, line, block,
 //! thread and address.
 
-use bus_schemas::{Code, Failure, Launch, ModuleHash, Op};
+use bus_schemas::{Code, Failure, Op};
 use device::Device;
 use device_conformance::complete;
 use device_cpu::{
@@ -235,25 +235,15 @@ fn alloc(address: u64) -> Op {
 fn mistaken(device: &mut CpuDevice, tenant: u64, body: &str, other: u64) -> Failure {
     let outside = ".func flat_one() { call flat_one; ret; }";
     let text = text(&format!("{body}\nflat: .callprototype _ ();"), outside);
-    let hash = ModuleHash::of(text.as_bytes());
-    device.prepare(hash, text.as_bytes()).expect("decodes");
-    let mut program = device_conformance::Program::new(tenant);
-    let (session, window) = (program.session(), program.window());
-    device.open(session, window, None).expect("free");
+    let (mut program, load) = device_conformance::Program::opened(device, tenant, &text);
     // The second parameter is the neighbour's memory.
-    let params = [window.base.to_le_bytes(), other.to_le_bytes()].concat();
-    let launch = Op::Launch(Launch {
-        module: 0,
-        function: 0,
-        grid: [2, 1, 1],
-        block: [64, 1, 1],
-        shared: 0,
-    });
-    let load = Op::LoadModule { slot: 0, hash };
-    let slice = program.slice(&[(load, &[]), (alloc(window.base), &[]), (launch, &params)]);
+    let own = program.window().base;
+    let params = [own.to_le_bytes(), other.to_le_bytes()].concat();
+    let launch = device_conformance::flat_launch(0, 2, 64);
+    let slice = program.slice(&[(load, &[]), (alloc(own), &[]), (launch, &params)]);
     let (op, failure) = complete(device, slice).fault.expect("a fault");
     assert_eq!(op, 3, "{failure}");
-    device.close(session);
+    device.close(program.session());
     failure
 }
 

@@ -1,7 +1,7 @@
 //! Launches one behind the other that are equal, or nearly so: what goes from one to the next is
 //! right for it, and each is counted.
 
-use bus_schemas::{FunctionFingerprint, Launch, ModuleHash, Op};
+use bus_schemas::{FunctionFingerprint, ModuleHash, Op};
 use device::Device;
 use device_conformance::{Program, complete};
 use device_cpu::{CpuConfig, CpuDevice};
@@ -32,13 +32,7 @@ fn image(factor: u32) -> String {
 }
 
 fn launch(blocks: u32) -> Op {
-    Op::Launch(Launch {
-        module: 0,
-        function: 0,
-        grid: [blocks, 1, 1],
-        block: [THREADS, 1, 1],
-        shared: 0,
-    })
+    device_conformance::flat_launch(0, blocks, THREADS)
 }
 
 /// Launches of two modules, one after the other, on the memory at `address`: some with the parameters of
@@ -129,17 +123,11 @@ fn equal_launches_share_what_they_are_made_of_and_nothing_else() {
 #[test]
 fn a_wrong_length_behind_a_right_one_is_refused() {
     let mut device = CpuDevice::new(CpuConfig::default());
-    let (image, hash) = (image(1), ModuleHash::of(image(1).as_bytes()));
-    device.prepare(hash, image.as_bytes()).expect("builds");
-    let mut program = Program::new(1);
-    let window = program.window();
-    device
-        .open(program.session(), window, None)
-        .expect("a free window");
-    let address = window.base;
+    let (mut program, load) = Program::opened(&mut device, 1, &image(1));
+    let address = program.window().base;
     let params = [&address.to_le_bytes()[..], &[1, 0, 0, 0]].concat();
     let slice = program.slice(&[
-        (Op::LoadModule { slot: 0, hash }, &[]),
+        (load, &[]),
         (Op::Alloc { address, bytes: 64 }, &[]),
         (launch(1), &params),
         (launch(1), &params[..8]),

@@ -29,35 +29,15 @@ pub(crate) enum Format {
 /// Runs code with `$F` the soft float of a format.
 macro_rules! with {
     ($format:expr, $F:ident => $code:expr) => {
+        with!(@ $format, $F, $code, E4m3 Float8E4M3FN, E5m2 Float8E5M2, F16 Half, Bf16 BFloat,
+            Tf32 IeeeFloat<Tf32S>, F32 Single, F64 Double)
+    };
+    (@ $format:expr, $F:ident, $code:expr, $($name:ident $float:ty),*) => {
         match $format {
-            Format::E4m3 => {
-                type $F = Float8E4M3FN;
+            $(Format::$name => {
+                type $F = $float;
                 $code
-            }
-            Format::E5m2 => {
-                type $F = Float8E5M2;
-                $code
-            }
-            Format::F16 => {
-                type $F = Half;
-                $code
-            }
-            Format::Bf16 => {
-                type $F = BFloat;
-                $code
-            }
-            Format::Tf32 => {
-                type $F = IeeeFloat<Tf32S>;
-                $code
-            }
-            Format::F32 => {
-                type $F = Single;
-                $code
-            }
-            Format::F64 => {
-                type $F = Double;
-                $code
-            }
+            })*
         }
     };
 }
