@@ -95,6 +95,18 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
         }
     }
 
+    /// Eight lanes with the values of one place.
+    ///
+    /// # Safety
+    /// `at` is readable for a whole vector, and the rows have 32 lanes.
+    #[inline(always)]
+    unsafe fn fill<const LANED: usize>(rows: &[*mut M::Bits; LANED], first: usize, at: *const u8) {
+        for (part, row) in rows.iter().enumerate() {
+            // SAFETY: the caller vouches for both sides.
+            unsafe { ptr::write(row.add(first).cast(), [Self::part(at, part); 8]) };
+        }
+    }
+
     /// Where eight lanes lie, if one check does for all of them, and whether that is one place.
     ///
     /// # Safety
@@ -190,12 +202,7 @@ impl<M: Lane, const WRITE: bool> Memory<M, WRITE> {
                 let eight = (at.place, &all, first);
                 let to = |part: usize, lane: usize, value| *rows[part].add(lane) = value;
                 match Self::run_of::<SIMD>(cx, eight, lanes, size) {
-                    Some((at, true)) => {
-                        for part in 0..LANED {
-                            let value = Self::part(at, part);
-                            ptr::write(rows[part].add(first).cast(), [value; 8]);
-                        }
-                    }
+                    Some((at, true)) => Self::fill(&rows, first, at),
                     Some((at, false)) if LANED == 1 => Self::read_run(at, rows[0].add(first)),
                     Some((at, false)) => {
                         for lane in 0..8 {
