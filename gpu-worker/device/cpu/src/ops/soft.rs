@@ -316,6 +316,7 @@ pub(crate) fn sqrt(format: Format, a: u64, round: Round) -> u64 {
 }
 
 /// A value of one format in another; NaN becomes the target's.
+#[inline(always)]
 pub(crate) fn convert(from: Format, to: Format, bits: u64, round: Round) -> u64 {
     match from.split(bits) {
         Class::Zero(negative) => to.sign(negative),
@@ -326,6 +327,7 @@ pub(crate) fn convert(from: Format, to: Format, bits: u64, round: Round) -> u64 
 }
 
 /// A value as an f64, which holds all of the narrower formats.
+#[inline(always)]
 pub(crate) fn widen(format: Format, bits: u32) -> f64 {
     f64::from_bits(convert(format, F64, u64::from(bits), Round::Nearest))
 }
