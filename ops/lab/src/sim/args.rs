@@ -59,7 +59,7 @@ pub struct CompareArgs {
     pub timeline: Option<PathBuf>,
     /// Under which scheduler the timeline is
     #[arg(long, value_name = "NAME", default_value = "warploom", value_parser = policy)]
-    pub timeline_policy: simulator::Policy,
+    pub timeline_policy: sim_compare::Policy,
 }
 
 /// `warploom sim workloads`.
@@ -76,12 +76,12 @@ pub struct WorkloadsArgs {
     pub seed: u64,
 }
 
-fn policy(text: &str) -> Result<simulator::Policy, String> {
+fn policy(text: &str) -> Result<sim_compare::Policy, String> {
     let wanted = text.to_lowercase();
-    let mut known = simulator::Policy::ALL.into_iter();
+    let mut known = sim_compare::Policy::ALL.into_iter();
     let found = known.find(|policy| policy.name().to_lowercase().starts_with(&wanted));
     found.filter(|_| !wanted.is_empty()).ok_or_else(|| {
-        let names = simulator::Policy::ALL.map(simulator::Policy::name);
+        let names = sim_compare::Policy::ALL.map(sim_compare::Policy::name);
         format!("one of: {}", names.join(", "))
     })
 }

@@ -9,8 +9,8 @@ use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
-use simulation::coverage::{Coverage, FAULTS, Part};
-use simulation::{Campaign, Failed, Options, Outcome, Script, Totals, Tracing, Troubles};
+use sim_faults::coverage::{Coverage, FAULTS, Part};
+use sim_faults::{Campaign, Failed, Options, Outcome, Script, Totals, Tracing, Troubles};
 
 use warploom_cli::output::{line, note};
 
@@ -81,7 +81,7 @@ pub(super) fn faults(args: &FaultsArgs, json: bool) -> Result<()> {
     };
     let outcome = quietly(|| {
         let bar = bar();
-        let outcome = simulation::campaign(&plan, &|all, done| {
+        let outcome = sim_faults::campaign(&plan, &|all, done| {
             bar.set_length(all as u64);
             bar.set_position(done as u64);
         });
@@ -137,7 +137,7 @@ fn script(path: &Path, trace: bool, json: bool) -> Result<()> {
         },
         flaw: script.flaw,
     };
-    match quietly(|| simulation::play(&script.scene, &options)) {
+    match quietly(|| sim_faults::play(&script.scene, &options)) {
         Ok(report) => {
             let mut totals = Totals::default();
             totals.add(&report);
@@ -334,7 +334,7 @@ mod tests {
 
         std::fs::create_dir_all(&dir).unwrap();
         let path = dir.join("one.toml");
-        let scene = simulation::Scene::draw(3, None);
+        let scene = sim_faults::Scene::draw(3, None);
         let text = Script::new(scene, None, None).text().unwrap();
         std::fs::write(&path, &text).unwrap();
         let named = path.display().to_string();
@@ -358,14 +358,14 @@ mod tests {
             options: Options {
                 troubles: Some(Troubles::NONE),
                 tracing: Tracing::Off,
-                flaw: Some(simulation::Flaw::RunsTwice),
+                flaw: Some(sim_faults::Flaw::RunsTwice),
             },
             every_step: None,
             threads: 1,
             shrink: 100,
             most_failures: 1,
         };
-        let outcome = simulation::campaign(&plan, &|_, _| {});
+        let outcome = sim_faults::campaign(&plan, &|_, _| {});
         let files = write(&dir, &outcome.failed).unwrap();
         assert_eq!(files.len(), 1);
         let failed = script(&files[0], false, false).unwrap_err();

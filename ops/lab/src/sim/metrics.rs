@@ -1,8 +1,8 @@
 //! The metrics that have goals.
 
 use anyhow::Result;
-use simulator::compare::{active, alone_overhead, jain, newcomer_quanta, share_error};
-use simulator::{Model, Policy, SimulationError};
+use sim_compare::compare::{active, alone_overhead, jain, newcomer_quanta, share_error};
+use sim_compare::{Model, Policy, SimulationError};
 
 use super::args::CompareArgs;
 use super::runs::{Comparison, Sum, sum};

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
-use simulator::compare::{Pair, Terms, alone, pairs, timeline};
-use simulator::{DeviceKind, Model, SHAPES, generate};
+use sim_compare::compare::{Pair, Terms, alone, pairs, timeline};
+use sim_compare::{DeviceKind, Model, SHAPES, generate};
 
 pub use args::{CompareArgs, SimCommand, WorkloadsArgs};
 pub use faults::FaultsArgs;
@@ -46,7 +46,7 @@ fn models(seed: u64) -> Vec<Model> {
 }
 
 fn workloads(args: &WorkloadsArgs, json: bool) -> Result<()> {
-    for path in simulator::write_dir(&args.dir, &models(args.seed))? {
+    for path in sim_compare::write_dir(&args.dir, &models(args.seed))? {
         if json {
             println!("{}", serde_json::json!({ "file": path }));
         } else {
@@ -58,7 +58,7 @@ fn workloads(args: &WorkloadsArgs, json: bool) -> Result<()> {
 
 fn compare(args: &CompareArgs, json: bool) -> Result<()> {
     let models = match &args.workloads {
-        Some(dir) => simulator::read_dir(dir).context("E-WORKLOAD-FILE")?,
+        Some(dir) => sim_compare::read_dir(dir).context("E-WORKLOAD-FILE")?,
         None => models(args.seed),
     };
     let chosen = chosen(&models, &args.pairs)?;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use simulator::plot::{Mark, Plot, Scale, Series};
-use simulator::{Nanos, Policy};
+use sim_compare::plot::{Mark, Plot, Scale, Series};
+use sim_compare::{Nanos, Policy};
 
 use super::runs::{Comparison, PairRuns};
 

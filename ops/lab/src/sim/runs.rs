@@ -1,10 +1,10 @@
 //! All simulations of a comparison.
 
 use anyhow::{Context, Result};
-use simulator::compare::{
+use sim_compare::compare::{
     Alone, Pair, Shared, Terms, alone, at_published_rates, share, share_freely,
 };
-use simulator::{DeviceKind, Policy};
+use sim_compare::{DeviceKind, Policy};
 
 use super::args::CompareArgs;
 

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use comfy_table::{CellAlignment, Table};
-use simulator::compare::{PUBLISHED_RATES, published};
-use simulator::{INTERFERENCE, Policy};
+use sim_compare::compare::{PUBLISHED_RATES, published};
+use sim_compare::{INTERFERENCE, Policy};
 
 use super::args::CompareArgs;
 use super::runs::{Comparison, PairRuns, sum};

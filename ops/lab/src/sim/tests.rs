@@ -39,9 +39,9 @@ fn pairs_are_chosen_by_parts_of_their_names() {
 #[test]
 fn schedulers_are_named_as_in_the_tables() {
     let policy = |name: &str| args(&["--timeline-policy", name]).timeline_policy;
-    assert_eq!(policy("warploom"), simulator::Policy::Ours);
-    assert_eq!(policy("XSched-like"), simulator::Policy::XSched);
-    assert_eq!(policy("mps"), simulator::Policy::Mps);
+    assert_eq!(policy("warploom"), sim_compare::Policy::Ours);
+    assert_eq!(policy("XSched-like"), sim_compare::Policy::XSched);
+    assert_eq!(policy("mps"), sim_compare::Policy::Mps);
     let words = ["warploom", "sim", "compare", "--timeline-policy", "best"];
     assert!(Line::try_parse_from(words).is_err());
 }
@@ -61,7 +61,7 @@ fn own_models_are_compared_and_the_timeline_says_the_same() {
         std::fs::write(models.join(format!("{index}.toml")), text).unwrap();
     }
     let args = args(&["--reps", "2", "--requests", "100"]);
-    let chosen = chosen(&simulator::read_dir(&models).unwrap(), &args.pairs).unwrap();
+    let chosen = chosen(&sim_compare::read_dir(&models).unwrap(), &args.pairs).unwrap();
     let mut told = 0;
     let comparison = Comparison::run(&chosen, &args, &mut || told += 1).unwrap();
     assert_eq!(told, runs::steps(&chosen, &args));

@@ -1,0 +1,92 @@
+//! What came of a simulation.
+
+use crate::scenario::Scenario;
+use sim_time::Nanos;
+
+/// What a tenant got.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tenancy {
+    /// From arrival to answer, of the requests that came while it was measured, rising. Of one
+    /// that was not answered by the end, its age then.
+    pub latencies: Vec<Nanos>,
+    /// Requests answered while it was measured.
+    pub answered: u64,
+    /// Kernels that ended while it was measured.
+    pub kernels: u64,
+    /// Their durations alone, without gaps: work done.
+    pub work_ns: u64,
+}
+
+/// One kernel, as a timeline has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Index of the tenant.
+    pub tenant: u32,
+    /// Number of its request, from 1.
+    pub request: u64,
+    /// Index of the kernel in it.
+    pub kernel: u32,
+    /// When its launch was called.
+    pub ready: Nanos,
+    /// When it began on the device, the gap before it not included.
+    pub start: Nanos,
+    /// When it ended.
+    pub end: Nanos,
+}
+
+/// What came of a simulation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// By tenant.
+    pub tenants: Vec<Tenancy>,
+    /// Time while measured in which the device had something to do.
+    pub active_ns: Nanos,
+    /// How long it was measured.
+    pub measured_ns: Nanos,
+    /// Every kernel, in order of its end, if it was asked for.
+    pub rows: Vec<Row>,
+    /// Messages that went over the bus, all of them.
+    pub messages: u64,
+}
+
+impl Outcome {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self {
+            tenants: vec![Tenancy::default(); scenario.tenants.len()],
+            measured_ns: scenario.measured,
+            ..Self::default()
+        }
+    }
+
+    /// Notes a kernel that ended.
+    pub(crate) fn ended(&mut self, scenario: &Scenario, row: Row, ns: u64) {
+        if scenario.timeline {
+            self.rows.push(row);
+        }
+        let tenant = &mut self.tenants[row.tenant as usize];
+        if row.end > scenario.warm_up && row.end <= scenario.end() {
+            tenant.kernels += 1;
+            tenant.work_ns += ns;
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        for tenant in &mut self.tenants {
+            tenant.latencies.sort_unstable();
+        }
+    }
+
+    /// Part of the time in which the device was active.
+    #[must_use]
+    pub fn active(&self) -> f64 {
+        self.active_ns as f64 / self.measured_ns.max(1) as f64
+    }
+}
+
+/// The value of the nearest rank of rising values; 0 where there are none.
+#[must_use]
+pub fn quantile(rising: &[Nanos], part: f64) -> Nanos {
+    let rank = (rising.len() as f64 * part).ceil() as usize;
+    let index = rank.clamp(1, rising.len().max(1)) - 1;
+    rising.get(index).copied().unwrap_or(0)
+}

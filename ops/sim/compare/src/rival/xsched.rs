@@ -1,0 +1,83 @@
+//! XSched-like launch gating: each queue has at most a few commands on the device. While an
+//! urgent queue has commands, no command of another is launched; what is on the device already
+//! runs, for the device's own queues know no priority.
+//!
+//! Source: Shen, Han, Liu, Chen, Chen: XSched: Preemptive Scheduling for Diverse XPUs, OSDI 2025
+//! (the first level of its hardware model, which every device can do; commands in flight are
+//! bounded by a threshold, taken to be 8 here).
+
+use std::collections::VecDeque;
+
+use super::{Rival, Streams};
+use crate::device::{Device, Launch};
+use crate::scenario::Scenario;
+use sim_time::Nanos;
+
+/// Commands of a queue on the device.
+const IN_FLIGHT: usize = 8;
+
+pub(super) struct XSched {
+    streams: Streams,
+    /// On the device and not begun, by tenant.
+    launched: Vec<VecDeque<Launch>>,
+    /// On the device, begun or not.
+    in_flight: Vec<usize>,
+    turn: usize,
+}
+
+impl XSched {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        let count = scenario.tenants.len();
+        Self {
+            streams: Streams::new(scenario),
+            launched: vec![VecDeque::new(); count],
+            in_flight: vec![0; count],
+            turn: 0,
+        }
+    }
+
+    /// Puts on the device what the gate lets through.
+    fn open_gates(&mut self) {
+        let queues = 0..self.streams.queues.len();
+        let urgent = |tenant: usize| self.streams.urgent[tenant];
+        let busy = queues
+            .clone()
+            .any(|tenant| urgent(tenant) && self.in_flight[tenant] > 0)
+            || self.streams.urgent_waits();
+        for tenant in queues {
+            if busy && !self.streams.urgent[tenant] {
+                continue;
+            }
+            while self.in_flight[tenant] < IN_FLIGHT {
+                let Some(launch) = self.streams.queues[tenant].pop_front() else {
+                    break;
+                };
+                self.in_flight[tenant] += 1;
+                self.launched[tenant].push_back(launch);
+            }
+        }
+    }
+}
+
+impl Rival for XSched {
+    fn launched(&mut self, _now: Nanos, launch: Launch) {
+        self.streams.push(launch);
+        self.open_gates();
+    }
+
+    fn ended(&mut self, _now: Nanos, launch: &Launch, _began: Nanos) {
+        self.in_flight[launch.tenant as usize] -= 1;
+        self.open_gates();
+    }
+
+    fn next(&mut self, _now: Nanos, device: &Device) -> Option<Launch> {
+        let count = self.launched.len();
+        let mut turns = (0..count).map(|step| (self.turn + step) % count);
+        let tenant = turns.find(|tenant| {
+            let first = self.launched[*tenant].front();
+            first.is_some_and(|first| !device.runs(first.tenant))
+        })?;
+        self.turn = (tenant + 1) % count;
+        self.launched[tenant].pop_front()
+    }
+}

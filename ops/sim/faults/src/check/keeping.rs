@@ -1,0 +1,142 @@
+//! The record as leaders write it: what they keep that is not recorded is bounded by
+//! `record.buffer`, and nothing goes unrecorded while there is room.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bus_schemas::{Epoch, GpuPosition, Incarnation, limits};
+
+use super::{Verdict, Violation};
+use crate::network::NodeId;
+use sim_time::{MILLI, Nanos};
+
+/// Bytes of a block beside those of its inputs, at most.
+const HEAD: u64 = 256;
+/// An append interval: how long a leader gathers inputs, what its timer is late by, and what a store
+/// takes that nothing keeps from it.
+const INTERVAL: Nanos = 30 * MILLI;
+
+/// One reign's blocks that are not acknowledged.
+#[derive(Debug, Default)]
+struct Reign {
+    kept: VecDeque<(u64, u64)>,
+    bytes: u64,
+    /// The most that was kept.
+    most: u64,
+    /// Bytes of the last block.
+    last: u64,
+}
+
+/// What leaders keep, and when they granted what.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    /// Bytes that a leader may keep: `record.buffer`.
+    buffer: u64,
+    reigns: BTreeMap<(NodeId, Epoch), Reign>,
+    granted: BTreeMap<(Incarnation, GpuPosition, Epoch), Nanos>,
+    ordered: BTreeMap<Epoch, Nanos>,
+    /// Blocks that said that inputs after them went unrecorded.
+    pub gaps: u64,
+}
+
+impl Keeping {
+    /// Nothing is kept yet.
+    #[must_use]
+    pub(crate) fn new(buffer: u64) -> Self {
+        Self {
+            buffer,
+            reigns: BTreeMap::new(),
+            granted: BTreeMap::new(),
+            ordered: BTreeMap::new(),
+            gaps: 0,
+        }
+    }
+
+    /// A leader cut a block.
+    pub(crate) fn cut(
+        &mut self,
+        leader: NodeId,
+        (epoch, number): (Epoch, u64),
+        (bytes, gap): (u64, bool),
+    ) -> Verdict {
+        let buffer = self.buffer;
+        let reign = self.reigns.entry((leader, epoch)).or_default();
+        if gap {
+            self.gaps += 1;
+            if reign.most <= buffer {
+                let most = reign.most;
+                let what = format!(
+                    "the leader of epoch {epoch} left inputs unrecorded when it kept {most} bytes \
+                     at most, and may keep {buffer}"
+                );
+                return Err(Violation::new("record", what));
+            }
+            return Ok(());
+        }
+        let heads = HEAD * reign.kept.len() as u64;
+        // One large input takes several blocks, all but the last of them full.
+        let begins = reign.last + HEAD < limits::RECORD_BLOCK_BYTES as u64;
+        if begins && reign.bytes > buffer + heads {
+            let kept = reign.bytes;
+            let what = format!(
+                "the leader of epoch {epoch} goes on with block {number} while it keeps {kept} \
+                 bytes, and may keep {buffer}"
+            );
+            return Err(Violation::new("record", what));
+        }
+        reign.last = bytes;
+        reign.kept.push_back((number, bytes));
+        reign.bytes += bytes;
+        reign.most = reign.most.max(reign.bytes);
+        Ok(())
+    }
+
+    /// The store acknowledged a leader's block.
+    pub(crate) fn acknowledged(&mut self, leader: NodeId, (epoch, number): (Epoch, u64)) {
+        if let Some(reign) = self.reigns.get_mut(&(leader, epoch)) {
+            while let Some((oldest, bytes)) = reign.kept.front().copied()
+                && oldest <= number
+            {
+                reign.kept.pop_front();
+                reign.bytes -= bytes;
+            }
+        }
+    }
+
+    /// A leader published an order with this grant.
+    pub(crate) fn granted(
+        &mut self,
+        now: Nanos,
+        worker: Incarnation,
+        position: GpuPosition,
+        epoch: Epoch,
+    ) {
+        let key = (worker, position, epoch);
+        if let std::collections::btree_map::Entry::Vacant(place) = self.granted.entry(key) {
+            place.insert(now);
+            self.ordered.insert(epoch, now);
+        }
+    }
+
+    /// Where nothing keeps a leader from the store, what is adopted was granted within an append
+    /// interval of the last that its leader granted.
+    pub(crate) fn adopted(
+        &self,
+        worker: Incarnation,
+        position: GpuPosition,
+        epoch: Epoch,
+    ) -> Verdict {
+        let at = self.granted.get(&(worker, position, epoch));
+        let (Some(at), Some(last)) = (at, self.ordered.get(&epoch)) else {
+            return Ok(());
+        };
+        if last.saturating_sub(*at) <= INTERVAL {
+            return Ok(());
+        }
+        let late = (last - at) / MILLI;
+        let what = format!(
+            "position {position} of {worker} is adopted, and its leader granted for {late} ms more: \
+             longer than an append interval"
+        );
+        Err(Violation::new("record", what))
+    }
+}

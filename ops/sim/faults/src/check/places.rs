@@ -1,0 +1,430 @@
+//! Placement: who is on which worker, whether he may be, whether a request for several devices had
+//! them on different workers, all or none, and whether who was refused a place could have had one.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{
+    Code, GpuId, Groups, Incarnation, OpenGrant, Opened, SessionId, Tenant, TenantSettings, Window,
+};
+
+use super::{Verdict, Violation};
+use crate::network::NodeId;
+use crate::scene::Machine;
+use sim_time::{MILLI, Nanos};
+
+/// What a leader was told of its workers, and told its clients of that, is no older than this where
+/// nothing goes wrong.
+const NEWS: Nanos = 600 * MILLI;
+
+/// A worker that is there.
+#[derive(Debug)]
+struct Host {
+    gpu: GpuId,
+    /// Some leader has taken it in.
+    sealed: bool,
+    /// Sessions on its device, whose they are, and the most each may hold.
+    on: BTreeMap<SessionId, (Tenant, u64)>,
+}
+
+/// What a client asks for.
+#[derive(Debug)]
+struct Request {
+    tenant: Tenant,
+    devices: u32,
+    /// Since when enough workers could take it; none while too few can.
+    enough: Option<Nanos>,
+    /// Sessions that leaders granted for it and that were on a device.
+    begun: BTreeSet<SessionId>,
+    /// What its client got.
+    had: Vec<SessionId>,
+    /// Of that: what failed or ended.
+    gone: usize,
+}
+
+/// A session as some leader placed it.
+#[derive(Debug)]
+struct Placed {
+    incarnation: Incarnation,
+    window: Window,
+    tenant: Tenant,
+    nonce: u64,
+}
+
+/// Where all sessions are.
+#[derive(Debug)]
+pub(crate) struct Places {
+    capacity: u64,
+    machines: BTreeMap<GpuId, (Tenant, bool)>,
+    groups: BTreeMap<Tenant, Groups>,
+    hosts: BTreeMap<Incarnation, Host>,
+    gpus: BTreeMap<Incarnation, GpuId>,
+    /// Workers that a leader declared lost.
+    lost: BTreeSet<Incarnation>,
+    placed: BTreeMap<SessionId, Placed>,
+    requests: BTreeMap<(NodeId, u64), Request>,
+    /// By session that a client got: the request it is of.
+    of: BTreeMap<SessionId, (NodeId, u64)>,
+    /// Refusals are judged: nothing goes wrong, and memory is plenty.
+    pub exact: bool,
+    /// Requests for several devices that were had.
+    pub several: u64,
+    /// Refusals that were told.
+    pub declined: u64,
+    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    pub halved: u64,
+}
+
+fn wrong(what: String) -> Verdict {
+    Err(Violation::new("placement", what))
+}
+
+impl Places {
+    /// Nobody is anywhere yet.
+    #[must_use]
+    pub(crate) fn new(
+        machines: &[Machine],
+        tenants: &[(Tenant, TenantSettings)],
+        capacity: u64,
+    ) -> Self {
+        let machine = |it: &Machine| (it.number, (it.group(), it.exclusive));
+        let bound = |(name, it): &(Tenant, TenantSettings)| (name.clone(), it.groups.clone());
+        Self {
+            capacity,
+            machines: machines.iter().map(machine).collect(),
+            groups: tenants.iter().map(bound).collect(),
+            hosts: BTreeMap::new(),
+            gpus: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            placed: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            of: BTreeMap::new(),
+            exact: false,
+            several: 0,
+            declined: 0,
+            halved: 0,
+        }
+    }
+
+    fn is_exclusive(&self, gpu: GpuId) -> bool {
+        self.machines.get(&gpu).is_some_and(|(_, alone)| *alone)
+    }
+
+    /// Whether a tenant may use a worker, whoever is there.
+    fn may_use(&self, tenant: &Tenant, gpu: GpuId) -> bool {
+        let Some((group, exclusive)) = self.machines.get(&gpu) else {
+            return false;
+        };
+        match self.groups.get(tenant) {
+            Some(groups) if !groups.is_empty() => groups.contains(group),
+            _ => !exclusive,
+        }
+    }
+
+    /// How many workers could take a session of a tenant.
+    fn could(&self, tenant: &Tenant) -> usize {
+        let able = |host: &&Host| {
+            let mut on = host.on.values();
+            let vacant = !self.is_exclusive(host.gpu) || on.all(|(other, _)| other == tenant);
+            let held: u64 = host.on.values().map(|(_, most)| most).sum();
+            host.sealed && vacant && held < self.capacity && self.may_use(tenant, host.gpu)
+        };
+        self.hosts.values().filter(able).count()
+    }
+
+    /// Notes, after a change, for whom there is a place.
+    fn look(&mut self, now: Nanos) {
+        let mut requests = std::mem::take(&mut self.requests);
+        for request in requests
+            .values_mut()
+            .filter(|request| request.had.is_empty())
+        {
+            let enough = self.could(&request.tenant) >= request.devices as usize;
+            request.enough = enough.then(|| request.enough.unwrap_or(now));
+        }
+        self.requests = requests;
+    }
+
+    /// A worker began.
+    pub(crate) fn began(&mut self, incarnation: Incarnation, gpu: GpuId) {
+        self.gpus.insert(incarnation, gpu);
+        let host = Host {
+            gpu,
+            sealed: false,
+            on: BTreeMap::new(),
+        };
+        self.hosts.insert(incarnation, host);
+    }
+
+    /// A worker answers a leader's seal.
+    pub(crate) fn sealed(&mut self, now: Nanos, incarnation: Incarnation) {
+        if let Some(host) = self.hosts.get_mut(&incarnation) {
+            host.sealed = true;
+        }
+        self.look(now);
+    }
+
+    /// A worker is gone.
+    pub(crate) fn worker_died(&mut self, now: Nanos, incarnation: Incarnation) {
+        self.hosts.remove(&incarnation);
+        self.halved += self.halves(incarnation);
+        self.look(now);
+    }
+
+    /// Requests of which a session is placed on a worker and has not begun, and another has.
+    fn halves(&self, incarnation: Incarnation) -> u64 {
+        let half = |((_, first), request): &(&(NodeId, u64), &Request)| {
+            let of = |placed: &Placed| {
+                placed.tenant == request.tenant
+                    && placed.nonce.wrapping_sub(*first) < u64::from(request.devices)
+            };
+            let mut placed = self.placed.iter();
+            let waits = placed.any(|(session, placed)| {
+                let begun = request.begun.contains(session);
+                placed.incarnation == incarnation && of(placed) && !begun
+            });
+            request.had.is_empty() && !request.begun.is_empty() && waits
+        };
+        self.requests.iter().filter(half).count() as u64
+    }
+
+    /// A client is gone: it asks for nothing any more.
+    pub(crate) fn client_died(&mut self, client: NodeId) {
+        self.requests.retain(|(of, _), _| *of != client);
+    }
+
+    /// A leader declared a worker lost.
+    pub(crate) fn lost(&mut self, incarnation: Incarnation) {
+        self.lost.insert(incarnation);
+    }
+
+    /// A client asks.
+    pub(crate) fn asked(
+        &mut self,
+        now: Nanos,
+        (client, nonce): (NodeId, u64),
+        tenant: Tenant,
+        devices: u32,
+    ) {
+        let request = Request {
+            tenant,
+            devices,
+            enough: None,
+            begun: BTreeSet::new(),
+            had: Vec::new(),
+            gone: 0,
+        };
+        self.requests.entry((client, nonce)).or_insert(request);
+        self.look(now);
+    }
+
+    /// A leader granted a session on a worker.
+    pub(crate) fn granted(&mut self, incarnation: Incarnation, open: &OpenGrant) -> Verdict {
+        let Some(gpu) = self.gpus.get(&incarnation).copied() else {
+            return wrong(format!("{} was placed on no worker", open.session));
+        };
+        if !self.may_use(&open.tenant, gpu) {
+            let (group, _) = &self.machines[&gpu];
+            let (session, tenant) = (open.session, &open.tenant);
+            return wrong(format!(
+                "session {session} of {tenant} was placed on worker {gpu} of group {group}"
+            ));
+        }
+        let placed = Placed {
+            incarnation,
+            window: open.window,
+            tenant: open.tenant.clone(),
+            nonce: open.nonce,
+        };
+        self.placed.entry(open.session).or_insert(placed);
+        Ok(())
+    }
+
+    /// A device began or ended a session.
+    pub(crate) fn device(
+        &mut self,
+        now: Nanos,
+        incarnation: Incarnation,
+        session: SessionId,
+        open: bool,
+    ) -> Verdict {
+        let Some(placed) = self.placed.get(&session) else {
+            return Ok(());
+        };
+        let tenant = placed.tenant.clone();
+        let (machines, Some(host)) = (&self.machines, self.hosts.get_mut(&incarnation)) else {
+            return Ok(());
+        };
+        if !open {
+            host.on.remove(&session);
+            self.look(now);
+            return Ok(());
+        }
+        let exclusive = machines.get(&host.gpu).is_some_and(|(_, alone)| *alone);
+        let mut others = host.on.iter();
+        let other = others.find(|(_, (other, _))| exclusive && *other != tenant);
+        if let Some((other, (owner, _))) = other {
+            let gpu = host.gpu;
+            return wrong(format!(
+                "{session} of {tenant} began on exclusive worker {gpu}, where {other} of {owner} is"
+            ));
+        }
+        let nonce = placed.nonce;
+        host.on.insert(session, (tenant.clone(), 0));
+        let mut requests = self.requests.iter_mut();
+        let request = requests.find(|((_, first), request)| {
+            request.tenant == tenant && nonce.wrapping_sub(*first) < u64::from(request.devices)
+        });
+        if let Some((_, request)) = request {
+            request.begun.insert(session);
+        }
+        self.look(now);
+        Ok(())
+    }
+
+    /// Sessions on a worker's device.
+    #[must_use]
+    pub(crate) fn on(&self, incarnation: Incarnation) -> usize {
+        self.hosts.get(&incarnation).map_or(0, |host| host.on.len())
+    }
+
+    /// A session holds at most so much.
+    pub(crate) fn held(
+        &mut self,
+        now: Nanos,
+        incarnation: Incarnation,
+        session: SessionId,
+        most: u64,
+    ) {
+        let host = self.hosts.get_mut(&incarnation);
+        let Some((_, held)) = host.and_then(|host| host.on.get_mut(&session)) else {
+            return;
+        };
+        *held = most;
+        self.look(now);
+    }
+
+    /// A client got what it asked for.
+    pub(crate) fn had(&mut self, client: NodeId, nonce: u64, devices: &[Opened]) -> Verdict {
+        let Some(request) = self.requests.get_mut(&(client, nonce)) else {
+            return wrong(format!("request {nonce:x} was answered and never made"));
+        };
+        if devices.len() != request.devices as usize {
+            let (had, asked) = (devices.len(), request.devices);
+            return wrong(format!("request {nonce:x} for {asked} devices had {had}"));
+        }
+        for (index, device) in devices.iter().enumerate() {
+            let session = device.session;
+            let placed = self.placed.get(&session);
+            let right = placed.is_some_and(|placed| {
+                (placed.incarnation, placed.window) == (device.incarnation, device.window)
+                    && placed.tenant == request.tenant
+                    && placed.nonce == nonce.wrapping_add(index as u64)
+            });
+            if !right {
+                return wrong(format!("{device:?} was answered, and granted {placed:?}"));
+            }
+            let apart = |other: &Opened| {
+                let (a, b) = (other.window, device.window);
+                other.incarnation != device.incarnation && (a.end() <= b.base || b.end() <= a.base)
+            };
+            if !devices[..index].iter().all(apart) {
+                return wrong(format!("devices that are not apart: {devices:?}"));
+            }
+            self.of.insert(session, (client, nonce));
+            request.had.push(session);
+        }
+        self.several += u64::from(devices.len() > 1);
+        Ok(())
+    }
+
+    /// A client was refused.
+    pub(crate) fn declined(&mut self, now: Nanos, request: (NodeId, u64), code: Code) -> Verdict {
+        self.declined += 1;
+        let Some(asked) = self.requests.get(&request) else {
+            return Ok(());
+        };
+        let long = asked.enough.is_some_and(|since| now >= since + NEWS);
+        if !self.exact || !code.is_placement() || !long {
+            return Ok(());
+        }
+        let (tenant, devices) = (&asked.tenant, asked.devices);
+        let could = self.could(tenant);
+        wrong(format!(
+            "{tenant} asked for {devices} devices and was refused ({}), where {could} workers could",
+            code.name()
+        ))
+    }
+
+    /// A client was told that its session failed.
+    pub(crate) fn failed(&mut self, session: SessionId, code: Code) -> Verdict {
+        self.left(session);
+        let placed = self.placed.get(&session);
+        let on = placed.map(|placed| placed.incarnation);
+        if code == Code::DeviceLost && on.is_some_and(|on| !self.lost.contains(&on)) {
+            return wrong(format!(
+                "session {session} was told that its device is lost, and no leader said so"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A client's session is over.
+    pub(crate) fn left(&mut self, session: SessionId) {
+        let request = self.of.remove(&session);
+        if let Some(request) = request.and_then(|request| self.requests.get_mut(&request)) {
+            request.gone += 1;
+        }
+    }
+
+    /// At the end: who still waits for sessions could not have had them.
+    pub(crate) fn finish(&self) -> Verdict {
+        let waits = |request: &&Request| request.had.is_empty() && request.enough.is_some();
+        match self.requests.values().find(waits) {
+            None => Ok(()),
+            Some(request) => {
+                let (tenant, devices) = (&request.tenant, request.devices);
+                let could = self.could(tenant);
+                let what = format!("{tenant} waits for {devices} devices, {could} workers could");
+                Err(Violation::new("liveness", what))
+            }
+        }
+    }
+
+    /// States, by their names in [`crate::coverage`], of the requests that a client made, or that a
+    /// worker has sessions of, or all.
+    pub(crate) fn states(
+        &self,
+        client: Option<NodeId>,
+        worker: Option<Incarnation>,
+    ) -> impl Iterator<Item = &'static str> {
+        let requests = self.requests.iter().filter(move |((of, _), request)| {
+            let on = |session: &SessionId| {
+                let placed = self.placed.get(session);
+                placed.map(|placed| placed.incarnation) == worker
+            };
+            client.is_none_or(|client| client == *of)
+                && (worker.is_none() || request.begun.iter().any(on))
+        });
+        requests.filter_map(|(_, request)| request.state())
+    }
+}
+
+impl Request {
+    /// Its state; none where there is nothing to say of it.
+    fn state(&self) -> Option<&'static str> {
+        let several = self.devices > 1;
+        let begun = self.begun.len();
+        Some(match () {
+            () if self.had.is_empty() && begun == 0 && self.enough.is_none() => "waits for a place",
+            () if !several || self.had.is_empty() && begun == 0 => return None,
+            () if self.had.is_empty() && begun < self.devices as usize => "some begun",
+            () if self.had.is_empty() => "all begun, none had",
+            () if self.gone == 0 => "several had",
+            () if self.gone < self.had.len() => "one of several gone",
+            () => return None,
+        })
+    }
+}

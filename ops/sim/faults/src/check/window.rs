@@ -1,0 +1,413 @@
+//! I6 and I7, as a leader could know them: from what it published and what reached it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bus_schemas::{
+    ClusterSettings, Done, Epoch, GpuPosition, Grant, GrantKind, Incarnation, Intent, LeaderId,
+    OpNumber, Order, Outcome, SealAnswer, SessionId, Tenant, TenantSettings,
+};
+
+use super::targets::Above;
+use super::{Verdict, Violation};
+use crate::network::NodeId;
+use sim_time::Nanos;
+
+/// One worker, as one reign knows it.
+#[derive(Debug, Default)]
+struct Link {
+    granted: GpuPosition,
+    // Priority, cost and session of what is granted and not reported done.
+    outstanding: BTreeMap<GpuPosition, (u8, u64, SessionId)>,
+    // Decided while the leader knew its connection to be away: published later, if at all.
+    unsaid: BTreeSet<GpuPosition>,
+}
+
+impl Link {
+    fn through(&self, priority: u8) -> u64 {
+        let counted = self.outstanding.values();
+        let counted = counted.filter(|(of, _, _)| *of <= priority);
+        counted.map(|(_, cost, _)| cost).sum()
+    }
+}
+
+/// One session's queue, as one reign knows it.
+#[derive(Debug)]
+struct Queue {
+    tenant: Tenant,
+    incarnation: Incarnation,
+    priority: u8,
+    queued: OpNumber,
+    granted: OpNumber,
+    // Intents above a gap: first op, ops.
+    ahead: BTreeMap<OpNumber, u64>,
+    // The position of its standing grant, where that is not known to be closed.
+    stands: Option<GpuPosition>,
+    // Something came between (a void, a close): its eligibility is not known here.
+    unclear: bool,
+}
+
+/// Service that two backlogged tenants of one worker got since both were.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pair {
+    served: [u64; 2],
+}
+
+#[derive(Debug, Default)]
+struct Reign {
+    links: BTreeMap<Incarnation, Link>,
+    queues: BTreeMap<SessionId, Queue>,
+    pairs: BTreeMap<(Incarnation, Tenant, Tenant), Pair>,
+    largest: u64,
+    // When each tenant was last granted anything on each worker.
+    served: BTreeMap<(Incarnation, Tenant), Nanos>,
+}
+
+/// Windows and shares of every reign.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    settings: ClusterSettings,
+    tenants: BTreeMap<Tenant, TenantSettings>,
+    // A leader node's reign; a new life or epoch begins a new one.
+    reigns: BTreeMap<(NodeId, Epoch, LeaderId), Reign>,
+    current: BTreeMap<NodeId, (NodeId, Epoch, LeaderId)>,
+    /// The order is checked against what is queued, too: nothing is lost or late.
+    pub exact: bool,
+    /// Comparisons of shares that were made.
+    pub compared: u64,
+}
+
+impl Windows {
+    /// No reign yet.
+    #[must_use]
+    pub(crate) fn new(settings: ClusterSettings, tenants: &[(Tenant, TenantSettings)]) -> Self {
+        Self {
+            settings,
+            tenants: tenants.iter().cloned().collect(),
+            reigns: BTreeMap::new(),
+            current: BTreeMap::new(),
+            exact: false,
+            compared: 0,
+        }
+    }
+
+    /// A leader hears a seal's answer.
+    pub(crate) fn sealed(&mut self, leader: NodeId, incarnation: Incarnation, answer: &SealAnswer) {
+        let key = (leader, answer.epoch, answer.leader);
+        let reign = self.reigns.entry(key).or_default();
+        // An answer to an earlier epoch's seal may come twice, and late.
+        let before = self.current.entry(leader).or_insert(key);
+        if before.2 != key.2 || before.1 < key.1 {
+            *before = key;
+        }
+        reign.links.entry(incarnation).or_insert_with(|| Link {
+            granted: answer.position,
+            unsaid: BTreeSet::new(),
+            outstanding: answer
+                .outstanding
+                .iter()
+                .map(|row| {
+                    let grant = &row.grant;
+                    (row.position, (grant.priority, grant.cost, grant.session))
+                })
+                .collect(),
+        });
+        for session in &answer.sessions {
+            // Its priority is not known before its first grant here.
+            let queue = Queue::new(session.tenant.clone(), incarnation, session.accepted);
+            reign.queues.entry(session.session).or_insert(queue).unclear = true;
+        }
+    }
+
+    /// A leader hears done reports.
+    pub(crate) fn done(&mut self, leader: NodeId, incarnation: Incarnation, done: &Done<'_>) {
+        let Some(reign) = self.current(leader) else {
+            return;
+        };
+        if let Some(link) = reign.links.get_mut(&incarnation) {
+            for report in done.reports.iter() {
+                let queue = reign.queues.get_mut(&report.session);
+                match report.outcome {
+                    Outcome::Part => continue,
+                    Outcome::Closed => {
+                        if let Some(queue) = queue {
+                            queue.granted = queue.granted.max(report.received);
+                            let stands = queue.stands.as_ref();
+                            if stands.is_some_and(|at| *at <= report.position) {
+                                queue.stands = None;
+                            }
+                        }
+                        continue;
+                    }
+                    _ => {}
+                }
+                link.outstanding.remove(&report.position);
+                link.unsaid.remove(&report.position);
+                if report.outcome != Outcome::Ran
+                    && let Some(queue) = queue
+                {
+                    queue.unclear = true;
+                }
+            }
+        }
+    }
+
+    fn current(&mut self, leader: NodeId) -> Option<&mut Reign> {
+        let key = self.current.get(&leader)?;
+        self.reigns.get_mut(key)
+    }
+
+    /// A leader hears an intent.
+    pub(crate) fn intent(&mut self, leader: NodeId, session: SessionId, intent: &Intent<'_>) {
+        let Some(reign) = self.current(leader) else {
+            return;
+        };
+        if let Some(queue) = reign.queues.get_mut(&session) {
+            queue.ahead.insert(intent.first, u64::from(intent.count));
+            while let Some(entry) = queue.ahead.first_entry()
+                && *entry.key() <= queue.queued + 1
+            {
+                let (first, count) = entry.remove_entry();
+                queue.queued = queue.queued.max(first + count - 1);
+            }
+        }
+    }
+
+    /// A leader heard that a session is to be closed.
+    pub(crate) fn closing(&mut self, leader: NodeId, session: SessionId) {
+        if let Some(reign) = self.current(leader)
+            && let Some(queue) = reign.queues.get_mut(&session)
+        {
+            queue.unclear = true;
+        }
+    }
+
+    /// A leader publishes an order.
+    pub(crate) fn ordered(
+        &mut self,
+        now: Nanos,
+        leader: NodeId,
+        incarnation: Incarnation,
+        order: &Order<'_>,
+    ) -> Verdict {
+        let key = (leader, order.epoch, order.leader);
+        let Some(reign) = self.reigns.get_mut(&key) else {
+            let what = format!(
+                "an order of epoch {} to {incarnation}, not sealed",
+                order.epoch
+            );
+            return Err(Violation::new("I3", what));
+        };
+        for open in &order.opens {
+            let queue = Queue::new(open.tenant.clone(), incarnation, 0);
+            reign.queues.entry(open.session).or_insert(queue).priority = open.priority;
+        }
+        for (position, grant) in (order.first..).zip(order.grants.iter()) {
+            let Some(link) = reign.links.get_mut(&incarnation) else {
+                let what = format!("an order to {incarnation}, which was not sealed");
+                return Err(Violation::new("I3", what));
+            };
+            // What a standing grant has under way is for its worker to bound.
+            let cost = match grant.kind {
+                GrantKind::Standing => 0,
+                _ => grant.cost,
+            };
+            let row = (grant.priority, cost, grant.session);
+            if link.unsaid.remove(&position) {
+                link.outstanding.insert(position, row);
+            }
+            if position <= link.granted {
+                continue;
+            }
+            link.unsaid.extend(link.granted + 1..position);
+            if grant.kind == GrantKind::Run {
+                let above = match self.exact {
+                    true => reign.above(incarnation, grant.priority, &self.tenants),
+                    false => Above::default(),
+                };
+                let window = above.window(&self.settings);
+                fits(
+                    &reign.links[&incarnation],
+                    incarnation,
+                    position,
+                    &grant,
+                    window,
+                )?;
+                if let Some(queue) = reign.queues.get(&grant.session) {
+                    let key = (incarnation, queue.tenant.clone());
+                    let waited = reign.served.insert(key, now).map(|then| now - then);
+                    above.judge(&self.settings, &queue.tenant, &grant, waited)?;
+                }
+            }
+            let Some(link) = reign.links.get_mut(&incarnation) else {
+                continue;
+            };
+            link.granted = position;
+            link.outstanding.insert(position, row);
+            if self.exact && grant.kind == GrantKind::Run {
+                reign.overtakes(incarnation, &grant, &self.tenants)?;
+                reign.largest = reign.largest.max(grant.cost);
+                let quantum = self.settings.quantum_ns;
+                // Settled, shares are of measured time, which nobody knows yet.
+                if !self.settings.settle {
+                    self.compared += reign.share(incarnation, &grant, quantum, &self.tenants)?;
+                }
+            }
+            if let Some(queue) = reign.queues.get_mut(&grant.session) {
+                queue.granted = queue.granted.max(grant.last);
+                queue.unclear |= grant.kind == GrantKind::Close;
+                if grant.kind == GrantKind::Standing {
+                    queue.stands = Some(position);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fits(
+    link: &Link,
+    incarnation: Incarnation,
+    position: GpuPosition,
+    grant: &Grant,
+    window: u64,
+) -> Verdict {
+    let before = link.through(grant.priority);
+    if before == 0 || before + grant.cost <= window {
+        return Ok(());
+    }
+    let what = format!(
+        "{incarnation}: position {position} of priority {} and {} ns above {before} ns outstanding",
+        grant.priority, grant.cost
+    );
+    Err(Violation::new("I6", what))
+}
+
+/// Whether a cap, or a target of a higher priority, may hold a tenant back.
+fn is_filtered(tenants: &BTreeMap<Tenant, TenantSettings>, tenant: &Tenant) -> bool {
+    let Some(settings) = tenants.get(tenant) else {
+        return false;
+    };
+    let above = |other: &TenantSettings| other.slo_ns > 0 && other.priority < settings.priority;
+    settings.cap > 0 || tenants.values().any(above)
+}
+
+impl Queue {
+    fn new(tenant: Tenant, incarnation: Incarnation, queued: OpNumber) -> Self {
+        Self {
+            tenant,
+            incarnation,
+            priority: 0,
+            queued,
+            granted: queued,
+            ahead: BTreeMap::new(),
+            stands: None,
+            unclear: false,
+        }
+    }
+
+    fn waits(&self) -> bool {
+        !self.unclear && self.stands.is_none() && self.queued > self.granted
+    }
+}
+
+impl Reign {
+    /// The targets above a priority whose tenants have work outstanding on a worker.
+    fn above(
+        &self,
+        incarnation: Incarnation,
+        priority: u8,
+        tenants: &BTreeMap<Tenant, TenantSettings>,
+    ) -> Above {
+        let outstanding = self.links.get(&incarnation).into_iter();
+        let outstanding = outstanding.flat_map(|link| link.outstanding.values());
+        let queues = outstanding
+            .filter(|(_, cost, _)| *cost > 0)
+            .filter_map(|(_, _, session)| self.queues.get(session))
+            .filter(|queue| !queue.unclear);
+        Above::of(
+            priority,
+            queues.filter_map(|queue| tenants.get(&queue.tenant)),
+        )
+    }
+
+    /// No session of a higher priority and behind no filter waits whose window is empty.
+    fn overtakes(
+        &self,
+        incarnation: Incarnation,
+        grant: &Grant,
+        tenants: &BTreeMap<Tenant, TenantSettings>,
+    ) -> Verdict {
+        let Some(link) = self.links.get(&incarnation) else {
+            return Ok(());
+        };
+        let higher = self.queues.iter().find(|(_, queue)| {
+            queue.incarnation == incarnation
+                && queue.waits()
+                && queue.priority < grant.priority
+                && !is_filtered(tenants, &queue.tenant)
+                && link.through(queue.priority) == 0
+        });
+        match higher {
+            None => Ok(()),
+            Some((session, queue)) => {
+                let what = format!(
+                    "{incarnation}: {} of priority {} granted while {session} of priority {} waits",
+                    grant.session, grant.priority, queue.priority
+                );
+                Err(Violation::new("I6", what))
+            }
+        }
+    }
+
+    /// Charges a grant to its tenant in every pair that is backlogged, and compares.
+    fn share(
+        &mut self,
+        incarnation: Incarnation,
+        grant: &Grant,
+        quantum: u64,
+        tenants: &BTreeMap<Tenant, TenantSettings>,
+    ) -> Result<u64, Violation> {
+        let Some(tenant) = self.queues.get(&grant.session).map(|q| q.tenant.clone()) else {
+            return Ok(0);
+        };
+        let waiting: BTreeSet<Tenant> = self
+            .queues
+            .values()
+            .filter(|queue| queue.incarnation == incarnation && queue.priority == grant.priority)
+            .filter(|queue| queue.waits() && !is_filtered(tenants, &queue.tenant))
+            .map(|queue| queue.tenant.clone())
+            .collect();
+        self.pairs.retain(|(on, one, other), _| {
+            *on != incarnation
+                || tenants.get(one).map(|t| t.priority) != Some(grant.priority)
+                || waiting.contains(one) && waiting.contains(other)
+        });
+        let mut compared = 0;
+        for other in waiting.iter().filter(|other| **other != tenant) {
+            if !waiting.contains(&tenant) {
+                break;
+            }
+            let (one, two) = (
+                tenant.clone().min(other.clone()),
+                tenant.clone().max(other.clone()),
+            );
+            let own = usize::from(one != tenant);
+            let pair = self.pairs.entry((incarnation, one.clone(), two.clone()));
+            let pair = pair.or_default();
+            pair.served[own] += grant.cost;
+            let weight = |of: &Tenant| tenants.get(of).map_or(1, |t| i128::from(t.weight.max(1)));
+            let (a, b) = (weight(&one), weight(&two));
+            let [s, t] = pair.served.map(i128::from);
+            let largest = i128::from(quantum.max(self.largest));
+            // |S/w - S'/w'| <= l/w + l'/w', multiplied by both weights.
+            if (s * b - t * a).abs() > largest * (a + b) {
+                let what = format!(
+                    "{incarnation}: {one} (weight {a}) got {s} ns, {two} (weight {b}) {t} ns"
+                );
+                return Err(Violation::new("I7", what));
+            }
+            compared += 1;
+        }
+        Ok(compared)
+    }
+}

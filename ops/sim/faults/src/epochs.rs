@@ -1,0 +1,33 @@
+//! Short epochs in some scenes: leaders take over from themselves every second or two, among all else
+//! that goes wrong.
+//!
+//! Drawn by chance of its own, so that a scene is otherwise what its seed made before.
+
+use crate::scene::Scene;
+use sim_time::Random;
+
+/// What its chance is drawn for.
+const PURPOSE: u64 = 0x0065_706f_6368_7321;
+/// Such scenes, of a thousand.
+const SCENES: u64 = 300;
+
+/// Gives a scene short epochs, if its seed has any.
+pub(crate) fn arrange(seed: u64, scene: &mut Scene) {
+    let mut random = Random::of(seed, PURPOSE);
+    if random.chance(SCENES) {
+        // An epoch is an eighth of what is kept.
+        scene.settings.record_max_age_s = 8 * random.between(1, 2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_scenes_have_short_epochs() {
+        let short = |seed: &u64| Scene::draw(*seed, None).settings.record_max_age_s < 60;
+        let short = (1..=400).filter(short).count();
+        assert!((20..160).contains(&short), "{short}");
+    }
+}

@@ -1,0 +1,172 @@
+//! Every fault at every step: each kind of fault, tried at events of each class that a scene has.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::Role;
+use crate::faults::{Fault, Mishap, Strike, Target};
+use crate::moments::{Class, Moment};
+use crate::run::moments;
+use crate::scene::Scene;
+use sim_time::{MICRO, MILLI, Nanos};
+
+/// A scene with one more fault.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Trial {
+    /// The seed whose scene it is.
+    pub seed: u64,
+    /// The fault.
+    pub strike: Strike,
+}
+
+impl Trial {
+    /// The scene.
+    pub(crate) fn scene(&self) -> Scene {
+        let mut scene = Scene::draw(self.seed, None);
+        let over = self.strike.at + self.strike.fault.time() + 200 * MILLI;
+        scene.quiet = scene.quiet.max(over);
+        scene.faults.push(self.strike);
+        if let Fault::RecordFull { .. } = self.strike.fault {
+            // What is full for long is too much to keep.
+            scene.settings.record_buffer = scene.settings.record_buffer.min(64 << 10);
+        }
+        scene.faults.sort_by_key(|strike| strike.at);
+        scene
+    }
+}
+
+/// The classes of a seed's scene and their moments, up to its time of quiet.
+pub(crate) fn classes(seed: u64) -> Vec<(Class, Vec<Moment>)> {
+    let scene = Scene::draw(seed, None);
+    let early = |moment: &Moment| moment.at < scene.quiet;
+    let classes = moments(&scene).into_classes();
+    let kept = classes.map(|(class, moments)| {
+        let early = moments.into_iter().filter(early).collect();
+        (class, early)
+    });
+    kept.filter(|(_, moments): &(_, Vec<_>)| !moments.is_empty())
+        .collect()
+}
+
+/// What a seed's scene has of each class.
+pub(crate) type Found = (u64, Vec<(Class, Vec<Moment>)>);
+
+/// The trials: each fault at `each` moments of every class, taken from as many seeds as can be.
+pub(crate) fn trials(found: &[Found], each: u64) -> (u64, Vec<Trial>) {
+    let mut tried: BTreeMap<Class, u64> = BTreeMap::new();
+    let mut trials = Vec::new();
+    // First moments of all seeds, then the later ones.
+    for later in [0, 1] {
+        for (seed, classes) in found {
+            for (class, moments) in classes {
+                let count = tried.entry(*class).or_default();
+                let Some(moment) = moments.get(later).filter(|_| *count < each) else {
+                    continue;
+                };
+                *count += 1;
+                let faults = faults(class, moment.node).into_iter();
+                trials.extend(faults.map(|(after, fault)| Trial {
+                    seed: *seed,
+                    strike: Strike {
+                        at: moment.at + after,
+                        fault,
+                    },
+                }));
+            }
+        }
+    }
+    (tried.len() as u64, trials)
+}
+
+/// All faults that can meet a node at an event, and how long after it.
+fn faults(class: &Class, node: Target) -> Vec<(Nanos, Fault)> {
+    let mut all = Vec::new();
+    if class.came {
+        for (what, time) in [
+            (Mishap::Lost, 0),
+            (Mishap::Doubled, 2 * MILLI),
+            (Mishap::Doubled, 700 * MILLI),
+            (Mishap::Late, 2 * MILLI),
+            (Mishap::Late, 700 * MILLI),
+        ] {
+            all.push((0, Fault::Next { node, what, time }));
+        }
+    }
+    if class.state == "opening several" {
+        // What it asks for lies with several workers.
+        for node in [0, 1, 2].map(Target::Worker) {
+            for told in [true, false] {
+                let time = 50 * MILLI;
+                all.push((0, Fault::Crash { node, told, time }));
+                all.push((400 * MICRO, Fault::Crash { node, told, time }));
+            }
+            let (told, time) = (true, 1500 * MILLI);
+            all.push((0, Fault::Cut { node, told, time }));
+            all.push((0, Fault::Pause { node, time }));
+            all.push((0, Fault::Leave { node }));
+            all.push((0, Fault::Drain { node, time }));
+        }
+    }
+    if class.role == Role::Worker {
+        for time in [150 * MILLI, 1500 * MILLI] {
+            all.push((0, Fault::Drain { node, time }));
+        }
+    }
+    if class.role == Role::Leader {
+        for time in [60 * MILLI, 1500 * MILLI] {
+            let by = time / 3;
+            all.push((0, Fault::RecordFull { time }));
+            all.push((0, Fault::StoreSlow { time, by }));
+            all.push((0, Fault::StoreRefuses { time }));
+            all.push((0, Fault::WritesLost { time }));
+        }
+        all.push((0, Fault::StateDeleted));
+    }
+    if class.role != Role::Client {
+        for after in [0, 1] {
+            for (told, time) in [
+                (true, 50 * MILLI),
+                (false, 50 * MILLI),
+                (false, 1200 * MILLI),
+            ] {
+                all.push((after, Fault::Crash { node, told, time }));
+            }
+        }
+        all.push((0, Fault::Leave { node }));
+    }
+    for time in [60 * MILLI, 1500 * MILLI] {
+        all.push((0, Fault::Pause { node, time }));
+        all.push((0, Fault::Stall { node, time }));
+        for (says, hears) in [(true, false), (false, true), (true, true)] {
+            all.push((
+                0,
+                Fault::Isolate {
+                    node,
+                    says,
+                    hears,
+                    time,
+                },
+            ));
+        }
+        for told in [true, false] {
+            all.push((0, Fault::Cut { node, told, time }));
+        }
+        all.push((
+            1,
+            Fault::Cut {
+                node,
+                told: true,
+                time,
+            },
+        ));
+        for lost in [0, 3, 40] {
+            all.push((0, Fault::BrokerAway { time, lost }));
+        }
+        all.push((0, Fault::StoreAway { time: 2 * time }));
+    }
+    for lost in [1, 5] {
+        all.push((1, Fault::StoreForgets { lost }));
+    }
+    all.push((0, Fault::LeaseDeleted));
+    all.push((0, Fault::Usurp { time: 2000 * MILLI }));
+    all
+}

@@ -1,0 +1,323 @@
+//! Faults drawn from the seed before the run begins.
+
+use super::{Fault, Mishap, Strike, Target, Troubles};
+use crate::network::Weather;
+use crate::scene::Customer;
+use sim_time::Random;
+use sim_time::{MILLI, Nanos, SECOND};
+
+/// How many nodes there are of each role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cast {
+    /// Leader candidates.
+    pub leaders: usize,
+    /// Workers.
+    pub workers: usize,
+    /// Clients.
+    pub clients: usize,
+}
+
+type Draw = fn(&mut Random, Cast) -> Fault;
+
+/// Faults in order of time; all are over by `until`.
+#[must_use]
+pub(crate) fn schedule(
+    random: &mut Random,
+    troubles: Troubles,
+    cast: Cast,
+    until: Nanos,
+) -> Vec<Strike> {
+    let mut kinds: Vec<Draw> = Vec::new();
+    if troubles.weather {
+        kinds.push(|random, _| Fault::Weather(Weather::draw(random)));
+        kinds.push(|_, _| Fault::Weather(Weather::FAIR));
+        kinds.push(next);
+    }
+    if troubles.partitions {
+        kinds.extend([block as Draw, isolate]);
+        kinds.push(|random, _| Fault::Usurp {
+            time: time(random, 5 * SECOND),
+        });
+    }
+    if troubles.crashes {
+        kinds.extend([crash as Draw, crash, leave]);
+    }
+    if troubles.pauses {
+        kinds.extend([pause as Draw, stall]);
+    }
+    if troubles.cuts {
+        kinds.push(cut);
+    }
+    if troubles.broker {
+        kinds.push(broker);
+        kinds.push(|random, _| Fault::StoreAway {
+            time: time(random, 10 * SECOND),
+        });
+        kinds.push(|random, _| Fault::StoreForgets {
+            lost: random.between(1, 40) as u32,
+        });
+    }
+    if troubles.lease {
+        kinds.push(|_, _| Fault::LeaseDeleted);
+    }
+    let mut faults = Vec::new();
+    if kinds.is_empty() {
+        return faults;
+    }
+    let every = random.between(100, 1500) * MILLI;
+    let mut at = random.between(0, 300) * MILLI;
+    if troubles.weather {
+        let fault = Fault::Weather(Weather::draw(random));
+        faults.push(Strike { at: 0, fault });
+    }
+    while at < until {
+        let draw = kinds[random.index(kinds.len())];
+        let fault = draw(random, cast);
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+        at += random.between(1, 2 * every);
+    }
+    faults
+}
+
+/// What chance of drains is drawn for: of its own, so that a scene that has none is what its seed
+/// made before.
+const DRAINS: u64 = 0x0064_7261_696e_7321;
+
+/// The chance that a scene's drains are drawn by, and whether it has any.
+#[must_use]
+pub(crate) fn drains(seed: u64) -> (Random, bool) {
+    let mut random = Random::of(seed, DRAINS);
+    let any = random.chance(300);
+    (random, any)
+}
+
+/// An administrator's drains, among the other faults.
+pub(crate) fn drain(random: &mut Random, cast: Cast, until: Nanos, faults: &mut Vec<Strike>) {
+    for _ in 0..1 + random.index(4) {
+        let at = random.between(0, until / MILLI) * MILLI;
+        let node = worker(random, cast);
+        let fault = Fault::Drain {
+            node,
+            time: time(random, 5 * SECOND),
+        };
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.sort_by_key(|strike| strike.at);
+}
+
+/// What chance of stores that do not take what they are given is drawn for: of its own, too.
+const STORES: u64 = 0x0073_746f_7265_7321;
+
+/// The chance that a scene's full, slow and lost stores are drawn by, and whether it has any.
+#[must_use]
+pub(crate) fn stores(seed: u64) -> (Random, bool) {
+    let mut random = Random::of(seed, STORES);
+    let any = random.chance(300);
+    (random, any)
+}
+
+/// Full, slow and lost stores, among the other faults.
+pub(crate) fn hardships(random: &mut Random, until: Nanos, faults: &mut Vec<Strike>) {
+    for _ in 0..1 + random.index(4) {
+        let at = random.between(0, until / MILLI) * MILLI;
+        let time = time(random, 5 * SECOND);
+        let fault = match random.index(7) {
+            0..=2 => Fault::RecordFull { time },
+            3 => Fault::StoreSlow {
+                time,
+                by: random.between(1, 700) * MILLI,
+            },
+            4 => Fault::StoreRefuses { time },
+            5 => Fault::WritesLost { time },
+            _ => Fault::StateDeleted,
+        };
+        if at + fault.time() < until {
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.sort_by_key(|strike| strike.at);
+}
+
+/// What chance is drawn for of what meets requests for several devices.
+const HALVES: u64 = 0x0068_616c_7665_7321;
+
+/// Requests for several devices of which one is not to be had: its worker takes the session and
+/// begins others, or hears nothing of it, and dies before all have begun.
+pub(crate) fn halve(seed: u64, cast: Cast, clients: &[Customer], until: Nanos) -> Vec<Strike> {
+    let random = &mut Random::of(seed, HALVES);
+    let mut faults = Vec::new();
+    for client in clients {
+        for program in client.programs.iter().filter(|it| it.devices > 1) {
+            if random.chance(300) {
+                continue;
+            }
+            let begins = client.start + program.start;
+            let at = begins.saturating_sub(random.between(0, 20) * MILLI);
+            let silent = time(random, 3 * SECOND).max(30 * MILLI);
+            let to = worker(random, cast);
+            for leader in 0..cast.leaders as u32 {
+                let (from, both) = (Target::Leader(leader), false);
+                let fault = Fault::Block {
+                    from,
+                    to,
+                    both,
+                    time: silent,
+                };
+                faults.push(Strike { at, fault });
+            }
+            let fault = Fault::Crash {
+                node: to,
+                told: random.chance(500),
+                time: time(random, SECOND),
+            };
+            let at = begins + random.between(MILLI, silent);
+            faults.push(Strike { at, fault });
+        }
+    }
+    faults.retain(|strike| strike.at + strike.fault.time() < until);
+    faults
+}
+
+fn leader(random: &mut Random, cast: Cast) -> Target {
+    Target::Leader(random.index(cast.leaders) as u32)
+}
+
+fn worker(random: &mut Random, cast: Cast) -> Target {
+    Target::Worker(random.index(cast.workers) as u32)
+}
+
+fn node(random: &mut Random, cast: Cast) -> Target {
+    match random.between(0, 9) {
+        0..=2 => Target::Leading,
+        3..=4 => leader(random, cast),
+        5..=7 => worker(random, cast),
+        _ => Target::Client(random.index(cast.clients) as u32),
+    }
+}
+
+/// Mostly short, now and then longer than each of the protocol's patiences.
+fn time(random: &mut Random, longest: Nanos) -> Nanos {
+    let most = match random.between(0, 9) {
+        0..=3 => 60 * MILLI,
+        4..=6 => 700 * MILLI,
+        7..=8 => 2500 * MILLI,
+        _ => longest,
+    };
+    random.between(MILLI, most.min(longest))
+}
+
+fn block(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Block {
+        from: node(random, cast),
+        to: node(random, cast),
+        both: random.chance(500),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn isolate(random: &mut Random, cast: Cast) -> Fault {
+    let says = random.chance(600);
+    Fault::Isolate {
+        node: node(random, cast),
+        says,
+        hears: !says || random.chance(500),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn crash(random: &mut Random, cast: Cast) -> Fault {
+    let node = match random.between(0, 4) {
+        0..=1 => Target::Leading,
+        2 => leader(random, cast),
+        _ => worker(random, cast),
+    };
+    Fault::Crash {
+        node,
+        told: random.chance(700),
+        time: time(random, 3 * SECOND),
+    }
+}
+
+fn leave(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Leave {
+        node: match random.between(0, 9) {
+            0..=4 => Target::Leading,
+            5..=6 => leader(random, cast),
+            _ => worker(random, cast),
+        },
+    }
+}
+
+fn pause(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Pause {
+        node: node(random, cast),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn stall(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Stall {
+        node: node(random, cast),
+        time: time(random, 5 * SECOND),
+    }
+}
+
+fn next(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Next {
+        node: node(random, cast),
+        what: [Mishap::Lost, Mishap::Doubled, Mishap::Late][random.index(3)],
+        time: time(random, SECOND),
+    }
+}
+
+fn cut(random: &mut Random, cast: Cast) -> Fault {
+    Fault::Cut {
+        node: node(random, cast),
+        told: random.chance(700),
+        time: time(random, 2 * SECOND),
+    }
+}
+
+fn broker(random: &mut Random, _: Cast) -> Fault {
+    Fault::BrokerAway {
+        time: time(random, 8 * SECOND),
+        lost: if random.chance(600) {
+            random.index(40) as u32
+        } else {
+            0
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_trouble_is_over_in_time_and_none_means_none() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let troubles = Troubles::draw(&mut random);
+            let cast = Cast {
+                leaders: 3,
+                workers: 2,
+                clients: 4,
+            };
+            let faults = schedule(&mut random, troubles, cast, 8 * SECOND);
+            let over = |strike: &Strike| strike.at + strike.fault.time() < 8 * SECOND;
+            assert!(faults.iter().all(over));
+            assert!(faults.is_sorted_by_key(|strike| strike.at));
+            let mut met = Troubles::of(&faults);
+            let kinds = [troubles.weather, troubles.partitions, troubles.crashes];
+            assert!(!met.weather || kinds[0]);
+            assert!(!met.partitions || kinds[1]);
+            assert!(!met.crashes || kinds[2]);
+            met = Troubles::of(&[]);
+            assert!(met.none() && (!troubles.none() || faults.is_empty()));
+        }
+    }
+}

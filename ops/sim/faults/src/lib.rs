@@ -1,0 +1,50 @@
+//! The whole cluster in one thread: leaders, workers and clients, each the real core in a thin
+//! shell, on an in-memory bus and store that fail in every way the protocol must survive.
+//! Everything is drawn from one seed; a failing seed replays exactly. `README.md` says what is
+//! modelled and what is not.
+//!
+//! ```
+//! let report = sim_faults::run(7, &sim_faults::Options::default()).map_err(|f| f.to_string())?;
+//! assert!(report.ops > 0);
+//! # Ok::<(), String>(())
+//! ```
+
+mod brief;
+mod campaign;
+mod check;
+mod cluster;
+pub mod coverage;
+mod device;
+mod epochs;
+mod every;
+mod fact;
+mod faults;
+mod flaw;
+mod hardship;
+mod memory;
+mod moments;
+mod network;
+mod node;
+mod nodes;
+mod observer;
+mod program;
+mod record;
+mod run;
+mod scene;
+mod script;
+mod shrink;
+mod store;
+mod trace;
+mod variety;
+mod waits;
+mod wire;
+mod words;
+
+pub use campaign::{Campaign, Failed, Outcome, Totals, campaign};
+pub use check::Violation;
+pub use faults::Troubles;
+pub use flaw::Flaw;
+pub use run::{Failure, Options, Report, Tracing, play, run};
+pub use scene::Scene;
+pub use script::{Script, ScriptError};
+pub use shrink::{Shrunk, shrink};

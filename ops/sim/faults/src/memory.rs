@@ -1,0 +1,101 @@
+//! A device's memory in the model: a number at each address that was written, and for each session one
+//! that says all that ever ran there and in which order. The client keeps the same numbers for what it
+//! submitted, so a copy to the host shows any op lost, doubled or out of order, and any other's write.
+
+use std::collections::BTreeMap;
+
+use bus_schemas::Op;
+use sim_time::Random;
+
+use crate::device::mix;
+
+/// What a device's memory holds: a number at each address that was written.
+pub(crate) type Cells = BTreeMap<u64, u64>;
+
+/// Does to a memory's cells what an op does.
+pub(crate) fn write(cells: &mut Cells, op: &Op, print: u64) {
+    match *op {
+        Op::CopyIn { address, .. } | Op::Set { address, .. } => {
+            cells.insert(address, print);
+        }
+        Op::Copy { to, from, .. } => {
+            let from = cells.get(&from).copied().unwrap_or_default();
+            cells.insert(to, mix(from));
+        }
+        _ => {}
+    }
+}
+
+/// What lies in a range is gone.
+pub(crate) fn clear(cells: &mut Cells, address: u64, bytes: u64) {
+    let end = address.saturating_add(bytes);
+    while let Some((at, _)) = cells.range(address..end).next() {
+        let at = *at;
+        cells.remove(&at);
+    }
+}
+
+/// The number that stands for all that a session ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Memory(u64);
+
+impl Memory {
+    /// After one more op.
+    pub(crate) fn run(&mut self, print: u64) {
+        self.0 = mix(self.0.rotate_left(1) ^ print);
+    }
+
+    /// The same, seen together with what lies at an address.
+    #[must_use]
+    pub(crate) fn with(&self, cells: &Cells, address: u64) -> Self {
+        let cell = cells.get(&address).copied().unwrap_or_default();
+        Self(mix(self.0 ^ mix(cell)))
+    }
+
+    /// What a copy to the host of `bytes` bytes gives now.
+    #[must_use]
+    pub(crate) fn read(&self, bytes: u64) -> Vec<u8> {
+        let mut random = Random::new(self.0);
+        let mut out = Vec::with_capacity(bytes as usize);
+        while (out.len() as u64) < bytes {
+            let left = bytes as usize - out.len();
+            out.extend_from_slice(&random.draw().to_le_bytes()[..left.min(8)]);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_shows_order_loss_and_repetition() {
+        let read = |prints: &[u64]| {
+            let mut memory = Memory::default();
+            prints.iter().for_each(|print| memory.run(*print));
+            memory.read(20)
+        };
+        let right = read(&[1, 2, 3]);
+        for wrong in [&[1, 2][..], &[1, 3, 2], &[1, 2, 2, 3], &[2, 3]] {
+            assert_ne!(read(wrong), right);
+        }
+    }
+
+    #[test]
+    fn what_others_wrote_shows() {
+        let memory = Memory::default();
+        let mut cells = Cells::new();
+        let fresh = memory.with(&cells, 4096).read(8);
+        let set = Op::Set {
+            address: 4096,
+            count: 1,
+            value: 0,
+            width: 1,
+        };
+        write(&mut cells, &set, 7);
+        assert_ne!(memory.with(&cells, 4096).read(8), fresh);
+        clear(&mut cells, 4000, 97);
+        assert_eq!(memory.with(&cells, 4096).read(8), fresh);
+    }
+}

@@ -1,0 +1,129 @@
+//! When what happened to which kind of node in which state: where faults are tried one by one.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::Role;
+use crate::faults::Target;
+use crate::node::Input;
+use crate::store::StoreReply;
+use sim_time::Nanos;
+
+/// Events that are one to every rule of the protocol: of this kind, handled by a node of this role
+/// in this state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Class {
+    /// The node's role.
+    pub role: Role,
+    /// Its state just before.
+    pub state: &'static str,
+    /// What it was told.
+    pub step: &'static str,
+    /// Whether that came over a link, or from the store or the broker.
+    pub came: bool,
+}
+
+/// One event of a class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// When.
+    pub at: Nanos,
+    /// To whom.
+    pub node: Target,
+}
+
+/// The first event of every class in a run, and one from later in it.
+#[derive(Debug, Default)]
+pub(crate) struct Moments {
+    seen: BTreeMap<Class, (u64, Vec<Moment>)>,
+}
+
+impl Moments {
+    /// A node is about to handle an input.
+    pub(crate) fn note(
+        &mut self,
+        at: Nanos,
+        (role, number): (Role, u32),
+        state: &'static str,
+        input: &Input,
+    ) {
+        let (step, came) = step(input);
+        let class = Class {
+            role,
+            state,
+            step,
+            came,
+        };
+        let (count, kept) = self.seen.entry(class).or_default();
+        *count += 1;
+        let node = match role {
+            Role::Leader => Target::Leader(number),
+            Role::Worker => Target::Worker(number),
+            Role::Client | Role::Administrator => Target::Client(number),
+        };
+        // Kept: the first, and the last whose number is a power of two.
+        if count.is_power_of_two() {
+            kept.truncate(1);
+            kept.push(Moment { at, node });
+        }
+    }
+
+    /// All classes and their moments.
+    pub(crate) fn into_classes(self) -> impl Iterator<Item = (Class, Vec<Moment>)> {
+        let classes = self.seen.into_iter();
+        classes.map(|(class, (_, kept))| (class, kept))
+    }
+}
+
+/// What a node is told, and whether that came from elsewhere.
+fn step(input: &Input) -> (&'static str, bool) {
+    match input {
+        Input::Started => ("start", false),
+        Input::Message(packet) => (message(&packet.subject), true),
+        Input::Wake => ("timer", false),
+        Input::Later(_) => ("later", false),
+        Input::Connection(true) => ("connected", false),
+        Input::Connection(false) => ("disconnected", false),
+        Input::Closed(_) => ("closed", true),
+        Input::Store(_, reply) => {
+            let step = match reply {
+                StoreReply::Entry { .. } => "entry",
+                StoreReply::Written(_) => "written",
+                StoreReply::Conflict => "conflict",
+                StoreReply::Appended(_) => "appended",
+                StoreReply::Anew => "made anew",
+                StoreReply::Refused => "refused",
+                StoreReply::Away => "store away",
+            };
+            (step, true)
+        }
+        Input::Lease(_) => ("lease", true),
+        Input::Placement(_) => ("placement", true),
+        Input::Terminate => ("terminate", false),
+    }
+}
+
+/// The kind of a message, by its subject.
+fn message(subject: &str) -> &'static str {
+    const LAST: [&str; 15] = [
+        "batch", "data", "result", "state", "order", "error", "seal", "lost", "open", "close",
+        "alive", "leader", "worker", "beat", "reign",
+    ];
+    const WITHIN: [(&str, &str); 8] = [
+        (".intent.", "intent"),
+        (".l.done.", "done"),
+        (".l.worker.", "worker beat"),
+        (".l.refusal.", "refusal"),
+        (".l.measured.", "measured"),
+        (".s.usage.", "usage"),
+        (".s.inbox.", "seal answer"),
+        (".inbox.", "open answer"),
+    ];
+    let last = subject.rsplit('.').next().unwrap_or_default();
+    let by_last = LAST.into_iter().find(|name| *name == last);
+    let within = || {
+        let mut names = WITHIN.into_iter();
+        let found = names.find(|(part, _)| subject.contains(part));
+        found.map(|(_, name)| name)
+    };
+    by_last.or_else(within).unwrap_or("other")
+}

@@ -1,0 +1,425 @@
+//! One run: a scene, played to its end, and judged.
+
+mod cast;
+mod strike;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bus_schemas::{Incarnation, LeaderId, Tenant};
+
+use gpu_worker_core::sequencer::Identity;
+
+use crate::check::Violation;
+use crate::cluster::{Cluster, Event, Factory, LEASE, Role, Undo};
+use crate::coverage::Coverage;
+use crate::device::mix;
+use crate::faults::{Fault, Target, Troubles};
+use crate::flaw::{Flaw, Flawed};
+use crate::moments::Moments;
+use crate::network::NodeId;
+use crate::node::{Input, Node};
+use crate::nodes::{ClientNode, LeaderProcess, WorkerNode};
+use crate::observer::Observer;
+use crate::program::Plan;
+use crate::record::{self, Replay};
+use crate::scene::{CLUSTER, Scene};
+use crate::trace::Trace;
+use sim_time::{MILLI, Nanos};
+
+/// What becomes of the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tracing {
+    /// A failing run is played again, and the last lines are in its [`Failure`].
+    #[default]
+    Failure,
+    /// Every line is printed.
+    Print,
+    /// No trace at all.
+    Off,
+}
+
+/// How to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// The kinds of trouble; drawn from the seed if not given.
+    pub troubles: Option<Troubles>,
+    /// The trace.
+    pub tracing: Tracing,
+    /// A flaw in some nodes, which the checkers must see.
+    pub flaw: Option<Flaw>,
+}
+
+/// A run in which everything held.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The seed.
+    pub seed: u64,
+    /// Events handled.
+    pub steps: u64,
+    /// Virtual time, nanoseconds.
+    pub time: Nanos,
+    /// Hash of everything that happened.
+    pub history: u64,
+    /// Ops that ran.
+    pub ops: u64,
+    /// Positions that ended void.
+    pub voids: u64,
+    /// Epochs in which somebody led.
+    pub epochs: u64,
+    /// Sessions that ended in good order.
+    pub ended: u64,
+    /// Sessions that failed, for good reason.
+    pub failed: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Positions in the replay.
+    pub replayed: u64,
+    /// Of these, taken from seals' tails.
+    pub adopted: u64,
+    /// Sessions that came and went with a leader's last append.
+    pub adopted_sessions: u64,
+    /// Workers that were gone, and compared with what was recorded of them.
+    pub gone: u64,
+    /// Positions that went unrecorded, by name.
+    pub unrecorded: u64,
+    /// Times that a leader left inputs unrecorded.
+    pub gaps: u64,
+    /// Slices of closed sessions that were stopped.
+    pub stopped: u64,
+    /// Sessions whose client gave up waiting.
+    pub gave_up: u64,
+    /// Epochs in which two nodes led.
+    pub epochs_twice: u64,
+    /// Times that a leader was followed by itself.
+    pub renewed: u64,
+    /// Beats of a leader while another led.
+    pub rivals: u64,
+    /// Comparisons of two tenants' shares.
+    pub compared: u64,
+    /// Accesses to memory that were judged.
+    pub touched: u64,
+    /// Sessions that were refused memory.
+    pub denied: u64,
+    /// Reports of use that were compared with what was used.
+    pub metered: u64,
+    /// Requests for several devices that were had.
+    pub several: u64,
+    /// Refusals that clients were told, to ask again.
+    pub declined: u64,
+    /// Requests for several devices of which a worker died when some sessions had begun, and others not.
+    pub halved: u64,
+    /// Workers that were drained, as a leader said.
+    pub drained: u64,
+    /// Of these, such that had no session any more and were told to leave.
+    pub dismissed: u64,
+    /// Which faults met which states.
+    pub coverage: Coverage,
+}
+
+/// A run in which something did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("seed {seed}, step {step}, {time_ms} ms: {invariant}: {what}")]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// At which event.
+    pub step: u64,
+    /// At which virtual time.
+    pub time_ms: u64,
+    /// Which invariant.
+    pub invariant: &'static str,
+    /// What was seen.
+    pub what: String,
+    /// The last lines of the trace.
+    pub tail: Vec<String>,
+}
+
+/// Lines of the trace in a failure.
+const TAIL: usize = 200;
+
+/// What a worker accepted is recorded after so long, where nothing is wrong any more.
+const RECORDED: Nanos = 100 * MILLI;
+
+/// Plays the scene of a seed.
+///
+/// # Errors
+/// [`Failure`] at the first thing that does not hold.
+pub fn run(seed: u64, options: &Options) -> Result<Report, Box<Failure>> {
+    play(&Scene::draw(seed, options.troubles), options)
+}
+
+/// Plays a scene; its own troubles are what goes wrong.
+///
+/// # Errors
+/// [`Failure`] at the first thing that does not hold.
+pub fn play(scene: &Scene, options: &Options) -> Result<Report, Box<Failure>> {
+    bus_schemas::Invariant::make_fatal();
+    let trace = match options.tracing {
+        Tracing::Print => Trace::Print,
+        Tracing::Failure | Tracing::Off => Trace::Off,
+    };
+    let result = caught(scene, options, trace).0;
+    match result {
+        Err(_) if options.tracing == Tracing::Failure => {
+            let trace = Trace::Tail(TAIL, VecDeque::new());
+            let (again, tail) = caught(scene, options, trace);
+            again.map_err(|mut failure| {
+                failure.tail = tail;
+                failure
+            })
+        }
+        result => result,
+    }
+}
+
+/// Plays a scene; a panic is a failure as every other.
+fn caught(
+    scene: &Scene,
+    options: &Options,
+    trace: Trace,
+) -> (Result<Report, Box<Failure>>, Vec<String>) {
+    // Whatever a panic tears is dropped with the play.
+    let played = catch_unwind(AssertUnwindSafe(|| Play::new(scene, options, trace).play()));
+    played.unwrap_or_else(|why| {
+        let text = why.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| why.downcast_ref::<&str>().copied());
+        let failure = Failure {
+            seed: scene.seed,
+            step: 0,
+            time_ms: 0,
+            invariant: "panic",
+            what: text.unwrap_or("a panic without words").to_owned(),
+            tail: Vec::new(),
+        };
+        (Err(Box::new(failure)), Vec::new())
+    })
+}
+
+/// Plays a scene and notes what happened to which node in which state; what does not hold ends it.
+pub(crate) fn moments(scene: &Scene) -> Moments {
+    let options = Options {
+        tracing: Tracing::Off,
+        ..Options::default()
+    };
+    let mut play = Play::new(scene, &options, Trace::Off);
+    play.cluster.moments = Some(Moments::default());
+    // What it breaks is for those who play it without noting.
+    let _ = play.unfold();
+    play.cluster.moments.unwrap_or_default()
+}
+
+struct Play {
+    scene: Scene,
+    troubles: Troubles,
+    cluster: Cluster,
+    flaw: Option<Flaw>,
+    faults: u64,
+    history: u64,
+}
+
+impl Play {
+    fn new(scene: &Scene, options: &Options, mut trace: Trace) -> Self {
+        let scene = scene.clone();
+        trace.note(0, || format!("{scene:#?}"));
+        let name: Tenant = CLUSTER.parse().expect("a valid name");
+        let mut observer = Observer::new(
+            &name,
+            scene.settings.clone(),
+            &scene.accounts(),
+            (&scene.workers, scene.capacity),
+        );
+        let troubles = scene.troubles();
+        let Troubles {
+            weather,
+            partitions,
+            crashes,
+            pauses,
+            cuts,
+            ..
+        } = troubles;
+        observer.sessions.troubled = weather || partitions || crashes || pauses || cuts;
+        observer.sessions.unheard = !troubles.harmless();
+        observer.windows.exact = troubles.harmless();
+        observer.drains.exact = troubles.keeps_store();
+        observer.places.exact = troubles.none() && scene.capacity >= 1 << 30;
+        let factory = cast::factory(&scene, &name, options.flaw);
+        let mut cluster = Cluster::new(scene.seed, observer, trace, factory);
+        // Entered before all else, they come first at their time.
+        for (index, strike) in scene.faults.iter().enumerate() {
+            cluster.agenda.enter(strike.at, Event::Fault(index));
+        }
+        cluster.agenda.enter(scene.quiet, Event::Undo(Undo::Clear));
+        for member in &scene.leaders {
+            cluster.add(Role::Leader, member.number, member.start);
+        }
+        for member in &scene.workers {
+            cluster.add(Role::Worker, member.number, member.start);
+        }
+        for client in &scene.clients {
+            cluster.add(Role::Client, client.number, client.start);
+        }
+        if troubles.drains {
+            cluster.add(Role::Administrator, 0, 0);
+        }
+        Self {
+            scene,
+            troubles,
+            cluster,
+            flaw: options.flaw,
+            faults: 0,
+            history: 0,
+        }
+    }
+
+    fn play(mut self) -> (Result<Report, Box<Failure>>, Vec<String>) {
+        let verdict = self.unfold();
+        let result = match verdict {
+            Ok(replay) => Ok(self.report(replay)),
+            Err(violation) => Err(Box::new(Failure {
+                seed: self.scene.seed,
+                step: self.cluster.steps,
+                time_ms: self.cluster.now / MILLI,
+                invariant: violation.invariant,
+                what: violation.what,
+                tail: Vec::new(),
+            })),
+        };
+        (result, self.cluster.trace.into_tail())
+    }
+
+    fn report(&self, replay: Replay) -> Report {
+        let observer = &self.cluster.observer;
+        Report {
+            seed: self.scene.seed,
+            steps: self.cluster.steps,
+            time: self.cluster.now,
+            history: self.history,
+            ops: observer.sessions.ops,
+            voids: observer.positions.voids,
+            epochs: observer.reigns.len() as u64,
+            ended: observer.sessions.ends.0,
+            failed: observer.sessions.ends.1,
+            faults: self.faults,
+            replayed: replay.positions,
+            adopted: replay.adopted,
+            adopted_sessions: replay.adopted_sessions,
+            gone: replay.gone,
+            unrecorded: replay.unrecorded,
+            gaps: observer.keeping.gaps,
+            stopped: observer.stops.ended,
+            gave_up: observer.sessions.gave_up,
+            epochs_twice: {
+                let epochs: BTreeSet<u64> = observer.reigns.iter().map(|reign| reign.0).collect();
+                (observer.reigns.len() - epochs.len()) as u64
+            },
+            renewed: observer.renewed(),
+            rivals: observer.rivals,
+            compared: observer.windows.compared,
+            touched: observer.memory.touched,
+            denied: observer.memory.denied.len() as u64,
+            metered: observer.credits.compared,
+            several: observer.places.several,
+            declined: observer.places.declined,
+            halved: observer.places.halved,
+            drained: observer.drains.held.len() as u64,
+            dismissed: observer.drains.left(),
+            coverage: self.cluster.coverage.clone(),
+        }
+    }
+
+    fn unfold(&mut self) -> Result<Replay, Violation> {
+        let mut look = self.scene.quiet;
+        let mut settled = None;
+        loop {
+            if let Some(event) = self.cluster.step() {
+                self.event(event);
+            }
+            self.history = mix(self.history ^ self.cluster.digest);
+            if let Some(violation) = self.cluster.observer.violation.take() {
+                return Err(violation);
+            }
+            if self.cluster.now < look {
+                continue;
+            }
+            // Once all is quiet, a while is given for what is still under way.
+            if self.at_rest().is_ok() {
+                let accepted: Vec<_> = self.cluster.observer.positions.tails().collect();
+                look = self.cluster.now
+                    + match &settled {
+                        Some(before) if *before == accepted => break,
+                        // A new epoch closed a standing grant: that is about to be recorded.
+                        Some(_) => RECORDED,
+                        // A store that was away is asked again only after a second or two.
+                        None if !self.troubles.none() => 2500 * MILLI,
+                        None => 400 * MILLI,
+                    };
+                settled = Some(accepted);
+            } else {
+                settled = None;
+                look = self.cluster.now + 20 * MILLI;
+                if self.cluster.now > self.scene.deadline() {
+                    return self.at_rest().map(|()| Replay::default());
+                }
+            }
+        }
+        self.finish()
+    }
+
+    fn alive(&self, node: NodeId) -> bool {
+        self.cluster.slots[node.0].node.is_some()
+    }
+
+    /// Whether everybody has done all there is to do.
+    fn at_rest(&self) -> Result<(), Violation> {
+        let observer = &self.cluster.observer;
+        let late = |what: String| Err(Violation::new("liveness", what));
+        for (place, slot) in self.cluster.slots.iter().enumerate() {
+            let id = NodeId(place);
+            if slot.life == 0 {
+                return late(format!("node {place} has not started"));
+            }
+            let busy = !observer.finished.contains(&id);
+            match slot.role {
+                Role::Client if busy => return late(format!("client {place} has not finished")),
+                Role::Administrator if busy => {
+                    return late("what was drained is not as it was".into());
+                }
+                _ => {}
+            }
+        }
+        let leaked = observer.sessions.leaked(&|node| self.alive(node));
+        if let Some(session) = leaked.first() {
+            return late(format!("session {session} is over and still holds memory"));
+        }
+        let epoch = observer.leading.map_or(0, |(epoch, _)| epoch);
+        if let Some(stray) = observer.positions.stray(epoch) {
+            return late(format!("worker {stray} does not obey epoch {epoch}"));
+        }
+        observer.places.finish()?;
+        observer.positions.finish()?;
+        observer.credits.finish()?;
+        observer.sessions.finish(&|node| self.alive(node))
+    }
+
+    fn finish(&mut self) -> Result<Replay, Violation> {
+        self.at_rest()?;
+        if self.flaw == Some(Flaw::LosesBlock) {
+            self.cluster.store.forget_middle_block();
+        }
+        let observer = &self.cluster.observer;
+        // Whether nothing keeps leaders from the store, or the store from answering at once.
+        let keeping = self.troubles.keeps_store().then_some(&observer.keeping);
+        let replay = record::check(
+            &self.cluster.store,
+            &observer.positions,
+            &observer.accounts,
+            keeping,
+        )?;
+        if self.troubles.harmless() && replay.adopted > 0 {
+            let what = format!("{} positions adopted though nothing died", replay.adopted);
+            return Err(Violation::new("I5", what));
+        }
+        Ok(replay)
+    }
+}

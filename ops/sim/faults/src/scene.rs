@@ -1,0 +1,338 @@
+//! What a seed makes: the cluster's shape, its tenants, programs, settings and troubles. A scene is
+//! also what a script is: everything that decides a run, and nothing else.
+
+use std::collections::BTreeSet;
+
+use bus_schemas::{ClusterSettings, Tenant, TenantSettings, limits};
+use serde::{Deserialize, Serialize};
+
+use crate::brief;
+use crate::epochs;
+use crate::faults::{
+    Cast, Fault, Strike, Target, Troubles, drain, drains, halve, hardships, schedule, stores,
+};
+use crate::program::{Death, Program, Step, plan};
+use crate::variety::Variety;
+use crate::waits;
+use crate::words;
+use sim_time::Random;
+use sim_time::{MICRO, MILLI, Nanos, SECOND};
+
+/// The cluster's name.
+pub(crate) const CLUSTER: &str = "sim";
+
+/// Numbers of nodes are below this.
+const MOST: u32 = 1 << 16;
+/// The latest time of quiet.
+const LONGEST: Nanos = 3600 * SECOND;
+/// Module slots of a session.
+pub(crate) const SLOTS: u32 = 4;
+
+/// A leader candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    /// Its number, by which faults name it and its chance is drawn.
+    pub number: u32,
+    /// When it starts.
+    #[serde(with = "words::time")]
+    pub start: Nanos,
+}
+
+/// A worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Machine {
+    /// Its number, by which faults name it and its chance is drawn.
+    pub number: u32,
+    /// When it starts.
+    #[serde(with = "words::time")]
+    pub start: Nanos,
+    /// The group it is in, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<Tenant>,
+    /// Whether it takes only tenants bound to its group, and one at a time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub exclusive: bool,
+}
+
+/// A tenant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Account {
+    /// Its name.
+    pub name: Tenant,
+    /// Its settings.
+    #[serde(flatten)]
+    pub settings: TenantSettings,
+}
+
+/// A client process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Customer {
+    /// Its number, by which faults name it and its chance is drawn.
+    pub number: u32,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// When it starts.
+    #[serde(with = "words::time")]
+    pub start: Nanos,
+    /// Its sessions fail when those they wait for are silent so long; 0: they wait for ever.
+    #[serde(default, with = "words::time", skip_serializing_if = "is_none")]
+    pub deadline: Nanos,
+    /// When it dies, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dies: Option<Death>,
+    /// Its sessions.
+    #[serde(rename = "session", default)]
+    pub programs: Vec<Program>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands on a reference"
+)]
+fn is_none(deadline: &Nanos) -> bool {
+    *deadline == 0
+}
+
+/// One run's cast and plot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scene {
+    /// What is left to chance follows from this: delays, timers, which messages weather loses.
+    pub seed: u64,
+    /// All faults are over by then.
+    #[serde(with = "words::time")]
+    pub(crate) quiet: Nanos,
+    /// Memory of each device, bytes.
+    pub(crate) capacity: u64,
+    /// How the leaders order.
+    pub settings: ClusterSettings,
+    /// The tenants.
+    #[serde(rename = "tenant", default)]
+    pub(crate) tenants: Vec<Account>,
+    /// The leader candidates.
+    #[serde(rename = "leader", default)]
+    pub(crate) leaders: Vec<Member>,
+    /// The workers.
+    #[serde(rename = "worker", default)]
+    pub(crate) workers: Vec<Machine>,
+    /// What goes wrong when.
+    #[serde(rename = "fault", default)]
+    pub(crate) faults: Vec<Strike>,
+    /// The client processes.
+    #[serde(rename = "client", default)]
+    pub(crate) clients: Vec<Customer>,
+}
+
+impl Scene {
+    /// The scene of a seed, with these troubles or such as the seed draws.
+    #[must_use]
+    pub fn draw(seed: u64, troubles: Option<Troubles>) -> Self {
+        let random = &mut Random::new(seed);
+        let drawn = Troubles::draw(random);
+        let (mut chance, drains) = drains(seed);
+        let (mut hard, stores) = stores(seed);
+        let troubles = troubles.unwrap_or(Troubles {
+            drains,
+            stores,
+            ..drawn
+        });
+        let length = random.between(200, 5000) * MILLI;
+        // Shares show where many want the same.
+        let crowded = random.chance(250);
+        let tenants = tenants(random, crowded);
+        let unruly = random.chance(600);
+        let clients: Vec<Customer> = (0..1 + random.index(5) as u32)
+            .map(|number| {
+                let tenant = tenants[random.index(tenants.len())].name.clone();
+                let plan = plan(random, length, unruly, crowded);
+                Customer {
+                    number,
+                    tenant,
+                    start: random.between(0, 100) * MILLI,
+                    deadline: 0,
+                    dies: plan.dies,
+                    programs: plan.programs,
+                }
+            })
+            .collect();
+        let quiet = length + random.between(200, 4000) * MILLI;
+        let leaders = match random.chance(800) {
+            true => 3,
+            false => 1 + random.index(2),
+        };
+        let mut variety = Variety::draw(seed, crowded);
+        let few = if crowded { 1 } else { 1 + random.index(3) };
+        let workers = few + variety.more_workers();
+        let cast = Cast {
+            leaders,
+            workers,
+            clients: clients.len(),
+        };
+        let mut faults = schedule(random, troubles, cast, quiet);
+        if troubles.drains {
+            drain(&mut chance, cast, quiet, &mut faults);
+        }
+        let capacity = match random.chance(200) {
+            true => random.between(2, 8) << 20,
+            false => 1 << 30,
+        };
+        let leader = |number| Member {
+            number,
+            start: random.between(0, 20) * MILLI,
+        };
+        let leaders = (0..leaders as u32).map(leader).collect();
+        let worker = |number| Machine {
+            number,
+            start: random.between(0, 50) * MILLI,
+            group: None,
+            exclusive: false,
+        };
+        let workers = (0..workers as u32).map(worker).collect();
+        let mut scene = Self {
+            seed,
+            quiet,
+            capacity,
+            leaders,
+            workers,
+            settings: settings(random, crowded),
+            tenants,
+            faults,
+            clients,
+        };
+        if !crowded {
+            brief::arrange(seed, length, &mut scene);
+        }
+        variety.arrange(&mut scene, length);
+        waits::arrange(seed, &mut scene);
+        if troubles.partitions && troubles.crashes {
+            let halves = halve(seed, cast, &scene.clients, quiet);
+            scene.faults.extend(halves);
+            scene.faults.sort_by_key(|strike| strike.at);
+        }
+        if troubles.crashes && !troubles.stores {
+            epochs::arrange(seed, &mut scene);
+        }
+        if troubles.stores {
+            hardships(&mut hard, quiet, &mut scene.faults);
+            // Some leaders find their buffer full before the store takes anything again.
+            scene.settings.record_buffer = hard.between(64, 160) << 10;
+        }
+        scene
+    }
+
+    /// Whether it can be played.
+    pub(crate) fn sense(&self) -> Result<(), &'static str> {
+        let twice = |numbers: Vec<u32>| {
+            let kinds: BTreeSet<u32> = numbers.iter().copied().collect();
+            kinds.len() < numbers.len() || numbers.iter().any(|number| *number >= MOST)
+        };
+        let leaders = self.leaders.iter().map(|leader| leader.number).collect();
+        let workers = self.workers.iter().map(|worker| worker.number).collect();
+        let clients = self.clients.iter().map(|client| client.number).collect();
+        let known = |client: &Customer| {
+            let mut tenants = self.tenants.iter();
+            tenants.any(|account| account.name == client.tenant)
+        };
+        let over = |strike: &Strike| strike.at + strike.fault.time() <= self.quiet;
+        let elsewhere = |strike: &Strike| match strike.fault {
+            Fault::Drain { node, .. } => !matches!(node, Target::Worker(_)),
+            _ => false,
+        };
+        let loads = |program: &Program| {
+            let slots = |step: &Step| matches!(step, Step::Load { slot, .. } if *slot >= SLOTS);
+            !program.steps.iter().any(slots)
+        };
+        let few = |program: &Program| (1..=limits::DEVICES).contains(&program.devices);
+        if self.leaders.is_empty() || self.workers.is_empty() {
+            Err("a scene needs a leader and a worker")
+        } else if twice(leaders) || twice(workers) || twice(clients) {
+            Err("two nodes of a role have one number, or one has a number above 65535")
+        } else if !self.clients.iter().all(known) {
+            Err("a client's tenant is none of the scene's")
+        } else if !self.faults.iter().all(over) {
+            Err("a fault is not over by the time of quiet")
+        } else if self.faults.iter().any(elsewhere) {
+            Err("only workers are drained")
+        } else if self.quiet > LONGEST {
+            Err("a scene is quiet after an hour at the latest")
+        } else if !self.clients.iter().flat_map(|c| &c.programs).all(loads) {
+            Err("a session has module slots 0 to 3")
+        } else if !self.clients.iter().flat_map(|c| &c.programs).all(few) {
+            Err("a session is on 1 to 16 devices")
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The kinds of trouble it has.
+    #[must_use]
+    pub(crate) fn troubles(&self) -> Troubles {
+        Troubles::of(&self.faults)
+    }
+
+    /// Everything must be done by then. Expiry takes 60 s: of a client that died, and of a session
+    /// that was opened while its answer, and the leader with it, were lost. Where a worker is one
+    /// tenant's at a time, others begin only then. Who leaves a long kernel and has a cap pays for it.
+    #[must_use]
+    pub(crate) fn deadline(&self) -> Nanos {
+        let deaths = self.clients.iter().any(|client| client.dies.is_some());
+        let expiry = !self.faults.is_empty() || deaths;
+        let turns = self.workers.iter().any(|worker| worker.exclusive);
+        let seconds = if expiry { 110 } else { 45 } + if turns { 60 } else { 0 };
+        self.quiet + seconds * SECOND + waits::owed(self)
+    }
+
+    /// The tenants, as the leaders are told of them.
+    #[must_use]
+    pub(crate) fn accounts(&self) -> Vec<(Tenant, TenantSettings)> {
+        let pair = |account: &Account| (account.name.clone(), account.settings.clone());
+        self.tenants.iter().map(pair).collect()
+    }
+}
+
+fn tenants(random: &mut Random, crowded: bool) -> Vec<Account> {
+    let same = crowded || random.chance(400);
+    (0..2 + random.index(3))
+        .filter_map(|index| {
+            let settings = TenantSettings {
+                priority: if same { 2 } else { random.between(0, 4) as u8 },
+                weight: random.between(1, 4) as u32,
+                cap: match random.chance(150) && !crowded {
+                    true => random.between(20, 90) as u8,
+                    false => 0,
+                },
+                slo_ns: match random.chance(300) {
+                    true => random.between(50, 20_000) * MICRO,
+                    false => 0,
+                },
+                quota: match random.chance(250) {
+                    true => random.between(1, 4) << 20,
+                    false => 0,
+                },
+                ..TenantSettings::default()
+            };
+            let name = format!("tenant-{index}").parse().ok()?;
+            Some(Account { name, settings })
+        })
+        .collect()
+}
+
+fn settings(random: &mut Random, crowded: bool) -> ClusterSettings {
+    ClusterSettings {
+        window_ns: random.between(200, 4000) * 1000,
+        quantum_ns: random.between(50, 500) * 1000,
+        unknown_ns: 20_000,
+        learn: random.chance(500),
+        settle: random.chance(if crowded { 200 } else { 700 }),
+        slo_window_ns: match random.chance(300) {
+            true => 0,
+            false => random.between(50, 800) * 1000,
+        },
+        slo_wait_ticks: random.between(0, 30) as u32,
+        standing: random.chance(700),
+        ..ClusterSettings::default()
+    }
+}

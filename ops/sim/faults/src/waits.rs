@@ -1,0 +1,79 @@
+//! Waits that end: clients with a deadline, and such that leave a kernel behind that runs for long.
+//!
+//! Drawn by chance of its own, so that a scene is otherwise what its seed made before.
+
+use crate::device::{LONG, LONG_TIME};
+use crate::program::Step;
+use crate::scene::Scene;
+use sim_time::{MILLI, Nanos, Random, SECOND};
+
+/// What its chance is drawn for.
+const PURPOSE: u64 = 0x0077_6169_7473_2121;
+/// `client.deadline` as it is where nobody sets it.
+const USUAL: Nanos = 30 * SECOND;
+
+/// Gives a scene's clients their deadlines, and one of those that die a long kernel.
+pub(crate) fn arrange(seed: u64, scene: &mut Scene) {
+    let mut random = Random::of(seed, PURPOSE);
+    for client in &mut scene.clients {
+        client.deadline = match random.chance(200) {
+            true => random.between(1500, 8000) * MILLI,
+            false => USUAL,
+        };
+    }
+    let leaves = random.chance(500);
+    let mut dying = scene.clients.iter_mut();
+    let dying = dying.find(|it| it.dies.is_some_and(|death| death.told));
+    if let Some(program) = dying
+        .filter(|_| leaves)
+        .and_then(|it| it.programs.first_mut())
+        && let [Step::Load { slot: 0, .. }, Step::Alloc(_), ..] = program.steps[..]
+    {
+        let long = Step::Launch {
+            function: LONG,
+            grid: 1,
+            stream: 0,
+            fill: 0,
+        };
+        program.steps.insert(2, long);
+    }
+}
+
+/// How long a long kernel keeps its tenant from more, at most: a cap is kept over any time, so that
+/// one of 30 s at 20 percent is paid for after 150 s.
+pub(crate) fn owed(scene: &Scene) -> Nanos {
+    let owed = scene.clients.iter().map(|client| {
+        let mut accounts = scene.tenants.iter();
+        let account = accounts.find(|account| account.name == client.tenant);
+        let steps = client.programs.iter().flat_map(|it| &it.steps);
+        let long = steps.filter(|step| matches!(step, Step::Launch { function: LONG, .. }));
+        match account.map_or(0, |account| account.settings.cap) {
+            0 => 0,
+            cap => long.count() as u64 * LONG_TIME * 100 / u64::from(cap.min(100)),
+        }
+    });
+    owed.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_clients_wait_less_and_some_leave_a_long_kernel() {
+        let (mut short, mut long) = (0, 0);
+        for seed in 1..=200 {
+            let scene = Scene::draw(seed, None);
+            short += scene
+                .clients
+                .iter()
+                .filter(|it| it.deadline < USUAL)
+                .count();
+            let programs = scene.clients.iter().flat_map(|it| &it.programs);
+            let steps = programs.flat_map(|it| &it.steps);
+            let is_long = |step: &&Step| matches!(step, Step::Launch { function: LONG, .. });
+            long += steps.filter(is_long).count();
+        }
+        assert!(short > 50 && long > 5, "{short} short, {long} long");
+    }
+}

@@ -1,0 +1,279 @@
+//! Scripts' words: times, nodes, conducts and steps, each as one short text that reads back as what
+//! it was.
+
+use std::fmt::{self, Display, Formatter};
+use std::str::FromStr;
+
+use sim_time::{MILLI, Nanos};
+
+use crate::faults::Target;
+use crate::program::{Conduct, Step};
+
+/// A text that is no such word.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no {what}")]
+pub(crate) struct NoWord {
+    text: String,
+    what: &'static str,
+}
+
+fn none<T>(text: &str, what: &'static str) -> Result<T, NoWord> {
+    let text = text.to_owned();
+    Err(NoWord { text, what })
+}
+
+/// A time in milliseconds, to the nanosecond.
+#[must_use]
+pub(crate) fn time_words(time: Nanos) -> String {
+    let (whole, part) = (time / MILLI, time % MILLI);
+    let digits = format!("{part:06}");
+    match digits.trim_end_matches('0') {
+        "" => format!("{whole}ms"),
+        digits => format!("{whole}.{digits}ms"),
+    }
+}
+
+/// The time that [`time_words`] wrote.
+pub(crate) fn time_of(text: &str) -> Result<Nanos, NoWord> {
+    let what = "time such as 12.5ms";
+    let Some(number) = text.strip_suffix("ms") else {
+        return none(text, what);
+    };
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let (Ok(whole), Ok(parts)) = (whole.parse::<u64>(), part.parse::<u64>()) else {
+        return none(text, what);
+    };
+    if part.len() > 6 || whole > u64::MAX / MILLI / 2 {
+        return none(text, what);
+    }
+    Ok(whole * MILLI + parts * 10_u64.pow(6 - part.len() as u32))
+}
+
+/// For times in scripts.
+pub(crate) mod time {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use sim_time::Nanos;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+    pub(crate) fn serialize<S: Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::time_words(*time))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        super::time_of(&String::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+impl Display for Target {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leading => to.write_str("leading"),
+            Self::Leader(number) => write!(to, "leader {number}"),
+            Self::Worker(number) => write!(to, "worker {number}"),
+            Self::Client(number) => write!(to, "client {number}"),
+        }
+    }
+}
+
+impl From<Target> for String {
+    fn from(target: Target) -> Self {
+        target.to_string()
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = NoWord;
+
+    fn try_from(text: String) -> Result<Self, NoWord> {
+        let mut words = text.split_whitespace();
+        let (role, number) = (words.next(), words.next());
+        let number = number.map_or(Some(0), |number| number.parse().ok());
+        match (role, number) {
+            (Some("leading"), _) => Ok(Self::Leading),
+            (Some("leader"), Some(number)) => Ok(Self::Leader(number)),
+            (Some("worker"), Some(number)) => Ok(Self::Worker(number)),
+            (Some("client"), Some(number)) => Ok(Self::Client(number)),
+            _ => none(&text, "node"),
+        }
+    }
+}
+
+impl From<Conduct> for String {
+    fn from(conduct: Conduct) -> Self {
+        match conduct {
+            Conduct::Honest => "honest".to_owned(),
+            Conduct::Faulty => "faulty".to_owned(),
+            Conduct::Liar(from) => format!("lies from {from}"),
+            Conduct::Mute(from) => format!("mute from {from}"),
+            Conduct::Trespasser => "trespasser".to_owned(),
+        }
+    }
+}
+
+impl TryFrom<String> for Conduct {
+    type Error = NoWord;
+
+    fn try_from(text: String) -> Result<Self, NoWord> {
+        let (word, from) = text.split_once(" from ").unwrap_or((&text, "1"));
+        match (word, from.parse()) {
+            ("honest", _) => Ok(Self::Honest),
+            ("faulty", _) => Ok(Self::Faulty),
+            ("trespasser", _) => Ok(Self::Trespasser),
+            ("lies", Ok(from)) => Ok(Self::Liar(from)),
+            ("mute", Ok(from)) => Ok(Self::Mute(from)),
+            _ => none(&text, "conduct"),
+        }
+    }
+}
+
+impl From<Step> for String {
+    fn from(step: Step) -> Self {
+        match step {
+            Step::Launch {
+                function,
+                grid,
+                stream,
+                fill,
+            } => format!("launch {function} {grid} {stream} {fill}"),
+            Step::CopyIn {
+                bytes,
+                fill,
+                stream,
+            } => format!("copy-in {bytes} {fill} {stream}"),
+            Step::Set {
+                count,
+                value,
+                stream,
+            } => format!("set {count} {value} {stream}"),
+            Step::Event { event, stream } => format!("event {event} {stream}"),
+            Step::Copy { bytes, stream } => format!("copy {bytes} {stream}"),
+            Step::Read(bytes) => format!("read {bytes}"),
+            Step::Sync => "sync".to_owned(),
+            Step::Alloc(bytes) => format!("alloc {bytes}"),
+            Step::Free => "free".to_owned(),
+            Step::Trespass { write, next } => {
+                let what = if write { "write" } else { "read" };
+                let place = if next { "next" } else { "before" };
+                format!("trespass {what} {place}")
+            }
+            Step::Staged(bytes) => format!("staged {bytes}"),
+            Step::Load { slot, bytes } => format!("load {slot} {bytes}"),
+            Step::Wait => "wait".to_owned(),
+            Step::Think(time) => format!("think {}", time_words(time)),
+            Step::Close => "close".to_owned(),
+        }
+    }
+}
+
+/// A step's words, one after the other.
+struct Words<'a> {
+    text: &'a str,
+    left: std::str::SplitWhitespace<'a>,
+}
+
+impl Words<'_> {
+    fn number<T: FromStr>(&mut self) -> Result<T, NoWord> {
+        let number = self.left.next().and_then(|word| word.parse().ok());
+        number.map_or_else(|| none(self.text, "step"), Ok)
+    }
+}
+
+impl TryFrom<String> for Step {
+    type Error = NoWord;
+
+    fn try_from(text: String) -> Result<Self, NoWord> {
+        let left = text.split_whitespace();
+        let mut words = Words { text: &text, left };
+        let step = match words.left.next().unwrap_or_default() {
+            "launch" => Self::Launch {
+                function: words.number()?,
+                grid: words.number()?,
+                stream: words.number()?,
+                fill: words.number()?,
+            },
+            "copy-in" => Self::CopyIn {
+                bytes: words.number()?,
+                fill: words.number()?,
+                stream: words.number()?,
+            },
+            "set" => Self::Set {
+                count: words.number()?,
+                value: words.number()?,
+                stream: words.number()?,
+            },
+            "event" => Self::Event {
+                event: words.number()?,
+                stream: words.number()?,
+            },
+            "copy" => Self::Copy {
+                bytes: words.number()?,
+                stream: words.number()?,
+            },
+            "read" => Self::Read(words.number()?),
+            "sync" => Self::Sync,
+            "alloc" => Self::Alloc(words.number()?),
+            "free" => Self::Free,
+            "trespass" => {
+                let (what, place) = (words.left.next(), words.left.next());
+                let write = match what {
+                    Some("write") => true,
+                    Some("read") => false,
+                    _ => return none(&text, "step"),
+                };
+                let next = match place {
+                    Some("next") => true,
+                    Some("before") => false,
+                    _ => return none(&text, "step"),
+                };
+                Self::Trespass { write, next }
+            }
+            "staged" => Self::Staged(words.number()?),
+            "load" => Self::Load {
+                slot: words.number()?,
+                bytes: words.number()?,
+            },
+            "wait" => Self::Wait,
+            "think" => Self::Think(time_of(words.left.next().unwrap_or_default())?),
+            "close" => Self::Close,
+            _ => return none(&text, "step"),
+        };
+        match words.left.next() {
+            None => Ok(step),
+            Some(_) => none(&text, "step"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_back_to_the_nanosecond() {
+        for time in [0, 1, 999_999, MILLI, 12_345_678, 7_000_100_000] {
+            assert_eq!(time_of(&time_words(time)), Ok(time));
+        }
+        assert_eq!(time_words(12_500_000), "12.5ms");
+        for wrong in [
+            "",
+            "ms",
+            "12",
+            "1.0000001ms",
+            "-1ms",
+            "1.5s",
+            "99999999999999999ms",
+        ] {
+            assert!(time_of(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_step_is_refused_with_its_text() {
+        for wrong in ["", "jump 1", "launch 1 2 3", "sync now", "copy-in -1 0 0"] {
+            let refused = Step::try_from(wrong.to_owned()).unwrap_err();
+            assert!(refused.to_string().contains(wrong));
+        }
+        assert!(Target::try_from("worker two".to_owned()).is_err());
+        assert!(Conduct::try_from("lies".to_owned()).is_ok());
+    }
+}
