@@ -79,7 +79,7 @@ peers *arguments='--fast':
 # mutated PTX through parser, decoder, linker and device
 [group('daily')]
 fuzz seconds='600':
-    fuzz/run.sh {{seconds}}
+    tests/fuzz/run.sh {{seconds}}
 
 # writes anew what tests generate: three pages, and the bytes of messages that have none yet. Look at the difference
 [group('daily')]

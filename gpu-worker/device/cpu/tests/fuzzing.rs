@@ -1,8 +1,8 @@
 //! The fuzz target without a fuzzer: what it once found, and seeded mutations of the kernels.
 
-#[path = "../../../../fuzz/src/exercise.rs"]
+#[path = "../../../../tests/fuzz/src/exercise.rs"]
 mod exercise;
-#[path = "../../../../fuzz/src/mutate.rs"]
+#[path = "../../../../tests/fuzz/src/mutate.rs"]
 mod mutate;
 
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 #[test]
 fn what_was_found_stays_mended() {
-    let found = files("fuzz/regressions");
+    let found = files("tests/fuzz/regressions");
     assert!(!found.is_empty());
     for path in found {
         exercise::exercise(&std::fs::read(path).expect("readable"));
