@@ -11,9 +11,9 @@
 //! | `search` | one batch of queries ranked against all documents | 3 |
 //! | `train` | one step of a two-layer perceptron | 12, or 13 at the start of an epoch |
 //!
-//! [`checks`] hold every kernel on its own to a reference, on any [`Gpu`]. With the
-//! feature `local`, the module `local` runs all of it on a device in this process;
-//! its `suite` is what a device's own tests call.
+//! [`checks`] hold every kernel on its own to a reference, on any [`Gpu`]. The module
+//! [`local`] runs all of it on a device in this process; [`local::suite`] is what the
+//! tests call.
 //!
 //! ```
 //! # fn drive<G: workloads::Gpu>(mut gpu: G) -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,6 @@ pub mod checks;
 mod compare;
 mod gpu;
 pub mod kernels;
-#[cfg(feature = "local")]
 pub mod local;
 mod params;
 mod random;

@@ -2,14 +2,12 @@
 //! where it was, with the results it would have had alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bus_schemas::{Code, Failure, ModuleHash, Op, Parcel, SessionId, Window};
-use device::{Completion, Device, DeviceInfo, Interrupt, ModuleInfo, SharingDomain, Slice};
+use bus_schemas::{Code, Op, Parcel, SessionId};
+use device::{Completion, Device, Slice};
 use device_conformance::Program;
 use device_cpu::{CpuConfig, CpuDevice};
-use workloads::local::{Endless, suite};
 
 /// `mill` makes each of 32 words of a block what `n` rounds of a generator of numbers make of it;
 /// `dust` has nothing that jumps back; `endless` nothing else.
@@ -116,68 +114,6 @@ fn begin(device: &mut CpuDevice) {
     let mut completions = Vec::new();
     device.poll(Duration::from_micros(1), &mut completions);
     assert!(completions.is_empty(), "it has ended already");
-}
-
-/// A device that somebody interrupts all the time.
-struct Stormy {
-    device: CpuDevice,
-    interrupt: Arc<Interrupt>,
-}
-
-impl Device for Stormy {
-    fn info(&self) -> &DeviceInfo {
-        self.device.info()
-    }
-    fn open(
-        &mut self,
-        session: SessionId,
-        window: Window,
-        domain: Option<SharingDomain>,
-    ) -> Result<(), Failure> {
-        self.device.open(session, window, domain)
-    }
-    fn close(&mut self, session: SessionId) {
-        self.device.close(session);
-    }
-    fn prepare(&mut self, hash: ModuleHash, image: &[u8]) -> Result<ModuleInfo, Failure> {
-        self.device.prepare(hash, image)
-    }
-    fn forget(&mut self, hash: ModuleHash) {
-        self.device.forget(hash);
-    }
-    fn submit(&mut self, slice: Slice) {
-        self.device.submit(slice);
-    }
-    fn poll(&mut self, budget: Duration, completions: &mut Vec<Completion>) {
-        self.interrupt.lower();
-        self.device.poll(budget, completions);
-    }
-    fn is_busy(&self) -> bool {
-        self.device.is_busy()
-    }
-}
-
-#[test]
-fn every_kernel_gives_the_same_bits_however_often_it_is_parked() {
-    for threads in [1, 2] {
-        let device = CpuDevice::new(CpuConfig {
-            capacity: 4 << 30,
-            ..config(threads)
-        });
-        let interrupt = device.interrupt().expect("preemptive");
-        let (storm, over) = (Arc::clone(&interrupt), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    storm.raise();
-                    std::thread::sleep(Duration::from_micros(100));
-                }
-            });
-            let result = suite(Stormy { device, interrupt }, Endless::Skipped);
-            over.store(true, Ordering::Relaxed);
-            result.unwrap_or_else(|failure| panic!("{failure}"));
-        });
-    }
 }
 
 #[test]

@@ -1,15 +1,15 @@
-//! Generated code against the interpreter, bit for bit: random programs, and the benchmark's suite.
+//! Generated code against the interpreter, bit for bit: random programs. `ops/workloads/tests/suite.rs`
+//! does the same for the benchmark's kernels.
 
 mod flow;
 #[path = "../launch/mod.rs"]
 mod launch;
 
-use device_cpu::{Engine, EngineConfig, Grid, Instance, Isa, LaunchError, Memory, Program};
+use device_cpu::{EngineConfig, Grid, Isa, LaunchError, Program};
 use launch::{BASE, launch};
 use proptest::prelude::*;
 use ptx::Module;
 use std::fmt::Write;
-use workloads::suite::CASES;
 
 /// Bytes that the random programs read and write, in front of their results.
 const DATA: usize = 4096;
@@ -337,45 +337,5 @@ fn faults_name_the_same_thread_and_address() {
             }
         };
         assert_eq!(run(Isa::Avx2), run(Isa::Native), "{stride} {bytes}");
-    }
-}
-
-#[test]
-fn the_suite_leaves_the_same_bits() {
-    for case in CASES {
-        let results = [Isa::Avx2, Isa::Native].map(|isa| {
-            let module = Module::parse(case.ptx).expect(case.name);
-            let program = Program::build_for(&module, isa).expect(case.name);
-            let mut memory = Memory::new(BASE, 16 << 30, 1 << 30).expect("a window");
-            let mut addresses = vec![BASE];
-            let mut size = 0;
-            for (index, data) in case.input().iter().enumerate() {
-                let (at, bytes) = (addresses[index], data.bytes());
-                memory.alloc(at, bytes.len() as u64).expect("room");
-                memory.write(at, &bytes).expect("allocated");
-                addresses.push(at + (bytes.len() as u64).next_multiple_of(4096) + 4096);
-                if index == case.output {
-                    size = bytes.len();
-                }
-            }
-            let instance = Instance::new(&program, &mut memory).expect("room");
-            // A few blocks are enough.
-            let grid = case.grid.map(|blocks| blocks.min(6));
-            let shape = Grid {
-                grid,
-                block: case.block,
-                shared: 0,
-            };
-            let params = case.parameters(&addresses);
-            let engine = Engine::new(EngineConfig::default());
-            let ran = engine.launch(&instance, 0, shape, params.bytes(), &mut memory);
-            ran.unwrap_or_else(|error| panic!("{}: {error}", case.name));
-            let mut bytes = vec![0; size];
-            memory
-                .read(addresses[case.output], &mut bytes)
-                .expect("allocated");
-            bytes
-        });
-        assert!(results[0] == results[1], "{}", case.name);
     }
 }

@@ -41,7 +41,7 @@ fn build(name: &str, flags: &str) -> Result<PathBuf> {
             "--release",
             "--locked",
             "-p",
-            "device-cpu",
+            "workloads",
         ])
         .args(["--example", "engine_suite"])
         .arg("--manifest-path")
