@@ -55,6 +55,9 @@ fn lines() -> Vec<Line> {
     ]
 }
 
+/// A worker's end: gpu, name, last position, chain there.
+type End = (u32, &'static str, u64, Chain);
+
 fn good() -> Evidence {
     let mut evidence = Evidence::default();
     for (session, tenant, first, last) in [
@@ -84,93 +87,89 @@ fn good() -> Evidence {
         (0, "w0", 0, Chain::default()),
         (1, "w1", 0, Chain::default()),
     ];
-    for (global, (worker, session, tenant, kind, ops, outcome)) in (1..).zip(lines()) {
-        let end = ends
-            .iter_mut()
-            .find(|end| end.1 == worker)
-            .expect("a worker");
-        let (first, last, granted) = ops;
-        let (gpu, position) = (end.0, end.2 + 1);
-        // Its leader did not know of the lost worker's last position.
-        if (worker, position) != ("w1", 2) {
-            end.3 = end.3.then(&ChainEntry {
-                position,
-                tenant: &tenant.parse().expect("a name"),
-                ordinal: 1,
-                kind,
-                first,
-                last: granted,
-            });
-            evidence.order.push(Ordered {
-                gpu,
-                incarnation: worker.into(),
-                position,
-                global,
-                epoch: 1,
-                tenant: tenant.into(),
-                ordinal: 1,
-                session: session.into(),
-                kind: kind.name().into(),
-                first,
-                last: granted,
-                adopted: false,
-            });
-        }
-        end.2 = position;
-        evidence.started.push(Started {
+    for (global, line) in (1..).zip(lines()) {
+        let end = ends.iter_mut().find(|end| end.1 == line.0);
+        run(&mut evidence, end.expect("a worker"), global, line);
+    }
+    // It died while it opened a session, whose standing grant it had closed before anything came.
+    let mut unopened = evidence.started.last().expect("a line").clone();
+    unopened.position = 4;
+    (unopened.session, unopened.tenant) = ("s5".into(), "e".into());
+    unopened.kind = GrantKind::Standing.name().into();
+    (unopened.first, unopened.last, unopened.granted) = (1, 0, 0);
+    unopened.running = vec![3];
+    evidence.started.push(unopened);
+    ends[1].2 = 1;
+    evidence.digest = bus_schemas::digest(&[GpuTail {
+        gpu: ends[0].0,
+        position: ends[0].2,
+        chain: ends[0].3,
+    }])
+    .to_string();
+    evidence.workers = ends.iter().map(worker_end).collect();
+    evidence
+}
+
+/// A position is granted and ends on its worker.
+fn run(evidence: &mut Evidence, end: &mut End, global: u64, line: Line) {
+    let (worker, session, tenant, kind, (first, last, granted), outcome) = line;
+    let (gpu, position) = (end.0, end.2 + 1);
+    end.2 = position;
+    // Its leader did not know of the lost worker's last position.
+    if (worker, position) != ("w1", 2) {
+        end.3 = end.3.then(&ChainEntry {
+            position,
+            tenant: &tenant.parse().expect("a name"),
+            ordinal: 1,
+            kind,
+            first,
+            last: granted,
+        });
+        evidence.order.push(Ordered {
             gpu,
             incarnation: worker.into(),
             position,
-            session: session.into(),
+            global,
+            epoch: 1,
             tenant: tenant.into(),
             ordinal: 1,
+            session: session.into(),
             kind: kind.name().into(),
             first,
-            last,
-            granted,
-            outcome: outcome.into(),
-            running: Vec::new(),
+            last: granted,
+            adopted: false,
         });
     }
-    // It died while it opened a session, whose standing grant it had closed before anything came.
     evidence.started.push(Started {
-        gpu: 1,
-        incarnation: "w1".into(),
-        position: 4,
-        session: "s5".into(),
-        tenant: "e".into(),
+        gpu,
+        incarnation: worker.into(),
+        position,
+        session: session.into(),
+        tenant: tenant.into(),
         ordinal: 1,
-        kind: GrantKind::Standing.name().into(),
-        first: 1,
-        last: 0,
-        granted: 0,
-        outcome: "ran".into(),
-        running: vec![3],
+        kind: kind.name().into(),
+        first,
+        last,
+        granted,
+        outcome: outcome.into(),
+        running: Vec::new(),
     });
-    ends[1].2 = 1;
-    let tail = |end: &(u32, &str, u64, Chain)| GpuTail {
-        gpu: end.0,
-        position: end.2,
-        chain: end.3,
-    };
-    evidence.digest = bus_schemas::digest(&[tail(&ends[0])]).to_string();
-    evidence.workers = ends
-        .iter()
-        .map(|(gpu, incarnation, position, chain)| WorkerEnd {
-            gpu: *gpu,
-            incarnation: (*incarnation).into(),
-            position: *position,
-            chain: chain.to_string(),
-            lost: *incarnation == "w1",
-            dead: false,
-            fate: String::new(),
-            with: warploom_cli::record::With::Record,
-            through: *position,
-            from: 0,
-            from_chain: String::new(),
-        })
-        .collect();
-    evidence
+}
+
+fn worker_end((gpu, incarnation, position, chain): &End) -> WorkerEnd {
+    WorkerEnd {
+        gpu: *gpu,
+        incarnation: (*incarnation).into(),
+        position: *position,
+        chain: chain.to_string(),
+        lost: *incarnation == "w1",
+        dead: false,
+        fate: String::new(),
+        with: warploom_cli::record::With::Record,
+        through: *position,
+        from: 0,
+        from_chain: String::new(),
+    }
 }
 
 /// Each line deleted, doubled, swapped with the next, and each field of it changed.

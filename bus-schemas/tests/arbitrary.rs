@@ -1,46 +1,18 @@
 //! Decoding bytes from anywhere: it never panics, and never allocates more than there is.
-#![expect(unsafe_code, reason = "a global allocator that counts")]
 
 mod sample;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use bus_schemas::*;
+use counting_allocator::{CountingAllocator, counted};
 use proptest::prelude::*;
 
-thread_local! {
-    static LIVE: Cell<usize> = const { Cell::new(0) };
-    static PEAK: Cell<usize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        LIVE.set(LIVE.get() + layout.size());
-        PEAK.set(PEAK.get().max(LIVE.get()));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.set(LIVE.get().saturating_sub(layout.size()));
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Bytes live at most while `decode` ran and its result lived.
 fn peak<T>(decode: impl FnOnce() -> T) -> (T, usize) {
-    let before = LIVE.get();
-    PEAK.set(before);
-    let result = decode();
-    (result, PEAK.get() - before)
+    let (result, seen) = counted(decode);
+    (result, seen.peak)
 }
 
 /// Decodes as every message; the most that any took, and its name: of those that decoded, and of

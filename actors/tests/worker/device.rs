@@ -90,6 +90,16 @@ impl TestDevice {
     }
 }
 
+fn answer(done: &mut Completion, op: u64, kind: ResultKind, bytes: Option<&[u8]>) {
+    done.results.push(OpResult {
+        op,
+        kind,
+        bytes: bytes.map(Into::into),
+        printed: Vec::new(),
+        device_ns: done.device_ns,
+    });
+}
+
 fn step(
     memory: &mut Memory,
     slice: &Slice,
@@ -117,13 +127,7 @@ fn step(
         }
         Op::CopyOut { address, bytes } => {
             let from = memory.range(address, bytes).ok_or_else(outside)?;
-            done.results.push(OpResult {
-                op: number,
-                kind: ResultKind::CopyOut,
-                bytes: Some((&*from).into()),
-                printed: Vec::new(),
-                device_ns: done.device_ns,
-            });
+            answer(done, number, ResultKind::CopyOut, Some(from));
         }
         Op::Launch(launch) => {
             if launch.function == 1 {
@@ -132,13 +136,7 @@ fn step(
             done.device_ns += LAUNCH_NS;
             done.count(KernelKey(u64::from(launch.grid[0])), LAUNCH_NS, 2);
         }
-        Op::Sync => done.results.push(OpResult {
-            op: number,
-            kind: ResultKind::Sync,
-            bytes: None,
-            printed: Vec::new(),
-            device_ns: done.device_ns,
-        }),
+        Op::Sync => answer(done, number, ResultKind::Sync, None),
         Op::Symbols { slot } => {
             let symbol = Symbol {
                 address: u64::from(slot),
@@ -147,13 +145,7 @@ fn step(
             };
             let mut rows = Vec::new();
             symbol.write(&mut rows);
-            done.results.push(OpResult {
-                op: number,
-                kind: ResultKind::Symbols,
-                bytes: Some(rows[..].into()),
-                printed: Vec::new(),
-                device_ns: done.device_ns,
-            });
+            answer(done, number, ResultKind::Symbols, Some(&rows));
         }
         Op::Event { event, timed: true } => {
             done.events.push((number, EventTime { event, ns: number }));

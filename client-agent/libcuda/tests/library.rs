@@ -4,7 +4,6 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use libloading::{Library, Symbol};
 
@@ -89,7 +88,6 @@ fn without_a_cluster_the_error_says_what_to_do() {
             library.get(b"cuDeviceGetCount").unwrap();
         (init, text, count)
     };
-    let began = Instant::now();
     // SAFETY: the pointers are to what they should be.
     unsafe {
         let mut devices = 0;
@@ -102,5 +100,4 @@ fn without_a_cluster_the_error_says_what_to_do() {
         assert!(meaning.contains("warploom run"), "{meaning}");
         assert_eq!(count(&mut devices), 3, "still not");
     }
-    assert!(began.elapsed() < Duration::from_secs(5));
 }

@@ -1,34 +1,13 @@
 //! Handing on a slice that waits for nothing allocates nothing.
-#![expect(unsafe_code, reason = "a global allocator that counts")]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, SessionId};
+use counting_allocator::{CountingAllocator, counted};
 use gpu_worker_core::Dispatch;
 use gpu_worker_core::dispatch::{Action, Event, Image, Kernel, Limits, SessionView, Transfer};
 use gpu_worker_core::sequencer::StartAction;
 
-struct Counting;
-
-static COUNT: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: every call is passed on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are passed on.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// A session with one module, all of whose functions are alike.
 struct Have;
@@ -110,9 +89,10 @@ fn handing_on_a_slice_of_launches_allocates_nothing() {
     let slices: Vec<_> = (0..100)
         .map(|n| vec![launch(n), launch(0), Op::Sync])
         .collect();
-    let before = COUNT.load(Ordering::Relaxed);
-    for (index, ops) in (0..).zip(slices) {
-        hand_on(&mut dispatch, 2 + index * 3, ops);
-    }
-    assert_eq!(COUNT.load(Ordering::Relaxed) - before, 0);
+    let ((), seen) = counted(|| {
+        for (index, ops) in (0..).zip(slices) {
+            hand_on(&mut dispatch, 2 + index * 3, ops);
+        }
+    });
+    assert_eq!(seen.allocations, 0);
 }

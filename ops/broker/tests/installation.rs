@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
@@ -59,6 +59,25 @@ fn script(dir: &Path, version: &str) -> std::path::PathBuf {
     path
 }
 
+/// A damaged binary is noticed and replaced.
+fn damaged_is_replaced(tools: &Path, home: &Path, expected: &str) {
+    let binary = home.join("nats-server");
+    let before = fs::metadata(&binary).unwrap().len();
+    fs::write(&binary, "#!/bin/sh\necho 'nats-server: v2.15.1'\n").unwrap();
+    let found = find_in(tools, None, None);
+    assert!(found.starts_with(expected), "{found}");
+    assert_eq!(fs::metadata(&binary).unwrap().len(), before);
+}
+
+/// A folder for PATH whose python only fails.
+fn no_python(dir: &Path) -> PathBuf {
+    let server = script(&dir.join("no-python"), "0.0.0");
+    let python = server.with_file_name("python3");
+    fs::write(&python, "#!/bin/sh\nexit 9\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    python.parent().unwrap().to_owned()
+}
+
 #[test]
 fn processes_that_race_install_the_pinned_server_once_and_repair_it() {
     let dir = TempDir::new().unwrap();
@@ -95,39 +114,20 @@ fn processes_that_race_install_the_pinned_server_once_and_repair_it() {
         "the install and its lock, no scratch: {left:?}"
     );
 
-    // A damaged binary is noticed and replaced.
-    let before = fs::metadata(home.join("nats-server")).unwrap().len();
-    fs::write(
-        home.join("nats-server"),
-        "#!/bin/sh\necho 'nats-server: v2.15.1'\n",
-    )
-    .unwrap();
-    let found = find_in(&tools, None, None);
-    assert!(found.starts_with(&expected), "{found}");
-    assert_eq!(
-        fs::metadata(home.join("nats-server")).unwrap().len(),
-        before
-    );
-
+    damaged_is_replaced(&tools, &home, &expected);
+    let no_python = no_python(dir.path());
     // Touched but whole: hashed again and kept, without a package index.
-    let binary = fs::File::options()
-        .append(true)
-        .open(home.join("nats-server"))
-        .unwrap();
+    let mut options = fs::File::options();
+    let binary = options.append(true).open(home.join("nats-server"));
+    let binary = binary.unwrap();
     binary
         .set_modified(std::time::SystemTime::UNIX_EPOCH)
         .unwrap();
     drop(binary);
-    let server = script(&dir.path().join("no-python"), "0.0.0");
-    let no_python = server.with_file_name("python3");
-    fs::write(&no_python, "#!/bin/sh\nexit 9\n").unwrap();
-    fs::set_permissions(&no_python, fs::Permissions::from_mode(0o755)).unwrap();
-    let found = find_in(&tools, no_python.parent(), None);
+    let found = find_in(&tools, Some(&no_python), None);
     assert!(found.starts_with(&expected), "{found}");
-
     // And with neither a whole install nor a python that works, the error says what to do.
-    let other = dir.path().join("other");
-    let error = find_in(&other, no_python.parent(), None);
+    let error = find_in(&dir.path().join("other"), Some(&no_python), None);
     assert!(error.starts_with("ERROR E-BROKER-INSTALL: "), "{error}");
     assert!(
         error.contains("NATS_SERVER") && error.contains("exit status: 9"),

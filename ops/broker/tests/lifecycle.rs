@@ -49,28 +49,9 @@ fn a_broker_starts_stops_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn starting_takes_a_moment_only() {
-    drop(TestBroker::start());
-    let mut times: Vec<Duration> = (0..7)
-        .map(|_| {
-            let start = Instant::now();
-            let broker = TestBroker::start();
-            let took = start.elapsed();
-            drop(broker);
-            took
-        })
-        .collect();
-    times.sort();
-    println!("start to listening: median {:?}, all {times:?}", times[3]);
-    // Far above the usual 20 ms: the machine may be busy.
-    assert!(times[3] < Duration::from_millis(500), "{times:?}");
-}
-
-#[test]
 fn a_server_that_cannot_start_is_reported_with_its_log() {
     let running = TestBroker::start();
     let port = running.url().rsplit_once(':').unwrap().1.parse().unwrap();
-    let start = Instant::now();
     let error = TestBroker::try_with("test", &[], |config| config.port = Some(port));
     let error = error.err().expect("the port is taken");
     assert_eq!(error.code(), "E-BROKER-START");
@@ -78,7 +59,6 @@ fn a_server_that_cannot_start_is_reported_with_its_log() {
         error.to_string().contains("address already in use"),
         "{error}"
     );
-    assert!(start.elapsed() < Duration::from_secs(5));
 }
 
 #[test]
@@ -210,6 +190,25 @@ async fn a_killed_broker_comes_back_on_its_port_and_clients_reconnect() {
     assert!(broker.is_running());
 }
 
+/// A connection gets what the cluster publishes to its tenant.
+async fn hears(connection: &support::Connection, cluster: &support::Connection, tenant: &str) {
+    let subject = format!("wl.v1.test.t.{tenant}.dn.news");
+    let mut news = connection.client.subscribe(subject.clone()).await.unwrap();
+    support::settle(&connection.client).await;
+    let hear = async {
+        // Written to the socket is not yet subscribed: repeat until heard.
+        loop {
+            let published = cluster.client.publish(subject.clone(), "hello".into());
+            published.await.unwrap();
+            let wait = tokio::time::timeout(Duration::from_millis(20), news.next()).await;
+            if let Ok(message) = wait {
+                return message.unwrap();
+            }
+        }
+    };
+    assert_eq!(soon("news", hear).await.payload, "hello");
+}
+
 #[tokio::test]
 async fn tenants_come_and_go_while_others_stay_connected() {
     let mut broker = TestBroker::with("test", &["a"], |_| ());
@@ -236,26 +235,8 @@ async fn tenants_come_and_go_while_others_stay_connected() {
     let mut late = connect_tenant(broker.credentials(), "late").await;
 
     // Both hear what is sent to them; a's connection is the one from before.
-    for (tenant, connection) in [("a", &mut a), ("late", &mut late)] {
-        let subject = format!("wl.v1.test.t.{tenant}.dn.news");
-        let mut news = connection.client.subscribe(subject.clone()).await.unwrap();
-        support::settle(&connection.client).await;
-        let hear = async {
-            // Written to the socket is not yet subscribed: repeat until heard.
-            loop {
-                cluster
-                    .client
-                    .publish(subject.clone(), "hello".into())
-                    .await
-                    .unwrap();
-                let wait = tokio::time::timeout(Duration::from_millis(20), news.next()).await;
-                if let Ok(message) = wait {
-                    return message.unwrap();
-                }
-            }
-        };
-        assert_eq!(soon("news", hear).await.payload, "hello");
-    }
+    hears(&a, &cluster, "a").await;
+    hears(&late, &cluster, "late").await;
     let disconnected = |connection: &mut support::Connection| {
         std::iter::from_fn(|| connection.events.try_recv().ok())
             .any(|event| matches!(event, async_nats::Event::Disconnected))

@@ -128,17 +128,14 @@ impl Watcher {
         }
     }
 
-    /// The next heartbeat that satisfies a condition, and when it came.
-    pub(crate) async fn beat(
-        &mut self,
-        what: impl Fn(&LeaderBeat) -> bool,
-    ) -> (LeaderBeat, Instant) {
+    /// The next heartbeat that satisfies a condition.
+    pub(crate) async fn beat(&mut self, what: impl Fn(&LeaderBeat) -> bool) -> LeaderBeat {
         let wait = async {
             loop {
                 let message = self.beats.next().await.expect("beats go on");
                 let beat: LeaderBeat = decode(&message.payload).unwrap();
                 if what(&beat) {
-                    return (beat, Instant::now());
+                    return beat;
                 }
             }
         };

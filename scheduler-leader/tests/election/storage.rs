@@ -44,7 +44,7 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
         let jetstream = jetstream::new(watcher.client.clone());
         filler(&jetstream).await;
         let mut first = Candidate::start(&broker, 1, true);
-        let (beat, _) = watcher.beat(|_| true).await;
+        let beat = watcher.beat(|_| true).await;
         let _second = Candidate::start(&broker, 2, true);
         tokio::time::sleep(Duration::from_millis(400)).await;
         fill(&jetstream).await;
@@ -52,11 +52,11 @@ fn a_leader_is_elected_although_the_brokers_storage_is_full() {
         let refused = jetstream.publish(record, vec![7; 1 << 10].into()).await;
         assert!(refused.unwrap().await.is_err(), "nothing more is stored");
         first.end(false);
-        let (next, _) = watcher.beat(|next| next.epoch > beat.epoch).await;
+        let next = watcher.beat(|next| next.epoch > beat.epoch).await;
         assert_eq!(next.leader, LeaderId(2));
         // It goes on renewing: its lease's life is 2 s.
         tokio::time::sleep(Duration::from_millis(2_500)).await;
-        let (now, _) = watcher.beat(|_| true).await;
+        let now = watcher.beat(|_| true).await;
         assert_eq!((now.epoch, now.leader), (next.epoch, next.leader));
         let status = watcher.status().await;
         assert!(status.recorded < status.input, "its inputs wait");
@@ -201,7 +201,7 @@ fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
         let mut watcher = Watcher::new(&broker).await;
         let jetstream = jetstream::new(watcher.client.clone());
         let _leader = Candidate::start(&broker, 1, true);
-        let (beat, _) = watcher.beat(|_| true).await;
+        let beat = watcher.beat(|_| true).await;
         let bucket = watcher.subjects.state_bucket();
         let store = jetstream.get_key_value(&bucket).await.unwrap();
         let tenant = TenantSettings {
@@ -243,7 +243,7 @@ fn a_deleted_state_bucket_is_put_back_by_the_living_leader() {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let (now, _) = watcher.beat(|_| true).await;
+        let now = watcher.beat(|_| true).await;
         assert_eq!((now.epoch, now.leader), (beat.epoch, beat.leader));
     });
 }
@@ -294,7 +294,7 @@ fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
         let mut watcher = Watcher::new(&broker).await;
         let jetstream = jetstream::new(watcher.client.clone());
         let leader = Candidate::start(&broker, 1, true);
-        let (beat, _) = watcher.beat(|_| true).await;
+        let beat = watcher.beat(|_| true).await;
         let bucket = watcher.subjects.state_bucket();
         let store = jetstream.get_key_value(&bucket).await.unwrap();
         let settings = ClusterSettings {
@@ -304,7 +304,7 @@ fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
         let value = serde_json::to_vec(&settings).unwrap();
         store.put("settings", value.into()).await.unwrap();
         // An epoch is a second old at most, and the same leads on.
-        let (later, _) = watcher.beat(|next| next.epoch >= beat.epoch + 3).await;
+        let later = watcher.beat(|next| next.epoch >= beat.epoch + 3).await;
         assert_eq!(later.leader, beat.leader);
         let name = watcher.subjects.record_stream();
         let anchor = cut_to(&jetstream, &name, beat.epoch + 1).await;
@@ -313,7 +313,7 @@ fn what_is_too_old_of_the_record_is_cut_off_behind_an_anchor() {
         let _other = Candidate::start(&broker, 2, true);
         tokio::time::sleep(Duration::from_millis(400)).await;
         drop(leader);
-        let (next, _) = watcher.beat(|next| next.leader == LeaderId(2)).await;
+        let next = watcher.beat(|next| next.leader == LeaderId(2)).await;
         let later = cut_to(&jetstream, &name, next.epoch).await;
         assert!(later.epochs > anchor.epochs && later.inputs > anchor.inputs);
     });

@@ -1,15 +1,16 @@
 //! `warploom bench bus`: whole processes over a real broker.
 
 use anyhow::Result;
+use rustix::process::Signal;
 
 use super::baseline::Baselines;
 use super::goals::{
-    BINARY, ENQUEUE_ALLOCS, ENQUEUE_NS, LAUNCHES, LAUNCHES_RATIO, LEADER_RSS, SESSION, SYNC_RATIO,
-    SYNC_US, TAKEOVER, WORKER_RSS,
+    BINARY, BROKER_START, BROKER_START_RATIO, ENQUEUE_ALLOCS, ENQUEUE_NS, HANDOVER, HEARTBEATS,
+    LAUNCHES, LAUNCHES_RATIO, LEADER_RSS, SESSION, SYNC_RATIO, SYNC_US, TAKEOVER, WORKER_RSS,
 };
 use super::metric::{Metric, Spec};
 use super::stage::Stage;
-use super::{footprint, latency, takeover, throughput};
+use super::{broker_start, footprint, latency, takeover, throughput};
 use warploom_cli::settings::Settings;
 
 /// Measures everything that is wanted.
@@ -29,6 +30,9 @@ pub(super) async fn bus(
     };
     if any(&[BINARY]) {
         tell(vec![footprint::binary()?]);
+    }
+    if any(&[BROKER_START, BROKER_START_RATIO]) {
+        tell(broker_start::broker_start(&stage)?);
     }
     if any(&[LEADER_RSS, WORKER_RSS, SESSION]) {
         tell(footprint::resident(&stage, any(&[SESSION])).await?);
@@ -55,8 +59,16 @@ pub(super) async fn bus(
             tell(throughput::launches(&stage, &measured.cluster, baselines).await?);
         }
     }
-    if any(&[TAKEOVER]) {
-        tell(vec![takeover::takeover(&stage).await?]);
+    for (spec, signal, system_account) in [
+        (TAKEOVER, Signal::KILL, true),
+        (HEARTBEATS, Signal::KILL, false),
+        (HANDOVER, Signal::TERM, true),
+    ] {
+        if wanted(spec.name) {
+            tell(vec![
+                takeover::takeover(&stage, &spec, signal, system_account).await?,
+            ]);
+        }
     }
     Ok(())
 }

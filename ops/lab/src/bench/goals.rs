@@ -17,6 +17,14 @@ metrics! {
         "that / launches in what a bare publisher and subscriber move of such batches";
     TAKEOVER = "takeover_ms", "ms", Goal::AtMost(50.0),
         "SIGKILL of the leader to its successor's first grant, broker healthy";
+    HEARTBEATS = "takeover_by_heartbeats_ms", "ms", Goal::AtMost(1_500.0),
+        "the same where the broker does not say that a connection has closed";
+    HANDOVER = "handover_ms", "ms", Goal::AtMost(300.0),
+        "SIGTERM to the leader to its successor's first grant";
+    BROKER_START = "broker_start_ms", "ms", Goal::AtMost(500.0),
+        "start of a broker with users and permissions, until it can be used";
+    BROKER_START_RATIO = "broker_start_ratio", "ratio", Goal::None,
+        "that / a bare nats-server with JetStream until it takes a connection";
     LEADER_RSS = "leader_rss_mib", "MiB", Goal::AtMost(30.0),
         "resident memory of an idle leader";
     WORKER_RSS = "worker_rss_mib", "MiB", Goal::AtMost(40.0),

@@ -2,10 +2,10 @@
 //! the same broker, `client` the drop-in library, `order` the leader's order, `ptx` the CPU device's engine beside
 //! PoCL and native loops. docs/evidence/benchmarks.md describes them.
 
-pub mod allocation;
 mod args;
 mod baseline;
 mod bomb;
+mod broker_start;
 mod bus;
 mod chat;
 mod client;
@@ -32,7 +32,7 @@ mod torch;
 use anyhow::{Result, bail};
 use comfy_table::Table;
 
-pub use allocation::CountingAllocator;
+pub use counting_allocator::CountingAllocator;
 pub use metric::{Goal, Metric, Spec};
 pub(crate) use metric::{median, metrics, specs, table};
 

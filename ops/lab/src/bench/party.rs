@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use client_agent::{Client, Function, Session};
+use counting_allocator::counted;
 use serde::{Deserialize, Serialize};
 use workloads::kernels::EMPTY;
 
-use super::allocation::{counted, start_counting};
 use super::args::BenchArgs;
 use super::order::{backlog, own};
 use super::stage::TENANT;
@@ -150,15 +150,18 @@ impl Program {
 
     /// A burst and its sync; the burst's time, and its allocations in this thread.
     fn timed_burst(&self) -> Result<(Duration, u64)> {
-        let before = counted().0;
         let began = Instant::now();
-        for _ in 0..BURST {
-            self.session
-                .launch(&self.empty, [1; 3], [32, 1, 1], 0, &[])?;
-        }
-        let seen = (began.elapsed(), counted().0 - before);
+        let (launched, seen) = counted(|| {
+            (0..BURST).try_for_each(|_| {
+                self.session
+                    .launch(&self.empty, [1; 3], [32, 1, 1], 0, &[])
+                    .map(drop)
+            })
+        });
+        let time = began.elapsed();
+        launched?;
         self.session.sync()?;
-        Ok(seen)
+        Ok((time, seen.allocations))
     }
 
     fn enqueue(&self, bursts: usize) -> Result<Enqueued> {
@@ -166,19 +169,21 @@ impl Program {
         for _ in 0..bursts / 2 {
             self.timed_burst()?;
         }
-        start_counting();
         let (mut ns, mut mine) = (0, 0);
-        for _ in 0..bursts {
-            let (time, allocations) = self.timed_burst()?;
-            ns += time.as_nanos();
-            mine += allocations;
-        }
-        let all = counted().1;
+        let (done, seen) = counted(|| {
+            (0..bursts).try_for_each(|_| {
+                let (time, allocations) = self.timed_burst()?;
+                ns += time.as_nanos();
+                mine += allocations;
+                anyhow::Ok(())
+            })
+        });
+        done?;
         let launches = (bursts * BURST) as f64;
         Ok(Enqueued {
             mean_ns: ns as f64 / launches,
             allocations: mine as f64 / launches,
-            process_allocations: all as f64 / launches,
+            process_allocations: seen.process_allocations as f64 / launches,
         })
     }
 

@@ -25,6 +25,14 @@ pub(super) struct Stage<'a> {
     pub(super) settings: &'a Settings,
 }
 
+/// Grants go by way of the leader, one by one, though a session is alone on its GPU.
+pub(super) fn ordered_by_leader() -> ClusterSettings {
+    ClusterSettings {
+        standing: false,
+        ..ClusterSettings::default()
+    }
+}
+
 /// A cluster that is measured, and where it lives. Dropped, both are gone.
 pub(super) struct Measured {
     // Dropped before the directory it runs in.
@@ -44,10 +52,7 @@ impl Stage<'_> {
     pub(super) async fn ordered(&self, leaders: usize, standing: bool) -> Result<Measured> {
         self.adjusted(|options| {
             options.leaders = leaders;
-            options.order = Some(ClusterSettings {
-                standing,
-                ..ClusterSettings::default()
-            });
+            options.order = (!standing).then(ordered_by_leader);
         })
         .await
     }

@@ -1,4 +1,4 @@
-//! The time without a leader after the leader's death.
+//! The time without a leader after the leader's death, or after it was asked to hand over.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,8 @@ use bus_schemas::{Epoch, Order, decode};
 use futures_util::StreamExt;
 use rustix::process::Signal;
 
-use super::goals;
-use super::metric::Metric;
-use super::stage::Stage;
+use super::metric::{Metric, Spec};
+use super::stage::{Stage, ordered_by_leader};
 use warploom_cli::admin::Administrator;
 use warploom_cli::local::LocalCluster;
 
@@ -22,9 +21,20 @@ const RECOVERY: Duration = Duration::from_millis(700);
 /// A takeover that takes longer is a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// SIGKILL to whoever leads, ten times, while a client launches and syncs without pause.
-pub(super) async fn takeover(stage: &Stage<'_>) -> Result<Metric> {
-    let mut measured = stage.cluster(CANDIDATES).await?;
+/// A signal to whoever leads, ten times, while a client launches and syncs without pause; with the
+/// broker's word that a connection has closed, or without.
+pub(super) async fn takeover(
+    stage: &Stage<'_>,
+    spec: &Spec,
+    signal: Signal,
+    system_account: bool,
+) -> Result<Metric> {
+    let adjusted = stage.adjusted(|options| {
+        options.leaders = CANDIDATES;
+        options.order = Some(ordered_by_leader());
+        options.system_account = system_account;
+    });
+    let mut measured = adjusted.await?;
     let cluster = &mut measured.cluster;
     let administrator = cluster.administrator().await?;
     let mut load = cluster.role("bench .load", "load", &[])?;
@@ -39,21 +49,22 @@ pub(super) async fn takeover(stage: &Stage<'_>) -> Result<Metric> {
     let mut times = Vec::new();
     for kill in 1..=kills {
         tokio::time::sleep(RECOVERY).await;
-        eprintln!("takeover: kill {kill} of {kills}");
-        times.push(kill_leader(cluster, &administrator, &mut orders).await?);
+        eprintln!("{}: {kill} of {kills}", spec.name);
+        times.push(end_leader(cluster, signal, &administrator, &mut orders).await?);
         if !load.is_running() {
             let log = std::fs::read_to_string(cluster.log("load")).unwrap_or_default();
             bail!("the load did not survive its leader: {log}");
         }
     }
     load.kill()?;
-    let metric = Metric::new(&goals::TAKEOVER, &times);
+    let metric = Metric::new(spec, &times);
     Ok(metric.with("kills", kills).with("candidates", CANDIDATES))
 }
 
-/// Kills the leader and replaces it; gives the milliseconds to the next epoch's first grant.
-async fn kill_leader(
+/// Ends the leader and replaces it; gives the milliseconds to the next epoch's first grant.
+async fn end_leader(
     cluster: &mut LocalCluster,
+    signal: Signal,
     administrator: &Administrator,
     orders: &mut async_nats::Subscriber,
 ) -> Result<f64> {
@@ -62,7 +73,7 @@ async fn kill_leader(
         .leader(status.leader)
         .context("the leader is not ours")?;
     let killed = Instant::now();
-    leader.signal(Signal::KILL)?;
+    leader.signal(signal)?;
     first_grant_above(status.epoch, orders)
         .await
         .context("no successor grants anything")?;

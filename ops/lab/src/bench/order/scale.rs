@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use counting_allocator::counted;
 use scheduler_leader_bench::{Fleet, Load};
 
-use crate::bench::allocation::held_by;
 use crate::bench::{Goal, Metric, metrics};
 
 const SESSIONS: usize = 10_000;
@@ -93,7 +93,7 @@ fn whole_grants(reps: usize) -> Metric {
 fn idle_bytes(reps: usize) -> Metric {
     let opened = |_| {
         let mut fleet = Fleet::new(SESSIONS, GPUS);
-        held_by(|| fleet.open()) as f64 / SESSIONS as f64
+        counted(|| fleet.open()).1.left as f64 / SESSIONS as f64
     };
     let values: Vec<_> = (0..reps).map(opened).collect();
     sized(Metric::new(&BYTES, &values))
