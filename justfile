@@ -76,6 +76,11 @@ peers *arguments='--fast':
     cargo build --release --locked
     tests/peers/run.py {{arguments}}
 
+# roles of the last release and of this build in one cluster; builds the former first, in minutes, once
+[group('daily')]
+last-release:
+    cargo test --locked --test end-to-end last_release -- --ignored
+
 # mutated PTX through parser, decoder, linker and device
 [group('daily')]
 fuzz seconds='600':

@@ -47,7 +47,12 @@ impl Running {
 
     /// `warploom up --json`, and what it announced.
     pub(crate) fn up(dir: &Path, arguments: &[&str]) -> (Self, Value) {
-        let mut up = Self::start(warploom(dir).args(["up", "--json"]).args(arguments));
+        Self::announced(warploom(dir).args(["up", "--json"]).args(arguments))
+    }
+
+    /// A command that announces itself in a line of JSON.
+    pub(crate) fn announced(command: &mut Command) -> (Self, Value) {
+        let mut up = Self::start(command);
         let mut lines = BufReader::new(up.child.stdout.take().expect("a pipe")).lines();
         let line = lines.next().expect("a line").expect("it is text");
         let announced = serde_json::from_str(&line).expect("it is JSON");

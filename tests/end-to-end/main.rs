@@ -16,6 +16,7 @@ mod errors;
 mod failover;
 mod faults;
 mod guest;
+mod last_release;
 mod leftovers;
 mod load;
 mod lost;

@@ -201,6 +201,11 @@ impl LocalCluster {
         &self.options
     }
 
+    /// Has processes that are started from now on run this `warploom`: another build's, say.
+    pub fn use_binary(&mut self, binary: impl Into<PathBuf>) {
+        self.options.binary = binary.into();
+    }
+
     /// Path of the credentials file.
     #[must_use]
     pub fn credentials(&self) -> PathBuf {

@@ -56,7 +56,7 @@ impl Stage {
     /// # Errors
     /// When the process does not start.
     pub fn add_tenant(&mut self, plan: &TenantPlan, seed: u64) -> Result<()> {
-        let index = self.tenants.len();
+        let index = self.logs.len();
         let log = self
             .cluster
             .options()
