@@ -2,12 +2,12 @@
 //! be hidden from anybody here: a kernel reaches it through a texture or surface object only.
 
 use std::ffi::{c_int, c_uint};
-use std::sync::{Arc, LazyLock};
 
 use bus_schemas::Channel;
 
+use crate::abi::Handle;
 use crate::current_context::current_device;
-use crate::handle::Handles;
+use crate::handle::{Object, table};
 use crate::process::holder;
 use crate::status::{Result, Status};
 
@@ -121,9 +121,11 @@ pub(crate) struct Array {
     pub(crate) pitch: usize,
 }
 
-static ARRAYS: LazyLock<Handles<Array>> = LazyLock::new(Handles::new);
-/// The one level of each mipmapped array: the handle of an array.
-static MIPMAPS: LazyLock<Handles<usize>> = LazyLock::new(Handles::new);
+/// A mipmapped array: the one level that it has.
+pub(crate) struct Mipmapped(Handle<Array>);
+
+table!(Array, INVALID_HANDLE);
+table!(Mipmapped, INVALID_HANDLE);
 
 impl Descriptor {
     fn has(&self, flag: c_uint) -> bool {
@@ -216,12 +218,12 @@ impl Array {
     }
 }
 
-/// Makes an array on the current device; its handle.
-pub(crate) fn create(descriptor: Descriptor) -> Result<usize> {
+/// Makes an array on the current device.
+pub(crate) fn create(descriptor: Descriptor) -> Result<Handle<Array>> {
     let device = current_device()?;
     let (element, pitch, bytes) = descriptor.layout()?;
     let address = device.alloc(bytes)?;
-    Ok(ARRAYS.add(Array {
+    Ok(Array::table().add(Array {
         descriptor,
         element,
         address,
@@ -229,45 +231,43 @@ pub(crate) fn create(descriptor: Descriptor) -> Result<usize> {
     }))
 }
 
-/// The array of a handle.
-pub(crate) fn array(handle: usize) -> Result<Arc<Array>> {
-    ARRAYS.get(handle).ok_or(Status::INVALID_HANDLE)
-}
-
 /// Ends an array. What was called before still finds it: a session's ops run in order.
-pub(crate) fn destroy(handle: usize) -> Result {
-    let array = ARRAYS.remove(handle).ok_or(Status::INVALID_HANDLE)?;
+pub(crate) fn destroy(array: Handle<Array>) -> Result {
+    let array = array.remove()?;
     let device = holder(array.address)?.ok_or(Status::INVALID_HANDLE)?;
     device.free(array.address)
 }
 
 /// Makes a mipmapped array of one level.
-pub(crate) fn create_mipmapped(descriptor: Descriptor, levels: c_uint) -> Result<usize> {
+pub(crate) fn create_mipmapped(
+    descriptor: Descriptor,
+    levels: c_uint,
+) -> Result<Handle<Mipmapped>> {
     // None are one, as CUDA says.
     if levels > 1 {
         return Err(Status::NOT_SUPPORTED);
     }
-    Ok(MIPMAPS.add(create(descriptor)?))
+    Ok(Mipmapped::table().add(Mipmapped(create(descriptor)?)))
 }
 
-/// The array that is the level of a mipmapped one.
-pub(crate) fn level(handle: usize, level: c_uint) -> Result<usize> {
-    let array = MIPMAPS.get(handle).ok_or(Status::INVALID_HANDLE)?;
+/// The array that is a level of a mipmapped one.
+pub(crate) fn level(mipmapped: Handle<Mipmapped>, level: c_uint) -> Result<Handle<Array>> {
+    let array = mipmapped.with(|mipmapped| mipmapped.0)?;
     match level {
-        0 => Ok(*array),
+        0 => Ok(array),
         _ => Err(Status::INVALID_VALUE),
     }
 }
 
 /// Ends a mipmapped array, and its level with it.
-pub(crate) fn destroy_mipmapped(handle: usize) -> Result {
-    destroy(*MIPMAPS.remove(handle).ok_or(Status::INVALID_HANDLE)?)
+pub(crate) fn destroy_mipmapped(mipmapped: Handle<Mipmapped>) -> Result {
+    destroy(mipmapped.remove()?.0)
 }
 
 /// Forgets the arrays whose memory is freed already.
 pub(crate) fn forget(is_freed: impl Fn(u64) -> bool) {
-    ARRAYS.take(|array| is_freed(array.address));
-    MIPMAPS.take(|array| ARRAYS.get(*array).is_none());
+    Array::table().take(|array| is_freed(array.address));
+    Mipmapped::table().take(|mipmapped| mipmapped.0.check().is_err());
 }
 
 #[cfg(test)]

@@ -2,28 +2,29 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 
-use crate::graph::{Graph, Work};
+use crate::abi::Handle;
+use crate::event::Event;
+use crate::graph::{Graph, Node, Work};
+use crate::lock::lock;
 use crate::status::{Result, Status};
-
-/// The two names of the stream that cannot be captured.
-const LEGACY: std::ops::RangeInclusive<usize> = 0..=1;
+use crate::stream::Stream;
 
 /// A capture under way.
 pub(crate) struct Capture {
     pub(crate) id: u64,
     pub(crate) graph: Arc<Graph>,
     /// The stream that began it.
-    origin: usize,
+    origin: Handle<Stream>,
     /// The graph was there before.
     pub(crate) borrowed: bool,
     /// Something was called that cannot be captured: the capture comes to nothing.
     invalid: bool,
     /// What the next call on each stream that takes part comes behind.
-    tails: HashMap<usize, Vec<usize>>,
+    tails: HashMap<Handle<Stream>, Vec<Handle<Node>>>,
     /// What waiting for an event that was recorded here comes behind.
-    events: HashMap<usize, Vec<usize>>,
+    events: HashMap<Handle<Event>, Vec<Handle<Node>>>,
 }
 
 static CAPTURES: LazyLock<Mutex<Vec<Capture>>> = LazyLock::new(Mutex::default);
@@ -31,25 +32,21 @@ static CAPTURES: LazyLock<Mutex<Vec<Capture>>> = LazyLock::new(Mutex::default);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static NEXT: AtomicUsize = AtomicUsize::new(1);
 
-fn captures() -> MutexGuard<'static, Vec<Capture>> {
-    CAPTURES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Whether a stream is captured.
 #[inline]
-pub(crate) fn is_captured(stream: usize) -> bool {
+pub(crate) fn is_captured(stream: Handle<Stream>) -> bool {
     COUNT.load(Ordering::Acquire) > 0
-        && captures()
+        && lock(&CAPTURES)
             .iter()
             .any(|capture| capture.tails.contains_key(&stream))
 }
 
 /// Looks at the capture of a stream, or changes it; `None` where it is not captured.
-pub(crate) fn with<R>(stream: usize, body: impl FnOnce(&mut Capture) -> R) -> Option<R> {
+pub(crate) fn with<R>(stream: Handle<Stream>, body: impl FnOnce(&mut Capture) -> R) -> Option<R> {
     if COUNT.load(Ordering::Acquire) == 0 {
         return None;
     }
-    let mut captures = captures();
+    let mut captures = lock(&CAPTURES);
     let found = captures
         .iter_mut()
         .find(|capture| capture.tails.contains_key(&stream));
@@ -59,7 +56,7 @@ pub(crate) fn with<R>(stream: usize, body: impl FnOnce(&mut Capture) -> R) -> Op
 /// Does the work now, or records it where the stream is captured.
 #[inline]
 pub(crate) fn or_capture(
-    stream: usize,
+    stream: Handle<Stream>,
     work: impl FnOnce() -> Result<Work>,
     now: impl FnOnce() -> Result,
 ) -> Result {
@@ -72,7 +69,7 @@ pub(crate) fn or_capture(
 
 /// Refuses what cannot be captured.
 #[inline]
-pub(crate) fn refuse(stream: usize) -> Result {
+pub(crate) fn refuse(stream: Handle<Stream>) -> Result {
     match with(stream, |capture| capture.invalid = true) {
         Some(()) => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
         None => Ok(()),
@@ -81,8 +78,11 @@ pub(crate) fn refuse(stream: usize) -> Result {
 
 /// Begins the capture of a stream, into a graph of the program's behind nodes of it, or into a new
 /// one.
-pub(crate) fn begin(stream: usize, graph: Option<(Arc<Graph>, Vec<usize>)>) -> Result {
-    if LEGACY.contains(&stream) {
+pub(crate) fn begin(
+    stream: Handle<Stream>,
+    graph: Option<(Arc<Graph>, Vec<Handle<Node>>)>,
+) -> Result {
+    if stream.is_legacy() {
         return Err(Status::STREAM_CAPTURE_UNSUPPORTED);
     }
     if is_captured(stream) {
@@ -90,7 +90,7 @@ pub(crate) fn begin(stream: usize, graph: Option<(Arc<Graph>, Vec<usize>)>) -> R
     }
     let borrowed = graph.is_some();
     let (graph, after) = graph.unwrap_or_else(|| (Graph::create(), Vec::new()));
-    let mut captures = captures();
+    let mut captures = lock(&CAPTURES);
     captures.push(Capture {
         id: NEXT.fetch_add(1, Ordering::Relaxed) as u64,
         graph,
@@ -108,8 +108,8 @@ pub(crate) fn begin(stream: usize, graph: Option<(Arc<Graph>, Vec<usize>)>) -> R
 ///
 /// # Errors
 /// [`Status::STREAM_CAPTURE_UNJOINED`] where another stream's work was not waited for.
-pub(crate) fn end(stream: usize) -> Result<Arc<Graph>> {
-    let mut captures = captures();
+pub(crate) fn end(stream: Handle<Stream>) -> Result<Arc<Graph>> {
+    let mut captures = lock(&CAPTURES);
     let at = captures
         .iter()
         .position(|capture| capture.tails.contains_key(&stream));
@@ -136,7 +136,7 @@ pub(crate) fn end(stream: usize) -> Result<Arc<Graph>> {
 }
 
 /// An event is recorded on a captured stream; false where the stream is not captured.
-pub(crate) fn record(event: usize, stream: usize) -> bool {
+pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> bool {
     let noted = with(stream, |capture| {
         let tail = capture.tails.get(&stream).cloned().unwrap_or_default();
         capture.events.insert(event, tail);
@@ -145,11 +145,11 @@ pub(crate) fn record(event: usize, stream: usize) -> bool {
 }
 
 /// A stream waits for an event; false where the event was not recorded in a capture.
-pub(crate) fn wait(event: usize, stream: usize) -> Result<bool> {
+pub(crate) fn wait(event: Handle<Event>, stream: Handle<Stream>) -> Result<bool> {
     if COUNT.load(Ordering::Acquire) == 0 {
         return Ok(false);
     }
-    let mut captures = captures();
+    let mut captures = lock(&CAPTURES);
     let own = captures
         .iter()
         .position(|capture| capture.tails.contains_key(&stream));
@@ -160,7 +160,7 @@ pub(crate) fn wait(event: usize, stream: usize) -> Result<bool> {
         (None, None) => Ok(false),
         (Some(_), None) => Err(Status::STREAM_CAPTURE_ISOLATION),
         (Some(own), Some(of)) if own != of => Err(Status::STREAM_CAPTURE_MERGE),
-        (_, Some(_)) if LEGACY.contains(&stream) => Err(Status::STREAM_CAPTURE_IMPLICIT),
+        (_, Some(_)) if stream.is_legacy() => Err(Status::STREAM_CAPTURE_IMPLICIT),
         (_, Some(of)) => {
             let capture = &mut captures[of];
             let recorded = capture.events[&event].clone();
@@ -174,7 +174,7 @@ pub(crate) fn wait(event: usize, stream: usize) -> Result<bool> {
 }
 
 impl Capture {
-    fn add(&mut self, stream: usize, work: Work) -> Result {
+    fn add(&mut self, stream: Handle<Stream>, work: Work) -> Result {
         let tail = self.tails.entry(stream).or_default();
         let node = self.graph.add(work, tail)?;
         *tail = vec![node];
@@ -182,14 +182,14 @@ impl Capture {
     }
 
     /// What the next call on a stream comes behind.
-    pub(crate) fn tail(&mut self, stream: usize) -> &mut Vec<usize> {
+    pub(crate) fn tail(&mut self, stream: Handle<Stream>) -> &mut Vec<Handle<Node>> {
         self.tails.entry(stream).or_default()
     }
 
     /// Whether the origin's last call comes behind those of all other streams.
     fn is_joined(&self) -> bool {
         let edges = self.graph.edges();
-        let mut seen: Vec<usize> = self.tails[&self.origin].clone();
+        let mut seen: Vec<_> = self.tails[&self.origin].clone();
         let mut at = 0;
         while let Some(node) = seen.get(at).copied() {
             let before = edges.iter().filter(|edge| edge.1 == node);
@@ -209,15 +209,19 @@ impl Capture {
 mod tests {
     use super::*;
 
-    fn empty(stream: usize) -> Result {
+    fn empty(stream: Handle<Stream>) -> Result {
         or_capture(stream, || Ok(Work::Empty), || Err(Status::UNKNOWN))
     }
 
     #[test]
     fn events_bring_other_streams_into_a_capture_and_back() {
-        let (one, two, event) = (0x1000, 0x1010, 0x1020);
+        let (one, two) = (Handle::new(0x1000), Handle::new(0x1010));
+        let event = Handle::new(0x1020);
         assert_eq!(empty(one), Err(Status::UNKNOWN), "not captured");
-        assert_eq!(begin(0, None), Err(Status::STREAM_CAPTURE_UNSUPPORTED));
+        assert_eq!(
+            begin(Handle::NULL, None),
+            Err(Status::STREAM_CAPTURE_UNSUPPORTED)
+        );
         begin(one, None).expect("it begins");
         assert_eq!(begin(one, None), Err(Status::ILLEGAL_STATE));
         empty(one).expect("captured");

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::Subscriber;
@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::device::Reservation;
+use crate::lock::lock;
 use crate::onlooker::Onlooker;
 use crate::settings::Settings;
 use crate::signal::block_signals;
@@ -161,7 +162,7 @@ impl Connection {
             settings.deadline,
         ));
         enlist(channel.opened().session);
-        self.channels().push(Arc::clone(&channel));
+        lock(&self.channels).push(Arc::clone(&channel));
         let (served, subjects, channels) = (
             Arc::clone(&channel),
             self.subjects.clone(),
@@ -170,27 +171,22 @@ impl Connection {
         self.driver.handle().spawn(async move {
             let session = served.opened().session;
             serve(served, subjects, heard).await;
-            let mut channels = channels.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut channels = lock(&channels);
             channels.retain(|channel| channel.opened().session != session);
         });
         Session::new(channel, Arc::clone(&self.images), settings.opening)
-    }
-
-    fn channels(&self) -> MutexGuard<'_, Vec<Arc<SessionChannel>>> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn receive_links(self, mut links: UnboundedReceiver<Link>) {
         while let Some(link) = links.recv().await {
             match link {
                 Link::Up => {
-                    self.channels()
+                    lock(&self.channels)
                         .iter()
                         .for_each(|channel| channel.reconnected());
                     self.stir.notify_one();
                 }
-                Link::Down => self
-                    .channels()
+                Link::Down => lock(&self.channels)
                     .iter()
                     .for_each(|channel| channel.disconnected()),
                 Link::Slow | Link::Refused(_) => {}
@@ -205,7 +201,7 @@ impl Connection {
             if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
                 && last.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
             {
-                self.channels()
+                lock(&self.channels)
                     .iter()
                     .for_each(|channel| channel.new_term(beat));
                 self.stir.notify_one();
@@ -224,8 +220,7 @@ impl Connection {
             {
                 tokio::time::sleep(SETTLING).await;
             }
-            let (sessions, workers): (Vec<_>, Vec<_>) = self
-                .channels()
+            let (sessions, workers): (Vec<_>, Vec<_>) = lock(&self.channels)
                 .iter()
                 .map(|channel| (channel.opened().session, channel.opened().incarnation))
                 .unzip();
@@ -248,7 +243,7 @@ impl Connection {
 
     /// Ends the sessions, and waits a little for it.
     pub(crate) fn leave(&self) {
-        let channels: Vec<_> = self.channels().clone();
+        let channels: Vec<_> = lock(&self.channels).clone();
         channels.iter().for_each(|channel| channel.close());
         let ended = async {
             let all = async {

@@ -4,9 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
 
-use crate::device::Device;
-use crate::handle::Handles;
-use crate::stack::stack;
+use crate::abi::Handle;
+use crate::handle::{Object, table};
 use crate::status::{Result, Status};
 
 /// Limits by their numbers: a thread's stack, what is kept of prints, the heap of kernels, bytes.
@@ -15,85 +14,46 @@ pub(crate) const LIMITS: [usize; 3] = [1024, 1 << 20, 8 << 20];
 /// A context.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) handle: usize,
+    pub(crate) handle: Handle<Self>,
     pub(crate) device: usize,
     pub(crate) flags: AtomicU32,
     pub(crate) primary: bool,
     /// As the program set them, and what they are before. The device grows its stacks and what it keeps of
-    /// prints as kernels need it, so that they only have to be told back.
+    /// prints as kernels need it, so that these are only reported.
     pub(crate) limits: [AtomicUsize; LIMITS.len()],
     /// How often it was retained: primary contexts only.
     retained: AtomicI32,
 }
 
-/// All contexts.
-pub(crate) struct Contexts {
-    table: Handles<Context>,
-    /// The primary context of each device.
-    primary: Vec<Arc<Context>>,
-}
+table!(Context, INVALID_CONTEXT);
 
-impl Contexts {
-    pub(crate) fn new(devices: &[Device]) -> Self {
-        let table = Handles::new();
-        let primary = (0..devices.len())
-            .map(|device| {
-                table
-                    .add_with(|handle| Context::new(handle, device, 0, true))
-                    .1
-            })
-            .collect();
-        Self { table, primary }
+/// The primary context of each device.
+pub(crate) struct PrimaryContexts(Vec<Arc<Context>>);
+
+impl PrimaryContexts {
+    /// Those of so many devices.
+    pub(crate) fn new(devices: usize) -> Self {
+        let primary = |device| Context::add(device, 0, true).1;
+        Self((0..devices).map(primary).collect())
     }
 
-    pub(crate) fn get(&self, handle: usize) -> Result<Arc<Context>> {
-        self.table.get(handle).ok_or(Status::INVALID_CONTEXT)
-    }
-
-    /// The device of a context, if there still is one.
-    #[inline]
-    pub(crate) fn device(&self, handle: usize) -> Result<usize> {
-        let device = self.table.with(handle, |context| context.device);
-        device.ok_or(Status::CONTEXT_IS_DESTROYED)
-    }
-
-    /// The primary context of a device.
-    pub(crate) fn primary(&self, device: usize) -> Result<&Arc<Context>> {
-        self.primary.get(device).ok_or(Status::INVALID_DEVICE)
-    }
-
-    /// A new context, current from now on.
-    pub(crate) fn create(&self, device: usize, flags: u32) -> Result<usize> {
-        let (handle, _) = self
-            .table
-            .add_with(|handle| Context::new(handle, device, flags, false));
-        stack(|stack| stack.push(handle))?;
-        Ok(handle)
-    }
-
-    pub(crate) fn destroy(&self, handle: usize) -> Result {
-        if self.get(handle)?.primary {
-            return Err(Status::INVALID_CONTEXT);
-        }
-        self.table.remove(handle);
-        stack(|stack| {
-            if stack.last() == Some(handle) {
-                stack.pop();
-            }
-        })
+    /// A device's.
+    pub(crate) fn of(&self, device: usize) -> Result<&Arc<Context>> {
+        self.0.get(device).ok_or(Status::INVALID_DEVICE)
     }
 }
 
 impl Context {
-    fn new(handle: usize, device: usize, flags: u32, primary: bool) -> Self {
-        Self {
+    /// A new context of a device.
+    pub(crate) fn add(device: usize, flags: u32, primary: bool) -> (Handle<Self>, Arc<Self>) {
+        Self::table().add_with(|handle| Self {
             handle,
             device,
             flags: AtomicU32::new(flags),
             primary,
             limits: LIMITS.map(AtomicUsize::new),
             retained: AtomicI32::new(0),
-        }
+        })
     }
 
     pub(crate) fn retain(&self) {

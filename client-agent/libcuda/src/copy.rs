@@ -1,4 +1,4 @@
-//! Copies and sets, between and within the program's memory and the devices'.
+//! Copies between and within the program's memory and the devices'.
 
 #![expect(unsafe_code, reason = "host memory comes as pointers of the program's")]
 
@@ -36,7 +36,7 @@ unsafe fn room<'a>(to: *mut c_void, count: usize) -> Result<&'a mut [u8]> {
 }
 
 /// The device that holds an address, else the current one, which will say that it does not.
-fn device_of(address: u64) -> Result<&'static Device> {
+pub(crate) fn device_of(address: u64) -> Result<&'static Device> {
     let current = current_device()?;
     Ok(holder(address)?.unwrap_or(current))
 }
@@ -150,65 +150,4 @@ unsafe fn between(device: &Device, to: *mut c_void, from: *const c_void, count: 
     // SAFETY: the caller says that both are of so many bytes; this copy allows an overlap.
     unsafe { std::ptr::copy(from.cast::<u8>(), to.cast(), count) };
     Ok(())
-}
-
-pub(crate) fn set(address: u64, value: u32, width: u8, count: usize) -> Result {
-    let device = device_of(address)?;
-    if count == 0 {
-        return Ok(());
-    }
-    if holder(address)?.is_none() && set_host(device, address, value, width, count)? {
-        return Ok(());
-    }
-    work::submit_at(device, address, |session| {
-        session.set(address, count as u64, value, width)
-    })
-}
-
-/// Sets pinned memory of the host's, behind the work so far; false where it is none.
-fn set_host(device: &Device, address: u64, value: u32, width: u8, count: usize) -> Result<bool> {
-    let bytes = count.checked_mul(usize::from(width));
-    let within = |pinned: &host::Pinned| {
-        let offset = address as usize - pinned.base;
-        bytes.is_some_and(|bytes| bytes <= pinned.bytes - offset)
-    };
-    let (Some(bytes), true) = (
-        bytes,
-        host::find(address as usize).is_some_and(|it| within(&it)),
-    ) else {
-        return Ok(false);
-    };
-    work::sync(device)?;
-    let pattern = value.to_le_bytes();
-    // SAFETY: so many bytes are the program's there, pinned by it, and no work is under way.
-    let to = unsafe { std::slice::from_raw_parts_mut(address as *mut u8, bytes) };
-    for (at, byte) in to.iter_mut().enumerate() {
-        *byte = pattern[at % usize::from(width)];
-    }
-    Ok(true)
-}
-
-/// Sets rows of `count` elements, `pitch` bytes apart.
-pub(crate) fn set_rows(
-    address: u64,
-    pitch: usize,
-    value: u32,
-    width: u8,
-    count: usize,
-    rows: usize,
-) -> Result {
-    let row = count
-        .checked_mul(usize::from(width))
-        .filter(|row| row.checked_mul(rows).is_some())
-        .ok_or(Status::INVALID_VALUE)?;
-    if row == 0 || rows == 0 {
-        return current_device().map(|_| ());
-    }
-    if rows > 1 && pitch < row {
-        return Err(Status::INVALID_VALUE);
-    }
-    if pitch == row {
-        return set(address, value, width, count * rows);
-    }
-    (0..rows).try_for_each(|at| set(address + (at * pitch) as u64, value, width, count))
 }

@@ -7,8 +7,8 @@
 
 use std::ffi::{c_uint, c_void};
 
-use crate::abi::{Address, Bytes, Count, Room};
-use crate::array::array;
+use crate::abi::{Address, Bytes, Count, Handle, Room};
+use crate::array::Array;
 use crate::copy::{any, is_device, to_device, to_host, within};
 use crate::status::{Result, Status};
 
@@ -46,7 +46,7 @@ pub(crate) struct Side {
     kind: c_uint,
     host: usize,
     device: u64,
-    array: usize,
+    array: Handle<Array>,
     reserved: usize,
     pitch: usize,
     height: usize,
@@ -71,7 +71,7 @@ struct Flat {
     kind: c_uint,
     host: usize,
     device: u64,
-    array: usize,
+    array: Handle<Array>,
     pitch: usize,
 }
 
@@ -134,7 +134,7 @@ impl Side {
     }
 
     /// A side in the first row of an array.
-    pub(crate) fn array(array: usize, offset: usize) -> Self {
+    pub(crate) fn array(array: Handle<Array>, offset: usize) -> Self {
         Self {
             x: offset,
             array,
@@ -147,7 +147,7 @@ impl Side {
         if self.kind != ARRAY {
             return Ok(self);
         }
-        let found = array(self.array)?;
+        let found = self.array.get()?;
         if self.level != 0 {
             return Err(Status::INVALID_VALUE);
         }
@@ -243,7 +243,7 @@ impl Copy3D {
         if self.to.kind != ARRAY {
             return Ok(false);
         }
-        let array = array(self.to.array)?;
+        let array = self.to.array.get()?;
         let slices = self.depth == 1 || self.height == array.rows();
         Ok(self.width == array.row() && slices)
     }

@@ -8,7 +8,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bus_schemas::Window;
 use client_session::Session;
 
+use crate::abi::Handle;
 use crate::attribute::Properties;
+use crate::context::Context;
 use crate::held::Held;
 use crate::managed::Managed;
 use crate::mirror::Mirrors;
@@ -111,7 +113,7 @@ impl Device {
     }
 
     /// Frees what is left of a context's allocations; their addresses.
-    pub(crate) fn free_all(&self, context: usize) -> Result<Vec<u64>> {
+    pub(crate) fn free_all(&self, context: Handle<Context>) -> Result<Vec<u64>> {
         let left = self.held.take(context);
         for address in &left {
             self.mirrors.remove_twin(*address);

@@ -1,14 +1,14 @@
 //! Events: a place in a session's order, and when the device got there.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::abi::Handle;
 use crate::current_context::current_device;
 use crate::device::Device;
-use crate::handle::Handles;
+use crate::handle::table;
 use crate::process::process;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 use crate::{event_times, work};
 
 /// The flag of an event that takes no time.
@@ -25,7 +25,7 @@ pub(crate) struct Event {
     pub(crate) op: AtomicU64,
 }
 
-pub(crate) static EVENTS: LazyLock<Handles<Event>> = LazyLock::new(Handles::new);
+table!(Event, INVALID_HANDLE);
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 impl Event {
@@ -41,6 +41,16 @@ impl Event {
             op: AtomicU64::new(0),
         }
     }
+
+    /// Whether it takes its time.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.flags & DISABLE_TIMING == 0
+    }
+
+    /// When it was reached last, as far as answers say.
+    pub(crate) fn time(&self) -> Option<u64> {
+        event_times::time(self.number)
+    }
 }
 
 impl Drop for Event {
@@ -49,37 +59,24 @@ impl Drop for Event {
     }
 }
 
-impl Event {
-    /// Whether it takes its time.
-    pub(crate) fn is_timed(&self) -> bool {
-        self.flags & DISABLE_TIMING == 0
-    }
-
-    /// When it was reached last, as far as an answer told.
-    pub(crate) fn time(&self) -> Option<u64> {
-        event_times::time(self.number)
-    }
-}
-
 /// Records an event on a stream.
-pub(crate) fn record(handle: usize, stream: usize) -> Result {
-    let number = number_of(stream)?;
+pub(crate) fn record(event: Handle<Event>, stream: Handle<Stream>) -> Result {
+    let number = stream.op_number()?;
     let device = current_device()?;
-    let recorded = EVENTS.with(handle, |event| {
+    event.with(|event| {
         if event.device != device.ordinal {
             return Err(Status::INVALID_HANDLE);
         }
         let op = device.with(|session| session.record(event.number, number, event.is_timed()))?;
         event.op.store(op, Ordering::Relaxed);
         Ok(())
-    });
-    recorded.unwrap_or(Err(Status::INVALID_HANDLE))
+    })?
 }
 
 /// Work of a device from now on comes behind an event: what runs in one order does already, another
 /// device's event is waited for here.
-pub(crate) fn wait(handle: usize, device: &Device) -> Result {
-    let event = EVENTS.get(handle).ok_or(Status::INVALID_HANDLE)?;
+pub(crate) fn wait(event: Handle<Event>, device: &Device) -> Result {
+    let event = event.get()?;
     if event.device == device.ordinal {
         return Ok(());
     }

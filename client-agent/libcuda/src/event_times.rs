@@ -1,7 +1,8 @@
 //! When events were reached, as answers tell.
 
+use crate::lock::lock;
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
 use bus_schemas::EventTime;
 
@@ -9,13 +10,9 @@ use bus_schemas::EventTime;
 /// yet.
 static TIMES: LazyLock<Mutex<HashMap<u32, u64>>> = LazyLock::new(Mutex::default);
 
-fn times() -> MutexGuard<'static, HashMap<u32, u64>> {
-    TIMES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Keeps what an answer told of the times of events.
 pub(crate) fn keep(told: &[EventTime]) {
-    let mut times = times();
+    let mut times = lock(&TIMES);
     for told in told {
         // One that was destroyed meanwhile is not kept.
         if let Some(time) = times.get_mut(&told.event) {
@@ -26,15 +23,15 @@ pub(crate) fn keep(told: &[EventTime]) {
 
 /// From now on the times of an event are kept.
 pub(crate) fn begin(event: u32) {
-    times().insert(event, 0);
+    lock(&TIMES).insert(event, 0);
 }
 
 /// They are not any more.
 pub(crate) fn forget(event: u32) {
-    times().remove(&event);
+    lock(&TIMES).remove(&event);
 }
 
 /// When an event was reached last, as far as an answer told.
 pub(crate) fn time(event: u32) -> Option<u64> {
-    times().get(&event).copied().filter(|time| *time > 0)
+    lock(&TIMES).get(&event).copied().filter(|time| *time > 0)
 }

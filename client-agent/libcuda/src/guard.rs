@@ -1,10 +1,10 @@
-//! What stands between a foreign caller and the functions behind the exports.
+//! The guard between a foreign caller and the functions behind the exports, and the macro that defines exports.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fork::is_forked;
-use crate::process;
+use crate::process::{is_leaving, process};
 use crate::status::{Result, Status, note};
 
 /// What the child of a fork may call: they answer from what never changes and take no lock.
@@ -16,16 +16,28 @@ const UNCHANGING: [&str; 5] = [
     "cuGetProcAddress_v2",
 ];
 
-/// Runs what an export does; a panic is an unknown error, told once. A call that fails while the
-/// process exits says only that: its session is closed beneath it.
-pub(crate) fn guard(name: &'static str, body: impl FnOnce() -> Result) -> i32 {
-    if is_forked() && !UNCHANGING.contains(&name) {
+/// What may be called before `cuInit`.
+const BEFORE_INIT: [&str; 3] = ["cuInit", "cuGetExportTable", "cuModuleGetLoadingMode"];
+
+/// Runs what an export does, in a process that is initialised; what it returns is of no interest but as an
+/// error. A call while the process exits says only that: its session is closed beneath it.
+pub(crate) fn guard<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
+    let exempt = |names: &[&str]| names.contains(&name);
+    if is_forked() && !exempt(&UNCHANGING) {
         // Threads that the child has not may hold any lock.
         return Status::NOT_INITIALIZED.0;
     }
+    match process() {
+        Err(status) if !exempt(&UNCHANGING) && !exempt(&BEFORE_INIT) => status.0,
+        _ => caught(name, body),
+    }
+}
+
+/// Runs a body; a panic is an unknown error, reported once.
+fn caught<T>(name: &'static str, body: impl FnOnce() -> Result<T>) -> i32 {
     match catch_unwind(AssertUnwindSafe(body)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(_)) if process::is_leaving() => Status::DEINITIALIZED.0,
+        Ok(Ok(_)) => 0,
+        Ok(Err(_)) if is_leaving() => Status::DEINITIALIZED.0,
         Ok(Err(status)) => status.0,
         Err(_) => panicked(name),
     }
@@ -33,9 +45,9 @@ pub(crate) fn guard(name: &'static str, body: impl FnOnce() -> Result) -> i32 {
 
 #[cold]
 fn panicked(name: &'static str) -> i32 {
-    static TOLD: AtomicBool = AtomicBool::new(false);
+    static REPORTED: AtomicBool = AtomicBool::new(false);
     // The panic hook is the host's, and has printed what it prints.
-    if !TOLD.swap(true, Ordering::Relaxed) {
+    if !REPORTED.swap(true, Ordering::Relaxed) {
         note(
             Status::UNKNOWN,
             format!("warploom: {name} panicked; this is a defect of Warploom"),
@@ -44,22 +56,30 @@ fn panicked(name: &'static str) -> i32 {
     Status::UNKNOWN.0
 }
 
-/// Defines exports of the driver API: `fn cuName(arguments) also cuOther { body }`, where the body
-/// is that of a function which returns [`Result`], and `also` names further symbols that mean the
-/// same. `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`],
-/// which carry what the program promises of them: therefore an export is no `unsafe fn` to Rust.
+/// Defines exports of the driver API, each in one of two forms:
+///
+/// - `fn cuName(arguments) also cuOther { body }`, where the body is that of a function which returns
+///   [`Result`], and `also` names further symbols that mean the same;
+/// - `fn cuName(arguments) also cuOther => call;` for an export that only hands its arguments on.
+///
+/// `symbols.txt` names them as working. Arguments are of the types of [`crate::abi`], which carry what the
+/// program promises of them: therefore an export is no `unsafe fn` to Rust. One that begins with an underscore
+/// is of no use here.
 macro_rules! api {
-    ($(fn $name:ident $args:tt $(also $($also:ident),+)? $body:block)*) => {
-        $(
-            $crate::guard::api!(@export $name, $args, $body);
-            $($($crate::guard::api!(@same $also, $name, $args);)+)?
-        )*
+    () => {};
+    (fn $name:ident $args:tt $(also $($also:ident),+)? => $call:expr; $($rest:tt)*) => {
+        $crate::guard::api! { fn $name $args $(also $($also),+)? { $call } $($rest)* }
+    };
+    (fn $name:ident $args:tt $(also $($also:ident),+)? $body:block $($rest:tt)*) => {
+        $crate::guard::api!(@export $name, $args, $body);
+        $($($crate::guard::api!(@same $also, $name, $args);)+)?
+        $crate::guard::api! { $($rest)* }
     };
     (@export $name:ident, ($($arg:ident: $ty:ty),* $(,)?), $body:block) => {
         #[doc = concat!("`", stringify!($name), "` of the driver API.")]
         #[unsafe(no_mangle)]
         pub(crate) extern "C" fn $name($($arg: $ty),*) -> i32 {
-            $crate::guard::guard(stringify!($name), move || -> $crate::status::Result { $body })
+            $crate::guard::guard(stringify!($name), move || -> $crate::status::Result<_> { $body })
         }
     };
     (@same $also:ident, $name:ident, ($($arg:ident: $ty:ty),* $(,)?)) => {
@@ -78,9 +98,12 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_unknown_error_and_the_next_call_is_well() {
-        assert_eq!(guard("cuAnything", || panic!("as a test wants it")), 999);
+        assert_eq!(
+            caught::<()>("cuAnything", || panic!("as a test wants it")),
+            999
+        );
         let text = crate::status::explain(999).expect("it is explained");
         assert!(text.contains("cuAnything panicked"), "{text}");
-        assert_eq!(guard("cuAnything", || Ok(())), 0);
+        assert_eq!(caught("cuAnything", || Ok(())), 0);
     }
 }

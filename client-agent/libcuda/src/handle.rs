@@ -1,21 +1,78 @@
-//! Handles that programs hold: numbers, never addresses, so that a stale or foreign one is an
-//! error and not a crash. None is given out twice.
+//! Tables of the objects that programs name by handles, one for each type. No handle is given out twice.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
 
-/// The first handle. Small numbers have meanings of their own: CUDA's default streams.
+use crate::abi::Handle;
+use crate::status::{Result, Status};
+
+/// The first handle. Small numbers have meanings of their own: default streams, devices' own pools.
 const FIRST: usize = 0x0001_0000;
 /// They look like aligned pointers.
 const STEP: usize = 16;
 
 static NEXT: AtomicUsize = AtomicUsize::new(FIRST);
 
-/// The objects of one kind.
+/// The objects of one type.
 pub(crate) struct Handles<T> {
     table: DashMap<usize, Arc<T>>,
+}
+
+/// A type of objects that have handles.
+pub(crate) trait Object: Sized + 'static {
+    /// The error of a handle that names no object of the type.
+    const UNKNOWN: Status;
+
+    /// All that there are.
+    fn table() -> &'static Handles<Self>;
+}
+
+/// Gives a type of objects its table: `table!(Type, ERROR_OF_AN_UNKNOWN_HANDLE)`.
+macro_rules! table {
+    ($object:ty, $unknown:ident) => {
+        impl $crate::handle::Object for $object {
+            const UNKNOWN: $crate::status::Status = $crate::status::Status::$unknown;
+
+            #[inline]
+            fn table() -> &'static $crate::handle::Handles<Self> {
+                use std::sync::LazyLock;
+                type Table = $crate::handle::Handles<$object>;
+                static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
+                &TABLE
+            }
+        }
+    };
+}
+pub(crate) use table;
+
+impl<T: Object> Handle<T> {
+    /// Its object.
+    ///
+    /// # Errors
+    /// [`Object::UNKNOWN`] where there is none, here and below.
+    pub(crate) fn get(self) -> Result<Arc<T>> {
+        T::table().get(self).ok_or(T::UNKNOWN)
+    }
+
+    /// Looks at its object.
+    #[inline]
+    pub(crate) fn with<R>(self, look: impl FnOnce(&T) -> R) -> Result<R> {
+        let found = T::table().table.get(&self.number());
+        found.map(|object| look(&object)).ok_or(T::UNKNOWN)
+    }
+
+    /// Whether there is such an object.
+    pub(crate) fn check(self) -> Result {
+        self.with(|_| ())
+    }
+
+    /// Takes its object out of the table.
+    pub(crate) fn remove(self) -> Result<Arc<T>> {
+        let removed = T::table().table.remove(&self.number());
+        removed.map(|(_, object)| object).ok_or(T::UNKNOWN)
+    }
 }
 
 impl<T> Handles<T> {
@@ -27,51 +84,41 @@ impl<T> Handles<T> {
     }
 
     /// Keeps an object that needs to know its own handle.
-    pub(crate) fn add_with(&self, make: impl FnOnce(usize) -> T) -> (usize, Arc<T>) {
-        let handle = NEXT.fetch_add(STEP, Ordering::Relaxed);
+    pub(crate) fn add_with(&self, make: impl FnOnce(Handle<T>) -> T) -> (Handle<T>, Arc<T>) {
+        let handle = Handle::new(NEXT.fetch_add(STEP, Ordering::Relaxed));
         let object = Arc::new(make(handle));
-        self.table.insert(handle, Arc::clone(&object));
+        self.table.insert(handle.number(), Arc::clone(&object));
         (handle, object)
     }
 
     /// Keeps an object and returns its handle.
-    pub(crate) fn add(&self, object: T) -> usize {
+    pub(crate) fn add(&self, object: T) -> Handle<T> {
         self.add_with(|_| object).0
     }
 
     /// The object of a handle.
-    pub(crate) fn get(&self, handle: usize) -> Option<Arc<T>> {
-        self.table.get(&handle).map(|object| Arc::clone(&object))
-    }
-
-    /// Looks at the object of a handle.
-    #[inline]
-    pub(crate) fn with<R>(&self, handle: usize, look: impl FnOnce(&T) -> R) -> Option<R> {
-        self.table.get(&handle).map(|object| look(&object))
-    }
-
-    /// Takes an object out.
-    pub(crate) fn remove(&self, handle: usize) -> Option<Arc<T>> {
-        self.table.remove(&handle).map(|(_, object)| object)
+    pub(crate) fn get(&self, handle: Handle<T>) -> Option<Arc<T>> {
+        let found = self.table.get(&handle.number());
+        found.map(|object| Arc::clone(&object))
     }
 
     /// The handles of all objects of which something holds.
-    pub(crate) fn which(&self, mut wanted: impl FnMut(&T) -> bool) -> Vec<usize> {
+    pub(crate) fn which(&self, mut wanted: impl FnMut(&T) -> bool) -> Vec<Handle<T>> {
         let rows = self.table.iter();
-        rows.filter_map(|row| wanted(row.value()).then_some(*row.key()))
+        rows.filter_map(|row| wanted(row.value()).then_some(Handle::new(*row.key())))
             .collect()
     }
 
     /// Takes all objects out of which something holds.
     pub(crate) fn take(&self, wanted: impl FnMut(&T) -> bool) {
         for handle in self.which(wanted) {
-            self.remove(handle);
+            self.table.remove(&handle.number());
         }
     }
 
     /// Puts another object behind a handle that is still known.
-    pub(crate) fn replace(&self, handle: usize, make: impl FnOnce(&T) -> T) {
-        if let Some(mut object) = self.table.get_mut(&handle) {
+    pub(crate) fn replace(&self, handle: Handle<T>, make: impl FnOnce(&T) -> T) {
+        if let Some(mut object) = self.table.get_mut(&handle.number()) {
             *object = Arc::new(make(&object));
         }
     }
@@ -81,14 +128,16 @@ impl<T> Handles<T> {
 mod tests {
     use super::*;
 
+    struct Letter(char);
+    table!(Letter, NOT_FOUND);
+
     #[test]
     fn a_removed_handle_is_unknown_and_never_comes_back() {
-        let handles = Handles::new();
-        let first = handles.add("a");
-        assert_eq!(handles.get(first).as_deref(), Some(&"a"));
-        handles.remove(first);
-        assert!(handles.get(first).is_none());
-        assert_ne!(handles.add("b"), first);
+        let first = Letter::table().add(Letter('a'));
+        assert_eq!(first.with(|letter| letter.0), Ok('a'));
+        assert!(first.remove().is_ok());
+        assert_eq!(first.check(), Err(Status::NOT_FOUND));
+        assert_ne!(Letter::table().add(Letter('b')), first);
     }
 
     #[test]

@@ -4,12 +4,13 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ptx::ParamInfo;
 
 use crate::device::Device;
+use crate::lock::lock;
 use crate::process::process;
 use crate::status::{Result, Status};
 
@@ -34,13 +35,9 @@ fn note(range: Pinned, table: &mut BTreeMap<usize, Pinned>) {
     HIGHEST.fetch_max(range.base + range.bytes, Ordering::Release);
 }
 
-fn lock() -> MutexGuard<'static, BTreeMap<usize, Pinned>> {
-    PINNED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// The range that holds an address.
 pub(crate) fn find(address: usize) -> Option<Pinned> {
-    let table = lock();
+    let table = lock(&PINNED);
     let (_, range) = table.range(..=address).next_back()?;
     (address - range.base < range.bytes).then_some(*range)
 }
@@ -64,7 +61,7 @@ pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
         flags,
         ours: true,
     };
-    note(range, &mut lock());
+    note(range, &mut lock(&PINNED));
     Ok(base)
 }
 
@@ -74,7 +71,7 @@ pub(crate) fn alloc(bytes: usize, flags: u32) -> Result<usize> {
 /// Nobody uses them any more.
 pub(crate) unsafe fn free(base: usize) -> Result {
     unmap(base)?;
-    let mut table = lock();
+    let mut table = lock(&PINNED);
     match table.get(&base) {
         Some(range) if range.ours => {
             let bytes = range.bytes;
@@ -96,7 +93,7 @@ pub(crate) unsafe fn register(base: usize, bytes: usize, flags: u32) -> Result {
     if base == 0 || bytes == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    let mut table = lock();
+    let mut table = lock(&PINNED);
     let before = table.range(..base + bytes).next_back();
     if before.is_some_and(|(_, range)| range.base + range.bytes > base) {
         return Err(Status::HOST_MEMORY_ALREADY_REGISTERED);
@@ -124,7 +121,7 @@ fn unmap(base: usize) -> Result {
 /// Forgets such memory.
 pub(crate) fn unregister(base: usize) -> Result {
     unmap(base)?;
-    let mut table = lock();
+    let mut table = lock(&PINNED);
     match table.get(&base) {
         Some(range) if !range.ours => {
             table.remove(&base);

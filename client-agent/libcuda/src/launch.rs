@@ -12,15 +12,16 @@ use std::sync::atomic::Ordering;
 
 use bus_schemas::Dim;
 
-use crate::abi::List;
+use crate::abi::{Handle, List};
 use crate::device::Device;
 use crate::host::translated;
-use crate::module::{KERNELS, Kernel};
+use crate::module::Kernel;
 use crate::settings::is_blocking;
 use crate::status::{Result, Status};
 use crate::work::submit;
 
-/// Grid, block and dynamic shared bytes.
+/// Grid, block and dynamic shared bytes, as CUDA's structures have them side by side.
+#[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) grid: Dim,
@@ -35,7 +36,7 @@ pub(crate) type Parameters<'a> = List<'a, *const c_void>;
 /// they are what the kernel's image asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arguments<'a> {
-    kernel: usize,
+    kernel: Handle<Kernel>,
     /// A pointer for each.
     pointers: Parameters<'a>,
     /// Pairs of a key and a value: a packed block and its size.
@@ -44,7 +45,11 @@ pub(crate) struct Arguments<'a> {
 
 impl<'a> Arguments<'a> {
     /// A kernel with the parameters of the call that names it.
-    pub(crate) fn new(kernel: usize, pointers: Parameters<'a>, extra: Parameters<'a>) -> Self {
+    pub(crate) fn new(
+        kernel: Handle<Kernel>,
+        pointers: Parameters<'a>,
+        extra: Parameters<'a>,
+    ) -> Self {
         Self {
             kernel,
             pointers,
@@ -53,7 +58,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// The kernel's handle.
-    pub(crate) fn kernel(&self) -> usize {
+    pub(crate) fn kernel(&self) -> Handle<Kernel> {
         self.kernel
     }
 }
@@ -87,9 +92,7 @@ pub(crate) fn launch(
         // A thread that is ending has no block of its own any more.
         launched.unwrap_or_else(|_| with(&mut Vec::new()))
     };
-    KERNELS
-        .with(arguments.kernel, run)
-        .unwrap_or(Err(Status::INVALID_HANDLE))
+    arguments.kernel.with(run)?
 }
 
 /// Launches a kernel with packed parameters.
@@ -117,8 +120,8 @@ pub(crate) fn start(
         )
     });
     submitted.map_err(|status| match status {
-        // A shape that no device has. The runtime hands on what it is told, and its programs know this
-        // by a code of the runtime's.
+        // A shape that no device has. The runtime hands on this error, and its programs know it by a code of
+        // the runtime's.
         Status::INVALID_VALUE if crate::tables::asked::is_used() => Status::INVALID_CONFIGURATION,
         status => status,
     })?;
@@ -131,7 +134,7 @@ pub(crate) fn start(
 impl Arguments<'_> {
     /// The parameters in a block, and the kernel that they are for.
     pub(crate) fn packed(&self) -> Result<(Vec<u8>, Arc<Kernel>)> {
-        let kernel = KERNELS.get(self.kernel).ok_or(Status::INVALID_HANDLE)?;
+        let kernel = self.kernel.get()?;
         let mut block = Vec::new();
         self.pack(&kernel, &mut block)?;
         Ok((block, kernel))

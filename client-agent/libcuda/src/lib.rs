@@ -22,7 +22,7 @@
 //! | [`pool`], [`pool_handle`] | pools of memory, and their handles |
 //! | [`physical`] | memory that is mapped at reserved addresses |
 //! | [`nvml`] | the little of NVIDIA's management library that JAX asks for |
-//! | [`copy`], [`copy3d`] | copies and sets |
+//! | [`copy`], [`copy3d`], [`fill`] | copies and sets |
 //! | [`array`], [`texture`] | arrays, texture and surface objects |
 //! | [`reset`], [`held`] | the end of all that a primary context has |
 //! | [`graph`], [`capture`], [`user_object`] | graphs, streams that record them, what they hold |
@@ -44,6 +44,7 @@ mod device;
 mod event;
 mod event_times;
 mod fatbin;
+mod fill;
 mod fork;
 mod graph;
 mod guard;
@@ -51,6 +52,7 @@ mod handle;
 mod held;
 mod host;
 mod launch;
+mod lock;
 mod managed;
 mod mirror;
 mod module;

@@ -4,10 +4,11 @@
 #![expect(unsafe_code, reason = "opens pages of a range that we reserved")]
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use client_session::Session;
 
+use crate::lock::lock;
 use crate::mirror::Mirrors;
 use crate::status::{Result, Status};
 
@@ -68,13 +69,9 @@ pub(crate) struct Managed {
 }
 
 impl Managed {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Range>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether an address is of managed memory.
     pub(crate) fn holds(&self, address: u64) -> bool {
-        let table = self.lock();
+        let table = lock(&self.table);
         let found = table.range(..=address).next_back();
         found.is_some_and(|(start, range)| address - start < range.bytes)
     }
@@ -93,7 +90,7 @@ impl Managed {
         }
         // SAFETY: the pages are fresh, and open until they are freed, which ends the mirror first.
         unsafe { mirrors.add_zeroed(session, address as usize, address, bytes as usize)? };
-        self.lock().insert(address, Range { bytes, base });
+        lock(&self.table).insert(address, Range { bytes, base });
         Ok(address)
     }
 
@@ -119,21 +116,21 @@ impl Managed {
             mirrors.add(session, address as usize, address, now.len())?;
         }
         let base = address;
-        self.lock().insert(address, Range { bytes, base });
+        lock(&self.table).insert(address, Range { bytes, base });
         Ok(())
     }
 
     /// Variables of a module that is unloaded are managed no more: what the program still reads there stays,
     /// and is not written to the device, where something else will lie.
     pub(crate) fn disown(&self, mirrors: &Mirrors, address: u64) {
-        if self.lock().remove(&address).is_some() {
+        if lock(&self.table).remove(&address).is_some() {
             mirrors.remove(address as usize);
         }
     }
 
     /// Frees an allocation, if it is a managed one; whether it was.
     pub(crate) fn free(&self, session: &Session, mirrors: &Mirrors, address: u64) -> Result<bool> {
-        let Some(range) = self.lock().remove(&address) else {
+        let Some(range) = lock(&self.table).remove(&address) else {
             return Ok(false);
         };
         mirrors.remove(address as usize);

@@ -8,11 +8,12 @@
     reason = "reads and writes memory that the program was given"
 )]
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use client_session::Session;
 
+use crate::lock::lock;
 use crate::status::{Result, Status};
 
 /// Compared and copied in pieces of this many bytes.
@@ -38,10 +39,6 @@ pub(crate) struct Mirrors {
 }
 
 impl Mirrors {
-    fn lock(&self) -> MutexGuard<'_, Vec<Mirror>> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds `bytes` bytes at `host` whose twin is at `device`, and copies them there.
     ///
     /// # Safety
@@ -78,13 +75,13 @@ impl Mirrors {
     }
 
     fn push(&self, host: usize, device: u64, seen: Vec<u8>) {
-        self.lock().push(Mirror { host, device, seen });
+        lock(&self.list).push(Mirror { host, device, seen });
         self.any.store(true, Ordering::Release);
     }
 
     /// Forgets the memory at `host`; its twin's address.
     pub(crate) fn remove(&self, host: usize) -> Option<u64> {
-        let mut list = self.lock();
+        let mut list = lock(&self.list);
         let at = list.iter().position(|mirror| mirror.host == host)?;
         let mirror = list.swap_remove(at);
         self.any.store(!list.is_empty(), Ordering::Release);
@@ -93,14 +90,14 @@ impl Mirrors {
 
     /// Forgets the memory whose twin is at `device`, but for managed memory, which is its own twin.
     pub(crate) fn remove_twin(&self, device: u64) {
-        let mut list = self.lock();
+        let mut list = lock(&self.list);
         list.retain(|mirror| mirror.device != device || mirror.host as u64 == device);
         self.any.store(!list.is_empty(), Ordering::Release);
     }
 
     /// The device's address of a host address.
     pub(crate) fn device_of(&self, host: usize) -> Option<u64> {
-        let list = self.lock();
+        let list = lock(&self.list);
         let found = list
             .iter()
             .find(|it| (it.host..it.host + it.seen.len()).contains(&host));
@@ -110,7 +107,7 @@ impl Mirrors {
     /// Whether an address is of a twin on the device.
     pub(crate) fn covers(&self, device: u64) -> bool {
         self.any.load(Ordering::Acquire)
-            && self.lock().iter().any(|it| {
+            && lock(&self.list).iter().any(|it| {
                 let end = it.device + it.seen.len() as u64;
                 (it.device..end).contains(&device)
             })
@@ -127,7 +124,7 @@ impl Mirrors {
 
     #[cold]
     fn upload_changed(&self, session: &Session) -> Result {
-        let mut list = self.lock();
+        let mut list = lock(&self.list);
         if self.worked.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -162,7 +159,7 @@ impl Mirrors {
         if !self.any.load(Ordering::Acquire) || !self.worked.load(Ordering::Acquire) {
             return Ok(());
         }
-        let mut list = self.lock();
+        let mut list = lock(&self.list);
         for mirror in list.iter_mut() {
             let mut now = vec![0; mirror.seen.len()];
             session

@@ -4,10 +4,12 @@
 //! mapped, when it is. A second address at the same time, or another one later, is refused in words.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::abi::Handle;
 use crate::device::Device;
-use crate::handle::Handles;
+use crate::handle::{Object, table};
+use crate::lock::lock;
 use crate::status::{Result, Status, note};
 
 /// Pieces of memory, addresses and reserved ranges are multiples of this.
@@ -30,30 +32,24 @@ struct State {
     was_mapped: bool,
 }
 
-impl Physical {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Physical {}
 
-static PIECES: LazyLock<Handles<Physical>> = LazyLock::new(Handles::new);
+table!(Physical, INVALID_VALUE);
 
-/// What is mapped, by its first address: the handle it had, and the piece.
-static MAPPED: Mutex<BTreeMap<u64, (usize, Arc<Physical>)>> = Mutex::new(BTreeMap::new());
+/// The pieces that are mapped, by their first addresses, each with its handle.
+type Mapped = BTreeMap<u64, (Handle<Physical>, Arc<Physical>)>;
 
-fn mapped() -> MutexGuard<'static, BTreeMap<u64, (usize, Arc<Physical>)>> {
-    MAPPED.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static MAPPED: Mutex<Mapped> = Mutex::new(BTreeMap::new());
 
 /// A new piece of a device's memory.
-pub(crate) fn create(device: &Device, bytes: u64) -> Result<usize> {
+pub(crate) fn create(device: &Device, bytes: u64) -> Result<Handle<Physical>> {
     if bytes == 0 || !bytes.is_multiple_of(GRAIN) {
         return Err(Status::INVALID_VALUE);
     }
     let mut waiting = 0;
     // Those without an address have no memory yet, and are to find it when they are mapped.
-    PIECES.which(|piece| {
-        if piece.device == device.ordinal && !piece.state().was_mapped {
+    Physical::table().which(|piece| {
+        if piece.device == device.ordinal && !lock(&piece.state).was_mapped {
             waiting += piece.bytes;
         }
         false
@@ -62,7 +58,7 @@ pub(crate) fn create(device: &Device, bytes: u64) -> Result<usize> {
     if bytes > device.properties.memory.saturating_sub(held + waiting) {
         return Err(Status::OUT_OF_MEMORY);
     }
-    Ok(PIECES.add(Physical {
+    Ok(Physical::table().add(Physical {
         device: device.ordinal,
         bytes,
         state: Mutex::new(State {
@@ -73,27 +69,28 @@ pub(crate) fn create(device: &Device, bytes: u64) -> Result<usize> {
 }
 
 /// The piece of a handle.
-pub(crate) fn piece(handle: usize) -> Result<Arc<Physical>> {
-    let found = PIECES.get(handle).filter(|it| it.state().references > 0);
+pub(crate) fn piece(handle: Handle<Physical>) -> Result<Arc<Physical>> {
+    let found = handle.get().ok();
+    let found = found.filter(|it| lock(&it.state).references > 0);
     found.ok_or(Status::INVALID_VALUE)
 }
 
 /// Takes a reference of the program's away; what is mapped stays until it is unmapped.
-pub(crate) fn release(handle: usize) -> Result {
+pub(crate) fn release(handle: Handle<Physical>) -> Result {
     let piece = piece(handle)?;
-    let mut state = piece.state();
+    let mut state = lock(&piece.state);
     state.references -= 1;
     let is_last = state.references == 0;
     drop(state);
-    if is_last && !mapped().values().any(|(of, _)| *of == handle) {
-        PIECES.remove(handle);
+    if is_last && !lock(&MAPPED).values().any(|(of, _)| *of == handle) {
+        handle.remove()?;
     }
     Ok(())
 }
 
 /// The handle of what is mapped at an address, with one reference more.
-pub(crate) fn retain(address: u64) -> Result<usize> {
-    let mapped = mapped();
+pub(crate) fn retain(address: u64) -> Result<Handle<Physical>> {
+    let mapped = lock(&MAPPED);
     let (start, (handle, piece)) = mapped
         .range(..=address)
         .next_back()
@@ -101,14 +98,14 @@ pub(crate) fn retain(address: u64) -> Result<usize> {
     if address - start >= piece.bytes {
         return Err(Status::INVALID_VALUE);
     }
-    piece.state().references += 1;
+    lock(&piece.state).references += 1;
     Ok(*handle)
 }
 
 /// Gives a piece its address.
-pub(crate) fn map(device: &Device, address: u64, handle: usize) -> Result {
+pub(crate) fn map(device: &Device, address: u64, handle: Handle<Physical>) -> Result {
     let piece = piece(handle)?;
-    let mut state = piece.state();
+    let mut state = lock(&piece.state);
     if state.was_mapped {
         let why = "memory of cuMemCreate has one address here: it cannot be mapped at a second one";
         note(Status::NOT_SUPPORTED, why.into());
@@ -117,20 +114,20 @@ pub(crate) fn map(device: &Device, address: u64, handle: usize) -> Result {
     device.with(|session| session.channel().map(address, piece.bytes))?;
     state.was_mapped = true;
     drop(state);
-    mapped().insert(address, (handle, piece));
+    lock(&MAPPED).insert(address, (handle, piece));
     Ok(())
 }
 
 /// Takes the addresses of a range away from the pieces there, which it holds whole.
 pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
-    let mut mapped = mapped();
+    let mut mapped = lock(&MAPPED);
     let whole = covered(&mapped, address, bytes).ok_or(Status::INVALID_VALUE)?;
     for start in whole {
         device.with(|session| session.channel().unmap(start))?;
         if let Some((handle, piece)) = mapped.remove(&start)
-            && piece.state().references == 0
+            && lock(&piece.state).references == 0
         {
-            PIECES.remove(handle);
+            handle.remove()?;
         }
     }
     Ok(())
@@ -138,15 +135,11 @@ pub(crate) fn unmap(device: &Device, address: u64, bytes: u64) -> Result {
 
 /// Whether a range is mapped from its beginning to its end.
 pub(crate) fn is_mapped(address: u64, bytes: u64) -> bool {
-    covered(&mapped(), address, bytes).is_some()
+    covered(&lock(&MAPPED), address, bytes).is_some()
 }
 
 /// The first addresses of the pieces that make up a range, if they do.
-fn covered(
-    mapped: &BTreeMap<u64, (usize, Arc<Physical>)>,
-    address: u64,
-    bytes: u64,
-) -> Option<Vec<u64>> {
+fn covered(mapped: &Mapped, address: u64, bytes: u64) -> Option<Vec<u64>> {
     let end = address.checked_add(bytes)?;
     let mut next = address;
     let mut found = Vec::new();
@@ -169,7 +162,7 @@ mod tests {
         let piece = |bytes| {
             let state = Mutex::default();
             (
-                0,
+                Handle::NULL,
                 Arc::new(Physical {
                     device: 0,
                     bytes,

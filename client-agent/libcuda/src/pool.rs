@@ -3,8 +3,11 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use crate::abi::Handle;
+use crate::handle::table;
+use crate::lock::lock;
 use crate::status::{Result, Status};
 
 /// What a pool is asked for, or told: a switch or a number of bytes.
@@ -56,13 +59,9 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Figures> {
-        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts an allocation that is about to be made, unless that is more than the pool may have.
     fn grow(&self, bytes: u64) -> Result {
-        let mut figures = self.lock();
+        let mut figures = lock(&self.figures);
         let used = figures.used.saturating_add(bytes);
         if self.limit > 0 && used > self.limit {
             return Err(Status::OUT_OF_MEMORY);
@@ -73,20 +72,20 @@ impl Pool {
 
     /// An allocation was made: the most that was ever in use may be more for it.
     fn made(&self) {
-        let mut figures = self.lock();
+        let mut figures = lock(&self.figures);
         let used = figures.used;
         figures.most_used = figures.most_used.max(used);
         figures.most_reserved = figures.most_reserved.max(used);
     }
 
     fn shrink(&self, bytes: u64) {
-        let mut figures = self.lock();
+        let mut figures = lock(&self.figures);
         figures.used = figures.used.saturating_sub(bytes);
     }
 
     /// An attribute.
     pub(crate) fn get(&self, attribute: c_int) -> Result<Figure> {
-        let figures = self.lock();
+        let figures = lock(&self.figures);
         Ok(match attribute {
             _ if SWITCHES.contains(&attribute) => {
                 Figure::Switch(figures.reuse[attribute as usize - 1])
@@ -102,7 +101,7 @@ impl Pool {
 
     /// Sets an attribute. What was most can be set back only, by 0.
     pub(crate) fn set(&self, attribute: c_int, figure: Figure) -> Result {
-        let mut figures = self.lock();
+        let mut figures = lock(&self.figures);
         match (attribute, figure) {
             (_, Figure::Switch(on)) if SWITCHES.contains(&attribute) => {
                 figures.reuse[attribute as usize - 1] = c_int::from(on != 0);
@@ -121,10 +120,15 @@ pub(crate) fn is_switch(attribute: c_int) -> bool {
     SWITCHES.contains(&attribute)
 }
 
+/// A pool that a program made, by its handle, with the number of its device.
+pub(crate) struct MadePool(pub(crate) usize, pub(crate) Arc<Pool>);
+
+table!(MadePool, INVALID_VALUE);
+
 /// The pools of a device, as far as it must know them.
 pub(crate) struct Pools {
     pub(crate) own: Arc<Pool>,
-    current: Mutex<Option<usize>>,
+    current: Mutex<Option<Handle<MadePool>>>,
     /// The allocations of pools, by address: the pool and the bytes.
     of: Mutex<HashMap<u64, (Arc<Pool>, u64)>>,
 }
@@ -141,12 +145,8 @@ impl Default for Pools {
 
 impl Pools {
     /// The handle of the pool that allocations come from that name none; nothing for its own.
-    pub(crate) fn current(&self) -> MutexGuard<'_, Option<usize>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn of(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Pool>, u64)>> {
-        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn current(&self) -> MutexGuard<'_, Option<Handle<MadePool>>> {
+        lock(&self.current)
     }
 
     /// Makes an allocation of a pool's: so many bytes, by `alloc`.
@@ -159,13 +159,13 @@ impl Pools {
         pool.grow(bytes)?;
         let address = alloc().inspect_err(|_| pool.shrink(bytes))?;
         pool.made();
-        self.of().insert(address, (Arc::clone(pool), bytes));
+        lock(&self.of).insert(address, (Arc::clone(pool), bytes));
         Ok(address)
     }
 
     /// An allocation is about to be freed, whether it is a pool's or not.
     pub(crate) fn free(&self, address: u64) {
-        let was = self.of().remove(&address);
+        let was = lock(&self.of).remove(&address);
         if let Some((pool, bytes)) = was {
             pool.shrink(bytes);
         }

@@ -3,15 +3,16 @@
 #![expect(unsafe_code, reason = "an exit handler of the C library")]
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::connection::{Connection, FAREWELL};
-use crate::context::Contexts;
+use crate::context::PrimaryContexts;
 use crate::device::Device;
 use crate::fork::{self, is_forked};
+use crate::lock::lock;
 use crate::settings::Settings;
 use crate::signal::without_signals;
 use crate::stats;
@@ -21,7 +22,7 @@ use crate::visible;
 /// Everything of this process.
 pub(crate) struct Process {
     pub(crate) devices: Vec<Device>,
-    pub(crate) contexts: Contexts,
+    pub(crate) contexts: PrimaryContexts,
     connection: Connection,
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn init() -> Result {
 }
 
 fn init_once() -> Result {
-    let _beginning = BEGINNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _beginning = lock(&BEGINNING);
     if !PROCESS.load(Ordering::Acquire).is_null() {
         return Ok(());
     }
@@ -125,7 +126,7 @@ fn begin() -> Result<Process> {
         device.ordinal = ordinal;
     }
     Ok(Process {
-        contexts: Contexts::new(&devices),
+        contexts: PrimaryContexts::new(devices.len()),
         devices,
         connection,
     })

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 
+use crate::abi::Handle;
+use crate::context::Context;
 use crate::status::{Result, Status};
 
 /// Contexts of a thread that lie in the stack itself.
@@ -12,25 +14,25 @@ const NEAR: usize = 14;
 /// process's exit, such as destructors of the program's, run behind that and still have a context.
 #[derive(Debug)]
 pub(crate) struct Stack {
-    near: [usize; NEAR],
-    far: ManuallyDrop<Vec<usize>>,
+    near: [Handle<Context>; NEAR],
+    far: ManuallyDrop<Vec<Handle<Context>>>,
     depth: usize,
 }
 
 impl Stack {
     const EMPTY: Self = Self {
-        near: [0; NEAR],
+        near: [Handle::NULL; NEAR],
         far: ManuallyDrop::new(Vec::new()),
         depth: 0,
     };
 
     /// The current context.
-    pub(crate) fn last(&self) -> Option<usize> {
+    pub(crate) fn last(&self) -> Option<Handle<Context>> {
         let index = self.depth.checked_sub(1)?;
         self.near.get(index).or_else(|| self.far.last()).copied()
     }
 
-    pub(crate) fn push(&mut self, handle: usize) {
+    pub(crate) fn push(&mut self, handle: Handle<Context>) {
         match self.near.get_mut(self.depth) {
             Some(place) => *place = handle,
             None => self.far.push(handle),
@@ -38,7 +40,7 @@ impl Stack {
         self.depth += 1;
     }
 
-    pub(crate) fn pop(&mut self) -> Option<usize> {
+    pub(crate) fn pop(&mut self) -> Option<Handle<Context>> {
         let last = self.last()?;
         self.depth -= 1;
         if self.depth >= NEAR {
@@ -68,9 +70,10 @@ pub(crate) fn stack<R>(body: impl FnOnce(&mut Stack) -> R) -> Result<R> {
         .map_err(|_| Status::INVALID_CONTEXT)
 }
 
-/// The thread's current context: 0 if there is none.
-pub(crate) fn top() -> usize {
-    stack(|stack| stack.last()).ok().flatten().unwrap_or(0)
+/// The thread's current context; null if there is none.
+pub(crate) fn top() -> Handle<Context> {
+    let last = stack(|stack| stack.last()).ok().flatten();
+    last.unwrap_or(Handle::NULL)
 }
 
 #[cfg(test)]
@@ -81,11 +84,11 @@ mod tests {
     fn a_stack_is_as_deep_as_it_is_used() {
         let mut stack = Stack::EMPTY;
         assert_eq!(stack.pop(), None);
-        for handle in 1..=40 {
+        for handle in (1..=40).map(Handle::new) {
             stack.push(handle);
             assert_eq!(stack.last(), Some(handle));
         }
-        for handle in (1..=40).rev() {
+        for handle in (1..=40).rev().map(Handle::new) {
             assert_eq!(stack.pop(), Some(handle));
         }
         assert_eq!((stack.last(), stack.far.capacity()), (None, 0));

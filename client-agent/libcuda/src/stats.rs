@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::device::Device;
+use crate::lock::lock;
 use crate::module;
 use crate::tables::asked;
 
@@ -20,10 +21,6 @@ static LAUNCHES: AtomicU64 = AtomicU64::new(0);
 
 /// Most kernels that are told apart.
 const KERNELS_TOLD: usize = 65_536;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// An export that does nothing yet was called.
 pub(crate) fn missed(name: &'static str) {

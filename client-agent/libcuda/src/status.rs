@@ -1,8 +1,8 @@
 //! The driver's result codes.
 
 use std::io::Write;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 #[cfg(test)]
 use bus_schemas::Code;
@@ -10,6 +10,7 @@ use bus_schemas::Failure;
 use client_session::ClientError;
 
 use crate::fork::is_forked;
+use crate::lock::lock;
 
 /// A `CUresult` that is not success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +143,13 @@ codes! {
     UNKNOWN = 999, "UNKNOWN", "unknown error";
 }
 
+impl Status {
+    /// It as what a function returns that always fails.
+    pub(crate) fn err(self) -> Result {
+        Err(self)
+    }
+}
+
 /// Name and meaning of a code, each ended by a zero byte.
 pub(crate) fn describe(code: i32) -> Option<(&'static str, &'static str)> {
     let at = CODES.binary_search_by_key(&code, |row| row.0).ok()?;
@@ -202,7 +210,7 @@ const DETAILS_KEPT: usize = 256;
 
 /// Notes what stands behind a status.
 pub(crate) fn note(status: Status, detail: String) {
-    let mut details = DETAILS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut details = lock(&DETAILS);
     if details.len() >= DETAILS_KEPT
         || details
             .iter()
@@ -231,7 +239,7 @@ pub(crate) fn explain(code: i32) -> Option<&'static str> {
         // Whoever holds the lock may be no thread of this process.
         return Some(text);
     }
-    let details = DETAILS.lock().unwrap_or_else(PoisonError::into_inner);
+    let details = lock(&DETAILS);
     Some(
         details
             .iter()

@@ -3,13 +3,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::handle::Handles;
+use crate::abi::Handle;
+use crate::context::Context;
+use crate::current_context::{current, current_device};
+use crate::device::Device;
+use crate::handle::table;
+use crate::lock::lock;
+use crate::process::process;
 use crate::status::{Result, Status};
-
-/// The default streams: the legacy one by two names, and the thread's.
-const DEFAULTS: std::ops::RangeInclusive<usize> = 0..=2;
 
 /// A stream that a program made.
 #[derive(Debug)]
@@ -17,20 +20,20 @@ pub(crate) struct Stream {
     pub(crate) number: u16,
     pub(crate) flags: u32,
     pub(crate) priority: i32,
-    pub(crate) context: usize,
+    pub(crate) context: Handle<Context>,
     pub(crate) device: usize,
-    /// Hints that were set, by their numbers, to be told back.
+    /// Hints that were set, by their numbers.
     pub(crate) hints: Mutex<HashMap<i32, [u64; 8]>>,
 }
 
 impl Stream {
     /// The hints that were set.
     pub(crate) fn hints(&self) -> MutexGuard<'_, HashMap<i32, [u64; 8]>> {
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.hints)
     }
 }
 
-pub(crate) static STREAMS: LazyLock<Handles<Stream>> = LazyLock::new(Handles::new);
+table!(Stream, INVALID_HANDLE);
 static NEXT: AtomicU16 = AtomicU16::new(1);
 
 /// A new stream's number: 0 is the default's. Numbers are names for traces, and may come again.
@@ -38,22 +41,52 @@ pub(crate) fn number() -> u16 {
     NEXT.fetch_add(1, Ordering::Relaxed).max(1)
 }
 
-/// The number of a stream.
-#[inline]
-pub(crate) fn number_of(handle: usize) -> Result<u16> {
-    if DEFAULTS.contains(&handle) {
-        return Ok(0);
+impl Handle<Stream> {
+    /// Whether it names a default stream: the legacy one by either of its names, or the thread's.
+    #[inline]
+    pub(crate) fn is_default(self) -> bool {
+        self.number() <= 2
     }
-    STREAMS
-        .with(handle, |stream| stream.number)
-        .ok_or(Status::INVALID_HANDLE)
-}
 
-/// The device of a stream, if it is not a default one.
-pub(crate) fn device_of(handle: usize) -> Result<Option<usize>> {
-    if DEFAULTS.contains(&handle) {
-        return Ok(None);
+    /// Whether it names the legacy default stream, which cannot be captured.
+    pub(crate) fn is_legacy(self) -> bool {
+        self.number() <= 1
     }
-    let device = STREAMS.with(handle, |stream| stream.device);
-    device.map(Some).ok_or(Status::INVALID_HANDLE)
+
+    /// The number that its ops carry.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` where it names no stream, here and below.
+    #[inline]
+    pub(crate) fn op_number(self) -> Result<u16> {
+        match self.is_default() {
+            true => Ok(0),
+            false => self.with(|stream| stream.number),
+        }
+    }
+
+    /// The stream that the program made; none for a default one.
+    pub(crate) fn made(self) -> Result<Option<Arc<Stream>>> {
+        match self.is_default() {
+            true => Ok(None),
+            false => self.get().map(Some),
+        }
+    }
+
+    /// The device that its work goes to.
+    pub(crate) fn device(self) -> Result<&'static Device> {
+        if self.is_default() {
+            return current_device();
+        }
+        let device = self.with(|stream| stream.device)?;
+        process()?.devices.get(device).ok_or(Status::INVALID_DEVICE)
+    }
+
+    /// The context that it was made in, or that a default one is used in.
+    pub(crate) fn context(self) -> Result<Handle<Context>> {
+        match self.made()? {
+            Some(stream) => Ok(stream.context),
+            None => Ok(current()?.1.handle),
+        }
+    }
 }

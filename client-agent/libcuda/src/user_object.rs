@@ -1,10 +1,9 @@
 //! User objects: what a program ties to graphs, and takes down when nothing refers to it any more.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, LazyLock};
 
-use crate::abi::HostCall;
-use crate::handle::Handles;
+use crate::abi::{Handle, HostCall};
+use crate::handle::{Object, table};
 use crate::status::{Result, Status};
 
 /// A user object. Graphs hold it, and the table does while the program has references of its own.
@@ -15,40 +14,35 @@ pub(crate) struct UserObject {
     references: AtomicU32,
 }
 
-static OBJECTS: LazyLock<Handles<UserObject>> = LazyLock::new(Handles::new);
+table!(UserObject, INVALID_VALUE);
 
 /// A new object with so many references of the program's.
-pub(crate) fn create(destroy: HostCall, references: u32) -> usize {
-    OBJECTS.add(UserObject {
+pub(crate) fn create(destroy: HostCall, references: u32) -> Handle<UserObject> {
+    UserObject::table().add(UserObject {
         destroy,
         references: AtomicU32::new(references),
     })
 }
 
-/// The object of a handle.
-pub(crate) fn object(handle: usize) -> Result<Arc<UserObject>> {
-    OBJECTS.get(handle).ok_or(Status::INVALID_VALUE)
-}
-
 /// Adds references of the program's.
-pub(crate) fn retain(handle: usize, count: u32) -> Result {
-    object(handle)?
-        .references
-        .fetch_add(count, Ordering::Relaxed);
+pub(crate) fn retain(object: Handle<UserObject>, count: u32) -> Result {
+    let references = &object.get()?.references;
+    references.fetch_add(count, Ordering::Relaxed);
     Ok(())
 }
 
 /// Takes references of the program's away.
-pub(crate) fn release(handle: usize, count: u32) -> Result {
+pub(crate) fn release(object: Handle<UserObject>, count: u32) -> Result {
     let fewer = |have: u32| have.checked_sub(count);
-    let had = object(handle)?
+    let had = object
+        .get()?
         .references
         .fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer)
         .map_err(|_| Status::INVALID_VALUE)?;
-    if had == count {
-        OBJECTS.remove(handle);
+    match had == count {
+        true => object.remove().map(|_| ()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 impl Drop for UserObject {
@@ -76,10 +70,10 @@ mod tests {
             1,
         );
         retain(handle, 1).expect("known");
-        let held = object(handle).expect("known");
+        let held = handle.get().expect("known");
         assert_eq!(release(handle, 3), Err(Status::INVALID_VALUE));
         release(handle, 2).expect("so many");
-        assert!(object(handle).is_err());
+        assert!(handle.get().is_err());
         assert_eq!(DESTROYED.load(Ordering::Relaxed), 0);
         drop(held);
         assert_eq!(DESTROYED.load(Ordering::Relaxed), 7);

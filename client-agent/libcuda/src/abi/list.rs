@@ -3,6 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
 
+use super::handle::Handle;
 use super::pointer::InOut;
 use crate::status::{Result, Status};
 
@@ -146,23 +147,23 @@ impl<T: Copy> OutList<'_, T> {
     }
 }
 
-impl OutList<'_, usize> {
+impl<T> OutList<'_, Handle<T>> {
     /// Answers a question for a list as CUDA does: without a place the count becomes how many there are;
     /// with one it says how many have room, the list gets so many and zeros behind them, and the count
     /// becomes how many were written.
-    pub(crate) fn answer(&self, count: &InOut<'_, usize>, found: &[usize]) -> Result {
+    pub(crate) fn answer(&self, count: &InOut<'_, usize>, found: &[Handle<T>]) -> Result {
         let room = self.fill(count, found)?;
         count.put(found.len().min(room))
     }
 
     /// As [`OutList::answer`], and the count stays: another list is to come. For how many there is room.
-    pub(crate) fn fill(&self, count: &InOut<'_, usize>, found: &[usize]) -> Result<usize> {
+    pub(crate) fn fill(&self, count: &InOut<'_, usize>, found: &[Handle<T>]) -> Result<usize> {
         let number = count.take()?;
         if self.is_null() {
             return Ok(usize::MAX);
         }
         let call = PhantomData;
-        let padded = found.iter().copied().chain(std::iter::repeat(0));
+        let padded = found.iter().copied().chain(std::iter::repeat(Handle::NULL));
         self.put(Count { number, call }, padded)?;
         Ok(number)
     }
@@ -249,7 +250,11 @@ impl Room<'_> {
 mod tests {
     use super::*;
 
-    fn list(items: &mut [usize]) -> OutList<'_, usize> {
+    fn handles<const N: usize>(numbers: [usize; N]) -> [Handle<()>; N] {
+        numbers.map(Handle::new)
+    }
+
+    fn list(items: &mut [Handle<()>]) -> OutList<'_, Handle<()>> {
         let first = items.as_mut_ptr();
         let call = PhantomData;
         OutList { first, call }
@@ -262,15 +267,17 @@ mod tests {
 
     #[test]
     fn a_list_gets_what_there_is_and_zeros_and_the_count_says_how_many() {
-        let (mut items, mut room) = ([9; 4], 3);
-        let there = InOut::of_test(&mut room);
-        list(&mut items).answer(&there, &[5, 6]).expect("answered");
-        assert_eq!((items, room), ([5, 6, 0, 9], 2));
+        let (mut items, mut room) = (handles([9; 4]), 3);
         let there = InOut::of_test(&mut room);
         list(&mut items)
-            .answer(&there, &[1, 2, 3])
+            .answer(&there, &handles([5, 6]))
             .expect("answered");
-        assert_eq!((items, room), ([1, 2, 0, 9], 2));
+        assert_eq!((items, room), (handles([5, 6, 0, 9]), 2));
+        let there = InOut::of_test(&mut room);
+        list(&mut items)
+            .answer(&there, &handles([1, 2, 3]))
+            .expect("answered");
+        assert_eq!((items, room), (handles([1, 2, 0, 9]), 2));
     }
 
     #[test]
@@ -279,11 +286,11 @@ mod tests {
         let call = PhantomData;
         let none = OutList { first, call };
         let mut room = 0;
-        none.answer(&InOut::of_test(&mut room), &[5, 6])
+        none.answer(&InOut::of_test(&mut room), &handles([5, 6]))
             .expect("answered");
         assert_eq!(room, 2);
-        assert_eq!(none.put(count(0), [1]), Ok(()));
-        assert_eq!(none.put(count(1), [1]), Err(Status::INVALID_VALUE));
+        assert_eq!(none.put(count(0), handles([1])), Ok(()));
+        assert_eq!(none.put(count(1), handles([1])), Err(Status::INVALID_VALUE));
         let items = List::<u8>::NONE.items(count(1)).map(Iterator::count);
         assert_eq!(items, Err(Status::INVALID_VALUE));
     }

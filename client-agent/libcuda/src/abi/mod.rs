@@ -16,9 +16,11 @@
 )]
 
 mod function;
+mod handle;
 mod list;
 mod pointer;
 
 pub(crate) use function::{Data, Function, HostCall, HostFunction};
+pub(crate) use handle::Handle;
 pub(crate) use list::{Bytes, Count, InOutList, List, OutList, Room};
 pub(crate) use pointer::{Address, Figure, In, InAny, InOut, Out, OutAny, Text};

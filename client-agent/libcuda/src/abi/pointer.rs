@@ -36,6 +36,12 @@ impl<T> Out<'_, T> {
         Ok(())
     }
 
+    /// Makes a value and writes it; null is an error before anything is made.
+    pub(crate) fn put_made(&self, make: impl FnOnce() -> Result<T>) -> Result {
+        self.check()?;
+        self.put(make()?)
+    }
+
     /// Writes a value where it is wanted.
     #[inline]
     pub(crate) fn put_if(&self, value: T) {

@@ -1,14 +1,14 @@
-//! Hints about memory, and what is asked of them.
+//! Hints about memory, and the answers about them.
 
 use std::ffi::{c_int, c_uint};
 
 use super::device::device;
-use crate::abi::{Count, List, Out, OutList};
-use crate::current_context::current;
+use super::memory::range;
+use crate::abi::{Count, Handle, List, Out, OutList};
 use crate::guard::api;
 use crate::process::holder;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 
 /// `CUmemLocation`: a kind and, of several such places, which.
 #[repr(C)]
@@ -25,13 +25,6 @@ const NOWHERE: c_int = -2;
 
 /// Attributes of ranges that are no places: whether mostly read, and kinds of places.
 const PLAIN: [c_int; 3] = [1, 5, 7];
-
-/// A hint about memory is heeded by doing what is done anyway.
-fn hint(address: u64) -> Result {
-    let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
-    let found = device.with(|session| session.channel().range(address));
-    found.map(|_| ()).ok_or(Status::INVALID_VALUE)
-}
 
 /// Answers what was advised about managed memory: nothing.
 fn advised<'a>(
@@ -54,44 +47,27 @@ fn advised<'a>(
     data.put(ints, std::iter::repeat(value))
 }
 
+// A hint about memory of the devices' is followed by doing what is done anyway.
 api! {
-    fn cuMemPrefetchAsync_v2(
-        address: u64,
-        bytes: usize,
-        location: Location,
-        flags: c_uint,
-        stream: usize,
-    ) also cuMemPrefetchAsync_v2_ptsz {
-        let _ = (bytes, location, flags);
-        number_of(stream)?;
-        hint(address)
-    }
+    fn cuMemPrefetchAsync(address: u64, _bytes: usize, _device: c_int, stream: Handle<Stream>)
+        also cuMemPrefetchAsync_ptsz => stream.op_number().and(range(address));
 
-    fn cuMemAdvise_v2(address: u64, bytes: usize, advice: c_int, location: Location) {
-        let _ = (bytes, advice, location);
-        hint(address)
-    }
+    fn cuMemPrefetchAsync_v2(
+        address: u64, _bytes: usize, _location: Location, _flags: c_uint, stream: Handle<Stream>,
+    ) also cuMemPrefetchAsync_v2_ptsz => stream.op_number().and(range(address));
+
+    fn cuMemAdvise(address: u64, _bytes: usize, _advice: c_int, _device: c_int) => range(address);
+
+    fn cuMemAdvise_v2(address: u64, _bytes: usize, _advice: c_int, _location: Location) => range(address);
 
     fn cuMemRangeGetAttribute(
-        data: OutList<'_, c_int>,
-        bytes: Count<'_>,
-        attribute: c_int,
-        address: u64,
-        count: usize,
-    ) {
-        let _ = count;
-        advised(data, bytes, attribute, address)
-    }
+        data: OutList<'_, c_int>, bytes: Count<'_>, attribute: c_int, address: u64, _count: usize,
+    ) => advised(data, bytes, attribute, address);
 
     fn cuMemRangeGetAttributes(
-        data: List<'_, OutList<'_, c_int>>,
-        bytes: List<'_, Count<'_>>,
-        attributes: List<'_, c_int>,
-        number: Count<'_>,
-        address: u64,
-        count: usize,
+        data: List<'_, OutList<'_, c_int>>, bytes: List<'_, Count<'_>>, attributes: List<'_, c_int>,
+        number: Count<'_>, address: u64, _count: usize,
     ) {
-        let _ = count;
         if number.number() == 0 {
             return Err(Status::INVALID_VALUE);
         }
@@ -100,9 +76,7 @@ api! {
         asked.try_for_each(|((to, room), attribute)| advised(to, room, attribute, address))
     }
 
-    fn cuDeviceGraphMemTrim(number: c_int) {
-        device(number).map(|_| ())
-    }
+    fn cuDeviceGraphMemTrim(number: c_int) => device(number);
 
     fn cuDeviceGetGraphMemAttribute(number: c_int, attribute: c_int, value: Out<'_, u64>) {
         device(number)?;
@@ -111,9 +85,5 @@ api! {
         }
         // No graph here holds memory of its own; CUDA types all of these as 64 bits.
         value.put(0)
-    }
-
-    fn cuCtxResetPersistingL2Cache() {
-        current().map(|_| ())
     }
 }

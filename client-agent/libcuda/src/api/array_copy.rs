@@ -1,43 +1,37 @@
 //! Copies to and from arrays of one dimension; others are copied as boxes.
 
 use super::copy::on;
-use crate::abi::{Address, Bytes, Count, Room};
+use crate::abi::{Address, Bytes, Count, Handle, Room};
+use crate::array::Array;
 use crate::copy3d::{Copy3D, Side};
+use crate::current_context::current_device;
 use crate::guard::api;
 use crate::status::Result;
+use crate::stream::Stream;
 
 /// Copies now.
 fn run(to: Side, from: Side, count: Count<'_>) -> Result {
-    crate::current_context::current_device()?;
+    current_device()?;
     Copy3D::between(to, from, count).run()
 }
 
 /// Copies, or records it where the stream is captured.
-fn run_on(to: Side, from: Side, count: Count<'_>, stream: usize) -> Result {
+fn run_on(to: Side, from: Side, count: Count<'_>, stream: Handle<Stream>) -> Result {
     let copy = Copy3D::between(to, from, count);
     on(stream, || copy.node(), || run(to, from, count))
 }
 
 api! {
-    fn cuMemcpyHtoA_v2(to: usize, offset: usize, from: Bytes<'_>, count: Count<'_>)
-        also cuMemcpyHtoA_v2_ptds
-    {
-        run(Side::array(to, offset), Side::source(from), count)
-    }
+    fn cuMemcpyHtoA_v2(to: Handle<Array>, offset: usize, from: Bytes<'_>, count: Count<'_>)
+        also cuMemcpyHtoA_v2_ptds => run(Side::array(to, offset), Side::source(from), count);
 
-    fn cuMemcpyAtoH_v2(to: Room<'_>, from: usize, offset: usize, count: Count<'_>)
-        also cuMemcpyAtoH_v2_ptds
-    {
-        run(Side::target(to), Side::array(from, offset), count)
-    }
+    fn cuMemcpyAtoH_v2(to: Room<'_>, from: Handle<Array>, offset: usize, count: Count<'_>)
+        also cuMemcpyAtoH_v2_ptds => run(Side::target(to), Side::array(from, offset), count);
 
-    fn cuMemcpyDtoA_v2(to: usize, offset: usize, from: Address<'_>, count: Count<'_>)
-        also cuMemcpyDtoA_v2_ptds
-    {
-        run(Side::array(to, offset), Side::device(from), count)
-    }
+    fn cuMemcpyDtoA_v2(to: Handle<Array>, offset: usize, from: Address<'_>, count: Count<'_>)
+        also cuMemcpyDtoA_v2_ptds => run(Side::array(to, offset), Side::device(from), count);
 
-    fn cuMemcpyAtoD_v2(to: Address<'_>, from: usize, offset: usize, count: Count<'_>)
+    fn cuMemcpyAtoD_v2(to: Address<'_>, from: Handle<Array>, offset: usize, count: Count<'_>)
         also cuMemcpyAtoD_v2_ptds
     {
         run(Side::device(to), Side::array(from, offset), count)?;
@@ -45,34 +39,16 @@ api! {
     }
 
     fn cuMemcpyAtoA_v2(
-        to: usize,
-        to_offset: usize,
-        from: usize,
-        from_offset: usize,
-        count: Count<'_>,
-    ) also cuMemcpyAtoA_v2_ptds {
-        run(Side::array(to, to_offset), Side::array(from, from_offset), count)
-    }
+        to: Handle<Array>, to_offset: usize, from: Handle<Array>, from_offset: usize, count: Count<'_>,
+    ) also cuMemcpyAtoA_v2_ptds => run(Side::array(to, to_offset), Side::array(from, from_offset), count);
 
+    // The bytes are taken at the call.
     fn cuMemcpyHtoAAsync_v2(
-        to: usize,
-        offset: usize,
-        from: Bytes<'_>,
-        count: Count<'_>,
-        stream: usize,
-    ) also cuMemcpyHtoAAsync_v2_ptsz {
-        // The bytes are taken at the call.
-        run_on(Side::array(to, offset), Side::source(from), count, stream)
-    }
+        to: Handle<Array>, offset: usize, from: Bytes<'_>, count: Count<'_>, stream: Handle<Stream>,
+    ) also cuMemcpyHtoAAsync_v2_ptsz => run_on(Side::array(to, offset), Side::source(from), count, stream);
 
+    // The bytes are there at the return.
     fn cuMemcpyAtoHAsync_v2(
-        to: Room<'_>,
-        from: usize,
-        offset: usize,
-        count: Count<'_>,
-        stream: usize,
-    ) also cuMemcpyAtoHAsync_v2_ptsz {
-        // The bytes are there at the return.
-        run_on(Side::target(to), Side::array(from, offset), count, stream)
-    }
+        to: Room<'_>, from: Handle<Array>, offset: usize, count: Count<'_>, stream: Handle<Stream>,
+    ) also cuMemcpyAtoHAsync_v2_ptsz => run_on(Side::target(to), Side::array(from, offset), count, stream);
 }

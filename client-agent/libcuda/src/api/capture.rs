@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::abi::{Count, List, Out};
+use crate::abi::{Count, Handle, List, Out};
 use crate::capture::{begin, end, is_captured, with};
 use crate::current_context::current_device;
-use crate::graph::graph;
+use crate::graph::{Graph, Node};
 use crate::guard::api;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 
 /// The flag of an update that replaces what there is.
 const REPLACE: c_uint = 1;
@@ -17,15 +17,15 @@ const REPLACE: c_uint = 1;
 struct Info<'a> {
     status: Out<'a, c_int>,
     id: Out<'a, u64>,
-    graph: Out<'a, usize>,
-    after: Out<'a, *const usize>,
+    graph: Out<'a, Handle<Graph>>,
+    after: Out<'a, *const Handle<Node>>,
     count: Out<'a, usize>,
 }
 
 impl Info<'_> {
     /// Answers for a stream. The list of nodes stays until the next call on the stream.
-    fn answer(self, stream: usize) -> Result {
-        number_of(stream)?;
+    fn answer(self, stream: Handle<Stream>) -> Result {
+        stream.op_number()?;
         self.status.put(c_int::from(is_captured(stream)))?;
         with(stream, |capture| {
             self.id.put_if(capture.id);
@@ -38,7 +38,12 @@ impl Info<'_> {
     }
 }
 
-fn update<'a>(stream: usize, list: List<'a, usize>, count: Count<'a>, flags: c_uint) -> Result {
+fn update<'a>(
+    stream: Handle<Stream>,
+    list: List<'a, Handle<Node>>,
+    count: Count<'a>,
+    flags: c_uint,
+) -> Result {
     let list = list.items(count)?;
     let updated = with(stream, |capture| {
         let tail = capture.tail(stream);
@@ -52,50 +57,41 @@ fn update<'a>(stream: usize, list: List<'a, usize>, count: Count<'a>, flags: c_u
     updated.ok_or(Status::ILLEGAL_STATE)
 }
 
-fn start(stream: usize) -> Result {
+fn start(stream: Handle<Stream>) -> Result {
     current_device()?;
-    number_of(stream)?;
+    stream.op_number()?;
     begin(stream, None)
 }
 
 api! {
-    fn cuStreamBeginCapture_v2(stream: usize, mode: c_int) also cuStreamBeginCapture_v2_ptsz {
-        let _ = mode;
-        start(stream)
-    }
+    fn cuStreamBeginCapture_v2(stream: Handle<Stream>, _mode: c_int) also cuStreamBeginCapture_v2_ptsz
+        => start(stream);
 
-    fn cuStreamBeginCapture(stream: usize) also cuStreamBeginCapture_ptsz {
-        start(stream)
-    }
+    fn cuStreamBeginCapture(stream: Handle<Stream>) also cuStreamBeginCapture_ptsz => start(stream);
 
     fn cuStreamBeginCaptureToGraph(
-        stream: usize,
-        handle: usize,
-        after: List<'_, usize>,
-        data: *const c_void,
-        count: Count<'_>,
-        mode: c_int,
+        stream: Handle<Stream>, graph: Handle<Graph>, after: List<'_, Handle<Node>>, _data: *const c_void,
+        count: Count<'_>, _mode: c_int,
     ) also cuStreamBeginCaptureToGraph_ptsz {
-        let _ = (data, mode);
         current_device()?;
-        number_of(stream)?;
+        stream.op_number()?;
         let after = after.items(count)?;
-        begin(stream, Some((graph(handle)?, after.collect())))
+        begin(stream, Some((graph.get()?, after.collect())))
     }
 
-    fn cuStreamEndCapture(stream: usize, handle: Out<'_, usize>) also cuStreamEndCapture_ptsz {
-        number_of(stream)?;
+    fn cuStreamEndCapture(stream: Handle<Stream>, graph: Out<'_, Handle<Graph>>) also cuStreamEndCapture_ptsz {
+        stream.op_number()?;
         // Without a graph there is none.
-        handle.put(0)?;
-        handle.put(end(stream)?.handle)
+        graph.put(Handle::NULL)?;
+        graph.put(end(stream)?.handle)
     }
 
-    fn cuStreamIsCapturing(stream: usize, status: Out<'_, c_int>) also cuStreamIsCapturing_ptsz {
-        number_of(stream)?;
+    fn cuStreamIsCapturing(stream: Handle<Stream>, status: Out<'_, c_int>) also cuStreamIsCapturing_ptsz {
+        stream.op_number()?;
         status.put(c_int::from(is_captured(stream)))
     }
 
-    fn cuStreamGetCaptureInfo(stream: usize, status: Out<'_, c_int>, id: Out<'_, u64>)
+    fn cuStreamGetCaptureInfo(stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>)
         also cuStreamGetCaptureInfo_ptsz
     {
         let (graph, after, count) = (Out::UNWANTED, Out::UNWANTED, Out::UNWANTED);
@@ -103,24 +99,13 @@ api! {
     }
 
     fn cuStreamGetCaptureInfo_v2(
-        stream: usize,
-        status: Out<'_, c_int>,
-        id: Out<'_, u64>,
-        graph: Out<'_, usize>,
-        after: Out<'_, *const usize>,
-        count: Out<'_, usize>,
-    ) also cuStreamGetCaptureInfo_v2_ptsz {
-        Info { status, id, graph, after, count }.answer(stream)
-    }
+        stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>, graph: Out<'_, Handle<Graph>>,
+        after: Out<'_, *const Handle<Node>>, count: Out<'_, usize>,
+    ) also cuStreamGetCaptureInfo_v2_ptsz => Info { status, id, graph, after, count }.answer(stream);
 
     fn cuStreamGetCaptureInfo_v3(
-        stream: usize,
-        status: Out<'_, c_int>,
-        id: Out<'_, u64>,
-        graph: Out<'_, usize>,
-        after: Out<'_, *const usize>,
-        data: Out<'_, *const c_void>,
-        count: Out<'_, usize>,
+        stream: Handle<Stream>, status: Out<'_, c_int>, id: Out<'_, u64>, graph: Out<'_, Handle<Graph>>,
+        after: Out<'_, *const Handle<Node>>, data: Out<'_, *const c_void>, count: Out<'_, usize>,
     ) also cuStreamGetCaptureInfo_v3_ptsz {
         // No dependency has data.
         data.put_if(std::ptr::null());
@@ -128,22 +113,11 @@ api! {
     }
 
     fn cuStreamUpdateCaptureDependencies(
-        stream: usize,
-        list: List<'_, usize>,
-        count: Count<'_>,
-        flags: c_uint,
-    ) also cuStreamUpdateCaptureDependencies_ptsz {
-        update(stream, list, count, flags)
-    }
+        stream: Handle<Stream>, list: List<'_, Handle<Node>>, count: Count<'_>, flags: c_uint,
+    ) also cuStreamUpdateCaptureDependencies_ptsz => update(stream, list, count, flags);
 
     fn cuStreamUpdateCaptureDependencies_v2(
-        stream: usize,
-        list: List<'_, usize>,
-        data: *const c_void,
-        count: Count<'_>,
+        stream: Handle<Stream>, list: List<'_, Handle<Node>>, _data: *const c_void, count: Count<'_>,
         flags: c_uint,
-    ) also cuStreamUpdateCaptureDependencies_v2_ptsz {
-        let _ = data;
-        update(stream, list, count, flags)
-    }
+    ) also cuStreamUpdateCaptureDependencies_v2_ptsz => update(stream, list, count, flags);
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::Ordering;
 
 use super::device::device;
-use crate::abi::Out;
+use crate::abi::{Handle, Out};
 use crate::context::Context;
 use crate::current_context::{self, current, current_device};
 use crate::guard::api;
@@ -31,131 +31,90 @@ fn limit(context: &Context, limit: c_int) -> Result<usize> {
     Ok(context.limits[limit_of(limit)?].load(Ordering::Relaxed))
 }
 
-fn create(handle: Out<'_, usize>, flags: u32, number: c_int) -> Result {
+fn create(context: Out<'_, Handle<Context>>, flags: u32, number: c_int) -> Result {
     let device = device(number)?;
-    handle.check()?;
-    let made = process()?.contexts.create(device.ordinal, flags)?;
-    handle.put(made)
-}
-
-/// Waits for everything of the current context's device.
-pub(super) fn synchronize() -> Result {
-    crate::work::sync(current_device()?)
+    context.put_made(|| current_context::create(device.ordinal, flags))
 }
 
 api! {
-    fn cuCtxCreate_v2(handle: Out<'_, usize>, flags: u32, number: c_int) also cuCtxCreate {
-        create(handle, flags, number)
-    }
+    fn cuCtxCreate_v2(context: Out<'_, Handle<Context>>, flags: u32, number: c_int) also cuCtxCreate
+        => create(context, flags, number);
 
     fn cuCtxCreate_v3(
-        handle: Out<'_, usize>,
-        affinity: *mut c_void,
-        count: c_int,
-        flags: u32,
-        number: c_int,
+        context: Out<'_, Handle<Context>>, affinity: *mut c_void, count: c_int, flags: u32, number: c_int,
     ) {
         if !affinity.is_null() && count > 0 {
             return Err(Status::UNSUPPORTED_EXEC_AFFINITY);
         }
-        create(handle, flags, number)
+        create(context, flags, number)
     }
 
-    fn cuCtxCreate_v4(handle: Out<'_, usize>, parameters: *mut c_void, flags: u32, number: c_int) {
+    fn cuCtxCreate_v4(
+        context: Out<'_, Handle<Context>>, parameters: *mut c_void, flags: u32, number: c_int,
+    ) {
         if !parameters.is_null() {
             return Err(Status::NOT_SUPPORTED);
         }
-        create(handle, flags, number)
+        create(context, flags, number)
     }
 
-    fn cuCtxDestroy_v2(handle: usize) also cuCtxDestroy {
-        let contexts = &process()?.contexts;
-        if !contexts.get(handle)?.primary {
+    fn cuCtxDestroy_v2(context: Handle<Context>) also cuCtxDestroy {
+        if !context.get()?.primary {
             // Destructors of the program's: the context is still there for them.
-            crate::tables::end_context(handle);
+            crate::tables::end_context(context);
         }
-        contexts.destroy(handle)
+        current_context::destroy(context)
     }
 
-    fn cuCtxPushCurrent_v2(handle: usize) also cuCtxPushCurrent {
-        current_context::push(handle)
-    }
+    fn cuCtxPushCurrent_v2(context: Handle<Context>) also cuCtxPushCurrent => current_context::push(context);
 
-    fn cuCtxPopCurrent_v2(handle: Out<'_, usize>) also cuCtxPopCurrent {
+    fn cuCtxPopCurrent_v2(context: Out<'_, Handle<Context>>) also cuCtxPopCurrent {
         let popped = current_context::pop()?;
-        handle.put_if(popped);
+        context.put_if(popped);
         Ok(())
     }
 
-    fn cuCtxSetCurrent(handle: usize) {
-        current_context::set(handle)
-    }
+    fn cuCtxSetCurrent(context: Handle<Context>) => current_context::set(context);
 
-    fn cuCtxGetCurrent(handle: Out<'_, usize>) {
-        process()?;
-        handle.put(crate::stack::top())
-    }
+    fn cuCtxGetCurrent(context: Out<'_, Handle<Context>>) => context.put(crate::stack::top());
 
-    fn cuCtxGetDevice(number: Out<'_, c_int>) {
-        let ordinal = current_device()?.ordinal;
-        number.put(ordinal as c_int)
-    }
+    fn cuCtxGetDevice(number: Out<'_, c_int>) => number.put(current_device()?.ordinal as c_int);
 
-    fn cuCtxGetDevice_v2(number: Out<'_, c_int>, handle: usize) {
-        let ordinal = match handle {
-            0 => current_device()?.ordinal,
-            handle => process()?.contexts.get(handle)?.device,
+    fn cuCtxGetDevice_v2(number: Out<'_, c_int>, context: Handle<Context>) {
+        let ordinal = match context.is_null() {
+            true => current_device()?.ordinal,
+            false => context.get()?.device,
         };
         number.put(ordinal as c_int)
     }
 
-    fn cuCtxGetFlags(flags: Out<'_, u32>) {
-        let set = current()?.1.flags.load(Ordering::Relaxed);
-        flags.put(set)
-    }
+    fn cuCtxGetFlags(flags: Out<'_, u32>) => flags.put(current()?.1.flags.load(Ordering::Relaxed));
 
     fn cuCtxSetFlags(flags: u32) {
         current()?.1.flags.store(flags, Ordering::Relaxed);
         Ok(())
     }
 
-    fn cuCtxGetId(handle: usize, id: Out<'_, u64>) {
-        let context = match handle {
-            0 => current()?.1,
-            handle => process()?.contexts.get(handle)?,
-        };
-        id.put(context.handle as u64)
-    }
+    fn cuCtxGetId(context: Handle<Context>, id: Out<'_, u64>)
+        => id.put(context.or_current()?.handle.number() as u64);
 
-    fn cuCtxSynchronize() {
-        synchronize()
-    }
+    fn cuCtxSynchronize() => crate::work::sync(current_device()?);
 
-    fn cuCtxSynchronize_v2(handle: usize) {
-        let process = process()?;
-        let context = match handle {
-            0 => current()?.1,
-            handle => process.contexts.get(handle)?,
-        };
-        crate::work::sync(&process.devices[context.device])
-    }
+    fn cuCtxSynchronize_v2(context: Handle<Context>)
+        => crate::work::sync(&process()?.devices[context.or_current()?.device]);
 
-    fn cuCtxGetApiVersion(handle: usize, version: Out<'_, u32>) {
-        if handle != 0 {
-            process()?.contexts.get(handle)?;
+    fn cuCtxGetApiVersion(context: Handle<Context>, version: Out<'_, u32>) {
+        if !context.is_null() {
+            context.check()?;
         }
         version.put(3020)
     }
 
-    fn cuCtxGetLimit(value: Out<'_, usize>, number: c_int) {
-        let (_, context) = current()?;
-        value.put(limit(&context, number)?)
-    }
+    fn cuCtxGetLimit(value: Out<'_, usize>, number: c_int) => value.put(limit(&current()?.1, number)?);
 
     fn cuCtxSetLimit(limit: c_int, value: usize) {
         let (_, context) = current()?;
-        let at = limit_of(limit)?;
-        context.limits[at].store(value, Ordering::Relaxed);
+        context.limits[limit_of(limit)?].store(value, Ordering::Relaxed);
         Ok(())
     }
 
@@ -164,20 +123,20 @@ api! {
         config.put(0)
     }
 
-    fn cuCtxSetCacheConfig(config: c_int) also cuCtxSetSharedMemConfig {
-        let _ = config;
-        current().map(|_| ())
+    fn cuCtxSetCacheConfig(_config: c_int) also cuCtxSetSharedMemConfig => current();
+
+    fn cuCtxEnablePeerAccess(_peer: Handle<Context>, _flags: u32)
+        => current().and(Status::PEER_ACCESS_UNSUPPORTED.err());
+
+    fn cuCtxDisablePeerAccess(_peer: Handle<Context>) => current().and(Status::PEER_ACCESS_NOT_ENABLED.err());
+
+    fn cuCtxGetStreamPriorityRange(least: Out<'_, c_int>, greatest: Out<'_, c_int>) {
+        current()?;
+        // Streams of a session are scheduled as one.
+        least.put_if(0);
+        greatest.put_if(-5);
+        Ok(())
     }
 
-    fn cuCtxEnablePeerAccess(peer: usize, flags: u32) {
-        let _ = (peer, flags);
-        current()?;
-        Err(Status::PEER_ACCESS_UNSUPPORTED)
-    }
-
-    fn cuCtxDisablePeerAccess(peer: usize) {
-        let _ = peer;
-        current()?;
-        Err(Status::PEER_ACCESS_NOT_ENABLED)
-    }
+    fn cuCtxResetPersistingL2Cache() => current();
 }

@@ -2,55 +2,25 @@
 
 use std::ffi::c_void;
 
-use crate::abi::{Address, Bytes, Count, In, List, Out, Room};
+use crate::abi::{Address, Bytes, Count, Handle, In, List, Out, Room};
 use crate::capture::or_capture;
-use crate::copy::{any, set, set_rows, settle, to_device, to_host, within};
+use crate::context::Context;
+use crate::copy::{any, settle, to_device, to_host, within};
 use crate::copy3d::{Copy2D, Copy3D};
-use crate::graph::{Fill, Work};
+use crate::fill::Fill;
+use crate::graph::Work;
 use crate::guard::api;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 
 /// Does an asynchronous copy or set, or records it where the stream is captured.
 pub(super) fn on(
-    stream: usize,
+    stream: Handle<Stream>,
     work: impl FnOnce() -> Result<Work>,
     now: impl FnOnce() -> Result,
 ) -> Result {
-    number_of(stream)?;
+    stream.op_number()?;
     or_capture(stream, work, now)
-}
-
-fn set_on(stream: usize, address: u64, value: u32, width: u8, count: usize) -> Result {
-    let fill = Fill {
-        address,
-        pitch: 0,
-        value,
-        width: u32::from(width),
-        count,
-        rows: 1,
-    };
-    on(
-        stream,
-        || Ok(Work::Fill(fill)),
-        || set(address, value, width, count),
-    )
-}
-
-/// Sets rows, or records that where the stream is captured.
-fn set_rows_on(stream: usize, fill: Fill) -> Result {
-    let now = || {
-        let width = fill.width as u8;
-        set_rows(
-            fill.address,
-            fill.pitch,
-            fill.value,
-            width,
-            fill.count,
-            fill.rows,
-        )
-    };
-    on(stream, || Ok(Work::Fill(fill)), now)
 }
 
 /// Copies from the program to a device.
@@ -78,23 +48,47 @@ fn either(to: Address<'_>, from: Address<'_>, count: Count<'_>) -> Result {
     unsafe { any(to.number(), from.number(), count.number()) }
 }
 
+/// Copies between devices; the node that does so works out itself what its addresses are.
+fn across_on(
+    to: Address<'_>,
+    from: Address<'_>,
+    count: Count<'_>,
+    stream: Handle<Stream>,
+) -> Result {
+    let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
+    on(stream, node, || across(to, from, count))
+}
+
+/// Copies from and to where the addresses say.
+fn either_on(
+    to: Address<'_>,
+    from: Address<'_>,
+    count: Count<'_>,
+    stream: Handle<Stream>,
+) -> Result {
+    let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
+    on(stream, node, || either(to, from, count))
+}
+
 /// Copies one after the other, each from and to where its addresses say.
 fn batch<'a>(
     to: List<'a, Address<'a>>,
     from: List<'a, Address<'a>>,
     sizes: List<'a, Count<'a>>,
     count: Count<'a>,
-    stream: usize,
+    stream: Handle<Stream>,
 ) -> Result {
     if count.number() == 0 {
         return Err(Status::INVALID_VALUE);
     }
     let places = to.items(count)?.zip(from.items(count)?);
     let mut copies = places.zip(sizes.items(count)?);
-    copies.try_for_each(|((to, from), size)| {
-        let node = || Ok(Work::Copy(Copy3D::linear(to, from, size)));
-        on(stream, node, || either(to, from, size))
-    })
+    copies.try_for_each(|((to, from), size)| either_on(to, from, size, stream))
+}
+
+/// Copies a box, or records it where the stream is captured.
+fn box_on(copy: Copy3D, stream: Handle<Stream>) -> Result {
+    on(stream, || copy.node(), || copy.run())
 }
 
 api! {
@@ -103,7 +97,7 @@ api! {
         settle(to.number())
     }
 
-    fn cuMemcpyHtoDAsync_v2(to: Address<'_>, from: Bytes<'_>, count: Count<'_>, stream: usize)
+    fn cuMemcpyHtoDAsync_v2(to: Address<'_>, from: Bytes<'_>, count: Count<'_>, stream: Handle<Stream>)
         also cuMemcpyHtoDAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_device(to, from, count)));
@@ -111,11 +105,10 @@ api! {
         on(stream, node, || upload(to, from, count))
     }
 
-    fn cuMemcpyDtoH_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpyDtoH_v2_ptds {
-        download(to, from, count)
-    }
+    fn cuMemcpyDtoH_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpyDtoH_v2_ptds
+        => download(to, from, count);
 
-    fn cuMemcpyDtoHAsync_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>, stream: usize)
+    fn cuMemcpyDtoHAsync_v2(to: Room<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
         also cuMemcpyDtoHAsync_v2_ptsz
     {
         let node = || Ok(Work::Copy(Copy3D::to_host(to, from, count)));
@@ -128,182 +121,97 @@ api! {
         settle(to.number())
     }
 
-    fn cuMemcpyDtoDAsync_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: usize)
-        also cuMemcpyDtoDAsync_v2_ptsz
-    {
-        on(stream, || Ok(Work::Copy(Copy3D::linear(to, from, count))), || across(to, from, count))
-    }
+    fn cuMemcpyDtoDAsync_v2(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
+        also cuMemcpyDtoDAsync_v2_ptsz => across_on(to, from, count, stream);
 
-    fn cuMemcpy(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpy_ptds {
-        either(to, from, count)
-    }
+    fn cuMemcpy(to: Address<'_>, from: Address<'_>, count: Count<'_>) also cuMemcpy_ptds
+        => either(to, from, count);
 
-    fn cuMemcpyAsync(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: usize) also cuMemcpyAsync_ptsz {
-        let node = || Ok(Work::Copy(Copy3D::linear(to, from, count)));
-        on(stream, node, || either(to, from, count))
-    }
+    fn cuMemcpyAsync(to: Address<'_>, from: Address<'_>, count: Count<'_>, stream: Handle<Stream>)
+        also cuMemcpyAsync_ptsz => either_on(to, from, count, stream);
 
-    fn cuMemcpyPeer(to: Address<'_>, to_context: usize, from: Address<'_>, from_context: usize, count: Count<'_>)
-        also cuMemcpyPeer_ptds
-    {
-        let _ = (to_context, from_context);
+    fn cuMemcpyPeer(
+        to: Address<'_>, _to_context: Handle<Context>, from: Address<'_>, _from_context: Handle<Context>,
+        count: Count<'_>,
+    ) also cuMemcpyPeer_ptds {
         across(to, from, count)?;
         settle(to.number())
     }
 
     fn cuMemcpyPeerAsync(
-        to: Address<'_>,
-        to_context: usize,
-        from: Address<'_>,
-        from_context: usize,
-        count: Count<'_>,
-        stream: usize,
-    ) also cuMemcpyPeerAsync_ptsz {
-        let _ = (to_context, from_context);
-        on(stream, || Ok(Work::Copy(Copy3D::linear(to, from, count))), || across(to, from, count))
-    }
+        to: Address<'_>, _to_context: Handle<Context>, from: Address<'_>, _from_context: Handle<Context>,
+        count: Count<'_>, stream: Handle<Stream>,
+    ) also cuMemcpyPeerAsync_ptsz => across_on(to, from, count, stream);
 
     fn cuMemcpy2D_v2(copy: In<'_, Copy2D>)
         also cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds
-    {
-        Copy3D::from(copy.take()?).run()
-    }
+        => Copy3D::from(copy.take()?).run();
 
-    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D>, stream: usize) also cuMemcpy2DAsync_v2_ptsz {
-        let copy = Copy3D::from(copy.take()?);
-        on(stream, || copy.node(), || copy.run())
-    }
+    fn cuMemcpy2DAsync_v2(copy: In<'_, Copy2D>, stream: Handle<Stream>) also cuMemcpy2DAsync_v2_ptsz
+        => box_on(copy.take()?.into(), stream);
 
     fn cuMemcpy3D_v2(copy: In<'_, Copy3D>)
-        also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds
-    {
-        copy.take()?.run()
-    }
+        also cuMemcpy3D_v2_ptds, cuMemcpy3DPeer, cuMemcpy3DPeer_ptds => copy.take()?.run();
 
-    fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D>, stream: usize)
+    fn cuMemcpy3DAsync_v2(copy: In<'_, Copy3D>, stream: Handle<Stream>)
         also cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz
-    {
-        let copy = copy.take()?;
-        on(stream, || copy.node(), || copy.run())
-    }
-
-    fn cuMemsetD8_v2(address: u64, value: u8, count: usize) also cuMemsetD8_v2_ptds {
-        set(address, u32::from(value), 1, count)?;
-        settle(address)
-    }
-
-    fn cuMemsetD16_v2(address: u64, value: u16, count: usize) also cuMemsetD16_v2_ptds {
-        set(address, u32::from(value), 2, count)?;
-        settle(address)
-    }
-
-    fn cuMemsetD32_v2(address: u64, value: u32, count: usize) also cuMemsetD32_v2_ptds {
-        set(address, value, 4, count)?;
-        settle(address)
-    }
-
-    fn cuMemsetD8Async(address: u64, value: u8, count: usize, stream: usize)
-        also cuMemsetD8Async_ptsz
-    {
-        set_on(stream, address, u32::from(value), 1, count)
-    }
-
-    fn cuMemsetD16Async(address: u64, value: u16, count: usize, stream: usize)
-        also cuMemsetD16Async_ptsz
-    {
-        set_on(stream, address, u32::from(value), 2, count)
-    }
-
-    fn cuMemsetD32Async(address: u64, value: u32, count: usize, stream: usize)
-        also cuMemsetD32Async_ptsz
-    {
-        set_on(stream, address, value, 4, count)
-    }
-
-    fn cuMemsetD2D8_v2(address: u64, pitch: usize, value: u8, width: usize, height: usize)
-        also cuMemsetD2D8_v2_ptds
-    {
-        set_rows(address, pitch, u32::from(value), 1, width, height)?;
-        settle(address)
-    }
-
-    fn cuMemsetD2D16_v2(address: u64, pitch: usize, value: u16, width: usize, height: usize)
-        also cuMemsetD2D16_v2_ptds
-    {
-        set_rows(address, pitch, u32::from(value), 2, width, height)?;
-        settle(address)
-    }
-
-    fn cuMemsetD2D32_v2(address: u64, pitch: usize, value: u32, width: usize, height: usize)
-        also cuMemsetD2D32_v2_ptds
-    {
-        set_rows(address, pitch, value, 4, width, height)?;
-        settle(address)
-    }
-
-    fn cuMemsetD2D8Async(
-        address: u64,
-        pitch: usize,
-        value: u8,
-        count: usize,
-        rows: usize,
-        stream: usize,
-    ) also cuMemsetD2D8Async_ptsz {
-        let value = u32::from(value);
-        set_rows_on(stream, Fill { address, pitch, value, width: 1, count, rows })
-    }
-
-    fn cuMemsetD2D16Async(
-        address: u64,
-        pitch: usize,
-        value: u16,
-        count: usize,
-        rows: usize,
-        stream: usize,
-    ) also cuMemsetD2D16Async_ptsz {
-        let value = u32::from(value);
-        set_rows_on(stream, Fill { address, pitch, value, width: 2, count, rows })
-    }
-
-    fn cuMemsetD2D32Async(
-        address: u64,
-        pitch: usize,
-        value: u32,
-        count: usize,
-        rows: usize,
-        stream: usize,
-    ) also cuMemsetD2D32Async_ptsz {
-        set_rows_on(stream, Fill { address, pitch, value, width: 4, count, rows })
-    }
+        => box_on(copy.take()?, stream);
 
     fn cuMemcpyBatchAsync(
-        to: List<'_, Address<'_>>,
-        from: List<'_, Address<'_>>,
-        sizes: List<'_, Count<'_>>,
-        count: Count<'_>,
-        attributes: *const c_void,
-        indices: List<'_, usize>,
-        attribute_count: usize,
-        failed: Out<'_, usize>,
-        stream: usize,
+        to: List<'_, Address<'_>>, from: List<'_, Address<'_>>, sizes: List<'_, Count<'_>>, count: Count<'_>,
+        _attributes: *const c_void, _indices: List<'_, usize>, _attribute_count: usize,
+        failed: Out<'_, usize>, stream: Handle<Stream>,
     ) also cuMemcpyBatchAsync_ptsz {
-        let _ = (attributes, indices, attribute_count);
         // Which of them fails is not said.
         failed.put_if(usize::MAX);
         batch(to, from, sizes, count, stream)
     }
 
     fn cuMemcpyBatchAsync_v2(
-        to: List<'_, Address<'_>>,
-        from: List<'_, Address<'_>>,
-        sizes: List<'_, Count<'_>>,
-        count: Count<'_>,
-        attributes: *const c_void,
-        indices: List<'_, usize>,
-        attribute_count: usize,
-        stream: usize,
-    ) also cuMemcpyBatchAsync_v2_ptsz {
-        let _ = (attributes, indices, attribute_count);
-        batch(to, from, sizes, count, stream)
-    }
+        to: List<'_, Address<'_>>, from: List<'_, Address<'_>>, sizes: List<'_, Count<'_>>, count: Count<'_>,
+        _attributes: *const c_void, _indices: List<'_, usize>, _attribute_count: usize,
+        stream: Handle<Stream>,
+    ) also cuMemcpyBatchAsync_v2_ptsz => batch(to, from, sizes, count, stream);
+}
+
+/// Defines the functions that set memory, an element's type in each row: those that set elements and rows of
+/// elements, each done at the return and on a stream; and each one's form for the thread's default stream.
+macro_rules! sets {
+    ($($element:ty: $set:ident, $set_ptds:ident, $set_on:ident, $set_on_ptsz:ident,
+        $rows:ident, $rows_ptds:ident, $rows_on:ident, $rows_on_ptsz:ident;)*) => {$(
+        api! {
+            fn $set(address: u64, value: $element, count: usize) also $set_ptds {
+                Fill::row(address, value.into(), size_of::<$element>(), count).run()?;
+                settle(address)
+            }
+
+            fn $set_on(address: u64, value: $element, count: usize, stream: Handle<Stream>) also $set_on_ptsz {
+                let fill = Fill::row(address, value.into(), size_of::<$element>(), count);
+                on(stream, || Ok(Work::Fill(fill)), || fill.run())
+            }
+
+            fn $rows(address: u64, pitch: usize, value: $element, count: usize, rows: usize) also $rows_ptds {
+                let row = Fill::row(address, value.into(), size_of::<$element>(), count);
+                row.repeated(pitch, rows).run()?;
+                settle(address)
+            }
+
+            fn $rows_on(
+                address: u64, pitch: usize, value: $element, count: usize, rows: usize, stream: Handle<Stream>,
+            ) also $rows_on_ptsz {
+                let row = Fill::row(address, value.into(), size_of::<$element>(), count);
+                let fill = row.repeated(pitch, rows);
+                on(stream, || Ok(Work::Fill(fill)), || fill.run())
+            }
+        }
+    )*};
+}
+
+sets! {
+    u8: cuMemsetD8_v2, cuMemsetD8_v2_ptds, cuMemsetD8Async, cuMemsetD8Async_ptsz,
+        cuMemsetD2D8_v2, cuMemsetD2D8_v2_ptds, cuMemsetD2D8Async, cuMemsetD2D8Async_ptsz;
+    u16: cuMemsetD16_v2, cuMemsetD16_v2_ptds, cuMemsetD16Async, cuMemsetD16Async_ptsz,
+        cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds, cuMemsetD2D16Async, cuMemsetD2D16Async_ptsz;
+    u32: cuMemsetD32_v2, cuMemsetD32_v2_ptds, cuMemsetD32Async, cuMemsetD32Async_ptsz,
+        cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds, cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz;
 }

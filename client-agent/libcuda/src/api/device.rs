@@ -1,20 +1,22 @@
 //! Devices.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use crate::abi::{Count, Out, OutList, Text};
+use crate::abi::{Count, Handle, Out, OutList, Text};
 use crate::attribute::Properties;
-use crate::current_context;
+use crate::context::Context;
 use crate::device::Device;
 use crate::guard::api;
 use crate::process::process;
 use crate::status::{Result, Status};
 
+/// The device of a number.
 pub(super) fn device(number: c_int) -> Result<&'static Device> {
-    let found = usize::try_from(number)
-        .ok()
-        .and_then(|number| process().ok()?.devices.get(number));
-    process()?;
+    let devices = &process()?.devices;
+    let number = usize::try_from(number).ok();
+    let found = number.and_then(|number| devices.get(number));
     found.ok_or(Status::INVALID_DEVICE)
 }
 
@@ -22,11 +24,20 @@ fn properties(number: c_int) -> Result<&'static Properties> {
     device(number).map(|device| &device.properties)
 }
 
+/// The primary context of a device.
+fn primary(number: c_int) -> Result<&'static Arc<Context>> {
+    process()?.contexts.of(device(number)?.ordinal)
+}
+
+/// No device reaches another one's memory.
+fn between_peers(can: Out<'_, c_int>, number: c_int, peer: c_int) -> Result {
+    properties(number)?;
+    properties(peer)?;
+    can.put(0)
+}
+
 api! {
-    fn cuDeviceGetCount(count: Out<'_, c_int>) {
-        let devices = process()?.devices.len();
-        count.put(devices as c_int)
-    }
+    fn cuDeviceGetCount(count: Out<'_, c_int>) => count.put(process()?.devices.len() as c_int);
 
     fn cuDeviceGet(handle: Out<'_, c_int>, ordinal: c_int) {
         device(ordinal)?;
@@ -43,18 +54,14 @@ api! {
         name.put(room, bytes.chain([0]))
     }
 
-    fn cuDeviceGetUuid(uuid: Out<'_, [u8; 16]>, number: c_int) also cuDeviceGetUuid_v2 {
-        uuid.put(properties(number)?.uuid())
-    }
+    fn cuDeviceGetUuid(uuid: Out<'_, [u8; 16]>, number: c_int) also cuDeviceGetUuid_v2
+        => uuid.put(properties(number)?.uuid());
 
-    fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, number: c_int) {
-        bytes.put(properties(number)?.memory as usize)
-    }
+    fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, number: c_int)
+        => bytes.put(properties(number)?.memory as usize);
 
-    fn cuDeviceGetAttribute(value: Out<'_, c_int>, attribute: c_int, number: c_int) {
-        let found = properties(number)?.attribute(attribute).ok_or(Status::INVALID_VALUE)?;
-        value.put(found)
-    }
+    fn cuDeviceGetAttribute(value: Out<'_, c_int>, attribute: c_int, number: c_int)
+        => value.put(properties(number)?.attribute(attribute).ok_or(Status::INVALID_VALUE)?);
 
     fn cuDeviceComputeCapability(major: Out<'_, c_int>, minor: Out<'_, c_int>, number: c_int) {
         let (high, low) = properties(number)?.compute();
@@ -71,40 +78,6 @@ api! {
         id.put(room, text.into_bytes())
     }
 
-    fn cuDeviceCanAccessPeer(can: Out<'_, c_int>, number: c_int, peer: c_int) {
-        properties(number)?;
-        properties(peer)?;
-        can.put(0)
-    }
-
-    fn cuDevicePrimaryCtxRetain(handle: Out<'_, usize>, number: c_int) {
-        let primary = process()?.contexts.primary(device(number)?.ordinal)?;
-        handle.put(primary.handle)?;
-        primary.retain();
-        Ok(())
-    }
-
-    fn cuDevicePrimaryCtxRelease_v2(number: c_int) also cuDevicePrimaryCtxRelease {
-        process()?.contexts.primary(device(number)?.ordinal)?.release()
-    }
-
-    fn cuDevicePrimaryCtxReset_v2(number: c_int) also cuDevicePrimaryCtxReset {
-        crate::reset::primary(device(number)?)
-    }
-
-    fn cuDevicePrimaryCtxGetState(number: c_int, flags: Out<'_, u32>, active: Out<'_, c_int>) {
-        let primary = process()?.contexts.primary(device(number)?.ordinal)?;
-        let set = primary.flags.load(std::sync::atomic::Ordering::Relaxed);
-        flags.put(set)?;
-        active.put(c_int::from(primary.is_active()))
-    }
-
-    fn cuDevicePrimaryCtxSetFlags_v2(number: c_int, flags: u32) also cuDevicePrimaryCtxSetFlags {
-        let primary = process()?.contexts.primary(device(number)?.ordinal)?;
-        primary.flags.store(flags, std::sync::atomic::Ordering::Relaxed);
-        Ok(())
-    }
-
     fn cuDeviceGetByPCIBusId(handle: Out<'_, c_int>, id: Text<'_>) {
         let wanted = id.take()?;
         let bus = wanted.rsplit(':').nth(1).and_then(|bus| i32::from_str_radix(bus, 16).ok());
@@ -112,24 +85,41 @@ api! {
         handle.put(found.ok_or(Status::INVALID_DEVICE)?.ordinal as c_int)
     }
 
-    fn cuDeviceGetP2PAttribute(value: Out<'_, c_int>, attribute: c_int, number: c_int, peer: c_int) {
-        let _ = attribute;
-        properties(number)?;
-        properties(peer)?;
-        value.put(0)
-    }
+    fn cuDeviceCanAccessPeer(can: Out<'_, c_int>, number: c_int, peer: c_int)
+        => between_peers(can, number, peer);
 
-    fn cuCtxGetStreamPriorityRange(least: Out<'_, c_int>, greatest: Out<'_, c_int>) {
-        current_context::current()?;
-        // Streams of a session are scheduled as one.
-        least.put_if(0);
-        greatest.put_if(-5);
+    fn cuDeviceGetP2PAttribute(value: Out<'_, c_int>, _attribute: c_int, number: c_int, peer: c_int)
+        => between_peers(value, number, peer);
+
+    fn cuDevicePrimaryCtxRetain(context: Out<'_, Handle<Context>>, number: c_int) {
+        let primary = primary(number)?;
+        context.put(primary.handle)?;
+        primary.retain();
         Ok(())
     }
 
-    fn cuDeviceGetLuid(luid: *mut c_void, mask: Out<'_, u32>, number: c_int) {
-        let _ = (luid, mask);
-        properties(number)?;
-        Err(Status::NOT_SUPPORTED)
+    fn cuDevicePrimaryCtxRelease_v2(number: c_int) also cuDevicePrimaryCtxRelease
+        => primary(number)?.release();
+
+    fn cuDevicePrimaryCtxReset_v2(number: c_int) also cuDevicePrimaryCtxReset
+        => crate::reset::primary(device(number)?);
+
+    fn cuDevicePrimaryCtxGetState(number: c_int, flags: Out<'_, u32>, active: Out<'_, c_int>) {
+        let primary = primary(number)?;
+        flags.put(primary.flags.load(Ordering::Relaxed))?;
+        active.put(c_int::from(primary.is_active()))
     }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(number: c_int, flags: u32) also cuDevicePrimaryCtxSetFlags {
+        primary(number)?.flags.store(flags, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn cuDeviceGetExecAffinitySupport(value: Out<'_, c_int>, _kind: c_int, number: c_int) {
+        device(number)?;
+        value.put(0)
+    }
+
+    fn cuDeviceGetLuid(_luid: *mut c_void, _mask: Out<'_, u32>, number: c_int)
+        => device(number).and(Status::NOT_SUPPORTED.err());
 }

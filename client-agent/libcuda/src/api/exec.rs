@@ -3,15 +3,14 @@
 use std::ffi::{c_int, c_uint};
 use std::sync::Mutex;
 
-use super::stream::device as of_stream;
-use crate::abi::{Count, InOut, Out, OutList};
+use crate::abi::{Count, Handle, InOut, Out, OutList};
 use crate::capture::or_capture;
 use crate::current_context::current_device;
-use crate::graph::{EXECS, Exec, Graph, Work, graph};
+use crate::graph::{Exec, Graph, Node, Work};
 use crate::guard::api;
-use crate::process::process;
+use crate::handle::Object;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 
 /// `CUgraphExecUpdateResult`.
 const TOPOLOGY_CHANGED: c_int = 2;
@@ -22,8 +21,8 @@ const KIND_CHANGED: c_int = 3;
 #[derive(Clone, Copy)]
 pub(crate) struct InstantiateParams {
     flags: u64,
-    stream: usize,
-    node: usize,
+    stream: Handle<Stream>,
+    node: Handle<Node>,
     result: c_int,
 }
 
@@ -32,51 +31,54 @@ pub(crate) struct InstantiateParams {
 #[derive(Clone, Copy)]
 pub(crate) struct UpdateInfo {
     result: c_int,
-    node: usize,
-    from: usize,
+    node: Handle<Node>,
+    from: Handle<Node>,
 }
 
-fn instantiate(handle: usize, flags: u64) -> Result<usize> {
+fn instantiate(graph: Handle<Graph>, flags: u64) -> Result<Handle<Exec>> {
     current_device()?;
-    let graph = graph(handle)?;
-    let steps = graph.steps()?;
-    let held = graph.held().clone();
-    Ok(EXECS.add(Exec {
+    let graph = graph.get()?;
+    let steps = Mutex::new(graph.steps()?);
+    let _held = graph.held().clone();
+    Ok(Exec::table().add(Exec {
         flags,
-        _held: held,
-        steps: Mutex::new(steps),
+        _held,
+        steps,
     }))
 }
 
-/// Takes over the work of a graph of the same shape; the first node that differs, and how.
-fn update(exec: usize, handle: usize) -> std::result::Result<(), (Status, c_int, usize)> {
-    let wrong = |status| (status, 1, 0);
-    let exec = EXECS.get(exec).ok_or(wrong(Status::INVALID_HANDLE))?;
-    let mut new = graph(handle)
-        .and_then(|graph| graph.steps())
-        .map_err(wrong)?;
+/// What became of an update: how the graphs differ, and the first node that does.
+type Updated = (Result, c_int, Handle<Node>);
+
+/// Takes over the work of a graph of the same shape.
+fn update(exec: Handle<Exec>, graph: Handle<Graph>) -> Updated {
+    let new = graph.get().and_then(|graph| graph.steps());
+    let (exec, mut new) = match (exec.get(), new) {
+        (Ok(exec), Ok(new)) => (exec, new),
+        (Err(status), _) | (_, Err(status)) => return (Err(status), 1, Handle::NULL),
+    };
     let mut steps = exec.lock();
-    let failed = |how, node| (Status::GRAPH_EXEC_UPDATE_FAILURE, how, node);
+    let failed = |how, node| (Err(Status::GRAPH_EXEC_UPDATE_FAILURE), how, node);
     if steps.len() != new.len() {
-        return Err(failed(TOPOLOGY_CHANGED, 0));
+        return failed(TOPOLOGY_CHANGED, Handle::NULL);
     }
     for (old, new) in steps.iter().zip(&new) {
         if old.work.kind() != new.work.kind() {
-            return Err(failed(KIND_CHANGED, new.node));
+            return failed(KIND_CHANGED, new.node);
         }
         if old.after != new.after {
-            return Err(failed(TOPOLOGY_CHANGED, new.node));
+            return failed(TOPOLOGY_CHANGED, new.node);
         }
     }
     for (old, new) in steps.iter_mut().zip(&mut new) {
         std::mem::swap(&mut old.work, &mut new.work);
     }
-    Ok(())
+    (Ok(()), 0, Handle::NULL)
 }
 
-fn launch(exec: usize, stream: usize) -> Result {
-    let number = number_of(stream)?;
-    let exec = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?;
+fn launch(exec: Handle<Exec>, stream: Handle<Stream>) -> Result {
+    let number = stream.op_number()?;
+    let exec = exec.get()?;
     let record = || {
         let child = Graph::create();
         let mut after = Vec::new();
@@ -88,96 +90,73 @@ fn launch(exec: usize, stream: usize) -> Result {
         Ok(Work::Child(child))
     };
     or_capture(stream, record, || {
-        exec.launch(of_stream(stream)?, stream, number)
+        exec.launch(stream.device()?, stream, number)
     })
 }
 
 api! {
     fn cuGraphInstantiate_v2(
-        exec: Out<'_, usize>,
-        handle: usize,
-        node: Out<'_, usize>,
-        log: OutList<'_, u8>,
-        size: Count<'_>,
+        exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, node: Out<'_, Handle<Node>>,
+        log: OutList<'_, u8>, size: Count<'_>,
     ) also cuGraphInstantiate {
-        exec.check()?;
-        let made = instantiate(handle, 0);
-        // What is wrong is said by the status: the log is empty, where there is one.
-        node.put_if(0);
-        let _ = log.put(size, [0]);
-        exec.put(made?)
+        exec.put_made(|| {
+            let made = instantiate(graph, 0);
+            // What is wrong is said by the status: the log is empty, where there is one.
+            node.put_if(Handle::NULL);
+            let _ = log.put(size, [0]);
+            made
+        })
     }
 
-    fn cuGraphInstantiateWithFlags(exec: Out<'_, usize>, handle: usize, flags: u64) {
-        exec.check()?;
-        exec.put(instantiate(handle, flags)?)
-    }
+    fn cuGraphInstantiateWithFlags(exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, flags: u64)
+        => exec.put_made(|| instantiate(graph, flags));
 
     fn cuGraphInstantiateWithParams(
-        exec: Out<'_, usize>,
-        handle: usize,
-        params: InOut<'_, InstantiateParams>,
+        exec: Out<'_, Handle<Exec>>, graph: Handle<Graph>, params: InOut<'_, InstantiateParams>,
     ) also cuGraphInstantiateWithParams_ptsz {
-        exec.check()?;
-        let mut answered = params.take()?;
-        let made = instantiate(handle, answered.flags);
-        // Results: all well, or another error.
-        answered.result = c_int::from(made.is_err());
-        answered.node = 0;
-        params.put(answered)?;
-        exec.put(made?)
+        exec.put_made(|| {
+            let asked = params.take()?;
+            let made = instantiate(graph, asked.flags);
+            // Results: all well, or another error.
+            let result = c_int::from(made.is_err());
+            params.put(InstantiateParams { result, node: Handle::NULL, ..asked })?;
+            made
+        })
     }
 
-    fn cuGraphExecUpdate(exec: usize, handle: usize, node: Out<'_, usize>, result: Out<'_, c_int>) {
-        process()?;
-        let (status, how, at) = match update(exec, handle) {
-            Ok(()) => (Ok(()), 0, 0),
-            Err((status, how, at)) => (Err(status), how, at),
-        };
+    fn cuGraphExecUpdate(
+        exec: Handle<Exec>, graph: Handle<Graph>, node: Out<'_, Handle<Node>>, result: Out<'_, c_int>,
+    ) {
+        let (status, how, at) = update(exec, graph);
         node.put_if(at);
         result.put_if(how);
         status
     }
 
-    fn cuGraphExecUpdate_v2(exec: usize, handle: usize, info: Out<'_, UpdateInfo>) {
-        process()?;
-        let (status, result, node) = match update(exec, handle) {
-            Ok(()) => (Ok(()), 0, 0),
-            Err((status, how, at)) => (Err(status), how, at),
-        };
-        info.put_if(UpdateInfo { result, node, from: 0 });
+    fn cuGraphExecUpdate_v2(exec: Handle<Exec>, graph: Handle<Graph>, info: Out<'_, UpdateInfo>) {
+        let (status, result, node) = update(exec, graph);
+        info.put_if(UpdateInfo { result, node, from: Handle::NULL });
         status
     }
 
-    fn cuGraphExecGetFlags(exec: usize, flags: Out<'_, u64>) {
-        let found = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.flags;
-        flags.put(found)
-    }
+    fn cuGraphExecGetFlags(exec: Handle<Exec>, flags: Out<'_, u64>) => flags.put(exec.get()?.flags);
 
-    fn cuGraphNodeSetEnabled(exec: usize, node: usize, enabled: c_uint) {
-        EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.with(node, |step| {
+    fn cuGraphNodeSetEnabled(exec: Handle<Exec>, node: Handle<Node>, enabled: c_uint) {
+        exec.get()?.with(node, |step| {
             step.enabled = enabled != 0;
             Ok(())
         })
     }
 
-    fn cuGraphNodeGetEnabled(exec: usize, node: usize, enabled: Out<'_, c_uint>) {
-        let exec = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?;
-        let found = exec.with(node, |step| Ok(c_uint::from(step.enabled)))?;
-        enabled.put(found)
+    fn cuGraphNodeGetEnabled(exec: Handle<Exec>, node: Handle<Node>, enabled: Out<'_, c_uint>)
+        => enabled.put(exec.get()?.with(node, |step| Ok(c_uint::from(step.enabled)))?);
+
+    fn cuGraphUpload(exec: Handle<Exec>, stream: Handle<Stream>) also cuGraphUpload_ptsz {
+        stream.op_number()?;
+        exec.check()
     }
 
-    fn cuGraphUpload(exec: usize, stream: usize) also cuGraphUpload_ptsz {
-        number_of(stream)?;
-        EXECS.get(exec).map(|_| ()).ok_or(Status::INVALID_HANDLE)
-    }
+    fn cuGraphLaunch(exec: Handle<Exec>, stream: Handle<Stream>) also cuGraphLaunch_ptsz => launch(exec, stream);
 
-    fn cuGraphLaunch(exec: usize, stream: usize) also cuGraphLaunch_ptsz {
-        launch(exec, stream)
-    }
-
-    fn cuGraphExecDestroy(exec: usize) {
-        process()?;
-        EXECS.remove(exec).map(|_| ()).ok_or(Status::INVALID_HANDLE)
-    }
+    fn cuGraphExecDestroy(exec: Handle<Exec>) => exec.remove();
 }

@@ -2,158 +2,163 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use crate::abi::{Count, InOut, List, Out, OutList};
-use crate::graph::{Graph, Work, graph, graph_of};
+use crate::abi::{Count, Handle, InOut, List, Out, OutList};
+use crate::graph::{Graph, Node, Work};
 use crate::guard::api;
-use crate::process::process;
 use crate::status::{Result, Status};
+
+/// `CUgraphEdgeData`: ports and a type, all zero for an edge that is nothing but an order.
+type EdgeData = [u8; 8];
+type Nodes = Vec<Handle<Node>>;
 
 /// Connects nodes, or takes connections away.
 fn connect<'a>(
-    handle: usize,
-    from: List<'a, usize>,
-    to: List<'a, usize>,
+    graph: Handle<Graph>,
+    from: List<'a, Handle<Node>>,
+    to: List<'a, Handle<Node>>,
     count: Count<'a>,
     connected: bool,
 ) -> Result {
-    let graph = graph(handle)?;
+    let graph = graph.get()?;
     let mut edges = from.items(count)?.zip(to.items(count)?);
     edges.try_for_each(|(from, to)| graph.connect(from, to, connected))
 }
 
-/// The nodes that a node comes behind, or that come behind it.
-pub(super) fn neighbours(node: usize, before: bool) -> Result<Vec<usize>> {
-    let edges = graph_of(node)?.edges();
-    let found = edges.iter().filter_map(|(from, to)| match before {
-        true => (*to == node).then_some(*from),
-        false => (*from == node).then_some(*to),
-    });
-    Ok(found.collect())
+/// The nodes that a node comes behind.
+fn before(node: Handle<Node>) -> Result<Nodes> {
+    let edges = node.graph()?.edges().into_iter();
+    Ok(edges
+        .filter_map(|(from, to)| (to == node).then_some(from))
+        .collect())
+}
+
+/// The nodes that come behind a node.
+fn behind(node: Handle<Node>) -> Result<Nodes> {
+    let edges = node.graph()?.edges().into_iter();
+    Ok(edges
+        .filter_map(|(from, to)| (from == node).then_some(to))
+        .collect())
+}
+
+/// Both ends of all edges of a graph.
+fn edges(graph: Handle<Graph>) -> Result<(Nodes, Nodes)> {
+    Ok(graph.get()?.edges().into_iter().unzip())
 }
 
 api! {
-    fn cuGraphCreate(handle: Out<'_, usize>, flags: c_uint) {
-        process()?;
-        handle.check()?;
-        if flags != 0 {
-            return Err(Status::INVALID_VALUE);
-        }
-        handle.put(Graph::create().handle)
+    fn cuGraphCreate(graph: Out<'_, Handle<Graph>>, flags: c_uint) {
+        graph.put_made(|| match flags {
+            0 => Ok(Graph::create().handle),
+            _ => Err(Status::INVALID_VALUE),
+        })
     }
 
-    fn cuGraphDestroy(handle: usize) {
-        process()?;
-        graph(handle)?.destroy();
+    fn cuGraphDestroy(graph: Handle<Graph>) {
+        graph.get()?.destroy();
         Ok(())
     }
 
-    fn cuGraphClone(handle: Out<'_, usize>, original: usize) {
-        process()?;
-        let original = graph(original)?;
-        handle.check()?;
-        handle.put(original.copy().handle)
+    fn cuGraphClone(copy: Out<'_, Handle<Graph>>, original: Handle<Graph>) {
+        let original = original.get()?;
+        copy.put_made(|| Ok(original.copy().handle))
     }
 
-    fn cuGraphNodeFindInClone(node: Out<'_, usize>, original: usize, clone: usize) {
-        let found = graph(clone)?.copy_of(original).ok_or(Status::INVALID_VALUE)?;
-        node.put(found)
+    fn cuGraphNodeFindInClone(node: Out<'_, Handle<Node>>, original: Handle<Node>, copy: Handle<Graph>) {
+        node.put(copy.get()?.copy_of(original).ok_or(Status::INVALID_VALUE)?)
     }
 
     fn cuGraphAddDependencies(
-        handle: usize,
-        from: List<'_, usize>,
-        to: List<'_, usize>,
-        count: Count<'_>,
-    ) {
-        connect(handle, from, to, count, true)
-    }
+        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, count: Count<'_>,
+    ) => connect(graph, from, to, count, true);
 
     fn cuGraphAddDependencies_v2(
-        handle: usize,
-        from: List<'_, usize>,
-        to: List<'_, usize>,
-        data: *const c_void,
+        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, _data: *const c_void,
         count: Count<'_>,
-    ) {
-        let _ = data;
-        connect(handle, from, to, count, true)
-    }
+    ) => connect(graph, from, to, count, true);
 
     fn cuGraphRemoveDependencies(
-        handle: usize,
-        from: List<'_, usize>,
-        to: List<'_, usize>,
-        count: Count<'_>,
-    ) {
-        connect(handle, from, to, count, false)
-    }
+        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, count: Count<'_>,
+    ) => connect(graph, from, to, count, false);
 
     fn cuGraphRemoveDependencies_v2(
-        handle: usize,
-        from: List<'_, usize>,
-        to: List<'_, usize>,
-        data: *const c_void,
+        graph: Handle<Graph>, from: List<'_, Handle<Node>>, to: List<'_, Handle<Node>>, _data: *const c_void,
         count: Count<'_>,
-    ) {
-        let _ = data;
-        connect(handle, from, to, count, false)
-    }
+    ) => connect(graph, from, to, count, false);
 
-    fn cuGraphGetNodes(handle: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
-        to.answer(&count, &graph(handle)?.nodes())
-    }
+    fn cuGraphGetNodes(graph: Handle<Graph>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
+        => nodes.answer(&count, &graph.get()?.nodes());
 
-    fn cuGraphGetRootNodes(handle: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
-        let graph = graph(handle)?;
+    fn cuGraphGetRootNodes(graph: Handle<Graph>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>) {
+        let graph = graph.get()?;
         let edges = graph.edges();
         let mut roots = graph.nodes();
         roots.retain(|node| edges.iter().all(|edge| edge.1 != *node));
-        to.answer(&count, &roots)
+        nodes.answer(&count, &roots)
     }
 
     fn cuGraphGetEdges(
-        handle: usize,
-        from: OutList<'_, usize>,
-        to: OutList<'_, usize>,
+        graph: Handle<Graph>, from: OutList<'_, Handle<Node>>, to: OutList<'_, Handle<Node>>,
         count: InOut<'_, usize>,
     ) {
-        let (before, behind): (Vec<_>, Vec<_>) = graph(handle)?.edges().into_iter().unzip();
+        let (before, behind) = edges(graph)?;
         from.fill(&count, &before)?;
         to.answer(&count, &behind)
     }
 
-    fn cuGraphNodeGetDependencies(node: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
-        to.answer(&count, &neighbours(node, true)?)
+    fn cuGraphGetEdges_v2(
+        graph: Handle<Graph>, from: OutList<'_, Handle<Node>>, to: OutList<'_, Handle<Node>>,
+        data: OutList<'_, EdgeData>, count: InOut<'_, usize>,
+    ) {
+        let (before, behind) = edges(graph)?;
+        data.repeat(&count, before.len(), [0; 8])?;
+        from.fill(&count, &before)?;
+        to.answer(&count, &behind)
     }
 
-    fn cuGraphNodeGetDependentNodes(node: usize, to: OutList<'_, usize>, count: InOut<'_, usize>) {
-        to.answer(&count, &neighbours(node, false)?)
+    fn cuGraphNodeGetDependencies(node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
+        => nodes.answer(&count, &before(node)?);
+
+    fn cuGraphNodeGetDependencies_v2(
+        node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, data: OutList<'_, EdgeData>,
+        count: InOut<'_, usize>,
+    ) {
+        let found = before(node)?;
+        data.repeat(&count, found.len(), [0; 8])?;
+        nodes.answer(&count, &found)
     }
 
-    fn cuGraphNodeGetType(node: usize, kind: Out<'_, c_int>) {
-        let found = graph_of(node)?.with(node, |work| Ok(work.kind()))?;
-        kind.put(found)
+    fn cuGraphNodeGetDependentNodes(node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, count: InOut<'_, usize>)
+        => nodes.answer(&count, &behind(node)?);
+
+    fn cuGraphNodeGetDependentNodes_v2(
+        node: Handle<Node>, nodes: OutList<'_, Handle<Node>>, data: OutList<'_, EdgeData>,
+        count: InOut<'_, usize>,
+    ) {
+        let found = behind(node)?;
+        data.repeat(&count, found.len(), [0; 8])?;
+        nodes.answer(&count, &found)
     }
 
-    fn cuGraphNodeGetContainingGraph(node: usize, handle: Out<'_, usize>) {
-        handle.put(graph_of(node)?.handle)
-    }
+    fn cuGraphNodeGetType(node: Handle<Node>, kind: Out<'_, c_int>)
+        => kind.put(node.with_work(|work| Ok(work.kind()))?);
 
-    fn cuGraphDestroyNode(node: usize) {
-        graph_of(node)?.remove(node);
+    fn cuGraphNodeGetContainingGraph(node: Handle<Node>, graph: Out<'_, Handle<Graph>>)
+        => graph.put(node.graph()?.handle);
+
+    fn cuGraphDestroyNode(node: Handle<Node>) {
+        node.graph()?.remove(node);
         Ok(())
     }
 
-    fn cuGraphGetId(handle: usize, id: Out<'_, c_uint>) {
-        graph(handle)?;
-        id.put(handle as c_uint)
+    fn cuGraphGetId(graph: Handle<Graph>, id: Out<'_, c_uint>) {
+        graph.check()?;
+        id.put(graph.number() as c_uint)
     }
 
-    fn cuGraphChildGraphNodeGetGraph(node: usize, handle: Out<'_, usize>) {
-        let found = graph_of(node)?.with(node, |work| match work {
+    fn cuGraphChildGraphNodeGetGraph(node: Handle<Node>, graph: Out<'_, Handle<Graph>>) {
+        graph.put(node.with_work(|work| match work {
             Work::Child(child) => Ok(child.handle),
             _ => Err(Status::INVALID_VALUE),
-        })?;
-        handle.put(found)
+        })?)
     }
 }

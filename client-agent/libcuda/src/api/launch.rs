@@ -4,15 +4,15 @@ use std::ffi::{c_int, c_uint};
 
 use bus_schemas::limits::LAUNCH_BYTES;
 
-use crate::abi::{Count, Data, Function, HostCall, HostFunction, In, List, Out};
+use crate::abi::{Count, Data, Function, Handle, HostCall, HostFunction, In, List, Out};
 use crate::capture::or_capture;
 use crate::current_context::current_device;
 use crate::graph::{Launch, Work};
 use crate::guard::api;
 use crate::launch::{self, Arguments, Parameters, Shape};
-use crate::module::KERNELS;
+use crate::module::Kernel;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 use crate::work;
 
 /// `CUoccupancyB2DSize`: the dynamic shared bytes of a block of so many threads.
@@ -22,22 +22,10 @@ type SharedOfBlock = unsafe extern "C" fn(c_int) -> usize;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct LaunchConfig<'a> {
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
-    shared: c_uint,
-    stream: usize,
+    shape: Shape,
+    stream: Handle<Stream>,
     attributes: List<'a, LaunchAttribute>,
     count: Count<'a, c_uint>,
-}
-
-impl LaunchConfig<'_> {
-    fn shape(&self) -> Shape {
-        Shape {
-            grid: self.grid,
-            block: self.block,
-            shared: self.shared,
-        }
-    }
 }
 
 /// `CUlaunchAttribute`.
@@ -54,8 +42,8 @@ const COOPERATIVE: c_int = 2;
 const CLUSTER: c_int = 4;
 
 /// Launches a kernel on the current device, or records it where the stream is captured.
-fn launch(shape: Shape, stream: usize, arguments: Arguments<'_>) -> Result {
-    let number = number_of(stream)?;
+fn launch(shape: Shape, stream: Handle<Stream>, arguments: Arguments<'_>) -> Result {
+    let number = stream.op_number()?;
     let node = || Launch::new(shape, arguments).map(Work::Kernel);
     or_capture(stream, node, || {
         launch::launch(current_device()?, shape, number, arguments)
@@ -63,7 +51,7 @@ fn launch(shape: Shape, stream: usize, arguments: Arguments<'_>) -> Result {
 }
 
 /// Refuses a cooperative launch of more blocks than run at a time: each of them waits for all others.
-fn fits_together(kernel: usize, shape: Shape) -> Result {
+fn fits_together(kernel: Handle<Kernel>, shape: Shape) -> Result {
     let threads = shape.block.iter().try_fold(1_i32, |product, side| {
         product.checked_mul(i32::try_from(*side).ok()?)
     });
@@ -85,8 +73,8 @@ fn fits_together(kernel: usize, shape: Shape) -> Result {
 
 /// Blocks of one launch that a processor runs at a time: its threads keep a limited number in progress,
 /// in a limited memory. `None` on a GPU, where the other figures say it.
-fn together(kernel: usize, threads: c_int, shared: usize) -> Result<Option<u64>> {
-    let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+fn together(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<Option<u64>> {
+    let kernel = kernel.get()?;
     let properties = &current_device()?.properties;
     let Some(resident) = properties.resident_blocks() else {
         return Ok(None);
@@ -129,8 +117,8 @@ impl BlockMemory {
 /// Blocks of so many threads that run on one multiprocessor at a time. Programs multiply it by the
 /// number of multiprocessors for the grid of a cooperative launch; on a processor the answer is such that
 /// this grid runs at a time, except where not even one block for each multiprocessor does.
-fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
-    let found = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+fn occupancy(kernel: Handle<Kernel>, threads: c_int, shared: usize) -> Result<c_int> {
+    let found = kernel.get()?;
     let properties = &current_device()?.properties;
     let attribute = |number| properties.attribute(number).unwrap_or(1);
     let of_kernel = |number| found.attribute(number, properties.compute());
@@ -159,7 +147,7 @@ fn occupancy(kernel: usize, threads: c_int, shared: usize) -> Result<c_int> {
 
 /// The block size of the most threads at a time, and the blocks that fill the device.
 fn potential(
-    kernel: usize,
+    kernel: Handle<Kernel>,
     of_block: Function<SharedOfBlock>,
     shared: usize,
     limit: c_int,
@@ -167,7 +155,7 @@ fn potential(
     // SAFETY: a program names this function to be asked during the call, with any size of a block.
     let shared = |threads| of_block.get().map_or(shared, |of| unsafe { of(threads) });
     let properties = &current_device()?.properties;
-    let found = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+    let found = kernel.get()?;
     let most = found.attribute(0, properties.compute())?;
     let most = if limit > 0 { most.min(limit) } else { most };
     let mut best = (0, 0, 0);
@@ -183,32 +171,29 @@ fn potential(
     Ok((best.1 * properties.multiprocessors(), best.2))
 }
 
+/// Answers with a block size and the blocks that fill the device.
+fn put_potential(
+    (blocks, threads): (c_int, c_int),
+    grid: &Out<'_, c_int>,
+    block: &Out<'_, c_int>,
+) -> Result {
+    grid.put_if(blocks);
+    block.put_if(threads);
+    Ok(())
+}
+
 api! {
     fn cuLaunchKernel(
-        function: usize,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared: c_uint,
-        stream: usize,
-        pointers: Parameters<'_>,
-        extra: Parameters<'_>,
+        function: Handle<Kernel>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Handle<Stream>,
+        pointers: Parameters<'_>, extra: Parameters<'_>,
     ) also cuLaunchKernel_ptsz {
-        let shape = Shape {
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared,
-        };
-        launch(shape, stream, Arguments::new(function, pointers, extra))
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        launch(Shape { grid, block, shared }, stream, Arguments::new(function, pointers, extra))
     }
 
     fn cuLaunchKernelEx(
-        config: In<'_, LaunchConfig<'_>>,
-        function: usize,
-        pointers: Parameters<'_>,
+        config: In<'_, LaunchConfig<'_>>, function: Handle<Kernel>, pointers: Parameters<'_>,
         extra: Parameters<'_>,
     ) also cuLaunchKernelEx_ptsz {
         let config = config.take()?;
@@ -218,40 +203,27 @@ api! {
                 return Err(Status::INVALID_CLUSTER_SIZE);
             }
             if attribute.id == COOPERATIVE && attribute.value[0] as u32 != 0 {
-                fits_together(function, config.shape())?;
+                fits_together(function, config.shape)?;
             }
         }
-        let shape = config.shape();
-        launch(shape, config.stream, Arguments::new(function, pointers, extra))
+        launch(config.shape, config.stream, Arguments::new(function, pointers, extra))
     }
 
     fn cuLaunchCooperativeKernel(
-        function: usize,
-        grid_x: c_uint,
-        grid_y: c_uint,
-        grid_z: c_uint,
-        block_x: c_uint,
-        block_y: c_uint,
-        block_z: c_uint,
-        shared: c_uint,
-        stream: usize,
+        function: Handle<Kernel>, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint, shared: c_uint, stream: Handle<Stream>,
         pointers: Parameters<'_>,
     ) also cuLaunchCooperativeKernel_ptsz {
-        let shape = Shape {
-            grid: [grid_x, grid_y, grid_z],
-            block: [block_x, block_y, block_z],
-            shared,
-        };
+        let (grid, block) = ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]);
+        let shape = Shape { grid, block, shared };
         fits_together(function, shape)?;
         launch(shape, stream, Arguments::new(function, pointers, List::NONE))
     }
 
-    fn cuLaunchHostFunc(
-        stream: usize,
-        function: Function<HostFunction>,
-        data: Data,
-    ) also cuLaunchHostFunc_ptsz {
-        number_of(stream)?;
+    fn cuLaunchHostFunc(stream: Handle<Stream>, function: Function<HostFunction>, data: Data)
+        also cuLaunchHostFunc_ptsz
+    {
+        stream.op_number()?;
         let call = HostCall::new(function, data)?;
         or_capture(stream, || Ok(Work::Host(call)), || {
             // In the stream's order: behind what was called so far, ahead of what comes.
@@ -262,62 +234,27 @@ api! {
     }
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: Out<'_, c_int>,
-        function: usize,
-        threads: c_int,
-        shared: usize,
-    ) {
-        blocks.put(occupancy(function, threads, shared)?)
-    }
+        blocks: Out<'_, c_int>, function: Handle<Kernel>, threads: c_int, shared: usize,
+    ) => blocks.put(occupancy(function, threads, shared)?);
 
     fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-        blocks: Out<'_, c_int>,
-        function: usize,
-        threads: c_int,
-        shared: usize,
-        flags: c_uint,
-    ) {
-        let _ = flags;
-        blocks.put(occupancy(function, threads, shared)?)
-    }
+        blocks: Out<'_, c_int>, function: Handle<Kernel>, threads: c_int, shared: usize, _flags: c_uint,
+    ) => blocks.put(occupancy(function, threads, shared)?);
 
     fn cuOccupancyMaxPotentialBlockSize(
-        grid: Out<'_, c_int>,
-        block: Out<'_, c_int>,
-        function: usize,
-        of_block: Function<SharedOfBlock>,
-        shared: usize,
-        limit: c_int,
-    ) {
-        let (blocks, threads) = potential(function, of_block, shared, limit)?;
-        grid.put_if(blocks);
-        block.put_if(threads);
-        Ok(())
-    }
+        grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
+        of_block: Function<SharedOfBlock>, shared: usize, limit: c_int,
+    ) => put_potential(potential(function, of_block, shared, limit)?, &grid, &block);
 
     fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-        grid: Out<'_, c_int>,
-        block: Out<'_, c_int>,
-        function: usize,
-        of_block: Function<SharedOfBlock>,
-        shared: usize,
-        limit: c_int,
-        flags: c_uint,
-    ) {
-        let _ = flags;
-        let (blocks, threads) = potential(function, of_block, shared, limit)?;
-        grid.put_if(blocks);
-        block.put_if(threads);
-        Ok(())
-    }
+        grid: Out<'_, c_int>, block: Out<'_, c_int>, function: Handle<Kernel>,
+        of_block: Function<SharedOfBlock>, shared: usize, limit: c_int, _flags: c_uint,
+    ) => put_potential(potential(function, of_block, shared, limit)?, &grid, &block);
 
     fn cuOccupancyAvailableDynamicSMemPerBlock(
-        bytes: Out<'_, usize>,
-        function: usize,
-        blocks: c_int,
-        threads: c_int,
+        bytes: Out<'_, usize>, function: Handle<Kernel>, blocks: c_int, threads: c_int,
     ) {
-        let kernel = KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
+        let kernel = function.get()?;
         if blocks <= 0 || threads <= 0 {
             return Err(Status::INVALID_VALUE);
         }

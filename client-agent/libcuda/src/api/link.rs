@@ -1,19 +1,19 @@
 //! `cuLink`: several PTX images become one, as PTX text.
 
 use std::ffi::{c_int, c_void};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::Mutex;
 
 use client_session::ClientError;
 
-use super::module::target;
+use super::module::{file, target};
 use super::options::{Options, Values};
-use crate::abi::{Bytes, Count, List, Out, Text};
+use crate::abi::{Bytes, Count, Handle, List, Out, Text};
 use crate::current_context::current_device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
-use crate::handle::Handles;
+use crate::handle::{Object, table};
+use crate::lock::lock;
 use crate::module::limit_registers;
-use crate::process::process;
 use crate::status::{Result, Status, note};
 
 /// `CUjitInputType`.
@@ -24,7 +24,7 @@ const OBJECT: c_int = 3;
 const LIBRARY: c_int = 4;
 
 /// A link in progress.
-struct Link {
+pub(crate) struct Link {
     images: Mutex<Vec<(String, Vec<u8>)>>,
     /// The result, ended by a zero byte, kept until the link is destroyed.
     result: Mutex<Option<Vec<u8>>>,
@@ -44,10 +44,10 @@ unsafe impl Sync for Kept {}
 /// What went wrong, and the log.
 type Wrong = (Status, String);
 
-static LINKS: LazyLock<Handles<Link>> = LazyLock::new(Handles::new);
+table!(Link, INVALID_HANDLE);
 
-fn add(state: usize, kind: c_int, bytes: &[u8], name: &str) -> Result {
-    let link = LINKS.get(state).ok_or(Status::INVALID_HANDLE)?;
+fn add(link: Handle<Link>, kind: c_int, bytes: &[u8], name: &str) -> Result {
+    let link = link.get()?;
     let texts = texts(kind, bytes).map_err(|(status, detail)| {
         let detail = format!("input `{name}`: {detail}");
         link.options.0.log_error(&detail);
@@ -55,7 +55,7 @@ fn add(state: usize, kind: c_int, bytes: &[u8], name: &str) -> Result {
         status
     })?;
     let texts = texts.into_iter().map(|text| (name.to_owned(), text));
-    let mut images = link.images.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut images = lock(&link.images);
     images.extend(texts);
     Ok(())
 }
@@ -140,7 +140,7 @@ fn check(text: &[u8]) -> std::result::Result<(), Wrong> {
 }
 
 fn complete(link: &Link) -> Result<Vec<u8>> {
-    let images = link.images.lock().unwrap_or_else(PoisonError::into_inner);
+    let images = lock(&link.images);
     let linked = linked(&images).and_then(|text| {
         check(&text)?;
         Ok(text)
@@ -160,56 +160,34 @@ fn complete(link: &Link) -> Result<Vec<u8>> {
 
 api! {
     fn cuLinkCreate_v2(
-        count: Count<'_, u32>,
-        keys: List<'_, c_int>,
-        values: Values<'_>,
-        state: Out<'_, usize>,
+        count: Count<'_, u32>, keys: List<'_, c_int>, values: Values<'_>, link: Out<'_, Handle<Link>>,
     ) also cuLinkCreate {
-        process()?;
-        state.check()?;
-        let made = LINKS.add(Link {
-            images: Mutex::default(),
-            result: Mutex::default(),
-            options: Kept(Options { count, keys, values }.of_link()),
-        });
-        state.put(made)
+        link.put_made(|| {
+            Ok(Link::table().add(Link {
+                images: Mutex::default(),
+                result: Mutex::default(),
+                options: Kept(Options { count, keys, values }.of_link()),
+            }))
+        })
     }
 
     fn cuLinkAddData_v2(
-        state: usize,
-        kind: c_int,
-        data: Bytes<'_>,
-        size: Count<'_>,
-        name: Text<'_>,
-        count: Count<'_, u32>,
-        keys: List<'_, c_int>,
-        values: Values<'_>,
-    ) also cuLinkAddData {
-        let _ = (count, keys, values);
-        process()?;
-        add(state, kind, data.slice(size)?, name.take_or_empty()?)
-    }
+        link: Handle<Link>, kind: c_int, data: Bytes<'_>, size: Count<'_>, name: Text<'_>,
+        _count: Count<'_, u32>, _keys: List<'_, c_int>, _values: Values<'_>,
+    ) also cuLinkAddData => add(link, kind, data.slice(size)?, name.take_or_empty()?);
 
     fn cuLinkAddFile_v2(
-        state: usize,
-        kind: c_int,
-        path: Text<'_>,
-        count: Count<'_, u32>,
-        keys: List<'_, c_int>,
-        values: Values<'_>,
+        link: Handle<Link>, kind: c_int, path: Text<'_>,
+        _count: Count<'_, u32>, _keys: List<'_, c_int>, _values: Values<'_>,
     ) also cuLinkAddFile {
-        let _ = (count, keys, values);
-        process()?;
         let path = path.take()?;
-        let bytes = std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)?;
-        add(state, kind, &bytes, path)
+        add(link, kind, &file(path)?, path)
     }
 
-    fn cuLinkComplete(state: usize, image: Out<'_, *const c_void>, size: Out<'_, usize>) {
-        process()?;
-        let link = LINKS.get(state).ok_or(Status::INVALID_HANDLE)?;
+    fn cuLinkComplete(link: Handle<Link>, image: Out<'_, *const c_void>, size: Out<'_, usize>) {
+        let link = link.get()?;
         let text = complete(&link)?;
-        let mut result = link.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = lock(&link.result);
         let text = result.insert(text);
         // The text stays until the link is destroyed.
         image.put(text.as_ptr().cast())?;
@@ -217,8 +195,5 @@ api! {
         Ok(())
     }
 
-    fn cuLinkDestroy(state: usize) {
-        process()?;
-        LINKS.remove(state).map(|_| ()).ok_or(Status::INVALID_HANDLE)
-    }
+    fn cuLinkDestroy(link: Handle<Link>) => link.remove();
 }

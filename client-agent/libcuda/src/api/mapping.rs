@@ -3,12 +3,14 @@
 use std::ffi::{c_int, c_ulonglong, c_void};
 
 use super::advice::{DEVICE, Location};
-use crate::abi::{Count, In, List, Out};
+use super::device::device;
+use super::memory::range;
+use crate::abi::{Count, Handle, In, List, Out};
 use crate::current_context::current_device;
 use crate::device::Device;
 use crate::guard::api;
-use crate::physical::{self, GRAIN};
-use crate::process::{holder, process};
+use crate::physical::{self, GRAIN, Physical};
+use crate::process::holder;
 use crate::status::{Result, Status, note};
 
 /// Memory that stays where it is.
@@ -46,10 +48,7 @@ fn located(location: Location) -> Result<&'static Device> {
     if location.kind != DEVICE {
         return unsupported("memory that is mapped lies on a device here, not on the host");
     }
-    let devices = &process()?.devices;
-    let number = usize::try_from(location.id).ok();
-    let found = number.and_then(|number| devices.get(number));
-    found.ok_or(Status::INVALID_DEVICE)
+    device(location.id)
 }
 
 /// The device that a program's properties name.
@@ -72,71 +71,49 @@ fn device_of(address: u64) -> Result<&'static Device> {
 
 api! {
     fn cuMemAddressReserve(
-        address: Out<'_, u64>,
-        bytes: usize,
-        alignment: usize,
-        hint: u64,
-        flags: c_ulonglong,
+        address: Out<'_, u64>, bytes: usize, alignment: usize, _hint: u64, flags: c_ulonglong,
     ) {
-        let _ = hint;
         let device = current_device()?;
         let bytes = bytes as u64;
         let aligned = alignment == 0 || alignment.is_power_of_two();
-        address.check()?;
-        if bytes == 0 || !bytes.is_multiple_of(GRAIN) || !aligned || flags != 0 {
-            return Err(Status::INVALID_VALUE);
-        }
         let align = GRAIN.max(alignment as u64);
-        let made = device.with(|session| session.channel().reserve(bytes, align))?;
-        address.put(made)
+        address.put_made(|| {
+            if bytes == 0 || !bytes.is_multiple_of(GRAIN) || !aligned || flags != 0 {
+                return Err(Status::INVALID_VALUE);
+            }
+            Ok(device.with(|session| session.channel().reserve(bytes, align))?)
+        })
     }
 
-    fn cuMemAddressFree(address: u64, bytes: usize) {
-        let _ = bytes;
-        let device = device_of(address)?;
-        Ok(device.with(|session| session.channel().unreserve(address))?)
-    }
+    fn cuMemAddressFree(address: u64, _bytes: usize)
+        => device_of(address)?.with(|session| Ok(session.channel().unreserve(address)?));
 
     fn cuMemCreate(
-        handle: Out<'_, u64>,
-        bytes: usize,
-        properties: In<'_, Properties>,
-        flags: c_ulonglong,
+        piece: Out<'_, Handle<Physical>>, bytes: usize, properties: In<'_, Properties>, flags: c_ulonglong,
     ) {
         let device = wanted(&properties)?;
-        handle.check()?;
-        if flags != 0 {
-            return Err(Status::INVALID_VALUE);
-        }
-        let made = physical::create(device, bytes as u64)?;
-        handle.put(made as u64)
+        piece.put_made(|| match flags {
+            0 => physical::create(device, bytes as u64),
+            _ => Err(Status::INVALID_VALUE),
+        })
     }
 
-    fn cuMemRelease(handle: u64) {
-        process()?;
-        physical::release(handle as usize)
-    }
+    fn cuMemRelease(piece: Handle<Physical>) => physical::release(piece);
 
-    fn cuMemRetainAllocationHandle(handle: Out<'_, u64>, address: u64) {
-        process()?;
-        handle.check()?;
-        let found = physical::retain(address)?;
-        handle.put(found as u64)
-    }
+    fn cuMemRetainAllocationHandle(piece: Out<'_, Handle<Physical>>, address: u64)
+        => piece.put_made(|| physical::retain(address));
 
-    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) {
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: Handle<Physical>, flags: c_ulonglong) {
         let device = device_of(address)?;
-        let piece = physical::piece(handle as usize)?;
+        let piece = physical::piece(handle)?;
         let whole = offset == 0 && piece.bytes == bytes as u64;
         if !whole || flags != 0 || !address.is_multiple_of(GRAIN) || piece.device != device.ordinal {
             return Err(Status::INVALID_VALUE);
         }
-        physical::map(device, address, handle as usize)
+        physical::map(device, address, handle)
     }
 
-    fn cuMemUnmap(address: u64, bytes: usize) {
-        physical::unmap(device_of(address)?, address, bytes as u64)
-    }
+    fn cuMemUnmap(address: u64, bytes: usize) => physical::unmap(device_of(address)?, address, bytes as u64);
 
     fn cuMemSetAccess(address: u64, bytes: usize, access: List<'_, Access>, count: Count<'_>) {
         let device = device_of(address)?;
@@ -157,9 +134,7 @@ api! {
     fn cuMemGetAccess(flags: Out<'_, c_ulonglong>, location: In<'_, Location>, address: u64) {
         let device = device_of(address)?;
         let location = location.take()?;
-        let (base, bytes) = device
-            .with(|session| session.channel().range(address))
-            .ok_or(Status::INVALID_VALUE)?;
+        let (base, bytes) = range(address)?;
         if !physical::is_mapped(base, bytes) {
             return Err(Status::INVALID_VALUE);
         }
@@ -167,11 +142,7 @@ api! {
         flags.put(if of == device.ordinal { BOTH as c_ulonglong } else { 0 })
     }
 
-    fn cuMemGetAllocationGranularity(
-        bytes: Out<'_, usize>,
-        properties: In<'_, Properties>,
-        option: c_int,
-    ) {
+    fn cuMemGetAllocationGranularity(bytes: Out<'_, usize>, properties: In<'_, Properties>, option: c_int) {
         wanted(&properties)?;
         if !matches!(option, 0 | 1) {
             return Err(Status::INVALID_VALUE);
@@ -179,12 +150,9 @@ api! {
         bytes.put(GRAIN as usize)
     }
 
-    fn cuMemGetAllocationPropertiesFromHandle(properties: Out<'_, Properties>, handle: u64) {
-        process()?;
-        let piece = physical::piece(handle as usize)?;
-        let location = Location { kind: DEVICE, id: piece.device as c_int };
-        let windows = std::ptr::null();
-        let found = Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] };
-        properties.put(found)
+    fn cuMemGetAllocationPropertiesFromHandle(properties: Out<'_, Properties>, piece: Handle<Physical>) {
+        let id = physical::piece(piece)?.device as c_int;
+        let (location, windows) = (Location { kind: DEVICE, id }, std::ptr::null());
+        properties.put(Properties { kind: PINNED, shared: 0, location, windows, flags: [0; 8] })
     }
 }

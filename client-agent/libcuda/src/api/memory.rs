@@ -2,29 +2,25 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::stream::device as of_stream;
-use crate::abi::{Count, Figure, List, Out, OutAny};
+use crate::abi::Figure::{Int, Long};
+use crate::abi::{Count, Figure, Handle, List, Out, OutAny};
 use crate::capture;
 use crate::current_context::{current, current_device};
-use crate::device::Device;
 use crate::guard::api;
 use crate::host;
 use crate::process::{holder, process};
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 
 fn alloc(address: Out<'_, u64>, bytes: usize) -> Result {
     let device = current_device()?;
-    address.check()?;
-    if bytes == 0 {
-        return Err(Status::INVALID_VALUE);
-    }
-    let made = device.alloc(bytes)?;
-    address.put(made)
+    address.put_made(|| match bytes {
+        0 => Err(Status::INVALID_VALUE),
+        _ => device.alloc(bytes),
+    })
 }
 
 fn free(address: u64) -> Result {
-    process()?;
     if address == 0 {
         return Ok(());
     }
@@ -33,11 +29,10 @@ fn free(address: u64) -> Result {
 }
 
 /// Where an allocation that holds an address begins, and its bytes.
-fn range(address: u64) -> Result<(u64, u64, &'static Device)> {
+pub(super) fn range(address: u64) -> Result<(u64, u64)> {
     let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
     let found = device.with(|session| session.channel().range(address));
-    let (base, bytes) = found.ok_or(Status::INVALID_VALUE)?;
-    Ok((base, bytes, device))
+    found.ok_or(Status::INVALID_VALUE)
 }
 
 const CONTEXT: c_int = 1;
@@ -52,34 +47,21 @@ const RANGE_START: c_int = 11;
 const RANGE_SIZE: c_int = 12;
 const MAPPED: c_int = 13;
 
-/// What is asked of a pointer; four or eight bytes, by attribute.
-enum Answer {
-    Word(u32),
-    Double(u64),
-}
-
-impl Answer {
-    /// What there is to say of an attribute that a pointer has not.
-    fn nothing(attribute: c_int) -> Self {
-        match attribute {
-            CONTEXT | DEVICE_POINTER | HOST_POINTER | BUFFER_ID | RANGE_START | RANGE_SIZE | 14
-            | 17 => Self::Double(0),
-            _ => Self::Word(0),
-        }
-    }
-
-    fn put(self, data: OutAny<'_>) -> Result {
-        let figure = match self {
-            Self::Word(value) => Figure::Int(value),
-            Self::Double(value) => Figure::Long(value),
-        };
-        // SAFETY: an answer is double for what CUDA types as a pointer, a size or an id, else a word.
-        unsafe { data.put(figure) }
+/// The answer to an attribute that a pointer has not: four or eight bytes, by attribute.
+fn nothing(attribute: c_int) -> Figure {
+    match attribute {
+        CONTEXT | DEVICE_POINTER | HOST_POINTER | BUFFER_ID | RANGE_START | RANGE_SIZE | 14
+        | 17 => Long(0),
+        _ => Int(0),
     }
 }
 
-fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
-    use Answer::{Double, Word};
+fn put(data: OutAny<'_>, figure: Figure) -> Result {
+    // SAFETY: an answer is long for what CUDA types as a pointer, a size or an id, else an int.
+    unsafe { data.put(figure) }
+}
+
+fn pointer_attribute(attribute: c_int, address: u64) -> Result<Figure> {
     let process = process()?;
     let host = host::find(address as usize);
     let Some(device) = holder(address)? else {
@@ -89,17 +71,17 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
         let (_, context) = current()?;
         let device = &process.devices[context.device];
         return Ok(match attribute {
-            CONTEXT => Double(context.handle as u64),
-            MEMORY_TYPE => Word(1),
-            DEVICE_POINTER => Double(host::device_address(device, address as usize)?),
-            HOST_POINTER => Double(address),
-            BUFFER_ID => Double(host.base as u64),
-            DEVICE_ORDINAL => Word(device.ordinal as u32),
-            RANGE_START => Double(host.base as u64),
-            RANGE_SIZE => Double(host.bytes as u64),
-            MAPPED => Word(1),
-            IS_MANAGED | SYNC_MEMOPS | 10 | 16 => Word(0),
-            14 | 17 => Double(0),
+            CONTEXT => Long(context.handle.number() as u64),
+            MEMORY_TYPE => Int(1),
+            DEVICE_POINTER => Long(host::device_address(device, address as usize)?),
+            HOST_POINTER => Long(address),
+            BUFFER_ID => Long(host.base as u64),
+            DEVICE_ORDINAL => Int(device.ordinal as u32),
+            RANGE_START => Long(host.base as u64),
+            RANGE_SIZE => Long(host.bytes as u64),
+            MAPPED => Int(1),
+            IS_MANAGED | SYNC_MEMOPS | 10 | 16 => Int(0),
+            14 | 17 => Long(0),
             _ => return Err(Status::INVALID_VALUE),
         });
     };
@@ -110,32 +92,26 @@ fn pointer_attribute(attribute: c_int, address: u64) -> Result<Answer> {
     }
     let (base, bytes) = found.unwrap_or((address, 0));
     Ok(match attribute {
-        CONTEXT => Double(process.contexts.primary(device.ordinal)?.handle as u64),
-        MEMORY_TYPE => Word(2),
-        DEVICE_POINTER => Double(address),
-        HOST_POINTER if managed => Double(address),
-        BUFFER_ID | RANGE_START => Double(base),
-        RANGE_SIZE => Double(bytes),
-        IS_MANAGED => Word(u32::from(managed)),
-        DEVICE_ORDINAL => Word(device.ordinal as u32),
-        MAPPED => Word(1),
-        SYNC_MEMOPS | 10 | 16 => Word(0),
-        14 | 17 => Double(0),
+        CONTEXT => Long(process.contexts.of(device.ordinal)?.handle.number() as u64),
+        MEMORY_TYPE => Int(2),
+        DEVICE_POINTER => Long(address),
+        HOST_POINTER if managed => Long(address),
+        BUFFER_ID | RANGE_START => Long(base),
+        RANGE_SIZE => Long(bytes),
+        IS_MANAGED => Int(u32::from(managed)),
+        DEVICE_ORDINAL => Int(device.ordinal as u32),
+        MAPPED => Int(1),
+        SYNC_MEMOPS | 10 | 16 => Int(0),
+        14 | 17 => Long(0),
         _ => return Err(Status::INVALID_VALUE),
     })
 }
 
 api! {
-    fn cuMemAlloc_v2(address: Out<'_, u64>, bytes: usize) {
-        alloc(address, bytes)
-    }
+    fn cuMemAlloc_v2(address: Out<'_, u64>, bytes: usize) => alloc(address, bytes);
 
     fn cuMemAllocPitch_v2(
-        address: Out<'_, u64>,
-        pitch: Out<'_, usize>,
-        width: usize,
-        height: usize,
-        element: c_uint,
+        address: Out<'_, u64>, pitch: Out<'_, usize>, width: usize, height: usize, element: c_uint,
     ) {
         pitch.check()?;
         if !matches!(element, 4 | 8 | 16) || width == 0 || height == 0 {
@@ -146,12 +122,18 @@ api! {
         pitch.put(each)
     }
 
-    fn cuMemFree_v2(address: u64) {
-        free(address)
+    fn cuMemAllocManaged(address: Out<'_, u64>, bytes: usize, flags: c_uint) {
+        let device = current_device()?;
+        address.put_made(|| match flags {
+            1 | 2 if bytes > 0 => device.alloc_managed(bytes),
+            _ => Err(Status::INVALID_VALUE),
+        })
     }
 
-    fn cuMemFreeAsync(address: u64, stream: usize) also cuMemFreeAsync_ptsz {
-        number_of(stream)?;
+    fn cuMemFree_v2(address: u64) => free(address);
+
+    fn cuMemFreeAsync(address: u64, stream: Handle<Stream>) also cuMemFreeAsync_ptsz {
+        stream.op_number()?;
         capture::refuse(stream)?;
         free(address)
     }
@@ -165,66 +147,32 @@ api! {
     }
 
     fn cuMemGetAddressRange_v2(start: Out<'_, u64>, size: Out<'_, usize>, address: u64) {
-        let (base, bytes, _) = range(address).map_err(|_| Status::NOT_FOUND)?;
+        let (base, bytes) = range(address).map_err(|_| Status::NOT_FOUND)?;
         start.put_if(base);
         size.put_if(bytes as usize);
         Ok(())
     }
 
-    fn cuMemAllocManaged(address: Out<'_, u64>, bytes: usize, flags: c_uint) {
-        let device = current_device()?;
-        address.check()?;
-        if bytes == 0 || !matches!(flags, 1 | 2) {
-            return Err(Status::INVALID_VALUE);
-        }
-        let made = device.alloc_managed(bytes)?;
-        address.put(made)
-    }
-
-    fn cuMemPrefetchAsync(address: u64, bytes: usize, device: c_int, stream: usize)
-        also cuMemPrefetchAsync_ptsz
-    {
-        let _ = (bytes, device);
-        number_of(stream)?;
-        range(address).map(|_| ())
-    }
-
-    fn cuMemAdvise(address: u64, bytes: usize, advice: c_int, device: c_int) {
-        let _ = (bytes, advice, device);
-        range(address).map(|_| ())
-    }
-
-    fn cuPointerGetAttribute(data: OutAny<'_>, attribute: c_int, address: u64) {
-        pointer_attribute(attribute, address)?.put(data)
-    }
+    fn cuPointerGetAttribute(data: OutAny<'_>, attribute: c_int, address: u64)
+        => put(data, pointer_attribute(attribute, address)?);
 
     fn cuPointerGetAttributes(
-        count: Count<'_, c_uint>,
-        attributes: List<'_, c_int>,
-        data: List<'_, OutAny<'_>>,
-        address: u64,
+        count: Count<'_, c_uint>, attributes: List<'_, c_int>, data: List<'_, OutAny<'_>>, address: u64,
     ) {
-        process()?;
         if attributes.is_null() || data.is_null() {
             return Err(Status::INVALID_VALUE);
         }
         let count = count.whole();
         let mut asked = attributes.items(count)?.zip(data.items(count)?);
         asked.try_for_each(|(attribute, to)| {
-            let answer = pointer_attribute(attribute, address);
-            answer.unwrap_or_else(|_| Answer::nothing(attribute)).put(to)
+            put(to, pointer_attribute(attribute, address).unwrap_or_else(|_| nothing(attribute)))
         })
     }
 
-    fn cuPointerSetAttribute(value: *const c_void, attribute: c_int, address: u64) {
-        let _ = (value, attribute);
-        range(address).map(|_| ())
-    }
+    fn cuPointerSetAttribute(_value: *const c_void, _attribute: c_int, address: u64) => range(address);
 
-    fn cuIpcGetMemHandle(handle: *mut c_void, address: u64) {
-        let _ = handle;
-        range(address)?;
-        of_stream(0)?;
-        Err(Status::NOT_SUPPORTED)
-    }
+    fn cuIpcGetMemHandle(_handle: *mut c_void, address: u64)
+        => range(address).and(Status::NOT_SUPPORTED.err());
+
+    fn cuIpcCloseMemHandle(_address: u64) => Status::NOT_SUPPORTED.err();
 }

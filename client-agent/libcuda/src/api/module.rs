@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use client_session::ClientError;
 
+use super::device::device as numbered;
 use super::options::{Options, Values};
-use crate::abi::{Count, InAny, List, Out, OutList, Text};
+use crate::abi::{Count, Handle, InAny, List, Out, OutList, Text};
+use crate::context::Context;
 use crate::current_context::current_device;
 use crate::device::Device;
 use crate::fatbin::{self, Refusal, Target};
 use crate::guard::api;
 use crate::module::{
-    Image, KERNELS, LIBRARIES, Library, Missing, Place, Refused, Source, Wrong, image, origin,
-    unload,
+    Image, Kernel, Library, Missing, Place, Refused, Source, Wrong, image, origin, unload,
 };
 use crate::process::process;
 use crate::settings::is_eager;
@@ -65,14 +66,15 @@ fn source(from: Place<'_>, kept: bool) -> std::result::Result<Source, Wrong> {
     })
 }
 
-/// Loads an image for a context, or for none, which is 0; writes the log where it is none. PTX that is given as text is parsed, and loaded on
-/// the device, at once: what is wrong with it is the error of the call that brings it.
+/// Loads an image for a context, or for none, which is null; writes the log where it is no image. PTX that is
+/// given as text is parsed, and loaded on the device, at once: what is wrong with it is the error of the call
+/// that brings it.
 fn load(
     from: Place<'_>,
     kept: bool,
     options: Options<'_>,
     device: Option<&Device>,
-    context: usize,
+    context: Handle<Context>,
 ) -> Result<Arc<Library>> {
     let source = source(from, kept).map_err(|(status, detail)| {
         options.log_error(&detail);
@@ -94,7 +96,7 @@ fn load(
         }
         return Ok(library);
     };
-    LIBRARIES.remove(library.handle);
+    library.handle.remove()?;
     let (status, detail) = match refused {
         Refused::Image((status, detail)) => {
             note(status, detail.clone());
@@ -113,86 +115,97 @@ fn load(
 pub(super) fn target() -> Result<Target> {
     match current_device() {
         Ok(device) => Ok(device.properties.target()),
-        Err(_) => Ok(super::device::device(0)?.properties.target()),
+        Err(_) => Ok(numbered(0)?.properties.target()),
     }
+}
+
+/// Loads an image on the current device: a module belongs to a context.
+fn load_module(module: &Out<'_, Handle<Library>>, from: Place<'_>, options: Options<'_>) -> Result {
+    let device = current_device()?;
+    module.put_made(|| Ok(load(from, false, options, Some(device), top())?.handle))
 }
 
 /// Loads an image that belongs to no context.
 fn load_library(
+    library: &Out<'_, Handle<Library>>,
     from: Place<'_>,
     options: Options<'_>,
-    library: Options<'_>,
-) -> Result<Arc<Library>> {
-    load(from, library.is_kept(), options, current_device().ok(), 0)
+    kept: bool,
+) -> Result {
+    library.put_made(|| {
+        let device = current_device().ok();
+        Ok(load(from, kept, options, device, Handle::NULL)?.handle)
+    })
 }
 
-/// Loads an image on the current device: a module belongs to a context.
-fn load_module(module: &Out<'_, usize>, from: Place<'_>, options: Options<'_>) -> Result {
-    let device = current_device()?;
-    module.check()?;
-    module.put(load(from, false, options, Some(device), top())?.handle)
-}
-
-fn library(handle: usize) -> Result<Arc<Library>> {
-    LIBRARIES.get(handle).ok_or(Status::INVALID_HANDLE)
+/// The bytes of a file.
+pub(super) fn file(path: &str) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|_| Status::FILE_NOT_FOUND)
 }
 
 /// The kernel of a name.
-fn named(kernel: &Out<'_, usize>, handle: usize, name: &Text<'_>) -> Result {
+fn named(kernel: &Out<'_, Handle<Kernel>>, of: Handle<Library>, name: &Text<'_>) -> Result {
     let devices = process()?.devices.len();
-    kernel.put(library(handle)?.kernel(name.take()?, devices)?)
+    kernel.put(of.get()?.kernel(name.take()?, devices)?)
 }
 
-fn attribute(number: c_int, kernel: usize, device: &Device) -> Result<c_int> {
-    let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-    kernel.attribute(number, device.properties.compute())
+/// Where a variable lies on a device, and its bytes.
+fn put_variable((at, size): (u64, u64), address: &Out<'_, u64>, bytes: &Out<'_, usize>) -> Result {
+    address.put_if(at);
+    bytes.put_if(size as usize);
+    Ok(())
 }
 
-fn set_attribute(number: c_int, value: c_int, kernel: usize, device: c_int) -> Result {
-    let optin = super::device::device(device)?.properties.shared_optin();
-    KERNELS
-        .get(kernel)
-        .ok_or(Status::INVALID_HANDLE)?
-        .set_attribute(number, value, optin)
+fn attribute(number: c_int, kernel: Handle<Kernel>, device: &Device) -> Result<c_int> {
+    kernel.get()?.attribute(number, device.properties.compute())
+}
+
+fn set_attribute(number: c_int, value: c_int, kernel: Handle<Kernel>, device: &Device) -> Result {
+    let optin = device.properties.shared_optin();
+    kernel.get()?.set_attribute(number, value, optin)
 }
 
 api! {
-    fn cuModuleLoadData(module: Out<'_, usize>, from: InAny<'_>) also cuModuleLoadFatBinary {
-        load_module(&module, Place::at(from), Options::NONE)
-    }
+    fn cuModuleLoadData(module: Out<'_, Handle<Library>>, from: InAny<'_>) also cuModuleLoadFatBinary
+        => load_module(&module, Place::at(from), Options::NONE);
 
     fn cuModuleLoadDataEx(
-        module: Out<'_, usize>,
-        from: InAny<'_>,
-        count: Count<'_, u32>,
-        keys: List<'_, c_int>,
+        module: Out<'_, Handle<Library>>, from: InAny<'_>, count: Count<'_, u32>, keys: List<'_, c_int>,
         values: Values<'_>,
+    ) => load_module(&module, Place::at(from), Options { count, keys, values });
+
+    fn cuModuleLoad(module: Out<'_, Handle<Library>>, path: Text<'_>)
+        => load_module(&module, Place::within(&file(path.take()?)?), Options::NONE);
+
+    fn cuLibraryLoadData(
+        library: Out<'_, Handle<Library>>, from: InAny<'_>,
+        keys: List<'_, c_int>, values: Values<'_>, count: Count<'_, u32>,
+        library_keys: List<'_, c_int>, library_values: Values<'_>, library_count: Count<'_, u32>,
     ) {
-        load_module(&module, Place::at(from), Options { count, keys, values })
+        let options = Options { count, keys, values };
+        let of_library = Options { count: library_count, keys: library_keys, values: library_values };
+        load_library(&library, Place::at(from), options, of_library.is_kept())
     }
 
-    fn cuModuleLoad(module: Out<'_, usize>, path: Text<'_>) {
-        let bytes = std::fs::read(path.take()?).map_err(|_| Status::FILE_NOT_FOUND)?;
-        load_module(&module, Place::within(&bytes), Options::NONE)
-    }
+    fn cuLibraryLoadFromFile(
+        library: Out<'_, Handle<Library>>, path: Text<'_>,
+        keys: List<'_, c_int>, values: Values<'_>, count: Count<'_, u32>,
+        _library_keys: List<'_, c_int>, _library_values: Values<'_>, _library_count: Count<'_, u32>,
+    ) => load_library(&library, Place::within(&file(path.take()?)?), Options { count, keys, values }, false);
 
-    fn cuModuleUnload(module: usize) {
-        unload(module, &process()?.devices)
-    }
+    fn cuModuleUnload(library: Handle<Library>) also cuLibraryUnload => unload(library, &process()?.devices);
 
-    fn cuModuleGetFunction(function: Out<'_, usize>, module: usize, name: Text<'_>) {
-        named(&function, module, &name)
-    }
+    fn cuModuleGetFunction(function: Out<'_, Handle<Kernel>>, of: Handle<Library>, name: Text<'_>)
+        also cuLibraryGetKernel => named(&function, of, &name);
 
-    fn cuModuleGetFunctionCount(count: Out<'_, u32>, module: usize) also cuLibraryGetKernelCount {
-        count.put(library(module)?.names()?.len() as u32)
-    }
+    fn cuModuleGetFunctionCount(count: Out<'_, u32>, module: Handle<Library>) also cuLibraryGetKernelCount
+        => count.put(module.get()?.names()?.len() as u32);
 
-    fn cuModuleEnumerateFunctions(functions: OutList<'_, usize>, count: Count<'_, u32>, module: usize)
-        also cuLibraryEnumerateKernels
-    {
+    fn cuModuleEnumerateFunctions(
+        functions: OutList<'_, Handle<Kernel>>, count: Count<'_, u32>, module: Handle<Library>,
+    ) also cuLibraryEnumerateKernels {
         let devices = process()?.devices.len();
-        let library = library(module)?;
+        let library = module.get()?;
         let names = library.names()?;
         let count = count.whole();
         let names = names.iter().take(count.number());
@@ -200,153 +213,77 @@ api! {
         functions.put(count, kernels.collect::<Result<Vec<_>>>()?)
     }
 
-    fn cuLibraryLoadData(
-        handle: Out<'_, usize>,
-        from: InAny<'_>,
-        keys: List<'_, c_int>,
-        values: Values<'_>,
-        count: Count<'_, u32>,
-        library_keys: List<'_, c_int>,
-        library_values: Values<'_>,
-        library_count: Count<'_, u32>,
-    ) {
-        process()?;
-        handle.check()?;
-        let options = Options { count, keys, values };
-        let library = Options {
-            count: library_count,
-            keys: library_keys,
-            values: library_values,
-        };
-        handle.put(load_library(Place::at(from), options, library)?.handle)
-    }
-
-    fn cuLibraryLoadFromFile(
-        handle: Out<'_, usize>,
-        path: Text<'_>,
-        keys: List<'_, c_int>,
-        values: Values<'_>,
-        count: Count<'_, u32>,
-        library_keys: List<'_, c_int>,
-        library_values: Values<'_>,
-        library_count: Count<'_, u32>,
-    ) {
-        let _ = (library_keys, library_values, library_count);
-        process()?;
-        let bytes = std::fs::read(path.take()?).map_err(|_| Status::FILE_NOT_FOUND)?;
-        let options = Options { count, keys, values };
-        handle.put(load_library(Place::within(&bytes), options, Options::NONE)?.handle)
-    }
-
-    fn cuLibraryUnload(handle: usize) {
-        unload(handle, &process()?.devices)
-    }
-
-    fn cuLibraryGetKernel(kernel: Out<'_, usize>, handle: usize, name: Text<'_>) {
-        named(&kernel, handle, &name)
-    }
-
-    fn cuLibraryGetModule(module: Out<'_, usize>, handle: usize) {
-        library(handle)?;
+    fn cuLibraryGetModule(module: Out<'_, Handle<Library>>, library: Handle<Library>) {
+        library.check()?;
         current_device()?;
         // A library's module is known by the same handle.
-        module.put(handle)
+        module.put(library)
     }
 
     fn cuModuleGetGlobal_v2(
-        address: Out<'_, u64>,
-        bytes: Out<'_, usize>,
-        module: usize,
-        name: Text<'_>,
-    ) also cuLibraryGetGlobal {
-        let (at, size) = library(module)?.variable(current_device()?, name.take()?)?;
-        address.put_if(at);
-        bytes.put_if(size as usize);
-        Ok(())
-    }
+        address: Out<'_, u64>, bytes: Out<'_, usize>, module: Handle<Library>, name: Text<'_>,
+    ) also cuLibraryGetGlobal
+        => put_variable(module.get()?.variable(current_device()?, name.take()?)?, &address, &bytes);
 
     fn cuLibraryGetManaged(
-        address: Out<'_, u64>,
-        bytes: Out<'_, usize>,
-        handle: usize,
-        name: Text<'_>,
+        address: Out<'_, u64>, bytes: Out<'_, usize>, library: Handle<Library>, name: Text<'_>,
     ) {
         // Runtimes ask while they begin, before there is a context.
-        let device = current_device().or_else(|_| super::device::device(0))?;
-        let (at, size) = library(handle)?.variable(device, name.take()?)?;
+        let device = current_device().or_else(|_| numbered(0))?;
+        let (at, size) = library.get()?.variable(device, name.take()?)?;
         device.with(|session| device.managed.adopt(session, &device.mirrors, at, size))?;
-        address.put_if(at);
-        bytes.put_if(size as usize);
-        Ok(())
+        put_variable((at, size), &address, &bytes)
     }
 
-    fn cuKernelGetFunction(function: Out<'_, usize>, kernel: usize) {
-        KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?.on(current_device()?)?;
+    fn cuKernelGetFunction(function: Out<'_, Handle<Kernel>>, kernel: Handle<Kernel>) {
+        kernel.get()?.on(current_device()?)?;
         // A kernel's function is known by the same handle.
         function.put(kernel)
     }
 
-    fn cuKernelGetLibrary(handle: Out<'_, usize>, kernel: usize) also cuFuncGetModule {
-        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-        handle.put(kernel.library()?)
-    }
+    fn cuKernelGetLibrary(library: Out<'_, Handle<Library>>, kernel: Handle<Kernel>) also cuFuncGetModule
+        => library.put(kernel.get()?.library()?);
 
-    fn cuKernelGetName(name: Out<'_, *const c_char>, kernel: usize) also cuFuncGetName {
-        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-        // The text lives as long as the kernel's library.
-        name.put(kernel.name.as_ptr())
-    }
+    // The text lives as long as the kernel's library.
+    fn cuKernelGetName(name: Out<'_, *const c_char>, kernel: Handle<Kernel>) also cuFuncGetName
+        => name.put(kernel.get()?.name.as_ptr());
 
-    fn cuFuncGetAttribute(value: Out<'_, c_int>, number: c_int, function: usize) {
-        value.put(attribute(number, function, current_device()?)?)
-    }
+    fn cuFuncGetAttribute(value: Out<'_, c_int>, number: c_int, function: Handle<Kernel>)
+        => value.put(attribute(number, function, current_device()?)?);
 
-    fn cuFuncSetAttribute(function: usize, number: c_int, value: c_int) {
-        set_attribute(number, value, function, current_device()?.ordinal as c_int)
-    }
+    fn cuFuncSetAttribute(function: Handle<Kernel>, number: c_int, value: c_int)
+        => set_attribute(number, value, function, current_device()?);
 
-    fn cuFuncSetCacheConfig(function: usize, config: c_int) also cuFuncSetSharedMemConfig {
-        let _ = config;
-        KERNELS.get(function).map(|_| ()).ok_or(Status::INVALID_HANDLE)
-    }
+    fn cuFuncSetCacheConfig(function: Handle<Kernel>, _config: c_int) also cuFuncSetSharedMemConfig
+        => function.check();
 
-    fn cuKernelGetAttribute(value: Out<'_, c_int>, number: c_int, kernel: usize, device: c_int) {
-        let device = super::device::device(device)?;
-        value.put(attribute(number, kernel, device)?)
-    }
+    fn cuKernelGetAttribute(value: Out<'_, c_int>, number: c_int, kernel: Handle<Kernel>, device: c_int)
+        => value.put(attribute(number, kernel, numbered(device)?)?);
 
-    fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: usize, device: c_int) {
-        set_attribute(number, value, kernel, device)
-    }
+    fn cuKernelSetAttribute(number: c_int, value: c_int, kernel: Handle<Kernel>, device: c_int)
+        => set_attribute(number, value, kernel, numbered(device)?);
 
-    fn cuKernelSetCacheConfig(kernel: usize, config: c_int, device: c_int) {
-        let _ = config;
-        super::device::device(device)?;
-        KERNELS.get(kernel).map(|_| ()).ok_or(Status::INVALID_HANDLE)
-    }
+    fn cuKernelSetCacheConfig(kernel: Handle<Kernel>, _config: c_int, device: c_int)
+        => numbered(device).and(kernel.check());
 
-    fn cuKernelGetParamInfo(kernel: usize, index: usize, offset: Out<'_, usize>, size: Out<'_, usize>)
-        also cuFuncGetParamInfo
-    {
-        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
+    fn cuKernelGetParamInfo(
+        kernel: Handle<Kernel>, index: usize, offset: Out<'_, usize>, size: Out<'_, usize>,
+    ) also cuFuncGetParamInfo {
+        let kernel = kernel.get()?;
         let param = kernel.entry().params.get(index).ok_or(Status::INVALID_VALUE)?;
         offset.put_if(param.offset as usize);
         size.put_if(param.size as usize);
         Ok(())
     }
 
-    fn cuKernelGetParamCount(kernel: usize, count: Out<'_, usize>) also cuFuncGetParamCount {
-        let kernel = KERNELS.get(kernel).ok_or(Status::INVALID_HANDLE)?;
-        count.put(kernel.entry().params.len())
-    }
+    fn cuKernelGetParamCount(kernel: Handle<Kernel>, count: Out<'_, usize>) also cuFuncGetParamCount
+        => count.put(kernel.get()?.entry().params.len());
 
-    fn cuFuncIsLoaded(state: Out<'_, c_int>, function: usize) {
-        let kernel = KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?;
-        let loaded = kernel.is_on(current_device()?);
-        state.put(c_int::from(loaded))
-    }
+    fn cuFuncIsLoaded(state: Out<'_, c_int>, function: Handle<Kernel>)
+        => state.put(c_int::from(function.get()?.is_on(current_device()?)));
 
-    fn cuFuncLoad(function: usize) {
-        KERNELS.get(function).ok_or(Status::INVALID_HANDLE)?.on(current_device()?).map(|_| ())
+    fn cuFuncLoad(function: Handle<Kernel>) {
+        function.get()?.on(current_device()?)?;
+        Ok(())
     }
 }

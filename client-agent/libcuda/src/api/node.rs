@@ -1,41 +1,51 @@
-//! Nodes of graphs: adding them, and what they do.
+//! Nodes of graphs: adding them, and their parameters.
 
 use std::ffi::c_void;
 
-use crate::abi::{Count, In, List, Out};
+use crate::abi::{Count, Handle, In, List, Out};
+use crate::context::Context;
 use crate::copy3d::Copy3D;
 use crate::current_context::current_device;
+use crate::fill::Fill;
 use crate::graph::params::{
-    FillParams, HostParams, KernelParams, KernelParams2, NodeParams, event,
+    AwaitedEvent, ChildGraph, HostParams, KernelParams, KernelParams2, NodeParams, Params,
+    RecordedEvent, Shown,
 };
-use crate::graph::{EXECS, Work, graph, graph_of};
+use crate::graph::{Exec, Graph, Node, Work};
 use crate::guard::api;
 use crate::status::{Result, Status};
 
 /// Where a new node goes: its handle's place, its graph, and what it comes behind.
-struct Place<'a>(Out<'a, usize>, usize, List<'a, usize>, Count<'a>);
+struct Place<'a>(
+    Out<'a, Handle<Node>>,
+    Handle<Graph>,
+    List<'a, Handle<Node>>,
+    Count<'a>,
+);
 
 impl Place<'_> {
     fn add(self, work: impl FnOnce() -> Result<Work>) -> Result {
-        let Self(node, handle, after, count) = self;
+        let Self(node, graph, after, count) = self;
         current_device()?;
-        let graph = graph(handle)?;
-        node.check()?;
-        let work = work()?;
-        let after: Vec<_> = after.items(count)?.collect();
-        node.put(graph.add(work, &after)?)
+        let graph = graph.get()?;
+        node.put_made(|| {
+            let work = work()?;
+            let after: Vec<_> = after.items(count)?.collect();
+            graph.add(work, &after)
+        })
     }
 }
 
 /// Gives a node other work of the same kind.
-fn set(node: usize, new: Work) -> Result {
-    graph_of(node)?.with(node, |work| replace(work, new))
+fn set(node: Handle<Node>, params: impl Params) -> Result {
+    let new = params.work()?;
+    node.with_work(|work| replace(work, new))
 }
 
 /// The same for a graph that can be launched.
-fn set_exec(exec: usize, node: usize, new: Work) -> Result {
-    let exec = EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?;
-    exec.with(node, |step| replace(&mut step.work, new))
+fn set_exec(exec: Handle<Exec>, node: Handle<Node>, params: impl Params) -> Result {
+    let new = params.work()?;
+    exec.get()?.with(node, |step| replace(&mut step.work, new))
 }
 
 fn replace(work: &mut Work, new: Work) -> Result {
@@ -46,246 +56,89 @@ fn replace(work: &mut Work, new: Work) -> Result {
     Ok(())
 }
 
+/// Defines the functions of kinds of nodes, a kind in each row: the type of its parameters; the functions that
+/// add a node and set its parameters, in its graph and in an executable one; the one that answers with them, if
+/// there is any, and the type of its answer; and `context` where adding and setting name a context,
+/// which is of no use here: work is the device's.
+macro_rules! nodes {
+    ($($params:ty: $add:ident, $set:ident, $set_exec:ident $(, $get:ident: $shown:ty)? $([$context:ident])?;)*) => {$(
+        api! {
+            fn $add(
+                node: Out<'_, Handle<Node>>,
+                graph: Handle<Graph>,
+                after: List<'_, Handle<Node>>,
+                count: Count<'_>,
+                params: $params
+                $(, $context: Handle<Context>)?
+            ) {
+                $(let _ = $context;)?
+                Place(node, graph, after, count).add(|| params.work())
+            }
+
+            fn $set(node: Handle<Node>, params: $params) => set(node, params);
+
+            fn $set_exec(
+                exec: Handle<Exec>,
+                node: Handle<Node>,
+                params: $params
+                $(, $context: Handle<Context>)?
+            ) {
+                $(let _ = $context;)?
+                set_exec(exec, node, params)
+            }
+
+            $(fn $get(node: Handle<Node>, params: Out<'_, $shown>) {
+                params.put(node.with_work(|work| <$shown>::of(work))?)
+            })?
+        }
+    )*};
+}
+
+nodes! {
+    In<'_, KernelParams>: cuGraphAddKernelNode, cuGraphKernelNodeSetParams, cuGraphExecKernelNodeSetParams,
+        cuGraphKernelNodeGetParams: KernelParams;
+    In<'_, KernelParams2>: cuGraphAddKernelNode_v2, cuGraphKernelNodeSetParams_v2,
+        cuGraphExecKernelNodeSetParams_v2, cuGraphKernelNodeGetParams_v2: KernelParams2;
+    In<'_, Copy3D>: cuGraphAddMemcpyNode, cuGraphMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams,
+        cuGraphMemcpyNodeGetParams: Copy3D [context];
+    In<'_, Fill>: cuGraphAddMemsetNode, cuGraphMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams,
+        cuGraphMemsetNodeGetParams: Fill [context];
+    In<'_, HostParams>: cuGraphAddHostNode, cuGraphHostNodeSetParams, cuGraphExecHostNodeSetParams,
+        cuGraphHostNodeGetParams: HostParams;
+    RecordedEvent: cuGraphAddEventRecordNode, cuGraphEventRecordNodeSetEvent,
+        cuGraphExecEventRecordNodeSetEvent, cuGraphEventRecordNodeGetEvent: RecordedEvent;
+    AwaitedEvent: cuGraphAddEventWaitNode, cuGraphEventWaitNodeSetEvent, cuGraphExecEventWaitNodeSetEvent,
+        cuGraphEventWaitNodeGetEvent: AwaitedEvent;
+    In<'_, NodeParams>: cuGraphAddNode, cuGraphNodeSetParams, cuGraphExecNodeSetParams;
+}
+
 api! {
-    fn cuGraphAddKernelNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
+    fn cuGraphAddNode_v2(
+        node: Out<'_, Handle<Node>>,
+        graph: Handle<Graph>,
+        after: List<'_, Handle<Node>>,
+        _data: *const c_void,
         count: Count<'_>,
-        params: In<'_, KernelParams>,
-    ) {
-        Place(node, graph, after, count).add(|| params.take()?.work())
-    }
-
-    fn cuGraphAddKernelNode_v2(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        params: In<'_, KernelParams2>,
-    ) {
-        Place(node, graph, after, count).add(|| params.take()?.params().work())
-    }
-
-    fn cuGraphAddMemcpyNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        copy: In<'_, Copy3D>,
-        context: usize,
-    ) {
-        let _ = context;
-        Place(node, graph, after, count).add(|| copy.take()?.node())
-    }
-
-    fn cuGraphAddMemsetNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        fill: In<'_, FillParams>,
-        context: usize,
-    ) {
-        let _ = context;
-        Place(node, graph, after, count).add(|| fill.take()?.work())
-    }
-
-    fn cuGraphAddHostNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        params: In<'_, HostParams>,
-    ) {
-        Place(node, graph, after, count).add(|| params.take()?.work())
-    }
+        params: In<'_, NodeParams>,
+    ) => Place(node, graph, after, count).add(|| params.work());
 
     fn cuGraphAddEmptyNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
+        node: Out<'_, Handle<Node>>,
+        graph: Handle<Graph>,
+        after: List<'_, Handle<Node>>,
         count: Count<'_>,
-    ) {
-        Place(node, graph, after, count).add(|| Ok(Work::Empty))
-    }
+    ) => Place(node, graph, after, count).add(|| Ok(Work::Empty));
 
     fn cuGraphAddChildGraphNode(
-        node: Out<'_, usize>,
-        handle: usize,
-        after: List<'_, usize>,
+        node: Out<'_, Handle<Node>>,
+        graph: Handle<Graph>,
+        after: List<'_, Handle<Node>>,
         count: Count<'_>,
-        child: usize,
-    ) {
-        Place(node, handle, after, count).add(|| Ok(Work::Child(graph(child)?.copy())))
-    }
+        child: ChildGraph,
+    ) => Place(node, graph, after, count).add(|| child.work());
 
-    fn cuGraphAddEventRecordNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        handle: usize,
-    ) {
-        Place(node, graph, after, count).add(|| event(handle).map(Work::Record))
-    }
-
-    fn cuGraphAddEventWaitNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        handle: usize,
-    ) {
-        Place(node, graph, after, count).add(|| event(handle).map(Work::Wait))
-    }
-
-    fn cuGraphAddNode(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        count: Count<'_>,
-        params: In<'_, NodeParams>,
-    ) {
-        Place(node, graph, after, count).add(|| params.take()?.work())
-    }
-
-    fn cuGraphAddNode_v2(
-        node: Out<'_, usize>,
-        graph: usize,
-        after: List<'_, usize>,
-        data: *const c_void,
-        count: Count<'_>,
-        params: In<'_, NodeParams>,
-    ) {
-        let _ = data;
-        Place(node, graph, after, count).add(|| params.take()?.work())
-    }
-
-    fn cuGraphKernelNodeSetParams(node: usize, params: In<'_, KernelParams>) {
-        set(node, params.take()?.work()?)
-    }
-
-    fn cuGraphKernelNodeSetParams_v2(node: usize, params: In<'_, KernelParams2>) {
-        set(node, params.take()?.params().work()?)
-    }
-
-    fn cuGraphKernelNodeGetParams(node: usize, params: Out<'_, KernelParams>) {
-        let found = graph_of(node)?.with(node, |work| KernelParams::of(work))?;
-        // The parameters stay until the node's work changes.
-        params.put(found)
-    }
-
-    fn cuGraphKernelNodeGetParams_v2(node: usize, params: Out<'_, KernelParams2>) {
-        let first = graph_of(node)?.with(node, |work| KernelParams::of(work))?;
-        let found = KernelParams2 { first, kernel: 0, context: crate::stack::top() };
-        params.put(found)
-    }
-
-    fn cuGraphMemcpyNodeSetParams(node: usize, copy: In<'_, Copy3D>) {
-        set(node, copy.take()?.node()?)
-    }
-
-    fn cuGraphMemcpyNodeGetParams(node: usize, copy: Out<'_, Copy3D>) {
-        let found = graph_of(node)?.with(node, |work| match work {
-            Work::Copy(copy) => Ok(*copy),
-            _ => Err(Status::INVALID_VALUE),
-        })?;
-        copy.put(found)
-    }
-
-    fn cuGraphMemsetNodeSetParams(node: usize, fill: In<'_, FillParams>) {
-        set(node, fill.take()?.work()?)
-    }
-
-    fn cuGraphHostNodeSetParams(node: usize, params: In<'_, HostParams>) {
-        set(node, params.take()?.work()?)
-    }
-
-    fn cuGraphExecKernelNodeSetParams(exec: usize, node: usize, params: In<'_, KernelParams>) {
-        set_exec(exec, node, params.take()?.work()?)
-    }
-
-    fn cuGraphExecKernelNodeSetParams_v2(exec: usize, node: usize, params: In<'_, KernelParams2>) {
-        set_exec(exec, node, params.take()?.params().work()?)
-    }
-
-    fn cuGraphExecMemcpyNodeSetParams(
-        exec: usize,
-        node: usize,
-        copy: In<'_, Copy3D>,
-        context: usize,
-    ) {
-        let _ = context;
-        set_exec(exec, node, copy.take()?.node()?)
-    }
-
-    fn cuGraphExecMemsetNodeSetParams(
-        exec: usize,
-        node: usize,
-        fill: In<'_, FillParams>,
-        context: usize,
-    ) {
-        let _ = context;
-        set_exec(exec, node, fill.take()?.work()?)
-    }
-
-    fn cuGraphExecHostNodeSetParams(exec: usize, node: usize, params: In<'_, HostParams>) {
-        set_exec(exec, node, params.take()?.work()?)
-    }
-
-    fn cuGraphNodeSetParams(node: usize, params: In<'_, NodeParams>) {
-        set(node, params.take()?.work()?)
-    }
-
-    fn cuGraphExecNodeSetParams(exec: usize, node: usize, params: In<'_, NodeParams>) {
-        set_exec(exec, node, params.take()?.work()?)
-    }
-
-    fn cuGraphMemsetNodeGetParams(node: usize, fill: Out<'_, FillParams>) {
-        let found = graph_of(node)?.with(node, |work| FillParams::of(work))?;
-        fill.put(found)
-    }
-
-    fn cuGraphHostNodeGetParams(node: usize, params: Out<'_, HostParams>) {
-        let found = graph_of(node)?.with(node, |work| HostParams::of(work))?;
-        params.put(found)
-    }
-
-    fn cuGraphEventRecordNodeGetEvent(node: usize, handle: Out<'_, usize>) {
-        let found = graph_of(node)?.with(node, |work| match work {
-            Work::Record(event) => Ok(*event),
-            _ => Err(Status::INVALID_VALUE),
-        })?;
-        handle.put(found)
-    }
-
-    fn cuGraphEventWaitNodeGetEvent(node: usize, handle: Out<'_, usize>) {
-        let found = graph_of(node)?.with(node, |work| match work {
-            Work::Wait(event) => Ok(*event),
-            _ => Err(Status::INVALID_VALUE),
-        })?;
-        handle.put(found)
-    }
-
-    fn cuGraphEventRecordNodeSetEvent(node: usize, handle: usize) {
-        set(node, event(handle).map(Work::Record)?)
-    }
-
-    fn cuGraphEventWaitNodeSetEvent(node: usize, handle: usize) {
-        set(node, event(handle).map(Work::Wait)?)
-    }
-
-    fn cuGraphExecEventRecordNodeSetEvent(exec: usize, node: usize, handle: usize) {
-        set_exec(exec, node, event(handle).map(Work::Record)?)
-    }
-
-    fn cuGraphExecEventWaitNodeSetEvent(exec: usize, node: usize, handle: usize) {
-        set_exec(exec, node, event(handle).map(Work::Wait)?)
-    }
-
-    fn cuGraphExecChildGraphNodeSetParams(exec: usize, node: usize, child: usize) {
-        let steps = graph(child)?.steps()?;
-        EXECS.get(exec).ok_or(Status::INVALID_HANDLE)?.replace_child(node, steps)
+    fn cuGraphExecChildGraphNodeSetParams(exec: Handle<Exec>, node: Handle<Node>, child: Handle<Graph>) {
+        let steps = child.get()?.steps()?;
+        exec.get()?.replace_child(node, steps)
     }
 }

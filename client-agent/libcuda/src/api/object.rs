@@ -2,51 +2,41 @@
 
 use std::ffi::c_uint;
 
-use crate::abi::{Data, Function, HostCall, HostFunction, Out};
-use crate::graph::graph;
+use crate::abi::{Data, Function, Handle, HostCall, HostFunction, Out};
+use crate::graph::Graph;
 use crate::guard::api;
-use crate::process::process;
 use crate::status::Status;
-use crate::user_object::{create, object, release, retain};
+use crate::user_object::{UserObject, create, release, retain};
 
 /// The flag of `cuGraphRetainUserObject` that gives the program's references to the graph.
 const MOVE: c_uint = 1;
 
 api! {
     fn cuUserObjectCreate(
-        handle: Out<'_, usize>,
-        data: Data,
-        destroy: Function<HostFunction>,
-        count: c_uint,
-        flags: c_uint,
+        object: Out<'_, Handle<UserObject>>, data: Data, destroy: Function<HostFunction>, count: c_uint,
+        _flags: c_uint,
     ) {
-        let _ = flags;
-        process()?;
         let destroy = HostCall::new(destroy, data)?;
-        handle.check()?;
-        if count == 0 {
-            return Err(Status::INVALID_VALUE);
-        }
-        handle.put(create(destroy, count))
+        object.put_made(|| match count {
+            0 => Err(Status::INVALID_VALUE),
+            _ => Ok(create(destroy, count)),
+        })
     }
 
-    fn cuUserObjectRetain(handle: usize, count: c_uint) {
-        retain(handle, count)
-    }
+    fn cuUserObjectRetain(object: Handle<UserObject>, count: c_uint) => retain(object, count);
 
-    fn cuUserObjectRelease(handle: usize, count: c_uint) {
-        release(handle, count)
-    }
+    fn cuUserObjectRelease(object: Handle<UserObject>, count: c_uint) => release(object, count);
 
-    fn cuGraphRetainUserObject(handle: usize, held: usize, count: c_uint, flags: c_uint) {
-        graph(handle)?.hold(held, object(held)?, count);
+    fn cuGraphRetainUserObject(
+        graph: Handle<Graph>, object: Handle<UserObject>, count: c_uint, flags: c_uint,
+    ) {
+        graph.get()?.hold(object, object.get()?, count);
         match flags & MOVE {
             0 => Ok(()),
-            _ => release(held, count),
+            _ => release(object, count),
         }
     }
 
-    fn cuGraphReleaseUserObject(handle: usize, held: usize, count: c_uint) {
-        graph(handle)?.let_go(held, count)
-    }
+    fn cuGraphReleaseUserObject(graph: Handle<Graph>, object: Handle<UserObject>, count: c_uint)
+        => graph.get()?.let_go(object, count);
 }

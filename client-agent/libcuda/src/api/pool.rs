@@ -4,15 +4,15 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use super::advice::{DEVICE, Location};
 use super::device::device;
-use crate::abi::{self, In, InAny, Out, OutAny};
+use crate::abi::{self, Handle, In, InAny, Out, OutAny};
 use crate::capture;
 use crate::current_context::current_device;
+use crate::device::Device;
 use crate::guard::api;
-use crate::pool::{self, Figure};
+use crate::pool::{self, Figure, MadePool};
 use crate::pool_handle;
-use crate::process::process;
 use crate::status::{Result, Status};
-use crate::stream::number_of;
+use crate::stream::Stream;
 
 /// `CUmemPoolProps`, as far as it says something.
 #[repr(C)]
@@ -26,61 +26,50 @@ pub(crate) struct Properties {
 }
 
 /// Allocates from a pool. No bytes are no address, and no error, as drivers have it in the order of a stream.
-fn alloc(address: Out<'_, u64>, bytes: usize, handle: usize, stream: usize) -> Result {
-    number_of(stream)?;
+fn alloc(
+    address: Out<'_, u64>,
+    bytes: usize,
+    pool: Handle<MadePool>,
+    stream: Handle<Stream>,
+) -> Result {
+    stream.op_number()?;
     capture::refuse(stream)?;
-    let (device, pool) = pool_handle::find(handle)?;
-    address.check()?;
-    let made = match bytes {
-        0 => 0,
-        _ => device.alloc_from(&pool, bytes)?,
-    };
-    address.put(made)
+    let (device, pool) = pool_handle::find(pool)?;
+    address.put_made(|| match bytes {
+        0 => Ok(0),
+        _ => device.alloc_from(&pool, bytes),
+    })
 }
 
-/// The pool of a place, by what names it.
-fn at(location: &In<'_, Location>, which: fn(&crate::device::Device) -> usize) -> Result<usize> {
-    let location = location.take()?;
+/// The device of a location.
+fn located(location: Location) -> Result<&'static Device> {
     match location.kind {
-        DEVICE => Ok(which(device(location.id)?)),
+        DEVICE => device(location.id),
         _ => Err(Status::NOT_SUPPORTED),
     }
 }
 
 api! {
-    fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, stream: usize) also cuMemAllocAsync_ptsz {
-        alloc(address, bytes, pool_handle::current(current_device()?), stream)
-    }
+    fn cuMemAllocAsync(address: Out<'_, u64>, bytes: usize, stream: Handle<Stream>) also cuMemAllocAsync_ptsz
+        => alloc(address, bytes, pool_handle::current(current_device()?), stream);
 
-    fn cuMemAllocFromPoolAsync(address: Out<'_, u64>, bytes: usize, pool: usize, stream: usize)
-        also cuMemAllocFromPoolAsync_ptsz
-    {
-        alloc(address, bytes, pool, stream)
-    }
+    fn cuMemAllocFromPoolAsync(
+        address: Out<'_, u64>, bytes: usize, pool: Handle<MadePool>, stream: Handle<Stream>,
+    ) also cuMemAllocFromPoolAsync_ptsz => alloc(address, bytes, pool, stream);
 
-    fn cuMemPoolCreate(handle: Out<'_, usize>, properties: In<'_, Properties>) {
+    fn cuMemPoolCreate(pool: Out<'_, Handle<MadePool>>, properties: In<'_, Properties>) {
         let wanted = properties.take()?;
-        let of = match wanted.location.kind {
-            DEVICE => device(wanted.location.id)?,
-            _ => return Err(Status::NOT_SUPPORTED),
-        };
-        handle.check()?;
-        handle.put(pool_handle::make(of, wanted.limit as u64))
+        let device = located(wanted.location)?;
+        pool.put_made(|| Ok(pool_handle::make(device, wanted.limit as u64)))
     }
 
-    fn cuMemPoolDestroy(handle: usize) {
-        process()?;
-        pool_handle::destroy(handle)
-    }
+    fn cuMemPoolDestroy(pool: Handle<MadePool>) => pool_handle::destroy(pool);
 
-    fn cuMemPoolTrimTo(handle: usize, bytes: usize) {
-        // It keeps nothing that could be given back.
-        let _ = bytes;
-        pool_handle::find(handle).map(|_| ())
-    }
+    // It keeps nothing that could be given back.
+    fn cuMemPoolTrimTo(pool: Handle<MadePool>, _bytes: usize) => pool_handle::find(pool);
 
-    fn cuMemPoolGetAttribute(handle: usize, attribute: c_int, value: OutAny<'_>) {
-        let figure = match pool_handle::find(handle)?.1.get(attribute)? {
+    fn cuMemPoolGetAttribute(pool: Handle<MadePool>, attribute: c_int, value: OutAny<'_>) {
+        let figure = match pool_handle::find(pool)?.1.get(attribute)? {
             Figure::Switch(on) => abi::Figure::Int(on as u32),
             Figure::Bytes(bytes) => abi::Figure::Long(bytes),
         };
@@ -88,8 +77,8 @@ api! {
         unsafe { value.put(figure) }
     }
 
-    fn cuMemPoolSetAttribute(handle: usize, attribute: c_int, value: InAny<'_>) {
-        let (_, pool) = pool_handle::find(handle)?;
+    fn cuMemPoolSetAttribute(pool: Handle<MadePool>, attribute: c_int, value: InAny<'_>) {
+        let (_, pool) = pool_handle::find(pool)?;
         let figure = match pool::is_switch(attribute) {
             // SAFETY: `is_switch` knows the attributes that CUDA types as an int.
             true => Figure::Switch(unsafe { value.typed::<c_int>() }.take()?),
@@ -99,43 +88,30 @@ api! {
         pool.set(attribute, figure)
     }
 
-    fn cuMemPoolSetAccess(handle: usize, access: *const c_void, count: usize) {
-        let _ = (access, count);
-        pool_handle::find(handle).map(|_| ())
-    }
+    fn cuMemPoolSetAccess(pool: Handle<MadePool>, _access: *const c_void, _count: usize)
+        => pool_handle::find(pool);
 
-    fn cuMemPoolGetAccess(flags: Out<'_, c_int>, handle: usize, location: *const c_void) {
-        let _ = location;
-        pool_handle::find(handle)?;
+    fn cuMemPoolGetAccess(flags: Out<'_, c_int>, pool: Handle<MadePool>, _location: *const c_void) {
+        pool_handle::find(pool)?;
         // Reading and writing.
         flags.put(3)
     }
 
-    fn cuDeviceGetDefaultMemPool(handle: Out<'_, usize>, number: c_int) {
-        handle.put(pool_handle::own(device(number)?))
-    }
+    fn cuDeviceGetDefaultMemPool(pool: Out<'_, Handle<MadePool>>, number: c_int)
+        => pool.put(pool_handle::own(device(number)?));
 
-    fn cuDeviceGetMemPool(handle: Out<'_, usize>, number: c_int) {
-        handle.put(pool_handle::current(device(number)?))
-    }
+    fn cuDeviceGetMemPool(pool: Out<'_, Handle<MadePool>>, number: c_int)
+        => pool.put(pool_handle::current(device(number)?));
 
-    fn cuDeviceSetMemPool(number: c_int, handle: usize) {
-        pool_handle::set_current(device(number)?, handle)
-    }
+    fn cuDeviceSetMemPool(number: c_int, pool: Handle<MadePool>)
+        => pool_handle::set_current(device(number)?, pool);
 
-    fn cuMemGetDefaultMemPool(handle: Out<'_, usize>, location: In<'_, Location>, kind: c_uint) {
-        let _ = kind;
-        handle.put(at(&location, pool_handle::own)?)
-    }
+    fn cuMemGetDefaultMemPool(pool: Out<'_, Handle<MadePool>>, location: In<'_, Location>, _kind: c_uint)
+        => pool.put(pool_handle::own(located(location.take()?)?));
 
-    fn cuMemGetMemPool(handle: Out<'_, usize>, location: In<'_, Location>, kind: c_uint) {
-        let _ = kind;
-        handle.put(at(&location, pool_handle::current)?)
-    }
+    fn cuMemGetMemPool(pool: Out<'_, Handle<MadePool>>, location: In<'_, Location>, _kind: c_uint)
+        => pool.put(pool_handle::current(located(location.take()?)?));
 
-    fn cuMemSetMemPool(location: In<'_, Location>, kind: c_uint, handle: usize) {
-        let _ = kind;
-        let own = at(&location, pool_handle::own)?;
-        pool_handle::set_current(pool_handle::find(own)?.0, handle)
-    }
+    fn cuMemSetMemPool(location: In<'_, Location>, _kind: c_uint, pool: Handle<MadePool>)
+        => pool_handle::set_current(located(location.take()?)?, pool);
 }

@@ -1,11 +1,14 @@
-//! A graph that can be launched.
+//! Executable graphs: the steps that a launch goes through.
 
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use super::recorded::{Held, Step, Work};
+use super::recorded::{Held, Node, Step, Work};
+use crate::abi::Handle;
 use crate::device::Device;
-use crate::handle::Handles;
+use crate::handle::table;
+use crate::lock::lock;
 use crate::status::{Result, Status};
+use crate::stream::Stream;
 
 /// A graph that can be launched.
 #[derive(Debug)]
@@ -16,17 +19,17 @@ pub(crate) struct Exec {
     pub(crate) _held: Held,
 }
 
-pub(crate) static EXECS: LazyLock<Handles<Exec>> = LazyLock::new(Handles::new);
+table!(Exec, INVALID_HANDLE);
 
 impl Exec {
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Step>> {
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.steps)
     }
 
     /// Looks at the step of a node, or changes it.
     pub(crate) fn with<R>(
         &self,
-        node: usize,
+        node: Handle<Node>,
         body: impl FnOnce(&mut Step) -> Result<R>,
     ) -> Result<R> {
         let mut steps = self.lock();
@@ -35,7 +38,7 @@ impl Exec {
     }
 
     /// Gives the nodes of a child graph other work, kind by kind and in the same order.
-    pub(crate) fn replace_child(&self, node: usize, new: Vec<Step>) -> Result {
+    pub(crate) fn replace_child(&self, node: Handle<Node>, new: Vec<Step>) -> Result {
         let mut steps = self.lock();
         let at = steps.iter().position(|step| step.node == node);
         let at = at.ok_or(Status::INVALID_VALUE)?;
@@ -58,7 +61,7 @@ impl Exec {
     }
 
     /// Appends its nodes to a device's work, one behind the other.
-    pub(crate) fn launch(&self, device: &Device, stream: usize, number: u16) -> Result {
+    pub(crate) fn launch(&self, device: &Device, stream: Handle<Stream>, number: u16) -> Result {
         let steps = self.lock();
         let mut enabled = steps.iter().filter(|step| step.enabled);
         enabled.try_for_each(|step| step.work.run(device, stream, number))

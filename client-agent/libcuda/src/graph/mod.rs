@@ -6,5 +6,5 @@ pub(crate) mod params;
 mod recorded;
 mod work;
 
-pub(crate) use exec::{EXECS, Exec};
-pub(crate) use recorded::{Fill, Graph, Launch, Work, graph, graph_of};
+pub(crate) use exec::Exec;
+pub(crate) use recorded::{Graph, Launch, Node, Work};

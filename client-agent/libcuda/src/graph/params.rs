@@ -1,27 +1,48 @@
-//! What nodes do, as the driver API's structures have it.
+//! The parameters of nodes, as the driver API's structures have them.
 
 #![expect(
     unsafe_code,
     reason = "a union of structures, and pointers to parameters in them"
 )]
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_void};
 
-use super::recorded::{Fill, Launch, Work, graph};
-use crate::abi::{Data, Function, HostCall, HostFunction, List};
+use super::recorded::{Graph, Launch, Work};
+use crate::abi::{Data, Function, Handle, HostCall, HostFunction, In, List};
+use crate::context::Context;
 use crate::copy3d::Copy3D;
-use crate::event::EVENTS;
+use crate::event::Event;
+use crate::fill::Fill;
 use crate::launch::{Arguments, Shape};
+use crate::module::Kernel;
 use crate::status::{Result, Status};
+
+/// Parameters from which a node's work is made.
+pub(crate) trait Params {
+    fn work(&self) -> Result<Work>;
+}
+
+/// Parameters that a node of their kind answers with.
+pub(crate) trait Shown: Sized {
+    /// Those of a node.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for a node of another kind.
+    fn of(work: &Work) -> Result<Self>;
+}
+
+impl<T: Params + Copy> Params for In<'_, T> {
+    fn work(&self) -> Result<Work> {
+        self.take()?.work()
+    }
+}
 
 /// `CUDA_KERNEL_NODE_PARAMS`, which begins its later versions.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct KernelParams {
-    function: usize,
-    grid: [c_uint; 3],
-    block: [c_uint; 3],
-    shared: c_uint,
+    function: Handle<Kernel>,
+    shape: Shape,
     pointers: *const *const c_void,
     extra: *const *const c_void,
 }
@@ -30,21 +51,9 @@ pub(crate) struct KernelParams {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct KernelParams2 {
-    pub(crate) first: KernelParams,
-    pub(crate) kernel: usize,
-    pub(crate) context: usize,
-}
-
-/// `CUDA_MEMSET_NODE_PARAMS`, which begins its later version.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct FillParams {
-    address: u64,
-    pitch: usize,
-    value: c_uint,
-    width: c_uint,
-    count: usize,
-    rows: usize,
+    first: KernelParams,
+    kernel: Handle<Kernel>,
+    context: Handle<Context>,
 }
 
 /// `CUDA_HOST_NODE_PARAMS`, which begins its later version.
@@ -60,9 +69,24 @@ pub(crate) struct HostParams {
 #[derive(Clone, Copy)]
 struct CopyParams {
     flags: [c_int; 2],
-    context: usize,
+    context: Handle<Context>,
     copy: Copy3D,
 }
+
+/// The event that a node records.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct RecordedEvent(Handle<Event>);
+
+/// The event that a node waits for.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct AwaitedEvent(Handle<Event>);
+
+/// The graph that a node is made of.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct ChildGraph(Handle<Graph>);
 
 /// `CUgraphNodeParams`.
 #[repr(C)]
@@ -70,142 +94,181 @@ struct CopyParams {
 pub(crate) struct NodeParams {
     kind: c_int,
     reserved: [c_int; 3],
-    params: Params,
+    params: ByKind,
 }
 
 /// By the kind of the node.
 #[repr(C)]
 #[derive(Clone, Copy)]
-union Params {
+union ByKind {
     kernel: KernelParams2,
     copy: CopyParams,
-    fill: FillParams,
+    fill: Fill,
     host: HostParams,
-    /// A graph, or an event.
-    handle: usize,
+    child: ChildGraph,
+    awaited: AwaitedEvent,
+    recorded: RecordedEvent,
 }
 
-impl KernelParams {
-    pub(crate) fn work(self) -> Result<Work> {
-        let shape = Shape {
-            grid: self.grid,
-            block: self.block,
-            shared: self.shared,
-        };
+impl Params for KernelParams {
+    fn work(&self) -> Result<Work> {
         // SAFETY: a program that gives this structure promises of both what it does of a launch's.
         let (pointers, extra) = unsafe { (List::at(self.pointers), List::at(self.extra)) };
         let arguments = Arguments::new(self.function, pointers, extra);
-        Ok(Work::Kernel(Launch::new(shape, arguments)?))
+        Ok(Work::Kernel(Launch::new(self.shape, arguments)?))
     }
+}
 
-    pub(crate) fn of(work: &Work) -> Result<Self> {
+impl Shown for KernelParams {
+    /// The pointers stay until the node's work changes.
+    fn of(work: &Work) -> Result<Self> {
         let Work::Kernel(launch) = work else {
             return Err(Status::INVALID_VALUE);
         };
         Ok(Self {
             function: launch.kernel,
-            grid: launch.shape.grid,
-            block: launch.shape.block,
-            shared: launch.shape.shared,
+            shape: launch.shape,
             pointers: launch.pointers.as_ptr().cast(),
             extra: std::ptr::null(),
         })
     }
 }
 
-impl KernelParams2 {
-    /// The kernel, by either of its names.
-    pub(crate) fn params(self) -> KernelParams {
+impl Params for KernelParams2 {
+    fn work(&self) -> Result<Work> {
         let mut params = self.first;
-        if params.function == 0 {
+        // The kernel has either of two names.
+        if params.function.is_null() {
             params.function = self.kernel;
         }
-        params
+        params.work()
     }
 }
 
-impl FillParams {
-    pub(crate) fn work(self) -> Result<Work> {
-        if !matches!(self.width, 1 | 2 | 4) || self.count == 0 || self.rows == 0 {
-            return Err(Status::INVALID_VALUE);
-        }
-        let Self {
-            address,
-            pitch,
-            value,
-            width,
-            count,
-            rows,
-        } = self;
-        Ok(Work::Fill(Fill {
-            address,
-            pitch,
-            value,
-            width,
-            count,
-            rows,
-        }))
-    }
-}
-
-impl FillParams {
-    pub(crate) fn of(work: &Work) -> Result<Self> {
-        let Work::Fill(fill) = *work else {
-            return Err(Status::INVALID_VALUE);
-        };
+impl Shown for KernelParams2 {
+    fn of(work: &Work) -> Result<Self> {
         Ok(Self {
-            address: fill.address,
-            pitch: fill.pitch,
-            value: fill.value,
-            width: fill.width,
-            count: fill.count,
-            rows: fill.rows,
+            first: KernelParams::of(work)?,
+            kernel: Handle::NULL,
+            context: crate::stack::top(),
         })
     }
 }
 
-impl HostParams {
-    pub(crate) fn of(work: &Work) -> Result<Self> {
-        let Work::Host(call) = *work else {
+impl Params for Copy3D {
+    fn work(&self) -> Result<Work> {
+        self.node()
+    }
+}
+
+impl Shown for Copy3D {
+    fn of(work: &Work) -> Result<Self> {
+        match work {
+            Work::Copy(copy) => Ok(*copy),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}
+
+impl Params for Fill {
+    fn work(&self) -> Result<Work> {
+        if !matches!(self.width, 1 | 2 | 4) || self.count == 0 || self.rows == 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        Ok(Work::Fill(*self))
+    }
+}
+
+impl Shown for Fill {
+    fn of(work: &Work) -> Result<Self> {
+        match work {
+            Work::Fill(fill) => Ok(*fill),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}
+
+impl Params for HostParams {
+    fn work(&self) -> Result<Work> {
+        HostCall::new(self.function, self.data).map(Work::Host)
+    }
+}
+
+impl Shown for HostParams {
+    fn of(work: &Work) -> Result<Self> {
+        let Work::Host(call) = work else {
             return Err(Status::INVALID_VALUE);
         };
         let (function, data) = call.named();
         Ok(Self { function, data })
     }
+}
 
-    pub(crate) fn work(self) -> Result<Work> {
-        Ok(Work::Host(HostCall::new(self.function, self.data)?))
+impl Params for RecordedEvent {
+    fn work(&self) -> Result<Work> {
+        self.0.check()?;
+        Ok(Work::Record(self.0))
     }
 }
 
-impl NodeParams {
-    pub(crate) fn work(&self) -> Result<Work> {
+impl Shown for RecordedEvent {
+    fn of(work: &Work) -> Result<Self> {
+        match work {
+            Work::Record(event) => Ok(Self(*event)),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}
+
+impl Params for AwaitedEvent {
+    fn work(&self) -> Result<Work> {
+        self.0.check()?;
+        Ok(Work::Wait(self.0))
+    }
+}
+
+impl Shown for AwaitedEvent {
+    fn of(work: &Work) -> Result<Self> {
+        match work {
+            Work::Wait(event) => Ok(Self(*event)),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+}
+
+impl Params for ChildGraph {
+    fn work(&self) -> Result<Work> {
+        Ok(Work::Child(self.0.get()?.copy()))
+    }
+}
+
+impl Params for NodeParams {
+    fn work(&self) -> Result<Work> {
         // SAFETY: the parameters are of the kind that the structure says; all of them are plain numbers.
         unsafe {
             match self.kind {
-                0 => self.params.kernel.params().work(),
-                1 => self.params.copy.copy.node(),
+                0 => self.params.kernel.work(),
+                1 => self.params.copy.copy.work(),
                 2 => self.params.fill.work(),
                 3 => self.params.host.work(),
-                kind => of_handle(kind, self.params.handle),
+                kind => self.of_handle(kind),
             }
         }
     }
 }
 
-/// Nodes that have nothing or a handle for parameters.
-fn of_handle(kind: c_int, handle: usize) -> Result<Work> {
-    match kind {
-        4 => Ok(Work::Child(graph(handle)?.copy())),
-        5 => Ok(Work::Empty),
-        6 => event(handle).map(Work::Wait),
-        7 => event(handle).map(Work::Record),
-        _ => Err(Status::NOT_SUPPORTED),
+impl NodeParams {
+    /// Nodes that have nothing or a handle for parameters.
+    fn of_handle(&self, kind: c_int) -> Result<Work> {
+        // SAFETY: a handle is a number, as what stands there for any other kind begins with one.
+        let (child, awaited, recorded) =
+            unsafe { (self.params.child, self.params.awaited, self.params.recorded) };
+        match kind {
+            4 => child.work(),
+            5 => Ok(Work::Empty),
+            6 => awaited.work(),
+            7 => recorded.work(),
+            _ => Err(Status::NOT_SUPPORTED),
+        }
     }
-}
-
-pub(crate) fn event(handle: usize) -> Result<usize> {
-    EVENTS
-        .with(handle, |_| handle)
-        .ok_or(Status::INVALID_HANDLE)
 }

@@ -1,12 +1,16 @@
-//! A graph as it is recorded: nodes, what they do, and what they come behind.
+//! A graph as it is recorded: its nodes, their work, and the nodes that each comes behind.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::abi::HostCall;
+use crate::abi::{Handle, HostCall};
 use crate::copy3d::Copy3D;
-use crate::handle::Handles;
+use crate::event::Event;
+use crate::fill::Fill;
+use crate::handle::{Object, table};
 use crate::launch::Shape;
+use crate::lock::lock;
+use crate::module::Kernel;
 use crate::status::{Result, Status};
 use crate::user_object::UserObject;
 
@@ -20,64 +24,62 @@ pub(crate) enum Work {
     /// The nodes of a graph of the node's own.
     Child(Arc<Graph>),
     Empty,
-    Wait(usize),
-    Record(usize),
+    Wait(Handle<Event>),
+    Record(Handle<Event>),
 }
 
 /// A launch with its parameters packed.
 #[derive(Clone, Debug)]
 pub(crate) struct Launch {
-    pub(crate) kernel: usize,
+    pub(crate) kernel: Handle<Kernel>,
     pub(crate) shape: Shape,
     pub(super) params: Arc<[u8]>,
-    /// Addresses of the parameters there, for who asks.
+    /// Addresses of the parameters there.
     pub(crate) pointers: Arc<[usize]>,
-}
-
-/// A set of rows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fill {
-    pub(crate) address: u64,
-    pub(crate) pitch: usize,
-    pub(crate) value: u32,
-    pub(crate) width: u32,
-    pub(crate) count: usize,
-    pub(crate) rows: usize,
 }
 
 /// A graph.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    pub(crate) handle: usize,
-    nodes: Mutex<BTreeMap<usize, Node>>,
+    pub(crate) handle: Handle<Self>,
+    nodes: Mutex<BTreeMap<Handle<Node>, Recorded>>,
     /// Objects of the program's that live as long as it does, each by its handle.
     held: Mutex<Held>,
 }
 
 /// Objects of the program's, as often as they are held.
-pub(crate) type Held = Vec<(usize, Arc<UserObject>)>;
+pub(crate) type Held = Vec<(Handle<UserObject>, Arc<UserObject>)>;
 
-/// Handles of nodes grow, so that a graph's nodes are in the order of their making.
+/// A node of a graph, by its handle. Handles of nodes grow, so that a graph's nodes are in the order of their
+/// making.
+pub(crate) struct Node {
+    graph: Handle<Graph>,
+}
+
+table!(Graph, INVALID_HANDLE);
+table!(Node, INVALID_HANDLE);
+
+/// What a graph knows of a node.
 #[derive(Debug, Clone)]
-struct Node {
+struct Recorded {
     work: Work,
-    after: BTreeSet<usize>,
+    after: BTreeSet<Handle<Node>>,
     /// The node that it is a copy of, or itself.
-    original: usize,
+    original: Handle<Node>,
 }
 
-pub(crate) static GRAPHS: LazyLock<Handles<Graph>> = LazyLock::new(Handles::new);
-/// The graph of each node.
-pub(crate) static NODES: LazyLock<Handles<usize>> = LazyLock::new(Handles::new);
+impl Handle<Node> {
+    /// The graph that it belongs to.
+    pub(crate) fn graph(self) -> Result<Arc<Graph>> {
+        self.with(|node| node.graph)?.get()
+    }
 
-/// The graph of a handle.
-pub(crate) fn graph(handle: usize) -> Result<Arc<Graph>> {
-    GRAPHS.get(handle).ok_or(Status::INVALID_HANDLE)
-}
-
-/// The graph that a node belongs to.
-pub(crate) fn graph_of(node: usize) -> Result<Arc<Graph>> {
-    graph(*NODES.get(node).ok_or(Status::INVALID_HANDLE)?)
+    /// Looks at its work, or changes it.
+    pub(crate) fn with_work<R>(self, body: impl FnOnce(&mut Work) -> Result<R>) -> Result<R> {
+        let graph = self.graph()?;
+        let mut nodes = lock(&graph.nodes);
+        body(&mut nodes.get_mut(&self).ok_or(Node::UNKNOWN)?.work)
+    }
 }
 
 impl Graph {
@@ -87,24 +89,20 @@ impl Graph {
             nodes: Mutex::default(),
             held: Mutex::default(),
         };
-        GRAPHS.add_with(make).1
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Node>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+        Self::table().add_with(make).1
     }
 
     /// Objects that it holds.
     pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.held)
     }
 
-    pub(crate) fn hold(&self, handle: usize, object: Arc<UserObject>, count: u32) {
+    pub(crate) fn hold(&self, handle: Handle<UserObject>, object: Arc<UserObject>, count: u32) {
         let again = (0..count).map(|_| (handle, Arc::clone(&object)));
         self.held().extend(again);
     }
 
-    pub(crate) fn let_go(&self, handle: usize, count: u32) -> Result {
+    pub(crate) fn let_go(&self, handle: Handle<UserObject>, count: u32) -> Result {
         for _ in 0..count {
             let mut held = self.held();
             let at = held.iter().position(|(of, _)| *of == handle);
@@ -117,13 +115,13 @@ impl Graph {
     }
 
     /// Adds a node behind others of the graph.
-    pub(crate) fn add(&self, work: Work, after: &[usize]) -> Result<usize> {
-        let mut nodes = self.lock();
+    pub(crate) fn add(&self, work: Work, after: &[Handle<Node>]) -> Result<Handle<Node>> {
+        let mut nodes = lock(&self.nodes);
         if !after.iter().all(|node| nodes.contains_key(node)) {
             return Err(Status::INVALID_VALUE);
         }
-        let handle = NODES.add(self.handle);
-        let node = Node {
+        let handle = Node::table().add(Node { graph: self.handle });
+        let node = Recorded {
             work,
             after: after.iter().copied().collect(),
             original: handle,
@@ -137,15 +135,17 @@ impl Graph {
         let other = Self::create();
         other.held().clone_from(&self.held());
         let mut copies = HashMap::new();
-        let mut nodes = other.lock();
-        for (handle, node) in self.lock().iter() {
-            let copy = NODES.add(other.handle);
+        let mut nodes = lock(&other.nodes);
+        for (handle, node) in lock(&self.nodes).iter() {
+            let copy = Node::table().add(Node {
+                graph: other.handle,
+            });
             copies.insert(*handle, copy);
             let work = match &node.work {
                 Work::Child(child) => Work::Child(child.copy()),
                 work => work.clone(),
             };
-            let node = Node {
+            let node = Recorded {
                 work,
                 after: node.after.clone(),
                 original: *handle,
@@ -160,24 +160,14 @@ impl Graph {
     }
 
     /// The node here that is a copy of another graph's.
-    pub(crate) fn copy_of(&self, original: usize) -> Option<usize> {
-        let nodes = self.lock();
+    pub(crate) fn copy_of(&self, original: Handle<Node>) -> Option<Handle<Node>> {
+        let nodes = lock(&self.nodes);
         let found = nodes.iter().find(|(_, node)| node.original == original);
         found.map(|(handle, _)| *handle)
     }
 
-    /// Looks at a node's work, or changes it.
-    pub(crate) fn with<R>(
-        &self,
-        node: usize,
-        body: impl FnOnce(&mut Work) -> Result<R>,
-    ) -> Result<R> {
-        let mut nodes = self.lock();
-        body(&mut nodes.get_mut(&node).ok_or(Status::INVALID_HANDLE)?.work)
-    }
-
-    pub(crate) fn connect(&self, from: usize, to: usize, connected: bool) -> Result {
-        let mut nodes = self.lock();
+    pub(crate) fn connect(&self, from: Handle<Node>, to: Handle<Node>, connected: bool) -> Result {
+        let mut nodes = lock(&self.nodes);
         if from == to || !nodes.contains_key(&from) {
             return Err(Status::INVALID_VALUE);
         }
@@ -190,35 +180,36 @@ impl Graph {
     }
 
     /// All nodes, in the order of their making.
-    pub(crate) fn nodes(&self) -> Vec<usize> {
-        self.lock().keys().copied().collect()
+    pub(crate) fn nodes(&self) -> Vec<Handle<Node>> {
+        lock(&self.nodes).keys().copied().collect()
     }
 
     /// All dependencies: what comes before, what behind.
-    pub(crate) fn edges(&self) -> Vec<(usize, usize)> {
-        let nodes = self.lock();
+    pub(crate) fn edges(&self) -> Vec<(Handle<Node>, Handle<Node>)> {
+        let nodes = lock(&self.nodes);
         let pairs = nodes
             .iter()
             .flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to)));
         pairs.collect()
     }
 
-    pub(crate) fn remove(&self, node: usize) {
-        let mut nodes = self.lock();
+    pub(crate) fn remove(&self, node: Handle<Node>) {
+        let mut nodes = lock(&self.nodes);
         nodes.remove(&node);
         for other in nodes.values_mut() {
             other.after.remove(&node);
         }
-        NODES.remove(node);
+        let _ = node.remove();
     }
 
     /// The graph is not known any more, nor its nodes.
     pub(crate) fn destroy(&self) {
-        GRAPHS.remove(self.handle);
+        // Nobody may know it any more.
+        let _ = self.handle.remove();
         let held = std::mem::take(&mut *self.held());
         drop(held);
-        for (handle, node) in std::mem::take(&mut *self.lock()) {
-            NODES.remove(handle);
+        for (handle, node) in std::mem::take(&mut *lock(&self.nodes)) {
+            let _ = handle.remove();
             if let Work::Child(child) = node.work {
                 child.destroy();
             }
@@ -231,9 +222,9 @@ impl Graph {
     /// # Errors
     /// [`Status::INVALID_VALUE`] where they depend on one another in a circle.
     pub(crate) fn steps(&self) -> Result<Vec<Step>> {
-        let nodes = self.lock();
-        let mut waiting: HashMap<usize, usize> = HashMap::new();
-        let mut behind: HashMap<usize, Vec<usize>> = HashMap::new();
+        let nodes = lock(&self.nodes);
+        let mut waiting: HashMap<Handle<Node>, usize> = HashMap::new();
+        let mut behind: HashMap<Handle<Node>, Vec<Handle<Node>>> = HashMap::new();
         let mut ready = BTreeSet::new();
         for (handle, node) in nodes.iter() {
             match node.after.len() {
@@ -275,7 +266,7 @@ impl Graph {
 /// A node in the order of its graph's launches.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    pub(crate) node: usize,
+    pub(crate) node: Handle<Node>,
     pub(crate) work: Work,
     /// How many it depends on.
     pub(crate) after: usize,
@@ -289,14 +280,14 @@ mod tests {
     #[test]
     fn steps_follow_dependencies_and_then_the_making() {
         let graph = Graph::create();
-        let add = |after: &[usize]| graph.add(Work::Empty, after).expect("it is added");
+        let add = |after: &[Handle<Node>]| graph.add(Work::Empty, after).expect("it is added");
         let (a, b) = (add(&[]), add(&[]));
         let c = add(&[b]);
         graph.connect(c, a, true).expect("new");
         assert_eq!(graph.connect(c, a, true), Err(Status::INVALID_VALUE));
         let child = graph.copy();
         let d = graph.add(Work::Child(child.copy()), &[a]).expect("added");
-        let order = |graph: &Graph| -> Result<Vec<usize>> {
+        let order = |graph: &Graph| -> Result<Vec<Handle<Node>>> {
             Ok(graph.steps()?.iter().map(|step| step.node).collect())
         };
         let steps = order(&graph).expect("no circle");
@@ -308,6 +299,6 @@ mod tests {
         graph.remove(c);
         assert_eq!(order(&graph).map(|it| it.len()), Ok(6));
         graph.destroy();
-        assert!(graph_of(a).is_err());
+        assert!(a.graph().is_err());
     }
 }

@@ -1,14 +1,14 @@
-//! The work of a graph's nodes: how it is recorded, and how it is done.
+//! The work of a graph's nodes: recording it and doing it.
 
 use std::sync::Arc;
 
-use super::recorded::{Fill, Launch, Work};
-use crate::copy::set_rows;
+use super::recorded::{Launch, Work};
+use crate::abi::Handle;
 use crate::copy3d::Copy3D;
 use crate::device::Device;
 use crate::launch::{Arguments, Shape, start};
-use crate::module::KERNELS;
-use crate::status::{Result, Status};
+use crate::status::Result;
+use crate::stream::Stream;
 use crate::work;
 
 impl Launch {
@@ -44,13 +44,11 @@ impl Work {
     }
 
     /// Appends it to a device's work.
-    pub(super) fn run(&self, device: &Device, stream: usize, number: u16) -> Result {
+    pub(super) fn run(&self, device: &Device, stream: Handle<Stream>, number: u16) -> Result {
         match self {
             Self::Kernel(launch) => {
                 let run = |kernel: &_| start(device, kernel, launch.shape, number, &launch.params);
-                KERNELS
-                    .with(launch.kernel, run)
-                    .unwrap_or(Err(Status::INVALID_HANDLE))
+                launch.kernel.with(run)?
             }
             Self::Copy(copy) => copy.run(),
             Self::Fill(fill) => fill.run(),
@@ -67,27 +65,9 @@ impl Work {
 }
 
 impl Copy3D {
-    /// The copy as work of a graph; arrays that it does not fit are told now.
+    /// The copy as work of a graph; an array that it does not fit is an error now.
     pub(crate) fn node(self) -> Result<Work> {
         self.resolved()?;
         Ok(Work::Copy(self))
-    }
-}
-
-impl Fill {
-    pub(crate) fn run(&self) -> Result {
-        let width = u8::try_from(self.width).map_err(|_| Status::INVALID_VALUE)?;
-        let pitch = match self.rows {
-            0 | 1 => self.count * self.width as usize,
-            _ => self.pitch,
-        };
-        set_rows(
-            self.address,
-            pitch,
-            self.value,
-            width,
-            self.count,
-            self.rows,
-        )
     }
 }

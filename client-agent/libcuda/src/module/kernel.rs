@@ -3,13 +3,13 @@
 use std::any::Any;
 use std::ffi::CString;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, LazyLock, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use client_session::Function;
 
 use super::part::Part;
 use crate::device::Device;
-use crate::handle::Handles;
+use crate::handle::table;
 use crate::status::{Result, Status};
 
 /// Dynamic and static shared bytes that a kernel may use without asking for more.
@@ -25,13 +25,12 @@ fn fitting(threads: u32) -> u32 {
     each / 8 * 8
 }
 
-pub(crate) static KERNELS: LazyLock<Handles<Kernel>> = LazyLock::new(Handles::new);
+table!(Kernel, INVALID_HANDLE);
 
 /// An entry of a library: a `CUfunction` or a `CUkernel`.
 pub(crate) struct Kernel {
-    /// The handle of its library, and whether that is loaded.
-    library: usize,
-    loaded: Weak<dyn Any + Send + Sync>,
+    /// Its library, while that is loaded.
+    pub(super) library: Weak<dyn Any + Send + Sync>,
     part: Arc<Part>,
     /// Which entry of the part.
     index: usize,
@@ -47,7 +46,7 @@ pub(crate) struct Kernel {
 impl Kernel {
     /// An entry of a part of a library.
     pub(super) fn new(
-        (library, loaded): (usize, Weak<dyn Any + Send + Sync>),
+        library: Weak<dyn Any + Send + Sync>,
         part: Arc<Part>,
         index: usize,
         name: CString,
@@ -56,7 +55,6 @@ impl Kernel {
     ) -> Self {
         Self {
             library,
-            loaded,
             part,
             index,
             name,
@@ -64,12 +62,6 @@ impl Kernel {
             dynamic: AtomicI32::new(SHARED),
             registers,
         }
-    }
-
-    /// The handle of its library, while that is loaded.
-    pub(crate) fn library(&self) -> Result<usize> {
-        let loaded = self.loaded.upgrade().map(|_| self.library);
-        loaded.ok_or(Status::INVALID_HANDLE)
     }
 
     pub(crate) fn entry(&self) -> &ptx::EntryInfo {
@@ -97,8 +89,7 @@ impl Kernel {
             false => function.clone(),
         });
         Self {
-            library: self.library,
-            loaded: Weak::clone(&self.loaded),
+            library: Weak::clone(&self.library),
             part: Arc::clone(&self.part),
             index: self.index,
             name: self.name.clone(),
@@ -117,7 +108,7 @@ impl Kernel {
     #[cold]
     fn find<'a>(&self, device: &Device, slot: &'a OnceLock<Function>) -> Result<&'a Function> {
         // Of a library that was unloaded nothing is loaded again.
-        self.library()?;
+        self.library.upgrade().ok_or(Status::INVALID_HANDLE)?;
         let function = self.part.place(device)?.function(&self.entry().name)?;
         crate::stats::used(&self.entry().name);
         Ok(slot.get_or_init(|| function))

@@ -8,12 +8,14 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 use bus_schemas::ModuleHash;
 use ptx::Outline;
 
-use super::kernel::{KERNELS, Kernel};
-use super::lock::lock;
+use super::kernel::Kernel;
 use super::part::Part;
 use super::source::{Source, Wrong};
+use crate::abi::Handle;
+use crate::context::Context;
 use crate::device::Device;
-use crate::handle::Handles;
+use crate::handle::{Object, table};
+use crate::lock::lock;
 use crate::status::{Result, Status, note};
 
 /// Bytes of PTX from which on an image is taken apart, where it has more than one kernel. A smaller one
@@ -23,13 +25,13 @@ const LARGE: usize = 64 << 10;
 /// Most registers of images that were linked so.
 static LIMITED: LazyLock<Mutex<HashMap<ModuleHash, u32>>> = LazyLock::new(Mutex::default);
 
-pub(crate) static LIBRARIES: LazyLock<Handles<Library>> = LazyLock::new(Handles::new);
+table!(Library, INVALID_HANDLE);
 
 /// A loaded image: a `CUmodule` or a `CUlibrary`.
 pub(crate) struct Library {
-    pub(crate) handle: usize,
-    /// The context that it belongs to as a module; 0 for what belongs to none.
-    context: usize,
+    pub(crate) handle: Handle<Self>,
+    /// The context that it belongs to as a module; null for what belongs to none.
+    context: Handle<Context>,
     source: Source,
     /// Most registers of a thread, as the program set it.
     registers: Option<u32>,
@@ -37,7 +39,7 @@ pub(crate) struct Library {
     opened: OnceLock<std::result::Result<Opened, Wrong>>,
     parts: Mutex<Parts>,
     /// Handles of its kernels, by name.
-    kernels: Mutex<HashMap<Box<str>, usize>>,
+    kernels: Mutex<HashMap<Box<str>, Handle<Kernel>>>,
 }
 
 /// A library's text.
@@ -68,11 +70,11 @@ pub(crate) fn limit_registers(image: &[u8], registers: u32) {
 }
 
 /// Unloads a library; its kernels are not known any more.
-pub(crate) fn unload(handle: usize, devices: &[Device]) -> Result {
-    let library = LIBRARIES.remove(handle).ok_or(Status::INVALID_HANDLE)?;
+pub(crate) fn unload(library: Handle<Library>, devices: &[Device]) -> Result {
+    let library = library.remove()?;
     let kernels = std::mem::take(&mut *lock(&library.kernels));
-    for handle in kernels.into_values() {
-        KERNELS.remove(handle);
+    for kernel in kernels.into_values() {
+        kernel.remove()?;
     }
     let parts = std::mem::take(&mut *lock(&library.parts));
     for part in parts.of_kernel.values().chain(parts.of_variable.values()) {
@@ -84,24 +86,36 @@ pub(crate) fn unload(handle: usize, devices: &[Device]) -> Result {
 
 /// At the reset of a context: its modules are unloaded, and of libraries nothing is left on its device.
 /// They are loaded again with their next use there, and their variables are as they were in the beginning.
-pub(crate) fn reset(context: usize, device: &Device, devices: &[Device]) -> Result {
-    for handle in LIBRARIES.which(|library| library.context == context) {
+pub(crate) fn reset(context: Handle<Context>, device: &Device, devices: &[Device]) -> Result {
+    for library in Library::table().which(|library| library.context == context) {
         // Another thread may have unloaded it meanwhile.
-        if LIBRARIES.get(handle).is_some() {
-            unload(handle, devices)?;
+        if library.check().is_ok() {
+            unload(library, devices)?;
         }
     }
-    for handle in LIBRARIES.which(|library| library.context == 0) {
-        if let Some(library) = LIBRARIES.get(handle) {
+    for library in Library::table().which(|library| library.context.is_null()) {
+        if let Ok(library) = library.get() {
             library.withdraw(device)?;
         }
     }
     Ok(())
 }
 
+impl Kernel {
+    /// The handle of its library, while that is loaded.
+    pub(crate) fn library(&self) -> Result<Handle<Library>> {
+        let library = self.library.upgrade().and_then(|it| it.downcast().ok());
+        library.map_or(Err(Library::UNKNOWN), |it: Arc<Library>| Ok(it.handle))
+    }
+}
+
 impl Library {
     /// A library of a source.
-    pub(crate) fn new(source: Source, registers: Option<u32>, context: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        source: Source,
+        registers: Option<u32>,
+        context: Handle<Context>,
+    ) -> Arc<Self> {
         let make = |handle| Self {
             handle,
             context,
@@ -111,13 +125,13 @@ impl Library {
             parts: Mutex::default(),
             kernels: Mutex::default(),
         };
-        LIBRARIES.add_with(make).1
+        Self::table().add_with(make).1
     }
 
     /// Takes it from a device.
     fn withdraw(&self, device: &Device) -> Result {
         for kernel in lock(&self.kernels).values() {
-            KERNELS.replace(*kernel, |kernel| kernel.forget(device));
+            Kernel::table().replace(*kernel, |kernel| kernel.forget(device));
         }
         let parts = lock(&self.parts);
         for part in parts.of_kernel.values().chain(parts.of_variable.values()) {
@@ -202,7 +216,7 @@ impl Library {
     pub(crate) fn variable(&self, device: &Device, name: &str) -> Result<(u64, u64)> {
         let opened = self.open(name).map_err(|wrong| wrong.0)?;
         let Text::Apart(outline, text) = &opened.text else {
-            let part = self.part(opened, 0).map_err(told)?;
+            let part = self.part(opened, 0).map_err(noted)?;
             return part.variable(device, name);
         };
         if !outline.has_variable(name) {
@@ -212,7 +226,7 @@ impl Library {
             let mut parts = lock(&self.parts);
             let cut = outline.cut_with(text, name);
             let (kernels, image) =
-                cut.map_err(|error| told((Status::INVALID_PTX, error.to_string())))?;
+                cut.map_err(|error| noted((Status::INVALID_PTX, error.to_string())))?;
             let known = match kernels.first() {
                 Some(kernel) => parts.of_kernel.get(kernel),
                 None => parts.of_variable.get(name),
@@ -220,7 +234,7 @@ impl Library {
             match known {
                 Some(part) => Arc::clone(part),
                 None => {
-                    let part = Arc::new(Part::new(image.into_bytes().into()).map_err(told)?);
+                    let part = Arc::new(Part::new(image.into_bytes().into()).map_err(noted)?);
                     parts.keep(&kernels, &part);
                     if kernels.is_empty() {
                         parts.of_variable.insert(name.into(), Arc::clone(&part));
@@ -241,7 +255,7 @@ impl Library {
                 names.map(str::to_owned).collect()
             }
             Text::Whole(_) => {
-                let part = self.part(opened, 0).map_err(told)?;
+                let part = self.part(opened, 0).map_err(noted)?;
                 part.info
                     .entries
                     .iter()
@@ -256,7 +270,7 @@ impl Library {
     /// # Errors
     /// `NOT_FOUND` where there is none, `NO_BINARY_FOR_GPU` where there is no PTX, `INVALID_PTX` where it
     /// is not PTX that we know.
-    pub(crate) fn kernel(self: &Arc<Self>, name: &str, devices: usize) -> Result<usize> {
+    pub(crate) fn kernel(self: &Arc<Self>, name: &str, devices: usize) -> Result<Handle<Kernel>> {
         if let Some(handle) = lock(&self.kernels).get(name) {
             return Ok(*handle);
         }
@@ -265,16 +279,16 @@ impl Library {
             Text::Apart(outline, _) => outline.find(name).ok_or(Status::NOT_FOUND)?,
             Text::Whole(_) => 0,
         };
-        let part = self.part(opened, place).map_err(told)?;
+        let part = self.part(opened, place).map_err(noted)?;
         let mut entries = part.info.entries.iter();
         let index = entries.position(|entry| entry.name == name);
         let index = index.ok_or(Status::NOT_FOUND)?;
         let text = CString::new(name).map_err(|_| Status::INVALID_VALUE)?;
         let registers = opened.registers;
         let mut kernels = lock(&self.kernels);
-        let loaded: Weak<dyn Any + Send + Sync> = Arc::<Self>::downgrade(self);
-        let library = (self.handle, loaded);
-        let make = || KERNELS.add(Kernel::new(library, part, index, text, registers, devices));
+        let library: Weak<dyn Any + Send + Sync> = Arc::<Self>::downgrade(self);
+        let make =
+            || Kernel::table().add(Kernel::new(library, part, index, text, registers, devices));
         Ok(*kernels.entry(name.into()).or_insert_with(make))
     }
 }
@@ -323,7 +337,7 @@ impl Parts {
 }
 
 /// Notes what is wrong.
-fn told((status, detail): Wrong) -> Status {
+fn noted((status, detail): Wrong) -> Status {
     note(status, detail);
     status
 }

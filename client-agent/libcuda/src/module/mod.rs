@@ -15,11 +15,10 @@
 mod image;
 mod kernel;
 mod library;
-mod lock;
 mod part;
 mod source;
 
 pub(crate) use image::{Image, Place, image, origin};
-pub(crate) use kernel::{KERNELS, Kernel};
-pub(crate) use library::{LIBRARIES, Library, Refused, limit_registers, reset, unload};
+pub(crate) use kernel::Kernel;
+pub(crate) use library::{Library, Refused, limit_registers, reset, unload};
 pub(crate) use source::{Missing, Source, Wrong, last_refusal, refusals, refused};

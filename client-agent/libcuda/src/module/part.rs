@@ -7,9 +7,9 @@ use bus_schemas::Symbol;
 use client_session::Module;
 use ptx::ModuleInfo;
 
-use super::lock::lock;
 use super::source::Wrong;
 use crate::device::Device;
+use crate::lock::lock;
 use crate::status::{Result, Status};
 
 /// PTX that goes to devices as a whole.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Mutex;
 
-use super::lock::lock;
 use crate::fatbin::Entry;
+use crate::lock::lock;
 use crate::status::{Status, note};
 
 /// What the PTX of a library is made of.

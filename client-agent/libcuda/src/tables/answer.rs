@@ -3,9 +3,11 @@
 use std::ffi::{c_int, c_void};
 
 use super::storage::{self, Destructor};
-use crate::abi::{Function, InAny, Out};
+use crate::abi::{Function, Handle, InAny, Out};
 use crate::api::{cuCtxGetCurrent, cuDevicePrimaryCtxRetain, cuModuleLoadData};
+use crate::context::Context;
 use crate::guard::guard;
+use crate::module::Library;
 use crate::status::{Result, Status};
 
 /// Memory that tools would write to. Zero: nothing is switched on.
@@ -27,30 +29,33 @@ pub(super) extern "C" fn unknown<const PLACE: usize>() -> c_int {
 }
 
 /// The primary context of a device, retained.
-pub(super) extern "C" fn primary_context(context: Out<'_, usize>, device: c_int) -> c_int {
+pub(super) extern "C" fn primary_context(
+    context: Out<'_, Handle<Context>>,
+    device: c_int,
+) -> c_int {
     cuDevicePrimaryCtxRetain(context, device)
 }
 
 /// Loads an image that the program was linked with.
-pub(super) extern "C" fn load(module: Out<'_, usize>, image: InAny<'_>) -> c_int {
+pub(super) extern "C" fn load(module: Out<'_, Handle<Library>>, image: InAny<'_>) -> c_int {
     cuModuleLoadData(module, image)
 }
 
-/// Where tools would say what they want to hear of.
+/// Where tools would say what they want to be called for.
 pub(super) extern "C" fn hooks(buffer: Out<'_, *const c_void>, size: Out<'_, usize>) {
     buffer.put_if(QUIET.as_ptr().cast());
     size.put_if(QUIET.len());
 }
 
 /// The calling thread's context.
-pub(super) extern "C" fn thread_context(context: Out<'_, usize>, kind: c_int) -> c_int {
+pub(super) extern "C" fn thread_context(context: Out<'_, Handle<Context>>, kind: c_int) -> c_int {
     let _ = kind;
     cuCtxGetCurrent(context)
 }
 
 /// Keeps a value with a context; null is the current one.
 pub(super) extern "C" fn put(
-    context: usize,
+    context: Handle<Context>,
     key: usize,
     value: usize,
     destructor: Function<Destructor>,
@@ -61,12 +66,12 @@ pub(super) extern "C" fn put(
 }
 
 /// Forgets a value; its destructor is not called.
-pub(super) extern "C" fn delete(context: usize, key: usize) -> c_int {
+pub(super) extern "C" fn delete(context: Handle<Context>, key: usize) -> c_int {
     guard("the runtime's tables", || storage::delete(context, key))
 }
 
 /// A value that is kept with a context.
-pub(super) extern "C" fn get(value: Out<'_, usize>, context: usize, key: usize) -> c_int {
+pub(super) extern "C" fn get(value: Out<'_, usize>, context: Handle<Context>, key: usize) -> c_int {
     guard("the runtime's tables", || {
         value.put(storage::get(context, key)?)
     })
@@ -74,7 +79,7 @@ pub(super) extern "C" fn get(value: Out<'_, usize>, context: usize, key: usize) 
 
 /// Something that a context may have, and ours have not.
 pub(super) extern "C" fn check(
-    context: usize,
+    context: Handle<Context>,
     state: Out<'_, u32>,
     more: Out<'_, *const c_void>,
 ) -> c_int {
@@ -84,7 +89,7 @@ pub(super) extern "C" fn check(
 }
 
 /// No tool looks at this context.
-pub(super) extern "C" fn tools(context: usize, state: Out<'_, u64>) -> c_int {
+pub(super) extern "C" fn tools(context: Handle<Context>, state: Out<'_, u64>) -> c_int {
     let _ = context;
     state.put_if(1);
     0
@@ -92,7 +97,7 @@ pub(super) extern "C" fn tools(context: usize, state: Out<'_, u64>) -> c_int {
 
 /// What belongs to a number in a context: something of which nothing is known but that it is there.
 pub(super) extern "C" fn belonging(
-    context: usize,
+    context: Handle<Context>,
     number: u64,
     found: Out<'_, *const c_void>,
 ) -> c_int {
@@ -104,7 +109,7 @@ pub(super) extern "C" fn belonging(
 }
 
 /// A number of what [`belonging`] found.
-pub(super) extern "C" fn number(context: usize, of: usize, found: Out<'_, u64>) -> c_int {
+pub(super) extern "C" fn number(context: Handle<Context>, of: usize, found: Out<'_, u64>) -> c_int {
     let _ = context;
     match of {
         0 => Status::INVALID_VALUE.0,

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::ids::{IDS, Id};
+use crate::lock::lock;
 use crate::uuid;
 
 /// What was asked for, by id: whether it was answered, and how often.
@@ -17,10 +18,6 @@ static MISSED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 /// Most ids that are told apart.
 const KINDS: usize = 64;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Counts a question; whether it is the first one of the runtime's that is refused.
 pub(super) fn count(id: Id, answered: bool) -> bool {

@@ -81,7 +81,7 @@ fn table(_: &Id) -> Option<*const c_void> {
 
 /// At the end of a context; nothing is kept with it.
 #[cfg(not(feature = "runtime-tables"))]
-pub(crate) fn end_context(_: usize) {}
+pub(crate) fn end_context(_: crate::abi::Handle<crate::context::Context>) {}
 
 /// What is said once to a program whose runtime is refused.
 fn refusal() -> String {

@@ -3,15 +3,15 @@
 #![expect(unsafe_code, reason = "destructors are functions of the program's")]
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
-use crate::abi::Function;
-use crate::current_context;
-use crate::process::process;
+use crate::abi::{Function, Handle};
+use crate::context::Context;
+use crate::lock::lock;
 use crate::status::{Result, Status};
 
 /// A destructor of what is kept with a context: (context, key, value).
-pub(super) type Destructor = unsafe extern "C" fn(usize, usize, usize);
+pub(super) type Destructor = unsafe extern "C" fn(Handle<Context>, usize, usize);
 
 /// A value and what ends it.
 struct Kept {
@@ -20,31 +20,21 @@ struct Kept {
 }
 
 /// By context and key.
-static KEPT: LazyLock<Mutex<HashMap<(usize, usize), Kept>>> = LazyLock::new(Mutex::default);
+type AllKept = HashMap<(Handle<Context>, usize), Kept>;
+
+static KEPT: LazyLock<Mutex<AllKept>> = LazyLock::new(Mutex::default);
 
 /// Most values of a process: a program cannot fill its memory with them by mistake.
 const MOST: usize = 1 << 20;
 
-fn kept() -> MutexGuard<'static, HashMap<(usize, usize), Kept>> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A context by its handle; 0 is the thread's.
-fn context(handle: usize) -> Result<usize> {
-    if handle == 0 {
-        return Ok(current_context::current()?.1.handle);
-    }
-    Ok(process()?.contexts.get(handle)?.handle)
-}
-
 pub(super) fn put(
-    handle: usize,
+    context: Handle<Context>,
     key: usize,
     value: usize,
     destructor: Function<Destructor>,
 ) -> Result {
-    let context = context(handle)?;
-    let mut kept = kept();
+    let context = context.or_current()?.handle;
+    let mut kept = lock(&KEPT);
     if kept.len() >= MOST {
         return Err(Status::OUT_OF_MEMORY);
     }
@@ -52,34 +42,26 @@ pub(super) fn put(
     Ok(())
 }
 
-pub(super) fn delete(handle: usize, key: usize) -> Result {
-    let context = context(handle)?;
-    kept().remove(&(context, key));
+pub(super) fn delete(context: Handle<Context>, key: usize) -> Result {
+    let context = context.or_current()?.handle;
+    lock(&KEPT).remove(&(context, key));
     Ok(())
 }
 
-pub(super) fn get(handle: usize, key: usize) -> Result<usize> {
-    let context = context(handle)?;
-    let found = kept().get(&(context, key)).map(|kept| kept.value);
+pub(super) fn get(context: Handle<Context>, key: usize) -> Result<usize> {
+    let context = context.or_current()?.handle;
+    let found = lock(&KEPT).get(&(context, key)).map(|kept| kept.value);
     found.ok_or(Status::INVALID_HANDLE)
 }
 
 /// At the end of a context: everything that is kept with it ends.
-pub(crate) fn end(context: usize) {
+pub(crate) fn end(context: Handle<Context>) {
     let ended: Vec<_> = {
-        let mut kept = kept();
-        let keys: Vec<_> = kept
-            .keys()
-            .filter(|key| key.0 == context)
-            .copied()
-            .collect();
-        let ended = keys.into_iter();
-        ended
-            .filter_map(|key| Some((key.1, kept.remove(&key)?)))
-            .collect()
+        let mut kept = lock(&KEPT);
+        kept.extract_if(|key, _| key.0 == context).collect()
     };
     // Without the lock: they may keep or forget something themselves.
-    for (key, kept) in ended {
+    for ((_, key), kept) in ended {
         if let Some(destructor) = kept.destructor.get() {
             // SAFETY: a library that keeps a value names its destructor for this moment, once.
             unsafe { destructor(context, key, kept.value) };

@@ -5,18 +5,40 @@ mod resource;
 mod sampling;
 
 use std::collections::HashMap;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex};
 
 use bus_schemas::{Shape, TEXTURE_BYTES, Texture};
 
 pub(crate) use resource::{Resource, View};
 pub(crate) use sampling::Sampling;
 
+use crate::abi::Handle;
 use crate::current_context::current_device;
 use crate::device::Device;
+use crate::lock::lock;
 use crate::process::holder;
 use crate::status::{Result, Status, note};
 use crate::work;
+
+/// Texture objects: `CUtexObject`. Their handles, and those of surfaces, are addresses of a device's memory, for
+/// kernels are called with them.
+pub(crate) enum Sampled {}
+
+/// Surface objects: `CUsurfObject`.
+pub(crate) enum Surface {}
+
+/// The two kinds of objects.
+pub(crate) trait Kind: Sized {
+    const IS_SURFACE: bool;
+}
+
+impl Kind for Sampled {
+    const IS_SURFACE: bool = false;
+}
+
+impl Kind for Surface {
+    const IS_SURFACE: bool = true;
+}
 
 /// What an object was made of.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +49,8 @@ pub(crate) struct Object {
     pub(crate) view: Option<View>,
 }
 
-/// By handle.
+/// By address.
 static OBJECTS: LazyLock<Mutex<HashMap<u64, Object>>> = LazyLock::new(Mutex::default);
-
-fn objects() -> MutexGuard<'static, HashMap<u64, Object>> {
-    OBJECTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Where textures can be: on workers with our own compiler.
 fn device() -> Result<&'static Device> {
@@ -46,23 +64,27 @@ fn device() -> Result<&'static Device> {
 }
 
 /// Writes a descriptor; the object's handle.
-fn keep(device: &Device, texture: &Texture, object: Object) -> Result<u64> {
+fn keep<K>(device: &Device, texture: &Texture, object: Object) -> Result<Handle<K>> {
     if !device.holds(texture.address) {
         return Err(Status::INVALID_VALUE);
     }
-    let handle = device.alloc(TEXTURE_BYTES)?;
+    let address = device.alloc(TEXTURE_BYTES)?;
     let bytes = texture.to_bytes();
-    let written = work::submit_at(device, handle, |session| session.copy_in(handle, &bytes));
+    let written = work::submit_at(device, address, |session| session.copy_in(address, &bytes));
     if let Err(status) = written {
-        device.free(handle)?;
+        device.free(address)?;
         return Err(status);
     }
-    objects().insert(handle, object);
-    Ok(handle)
+    lock(&OBJECTS).insert(address, object);
+    Ok(Handle::new(address as usize))
 }
 
 /// Makes a texture object; its handle.
-pub(crate) fn create(resource: Resource, sampling: Sampling, view: Option<View>) -> Result<u64> {
+pub(crate) fn create(
+    resource: Resource,
+    sampling: Sampling,
+    view: Option<View>,
+) -> Result<Handle<Sampled>> {
     let device = device()?;
     let data = resource.data(view.as_ref())?;
     if data.shape == Shape::Linear || data.shape == Shape::Pitched {
@@ -81,7 +103,7 @@ pub(crate) fn create(resource: Resource, sampling: Sampling, view: Option<View>)
 }
 
 /// Makes a surface object; its handle.
-pub(crate) fn create_surface(resource: Resource) -> Result<u64> {
+pub(crate) fn create_surface(resource: Resource) -> Result<Handle<Surface>> {
     let device = device()?;
     let surface = resource.surface()?;
     let object = Object {
@@ -92,23 +114,25 @@ pub(crate) fn create_surface(resource: Resource) -> Result<u64> {
     keep(device, &surface, object)
 }
 
-/// What an object was made of: of a texture's handle or of a surface's.
-pub(crate) fn object(handle: u64, surface: bool) -> Result<Object> {
-    let found = objects().get(&handle).copied();
+/// What an object was made of.
+pub(crate) fn object<K: Kind>(handle: Handle<K>) -> Result<Object> {
+    let found = lock(&OBJECTS).get(&(handle.number() as u64)).copied();
     found
-        .filter(|object| object.sampling.is_none() == surface)
+        .filter(|object| object.sampling.is_none() == K::IS_SURFACE)
         .ok_or(Status::INVALID_VALUE)
 }
 
 /// Ends an object.
-pub(crate) fn destroy(handle: u64, surface: bool) -> Result {
-    let device = holder(handle)?.ok_or(Status::INVALID_VALUE)?;
-    object(handle, surface)?;
-    objects().remove(&handle).ok_or(Status::INVALID_VALUE)?;
-    device.free(handle)
+pub(crate) fn destroy<K: Kind>(handle: Handle<K>) -> Result {
+    let address = handle.number() as u64;
+    let device = holder(address)?.ok_or(Status::INVALID_VALUE)?;
+    object(handle)?;
+    let removed = lock(&OBJECTS).remove(&address);
+    removed.ok_or(Status::INVALID_VALUE)?;
+    device.free(address)
 }
 
 /// Forgets the objects whose memory is freed already.
 pub(crate) fn forget(is_freed: impl Fn(u64) -> bool) {
-    objects().retain(|handle, _| !is_freed(*handle));
+    lock(&OBJECTS).retain(|handle, _| !is_freed(*handle));
 }

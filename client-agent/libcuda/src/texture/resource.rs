@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bus_schemas::{Channel, Shape, Texture};
 
-use crate::array::{Array, Element, array};
+use crate::abi::Handle;
+use crate::array::{Array, Element};
 use crate::attribute::LINEAR;
 use crate::status::{Result, Status};
 
@@ -84,7 +85,7 @@ impl Resource {
     /// The array that it is.
     fn array(&self) -> Result<Arc<Array>> {
         match self.kind {
-            ARRAY => array(self.words[0] as usize),
+            ARRAY => Handle::new(self.words[0] as usize).get(),
             _ => Err(Status::INVALID_VALUE),
         }
     }
