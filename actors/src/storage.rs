@@ -194,7 +194,7 @@ impl Storage {
             Stored::Lease => self.subjects.lease_bucket(),
             Stored::State => self.subjects.state_bucket(),
             Stored::Record => self.subjects.record_stream(),
-            Stored::Usage => self.subjects.account_stream(),
+            Stored::Usage => self.subjects.usage_stream(),
             Stored::Kernels => self.subjects.kernel_bucket(),
         }
     }
@@ -296,7 +296,7 @@ impl Storage {
             let config = stream::Config {
                 name: self.name(stored),
                 subjects: vec![match stored {
-                    Stored::Usage => self.subjects.account_all(),
+                    Stored::Usage => self.subjects.usage_blocks_all(),
                     _ => self.subjects.record_all(),
                 }],
                 max_bytes: signed(bytes),

@@ -6,7 +6,7 @@ use crate::codec::Message;
 use crate::error::Failure;
 use crate::id::{Epoch, GpuId, Incarnation, LeaderId, OpNumber, SessionId, Tenant};
 use crate::owned::{rows, text};
-use crate::placement::{Images, Weights};
+use crate::placement::{HeldImages, Weights};
 use crate::properties::DeviceProperties;
 
 /// Why a session ends.
@@ -62,7 +62,7 @@ impl Message for Alive {
 }
 
 /// Leader to everyone: I lead. Every few milliseconds among leaders and workers; to each tenant
-/// when a reign begins.
+/// when a term begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderBeat {
     /// Wire version.
@@ -171,7 +171,7 @@ pub struct WorkerBeat {
     pub held: u64,
     /// Images that it has, those used last; now and then, and when they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub images: Option<Images>,
+    pub images: Option<HeldImages>,
     /// A sample of the weights that its sessions hold; now and then, and when they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,

@@ -277,7 +277,7 @@ impl Row for OpenGrant {
 /// Leader to worker: grants at consecutive gpu positions from `first`, and what the leader has.
 /// Sent again until the worker's `accepted` covers it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order<'a> {
+pub struct GrantBatch<'a> {
     /// Wire version.
     pub v: u16,
     /// The leader's epoch.
@@ -299,6 +299,6 @@ pub struct Order<'a> {
     pub opens: Vec<OpenGrant>,
 }
 
-impl Message for Order<'_> {
+impl Message for GrantBatch<'_> {
     const ARRAY: bool = true;
 }

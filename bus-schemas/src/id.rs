@@ -17,7 +17,7 @@ pub enum IdError {
     NotTenant(String),
 }
 
-/// The number of a leader's reign; a higher one fences a lower one.
+/// The number of a leader's term; a higher one fences a lower one.
 pub type Epoch = u64;
 /// A session's op number: 1, 2, 3 … without gaps; 0 is "none yet".
 pub type OpNumber = u64;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::account::KernelName;
+use crate::usage::KernelName;
 
 /// Buckets of an octave: a value is known within an eighth of it.
 const FINE: u64 = 8;

@@ -1,14 +1,13 @@
 //! Ids, subjects, messages, versions and limits of the Warploom bus: no I/O.
 //!
 //! `docs/reference/wire.md` describes the same for clients in other languages; the golden bytes
-//! under `tests/` hold the two together. The hot four messages ([`Batch`], [`Intent`], [`Order`],
+//! under `tests/` hold the two together. The hot four messages ([`Batch`], [`Intent`], [`GrantBatch`],
 //! [`Done`]) are small MessagePack arrays around packed little-endian columns, so that decoding
 //! borrows from the message and allocates nothing. All other messages are maps by field name.
 //!
 //! Decoding never panics on any input. It allocates nothing for the hot four but an order's opens
 //! and a done's faults, and else no more than a small multiple of the message's own size.
 
-mod account;
 mod address;
 mod allowance;
 mod chain;
@@ -43,11 +42,8 @@ pub mod subject;
 mod target;
 mod texture;
 mod unstored;
+mod usage;
 
-pub use account::{
-    AccountEnd, AccountEnds, Accounts, Fold, Folded, KernelName, KernelUse, MemoryUse, UsageBlock,
-    UseTotals, WorkerAccount, account_day,
-};
 pub use address::Window;
 pub use allowance::Allowance;
 pub use chain::{Chain, ChainEntry, GpuTail, GrantKind, digest};
@@ -66,7 +62,7 @@ pub use drain::{Drain, Leave};
 pub use error::{Code, Failure};
 pub use fingerprint::FunctionFingerprint;
 pub use head::Carrier;
-pub use hot::{Batch, CostClass, CostRun, Grant, Intent, OpenGrant, Order};
+pub use hot::{Batch, CostClass, CostRun, Grant, GrantBatch, Intent, OpenGrant};
 pub use id::{
     Epoch, GlobalPosition, GpuId, GpuPosition, IdError, Incarnation, InputNumber, KernelKey,
     LeaderId, ModuleHash, ModuleId, OpNumber, SessionId, Tenant,
@@ -77,7 +73,7 @@ pub use op::{Dim, Launch, Op, OpRef};
 pub use opening::{OpenAnswer, OpenRequest, Opened};
 pub use ops::{OpError, Ops};
 pub use parcel::{Parcel, Spares};
-pub use placement::{Groups, Images, OtherDevice, PlaceStatus, WeightSample, Weights};
+pub use placement::{Groups, HeldImages, OtherDevice, PlaceStatus, WeightSample, Weights};
 pub use print::Print;
 pub use profile::ProfileHash;
 pub use properties::DeviceProperties;
@@ -88,6 +84,10 @@ pub use settings::{
     ClusterSettings, Measured, MeasuredKernel, TenantLimits, TenantSettings, Usage, UsageRow,
 };
 pub use status::{ProfileStatus, Status, StatusRequest, StoreStatus, TenantStatus, WorkerStatus};
-pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Verdict};
+pub use target::{Admission, AdmissionAnswer, AdmissionRequest, Attainment, Feasibility};
 pub use texture::{AddressMode, Channel, Shape, TEXTURE_BYTES, Texture};
-pub use unstored::Unstored;
+pub use unstored::UnstoredCopy;
+pub use usage::{
+    ClusterUsage, Fold, Folded, KernelName, KernelUse, MemoryUse, UsageBlock, UsageEnd, UsageEnds,
+    UseTotals, WorkerUsage, usage_day,
+};

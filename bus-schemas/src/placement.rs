@@ -96,7 +96,7 @@ impl<'de> Deserialize<'de> for Groups {
 /// Images that a worker has: who gave them, and the first 64 bits of their hash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Images(#[serde(with = "rows")] pub Vec<(Tenant, u64)>);
+pub struct HeldImages(#[serde(with = "rows")] pub Vec<(Tenant, u64)>);
 
 /// One of a sample of the large copies from the host that a tenant's sessions hold on a worker, or
 /// held there last: a row of 48 bytes, fields in this order.

@@ -12,7 +12,7 @@ use crate::settings::TenantSettings;
 /// that its sync is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attainment {
-    /// Nanoseconds for which they are counted: since this leader's reign began, or since the target
+    /// Nanoseconds for which they are counted: since this leader's term began, or since the target
     /// was last changed.
     pub counted_ns: u64,
     /// Requests in all that time.
@@ -45,7 +45,7 @@ impl Message for AdmissionRequest {
 
 /// Whether a target can be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Verdict {
+pub enum Feasibility {
     /// As far as the profile tells, it can.
     Met,
     /// No request of the tenant was seen by this leader.
@@ -67,7 +67,7 @@ pub struct Admission {
     /// Its target, nanoseconds.
     pub target_ns: u64,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: Feasibility,
     /// The GPU that the figures are of; none where nothing is known.
     pub gpu: Option<GpuId>,
     /// What a request is estimated to take, nanoseconds.

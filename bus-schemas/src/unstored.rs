@@ -9,7 +9,7 @@ use crate::id::{Epoch, LeaderId};
 /// keep it, and whoever leads next appends it: so it outlives its leader while the broker stores
 /// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unstored<'a> {
+pub struct UnstoredCopy<'a> {
     /// Wire version.
     pub v: u16,
     /// The block's epoch.
@@ -25,6 +25,6 @@ pub struct Unstored<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Message for Unstored<'_> {
+impl Message for UnstoredCopy<'_> {
     const ARRAY: bool = true;
 }

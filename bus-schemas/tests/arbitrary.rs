@@ -69,7 +69,7 @@ plain!(
     SealReply,
     Status,
     StatusRequest,
-    Unstored<'_>,
+    UnstoredCopy<'_>,
     Usage,
     UsageBlock,
     WorkerBeat
@@ -89,7 +89,7 @@ impl TakeApart for Intent<'_> {
     }
 }
 
-impl TakeApart for Order<'_> {
+impl TakeApart for GrantBatch<'_> {
     fn take_apart(&self) {
         self.grants.iter().for_each(drop);
     }
@@ -195,12 +195,12 @@ fn hot_messages_allocate_nothing() {
     assert!(intent.is_ok());
     assert_eq!(took, 0);
     let mut rows = Vec::new();
-    let order = Order {
+    let order = GrantBatch {
         opens: Vec::new(),
         ..sample::order(&mut rows)
     };
     let bytes = encode(&order);
-    let (order, took) = peak(|| decode::<Order<'_>>(&bytes));
+    let (order, took) = peak(|| decode::<GrantBatch<'_>>(&bytes));
     assert!(order.is_ok());
     assert_eq!(took, 0);
 }

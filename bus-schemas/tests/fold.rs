@@ -1,4 +1,4 @@
-//! Folding the accounts to days changes no sum, whatever blocks there are and whenever whoever folds
+//! Folding usage blocks to days changes no sum, whatever blocks there are and whenever whoever folds
 //! dies.
 
 use std::collections::BTreeMap;
@@ -95,14 +95,14 @@ struct Read {
 }
 
 fn read<'a>(blocks: impl IntoIterator<Item = &'a UsageBlock>) -> Read {
-    let (mut accounts, mut ends) = (Accounts::default(), AccountEnds::default());
+    let (mut usage, mut ends) = (ClusterUsage::default(), UsageEnds::default());
     let (mut sums, mut names) = (Sums::new(), BTreeMap::new());
     for block in blocks {
         ends.take(block);
-        if !accounts.take(block) {
+        if !usage.take(block) {
             continue;
         }
-        let (worker, day) = (block.incarnation, account_day(block.at_ms));
+        let (worker, day) = (block.incarnation, usage_day(block.at_ms));
         for row in &block.kernels {
             let key = (worker, day, row.tenant.clone(), row.key);
             let (sum, bounds) = sums.entry(key).or_default();
@@ -120,9 +120,8 @@ fn read<'a>(blocks: impl IntoIterator<Item = &'a UsageBlock>) -> Read {
             names.insert(name.kernel, name.function.clone());
         }
     }
-    let missing = accounts.workers().map(|(_, worker)| worker.missing(true));
-    let end =
-        |(id, end): (&Incarnation, &AccountEnd)| (*id, end.at_ms, end.reports(), end.beyond());
+    let missing = usage.workers().map(|(_, worker)| worker.missing(true));
+    let end = |(id, end): (&Incarnation, &UsageEnd)| (*id, end.at_ms, end.reports(), end.beyond());
     Read {
         missing: missing.collect(),
         ends: ends.workers().map(end).collect(),

@@ -160,7 +160,7 @@ fn usage_says_what_is_saved_only_where_something_is() {
 }
 
 #[test]
-fn accounts_of_before_reports_and_modules_name_none() {
+fn usage_blocks_of_before_reports_and_modules_name_none() {
     let mut block = sample::usage_block();
     block.reports = None;
     block.names[0].module = None;
@@ -242,7 +242,7 @@ fn what_sessions_are_placed_by_travels_where_it_is_said() {
     let mut beat = sample::worker_beat();
     beat.group = Some(group.clone());
     (beat.exclusive, beat.held) = (true, 3 << 30);
-    beat.images = Some(Images(vec![(group.clone(), u64::MAX)]));
+    beat.images = Some(HeldImages(vec![(group.clone(), u64::MAX)]));
     beat.weights = Some(Weights(vec![WeightSample {
         tenant: group.clone(),
         fingerprint: u64::MAX,

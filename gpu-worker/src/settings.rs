@@ -37,7 +37,7 @@ pub struct WorkerSettings {
     pub reserve: Option<u64>,
     /// With whom sessions share what they hold alike.
     pub share: Share,
-    /// Between two blocks of the accounts.
+    /// Between two usage blocks.
     pub metering: Duration,
     /// Threads of the CPU device; 0 is one per core.
     pub threads: usize,

@@ -47,7 +47,7 @@ async fn between_leader_and_worker(scene: &Scene) -> Vec<String> {
     let status = scene.epoch_above(0, SOON).await;
     let worker = status.workers[0].incarnation;
     let subjects = scene.stage.administrator.subjects();
-    let order = subjects.order(worker).replace(".order", ".>");
+    let order = subjects.grants(worker).replace(".order", ".>");
     vec![
         order,
         subjects.done(worker),
@@ -100,8 +100,8 @@ async fn a_worker_cut_off_from_its_clients_loses_nothing() {
     scene.progress(2, SOON).await;
     let subjects = scene.stage.administrator.subjects().clone();
     let tenant = "a".parse().expect("a tenant");
-    let hears = subjects.tenant_hears(&tenant).replace(".>", ".*.*");
-    let says = subjects.tenant_says(&tenant).replace(".>", ".w.>");
+    let hears = subjects.tenant_inbound(&tenant).replace(".>", ".*.*");
+    let says = subjects.tenant_outbound(&tenant).replace(".>", ".w.>");
     let users = cut(&scene, "cluster", &[hears]);
     cut(&scene, "tenant-a", &[says]);
     tokio::time::sleep(Duration::from_millis(1_500)).await;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use broker::testing::TestBroker;
-use warploom_cli::accounts::Query;
 use warploom_cli::admin::Administrator;
+use warploom_cli::usage::Query;
 use warploom_cli::{exit, record};
 
 async fn administrator(broker: &TestBroker) -> Administrator {

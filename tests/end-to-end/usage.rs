@@ -9,7 +9,7 @@ use bus_schemas::{
 };
 use futures_util::TryStreamExt;
 use serde_json::Value;
-use warploom_cli::accounts::Query;
+use warploom_cli::usage::Query;
 
 use crate::cluster::{done, objects};
 use crate::stage::{Scene, plan};
@@ -273,14 +273,14 @@ async fn what_is_old_is_folded_to_days() {
         sent.expect("sent").await.expect("stored");
     };
     for block in &old {
-        append(subjects.account(block.incarnation), block).await;
+        append(subjects.usage_blocks(block.incarnation), block).await;
     }
     // A leader that died when it had written the first day, and removed half of what that stands for.
     let mut fold = Fold::default();
     old[..40].iter().for_each(|block| fold.add(block.clone()));
-    append(subjects.account_days(), &fold.finish()[0]).await;
-    let of_worker = subjects.account(Incarnation(0xfed));
-    let name = subjects.account_stream();
+    append(subjects.usage_days(), &fold.finish()[0]).await;
+    let of_worker = subjects.usage_blocks(Incarnation(0xfed));
+    let name = subjects.usage_stream();
     let stream = jetstream.get_stream(&name).await.expect("the accounts");
     let begin = stream.cached_info().state.last_sequence - 120;
     let purge = stream.purge().sequence(begin + 20).filter(&of_worker);
@@ -304,11 +304,11 @@ async fn what_is_old_is_folded_to_days() {
         // Whoever reads meanwhile reads what is folded, or what it stands for, and never both.
         let books = administrator.books(Query::default()).await;
         assert_eq!(books.expect("read").all.launches as f64, launches);
-        let counts = stream.info_with_subjects(subjects.account_all()).await;
+        let counts = stream.info_with_subjects(subjects.usage_blocks_all()).await;
         let counts: Vec<_> = counts.expect("subjects").try_collect().await.expect("all");
         let of = |subject: &str| counts.iter().find(|(has, _)| has == subject);
         if of(&of_worker).is_none() {
-            let days = of(&subjects.account_days()).map(|(_, count)| *count);
+            let days = of(&subjects.usage_days()).map(|(_, count)| *count);
             assert_eq!(days, Some(3), "{counts:?}");
             assert_eq!(counts.len(), 2, "what is young stays: {counts:?}");
             break;

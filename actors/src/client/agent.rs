@@ -173,8 +173,8 @@ struct AgentActor {
     channels: Table,
     evidence: Option<Arc<Evidence>>,
     driver: Driver,
-    /// Whose reign was told of last.
-    reign: Option<(Epoch, LeaderId)>,
+    /// The epoch and leader of the latest beat.
+    term: Option<(Epoch, LeaderId)>,
 }
 
 async fn begin(
@@ -190,18 +190,18 @@ async fn begin(
         login: settings.login.clone(),
         name: connection.clone(),
         inbox: subjects.tenant_inbox(&settings.tenant),
-        pulse: Some(subjects.reign(&settings.tenant)),
+        pulse: Some(subjects.term(&settings.tenant)),
         patience: Some(settings.patience),
     };
     let connected = async move { bus::connect(&bus).await };
     let connected = driver.handle().spawn(connected).await;
     let (client, mut links) = connected.map_err(|_| ClientError::closed())??;
-    let reigns = client
-        .subscribe(subjects.reign(&settings.tenant))
+    let terms = client
+        .subscribe(subjects.term(&settings.tenant))
         .await
         .map_err(|error| ClientError::Connect(error.to_string()))?;
     Ok(AgentActor::create(|context| {
-        context.add_stream(reigns);
+        context.add_stream(terms);
         context.add_stream(stream::poll_fn(move |context| links.poll_recv(context)));
         context.run_interval(ALIVE, |agent, context| agent.live(context));
         AgentActor {
@@ -212,7 +212,7 @@ async fn begin(
             channels,
             evidence,
             driver,
-            reign: None,
+            term: None,
         }
     }))
 }
@@ -313,7 +313,7 @@ impl StreamHandler<BusMessage> for AgentActor {
     fn handle(&mut self, message: BusMessage, context: &mut Context<Self>) {
         if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
             // Of a cluster of brokers it is said every second, and is news only once.
-            && self.reign.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
+            && self.term.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
         {
             for channel in locked(&self.channels).values() {
                 channel.new_term(beat);

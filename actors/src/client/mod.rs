@@ -1,7 +1,7 @@
 //! The client's agent: an [`Agent`] per process (its actor, its connection) and what it tells
 //! telemetry of each session's requests. The sessions themselves are channels
 //! ([`client_session::SessionChannel`]), tasks beside the connection and not actors, which cannot change
-//! threads; what is not on a launch's way (opening, signs of life, reigns) is the agent's actor's.
+//! threads; what is not on a launch's way (opening, signs of life, terms) is the agent's actor's.
 
 mod agent;
 mod evidence;

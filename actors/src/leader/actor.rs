@@ -12,7 +12,7 @@ use bus::{SILENCE, Silence};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Failure, LeaderId, SessionId};
 use scheduler_leader_core::{
-    Action, Config, Event, Leader as Core, Progress, QueueOpening, StateSnapshot, TermEnd,
+    Action, Config, Event, Leader as Core, QueueOpening, QueueProgress, StateSnapshot, TermEnd,
 };
 use tokio::sync::oneshot;
 
@@ -49,7 +49,7 @@ pub(super) struct Parts {
 
 /// What waits for room in a queue's mailbox: always the latest.
 enum Waiting {
-    Progress(Progress),
+    Progress(QueueProgress),
     End(Failure),
 }
 
@@ -255,7 +255,7 @@ impl Leader {
         ctx.spawn(looked);
     }
 
-    fn progress(&mut self, session: SessionId, progress: Progress) {
+    fn progress(&mut self, session: SessionId, progress: QueueProgress) {
         let queue = self.router.queues.borrow().get(&session).cloned();
         if let Some((_, queue)) = queue {
             self.send_to_queue(session, queue, Waiting::Progress(progress));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, stream};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Fold, Folded, UsageBlock, account_day, decode, encode};
+use bus_schemas::{Fold, Folded, UsageBlock, decode, encode, usage_day};
 use futures_util::{StreamExt, TryStreamExt};
 
 use super::gateway::Router;
@@ -42,7 +42,7 @@ pub(super) async fn watch(storage: Storage, subjects: Subjects, router: Rc<Route
         }
         known = Some(age);
         // Days that end before then.
-        let before = account_day(now_ms().saturating_sub(age.saturating_mul(1_000)));
+        let before = usage_day(now_ms().saturating_sub(age.saturating_mul(1_000)));
         let looked = look(&storage, &subjects, before).await;
         due = Some(Instant::now() + looked.as_ref().map_or(AGAIN, |()| LOOK));
         match looked {
@@ -68,8 +68,8 @@ async fn look(storage: &Storage, subjects: &Subjects, before: u64) -> Result<(),
     let name = storage.name(Stored::Usage);
     let stream = storage.jetstream().get_stream(&name).await;
     let stream = stream.map_err(|error| error.to_string())?;
-    let days = subjects.account_days();
-    let has = stream.info_with_subjects(subjects.account_all()).await;
+    let days = subjects.usage_days();
+    let has = stream.info_with_subjects(subjects.usage_blocks_all()).await;
     let has = has.map_err(|error| error.to_string())?;
     let has: Vec<(String, usize)> = has.try_collect().await.map_err(|error| error.to_string())?;
     if has.iter().all(|(subject, _)| *subject == days) {
@@ -99,7 +99,7 @@ async fn fold(
     let (mut fold, mut part, mut size) = (Fold::default(), Vec::new(), 0);
     let mut last = None;
     while let Some((block, bytes)) = pages.next().await? {
-        if account_day(block.at_ms) >= before {
+        if usage_day(block.at_ms) >= before {
             break;
         }
         last = Some(pages.sequence);

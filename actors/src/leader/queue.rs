@@ -9,7 +9,9 @@ use actix::{Actor, Addr, Context, Handler, Message, Recipient};
 use async_nats::Subject;
 use bus_schemas::{CostRun, Epoch, Failure, LeaderId, OpNumber, SessionId, Tenant};
 use bytes::Bytes;
-use scheduler_leader_core::{KernelQueue as Core, Progress, QueueAction, QueueEvent, QueueOpening};
+use scheduler_leader_core::{
+    KernelQueue as Core, QueueAction, QueueEvent, QueueOpening, QueueProgress,
+};
 
 use super::messages::LeaderMessage;
 use crate::publisher::BusPublisher;
@@ -26,7 +28,7 @@ pub(super) enum QueueMessage {
     /// An intent, with the request it belongs to.
     Intent(Bytes, Option<TraceContext>),
     /// Ops were granted or are done.
-    Progress(Progress),
+    Progress(QueueProgress),
     /// The session has ended.
     End(Failure),
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use bus_schemas::subject::ToClient;
 use bus_schemas::{
-    Code, Column, DeviceResult, Failure, Images, ModuleHash, OpNumber, SessionId, Tenant,
+    Code, Column, DeviceResult, Failure, HeldImages, ModuleHash, OpNumber, SessionId, Tenant,
     WIRE_VERSION, Weights, WorkerBeat, encode,
 };
 use device::OpResult;
@@ -234,7 +234,7 @@ impl GpuWorker {
             group: Some(self.identity.group.clone()),
             exclusive: self.identity.exclusive,
             held: self.resident.load(Ordering::Relaxed),
-            images: self.sent.0.next(Images(self.modules.images())),
+            images: self.sent.0.next(HeldImages(self.modules.images())),
             weights: self.sent.1.next(Weights(self.weights.sample())),
         };
         let to = self.subjects.beat.clone();

@@ -11,8 +11,8 @@ use actix::{Actor, ActorContext, Addr, Context, Handler, StreamHandler};
 use async_nats::{Subject, Subscriber};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{
-    Code, DeviceProperties, EventTime, Failure, GpuId, Images, Incarnation, OpNumber, SessionId,
-    Tenant, Weights,
+    Code, DeviceProperties, EventTime, Failure, GpuId, HeldImages, Incarnation, OpNumber,
+    SessionId, Tenant, Weights,
 };
 use bytes::Bytes;
 use device::{OpResult, OpSpan};
@@ -93,7 +93,7 @@ pub(super) struct GpuWorker {
     /// Which large copies sessions hold.
     pub(super) weights: WeightTable,
     /// What of `modules` and `weights` goes with heartbeats.
-    pub(super) sent: (SendOnChange<Images>, SendOnChange<Weights>),
+    pub(super) sent: (SendOnChange<HeldImages>, SendOnChange<Weights>),
     /// Whose sessions may share memory.
     pub(super) sharing: SharingDomains,
     pub(super) device: DeviceThread,

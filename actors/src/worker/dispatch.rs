@@ -7,7 +7,7 @@ use bus_schemas::{Failure, Launch, ModuleHash, Op, SessionId};
 use device::{OpSpan, Slice};
 use gpu_worker_core::Sequencer;
 use gpu_worker_core::dispatch::{
-    Action, Event, Image, Kernel, SessionView, StagedCopy, Submission, Transfer,
+    Action, Event, ImageState, LaunchNeeds, SessionReader, StagedCopy, Submission, TransferState,
 };
 
 use super::actor::GpuWorker;
@@ -95,7 +95,7 @@ struct View<'a> {
     core: &'a Sequencer,
 }
 
-impl SessionView for View<'_> {
+impl SessionReader for View<'_> {
     type Ops = Vec<OpSpan>;
     type Module = Arc<Module>;
 
@@ -104,11 +104,11 @@ impl SessionView for View<'_> {
         ops.map(|op| op.op)
     }
 
-    fn transfer(&self, transfer: u64) -> Transfer {
+    fn transfer(&self, transfer: u64) -> TransferState {
         match self.held.transfers.get(&transfer) {
-            Some(Staging::Whole(staged)) => Transfer::Whole(staged.len() as u64),
-            Some(Staging::Filling(_) | Staging::Finishing(_)) => Transfer::Coming,
-            None => Transfer::Gone,
+            Some(Staging::Whole(staged)) => TransferState::Whole(staged.len() as u64),
+            Some(Staging::Filling(_) | Staging::Finishing(_)) => TransferState::Coming,
+            None => TransferState::Gone,
         }
     }
 
@@ -119,14 +119,14 @@ impl SessionView for View<'_> {
         }
     }
 
-    fn image(&self, hash: ModuleHash) -> Image<Arc<Module>> {
+    fn image(&self, hash: ModuleHash) -> ImageState<Arc<Module>> {
         match self.modules.state(&self.held.tenant, hash) {
-            Some(ModuleState::Ready(module)) => Image::Ready(module),
-            Some(ModuleState::Preparing) => Image::Preparing,
-            Some(ModuleState::Refused(failure)) => Image::Refused(failure),
+            Some(ModuleState::Ready(module)) => ImageState::Ready(module),
+            Some(ModuleState::Preparing) => ImageState::Preparing,
+            Some(ModuleState::Refused(failure)) => ImageState::Refused(failure),
             // Its client got word that all of it is here, and went on.
-            None if self.held.is_finishing(hash) => Image::Preparing,
-            None => Image::Unknown,
+            None if self.held.is_finishing(hash) => ImageState::Preparing,
+            None => ImageState::Unknown,
         }
     }
 
@@ -139,7 +139,7 @@ impl SessionView for View<'_> {
         self.modules.denied(&self.held.tenant, hash, others, most)
     }
 
-    fn kernel(&self, module: &Arc<Module>, launch: &Launch) -> Option<Kernel> {
+    fn kernel(&self, module: &Arc<Module>, launch: &Launch) -> Option<LaunchNeeds> {
         let kernel = module.kernel(launch)?;
         let names = &self.modules.names;
         names.note(kernel.key, || module.name(kernel.key, launch));

@@ -4,7 +4,7 @@
 
 use async_nats::{Client, Subscriber};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Incarnation, MessageError, Seal, Unstored, WIRE_VERSION, decode, encode};
+use bus_schemas::{Incarnation, MessageError, Seal, UnstoredCopy, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use scheduler_leader_core::{HandedOver, Handover};
@@ -53,17 +53,17 @@ impl KeptBlocks {
     }
 
     fn on_copy(&mut self, payload: &Bytes) -> Result<(), MessageError> {
-        let copy: Unstored<'_> = decode(payload)?;
+        let copy: UnstoredCopy<'_> = decode(payload)?;
         let bytes = payload.slice_ref(copy.bytes);
-        let reign = (copy.epoch, copy.leader);
-        self.kept.receive(reign, copy.stored, copy.number, bytes);
+        let term = (copy.epoch, copy.leader);
+        self.kept.receive(term, copy.stored, copy.number, bytes);
         Ok(())
     }
 
     async fn on_seal(&mut self, payload: &[u8]) -> Result<(), MessageError> {
         let seal: Seal = decode(payload)?;
         for HandedOver { block, stored } in self.kept.seal(seal.epoch) {
-            let copy = encode(&Unstored {
+            let copy = encode(&UnstoredCopy {
                 v: WIRE_VERSION,
                 epoch: block.term.0,
                 leader: block.term.1,
@@ -108,7 +108,7 @@ mod tests {
         let served = serve(client.clone(), subjects.clone(), WORKER).await;
         served.expect("it keeps");
         let lend = async |stored, number| {
-            let copy = encode(&Unstored {
+            let copy = encode(&UnstoredCopy {
                 v: WIRE_VERSION,
                 epoch: 3,
                 leader: LeaderId(1),
@@ -136,7 +136,7 @@ mod tests {
             let mut numbers = Vec::new();
             let timeout = Duration::from_millis(500);
             while let Ok(Some(message)) = tokio::time::timeout(timeout, given.next()).await {
-                let copy: Unstored<'_> = decode(&message.payload).expect("a copy");
+                let copy: UnstoredCopy<'_> = decode(&message.payload).expect("a copy");
                 numbers.push((copy.epoch, copy.stored, copy.number));
             }
             numbers

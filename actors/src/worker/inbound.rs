@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use actix::{Context, StreamHandler};
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, Leave, Lost, MessageError, Op,
-    OpNumber, Order, Rejected, Row, Seal, SessionId, Symbol, Tenant, WIRE_VERSION, decode, encode,
-    limits,
+    Batch, ClientState, DESCRIPTOR_BYTES, DataChunk, Failure, GrantBatch, Leave, Lost,
+    MessageError, Op, OpNumber, Rejected, Row, Seal, SessionId, Symbol, Tenant, WIRE_VERSION,
+    decode, encode, limits,
 };
 use bytes::Bytes;
 use gpu_worker_core::sequencer::{BatchEvent, ChunkEvent, Event, ImageState};
@@ -48,7 +48,7 @@ impl GpuWorker {
                     self.on_malformed(&tenant, session, error.into());
                 }
             }
-            Some(WorkerSubject::Order) => self.on_leader(&message.payload, Self::on_order),
+            Some(WorkerSubject::GrantBatch) => self.on_leader(&message.payload, Self::on_grants),
             Some(WorkerSubject::Lost) => self.on_leader(&message.payload, Self::on_lost),
             Some(WorkerSubject::Leave) => self.on_leader(&message.payload, Self::on_leave),
             Some(WorkerSubject::Seal) => {
@@ -76,9 +76,9 @@ impl GpuWorker {
         }
     }
 
-    fn on_order(&mut self, payload: &[u8]) -> Result<(), MessageError> {
-        let order: Order<'_> = decode(payload)?;
-        self.handle_event(Event::Order(&order), &mut Incoming::Nothing);
+    fn on_grants(&mut self, payload: &[u8]) -> Result<(), MessageError> {
+        let order: GrantBatch<'_> = decode(payload)?;
+        self.handle_event(Event::GrantBatch(&order), &mut Incoming::Nothing);
         Ok(())
     }
 

@@ -178,7 +178,7 @@ pub async fn serve(
         .map_err(WorkerError::Device)?;
     let (client, links) = connect(&bus).await?;
     let mut sources = Vec::new();
-    for subject in subjects.worker_hears(incarnation) {
+    for subject in subjects.worker_inbound(incarnation) {
         let source = client.subscribe(subject).await;
         sources.push(source.map_err(|error| WorkerError::Subscribe(error.to_string()))?);
     }

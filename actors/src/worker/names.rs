@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use bus_schemas::{FunctionFingerprint, KernelKey, KernelName, Launch, ModuleHash, ModuleId};
 use device::{BlockBytes, ModuleInfo};
-use gpu_worker_core::dispatch::Kernel;
+use gpu_worker_core::dispatch::LaunchNeeds;
 
 /// What a launch needs to know of its module.
 #[derive(Debug)]
@@ -33,11 +33,11 @@ impl Module {
     }
 
     /// What a launch of it is, if it has such a function.
-    pub(super) fn kernel(&self, launch: &Launch) -> Option<Kernel> {
+    pub(super) fn kernel(&self, launch: &Launch) -> Option<LaunchNeeds> {
         let function = launch.function as usize;
         let fingerprint = self.fingerprints.get(function)?;
         let block = self.blocks.get(function);
-        Some(Kernel {
+        Some(LaunchNeeds {
             key: fingerprint.key(launch.grid, launch.block, launch.shared),
             block: block.map_or(0, |block| block.of(launch)),
         })

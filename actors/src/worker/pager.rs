@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use actix::{Actor, AsyncContext, Context, Handler, Recipient};
 use async_nats::Subject;
 use bus_schemas::{GpuId, KernelName, OpNumber, SessionId, Tenant, encode};
-use gpu_worker_core::dispatch::{Answer, Claims, Question};
+use gpu_worker_core::dispatch::{Claim, ClaimAnswer, Claims};
 use gpu_worker_core::ledger::{Cut, KernelRan};
 use gpu_worker_core::meter::SliceUse;
 use gpu_worker_core::meter::fold;
@@ -40,7 +40,7 @@ pub(super) enum PagerMessage {
     /// A session has ended.
     Close { session: SessionId },
     /// A slice that needs memory is to run next; answered by an [`Admitted`].
-    Admit(Question),
+    Admit(Claim),
     /// A session is being closed: it waits for nothing any more.
     Withdraw { session: SessionId },
     /// Slices have completed; the last done report that was made of them.
@@ -74,7 +74,7 @@ pub(super) struct SliceUsage {
 }
 
 /// The pager's answer to [`PagerMessage::Admit`].
-pub(super) struct Admitted(pub(super) Answer);
+pub(super) struct Admitted(pub(super) ClaimAnswer);
 
 impl actix::Message for Admitted {
     type Result = ();
@@ -108,7 +108,7 @@ impl VramPager {
         nanos(self.began)
     }
 
-    fn admit(&mut self, question: Question) {
+    fn admit(&mut self, question: Claim) {
         let answer = self.claims.ask(&mut self.pager, question);
         self.answer(answer);
     }
@@ -118,7 +118,7 @@ impl VramPager {
         self.answer(answer);
     }
 
-    fn answer(&self, answer: Option<Answer>) {
+    fn answer(&self, answer: Option<ClaimAnswer>) {
         if let Some(answer) = answer {
             // One question at a time is open, so there is room for its answer.
             self.worker.do_send(Admitted(answer));

@@ -45,7 +45,7 @@ impl UsageAppender {
         jetstream.set_timeout(ACK_TIMEOUT);
         let queue = Rc::new(Queue {
             storage: Storage::new(jetstream, subjects),
-            subject: subjects.account(incarnation).into(),
+            subject: subjects.usage_blocks(incarnation).into(),
             incarnation,
             blocks: RefCell::default(),
             more: Notify::new(),

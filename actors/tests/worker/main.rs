@@ -275,10 +275,10 @@ async fn garbage_on_every_subject_disturbs_nobody() {
     assert_eq!(stage.rejected().await.code, Code::Version);
     let subjects = stage.subjects.clone();
     for subject in [
-        subjects.order(WORKER),
+        subjects.grants(WORKER),
         subjects.seal(WORKER),
         subjects.lost(),
-        format!("{}.x", subjects.order(WORKER)),
+        format!("{}.x", subjects.grants(WORKER)),
     ] {
         for piece in pieces {
             stage

@@ -67,7 +67,7 @@ async fn rate_of_synchronous_launches() {
     // A bare responder on a thread of its own, for comparison.
     let url = stage.broker.url().to_owned();
     let cluster = stage.broker.credentials().cluster_user.clone().unwrap();
-    let echo = stage.subjects.order(bus_schemas::Incarnation(99));
+    let echo = stage.subjects.grants(bus_schemas::Incarnation(99));
     let subject = echo.clone();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()

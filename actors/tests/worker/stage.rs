@@ -10,8 +10,8 @@ use bus::BusSettings;
 use bus_schemas::subject::{Subjects, ToWorker};
 use bus_schemas::{
     Allowance, Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant,
-    GrantKind, Incarnation, KernelKey, LeaderId, ModuleHash, Op, OpenGrant, Order, Rejected, Seal,
-    SealReply, SessionId, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode, limits,
+    GrantBatch, GrantKind, Incarnation, KernelKey, LeaderId, ModuleHash, Op, OpenGrant, Rejected,
+    Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, WorkerAck, decode, encode, limits,
     write_descriptor,
 };
 use futures_util::StreamExt;
@@ -76,7 +76,7 @@ impl Stage {
         let client = connect(&url, &login, subjects.tenant_inbox(&tenant())).await;
         let leader_hears = leader.subscribe(format!("wl.v1.{}.s.>", subjects.cluster()));
         let leader_hears = leader_hears.await.unwrap();
-        let client_hears = client.subscribe(subjects.tenant_hears(&tenant()));
+        let client_hears = client.subscribe(subjects.tenant_inbound(&tenant()));
         let client_hears = client_hears.await.unwrap();
         leader.flush().await.unwrap();
         client.flush().await.unwrap();
@@ -183,7 +183,7 @@ impl Stage {
     pub(crate) async fn order_as(&self, epoch: u64, leader: u64, first: u64, grants: &[Grant]) {
         let mut packed = Vec::new();
         let opens = grants.iter().filter(|grant| grant.kind == GrantKind::Open);
-        let order = Order {
+        let order = GrantBatch {
             v: WIRE_VERSION,
             epoch,
             leader: LeaderId(leader),
@@ -193,7 +193,7 @@ impl Stage {
             opens: opens.map(|grant| open_grant(grant.session)).collect(),
             grants: Column::pack(grants, &mut packed),
         };
-        let subject = self.subjects.order(WORKER);
+        let subject = self.subjects.grants(WORKER);
         self.leader
             .publish(subject, encode(&order).into())
             .await

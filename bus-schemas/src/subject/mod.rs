@@ -112,21 +112,21 @@ impl Subjects {
 
     /// All a tenant may publish.
     #[must_use]
-    pub fn tenant_says(&self, tenant: &Tenant) -> String {
+    pub fn tenant_outbound(&self, tenant: &Tenant) -> String {
         format!("{}.t.{tenant}.up.>", self.root)
     }
 
     /// All a tenant may subscribe to.
     #[must_use]
-    pub fn tenant_hears(&self, tenant: &Tenant) -> String {
+    pub fn tenant_inbound(&self, tenant: &Tenant) -> String {
         format!("{}.t.{tenant}.dn.>", self.root)
     }
 
     /// Whether a tenant may hear a subject. The broker does not check reply subjects, so whoever
     /// answers a tenant's request does: else a tenant could have answers sent to another.
     #[must_use]
-    pub fn is_heard_by(&self, tenant: &Tenant, subject: &str) -> bool {
-        let mut prefix = self.tenant_hears(tenant);
+    pub fn is_inbound_of(&self, tenant: &Tenant, subject: &str) -> bool {
+        let mut prefix = self.tenant_inbound(tenant);
         prefix.truncate(prefix.len() - 1);
         subject
             .strip_prefix(&prefix)
@@ -188,19 +188,19 @@ impl Subjects {
 
     /// All a client hears of one session.
     #[must_use]
-    pub fn session_hears(&self, tenant: &Tenant, session: SessionId) -> String {
+    pub fn session_inbound(&self, tenant: &Tenant, session: SessionId) -> String {
         format!("{}.t.{tenant}.dn.{session}.*", self.root)
     }
 
-    /// [`crate::LeaderBeat`] to all clients of a tenant, when a reign begins.
+    /// [`crate::LeaderBeat`] to all clients of a tenant, when a term begins.
     #[must_use]
-    pub fn reign(&self, tenant: &Tenant) -> String {
+    pub fn term(&self, tenant: &Tenant) -> String {
         format!("{}.t.{tenant}.dn.reign", self.root)
     }
 
     /// What every leader candidate subscribes to.
     #[must_use]
-    pub fn leader_hears(&self) -> Vec<String> {
+    pub fn leader_inbound(&self) -> Vec<String> {
         let root = &self.root;
         vec![
             format!("{root}.t.*.up.l.>"),
@@ -211,7 +211,7 @@ impl Subjects {
 
     /// What a worker subscribes to.
     #[must_use]
-    pub fn worker_hears(&self, worker: Incarnation) -> Vec<String> {
+    pub fn worker_inbound(&self, worker: Incarnation) -> Vec<String> {
         let root = &self.root;
         vec![
             format!("{root}.t.*.up.w.{worker}.>"),
@@ -220,9 +220,9 @@ impl Subjects {
         ]
     }
 
-    /// [`crate::Order`], leader to worker.
+    /// [`crate::GrantBatch`], leader to worker.
     #[must_use]
-    pub fn order(&self, worker: Incarnation) -> String {
+    pub fn grants(&self, worker: Incarnation) -> String {
         format!("{}.s.w.{worker}.order", self.root)
     }
 
@@ -286,27 +286,27 @@ impl Subjects {
         format!("{}.s.usage.*", self.root)
     }
 
-    /// [`crate::UsageBlock`], of a worker's accounts.
+    /// [`crate::UsageBlock`], of what a worker's tenants used.
     #[must_use]
-    pub fn account(&self, worker: Incarnation) -> String {
+    pub fn usage_blocks(&self, worker: Incarnation) -> String {
         format!("{}.s.account.{worker}", self.root)
     }
 
-    /// [`crate::UsageBlock`], of any worker's accounts: with others folded into it.
+    /// [`crate::UsageBlock`], of any worker, with others folded into it.
     #[must_use]
-    pub fn account_days(&self) -> String {
+    pub fn usage_days(&self) -> String {
         format!("{}.s.account.days", self.root)
     }
 
-    /// Everything in the accounts' stream.
+    /// Everything in the stream `account`, of usage blocks.
     #[must_use]
-    pub fn account_all(&self) -> String {
+    pub fn usage_blocks_all(&self) -> String {
         format!("{}.s.account.*", self.root)
     }
 
-    /// Name of the accounts' JetStream stream.
+    /// Name of the JetStream stream of usage blocks.
     #[must_use]
-    pub fn account_stream(&self) -> String {
+    pub fn usage_stream(&self) -> String {
         format!("wl-{}-account", self.cluster)
     }
 
@@ -328,13 +328,13 @@ impl Subjects {
         format!("{}.s.record.*", self.root)
     }
 
-    /// [`crate::Unstored`], leader to candidates.
+    /// [`crate::UnstoredCopy`], leader to candidates.
     #[must_use]
     pub fn unstored(&self) -> String {
         format!("{}.s.unstored", self.root)
     }
 
-    /// [`crate::Unstored`], leader to workers: a block that the stream has not acknowledged for a while.
+    /// [`crate::UnstoredCopy`], leader to workers: a block that the stream has not acknowledged for a while.
     #[must_use]
     pub fn unstored_worker(&self) -> String {
         format!("{}.s.unstored.worker", self.root)

@@ -27,8 +27,8 @@ pub enum LeaderSubject {
 pub enum WorkerSubject {
     /// From a tenant, of one of its sessions.
     Tenant(Tenant, SessionId, ToWorker),
-    /// [`crate::Order`].
-    Order,
+    /// [`crate::GrantBatch`].
+    GrantBatch,
     /// [`crate::Seal`], a request.
     Seal,
     /// [`crate::Leave`].
@@ -100,7 +100,7 @@ impl Subjects {
             ("s", "w") => {
                 let _worker = tokens.next()?;
                 match tokens.next()? {
-                    "order" => WorkerSubject::Order,
+                    "order" => WorkerSubject::GrantBatch,
                     "seal" => WorkerSubject::Seal,
                     "leave" => WorkerSubject::Leave,
                     _ => return None,
@@ -151,7 +151,7 @@ mod tests {
             ToLeader::Intent(session),
         ] {
             let subject = subjects.to_leader(&tenant, what);
-            assert!(subject.starts_with(subjects.tenant_says(&tenant).trim_end_matches('>')));
+            assert!(subject.starts_with(subjects.tenant_outbound(&tenant).trim_end_matches('>')));
             let parsed = subjects.parse_leader(&subject);
             assert_eq!(parsed, Some(LeaderSubject::Tenant(tenant.clone(), what)));
         }
@@ -192,8 +192,8 @@ mod tests {
             );
         }
         assert_eq!(
-            subjects.parse_worker(&subjects.order(worker)),
-            Some(WorkerSubject::Order)
+            subjects.parse_worker(&subjects.grants(worker)),
+            Some(WorkerSubject::GrantBatch)
         );
         assert_eq!(
             subjects.parse_worker(&subjects.seal(worker)),
@@ -226,7 +226,7 @@ mod tests {
     fn a_tenant_hears_its_own_prefix_only() {
         let (subjects, tenant) = subjects();
         let inbox = subjects.tenant_inbox(&tenant) + ".x";
-        assert!(subjects.is_heard_by(&tenant, &inbox));
+        assert!(subjects.is_inbound_of(&tenant, &inbox));
         let other = "chat2".parse().unwrap();
         for bad in [
             subjects.tenant_inbox(&other),
@@ -234,7 +234,7 @@ mod tests {
             "x".into(),
             inbox[1..].into(),
         ] {
-            assert!(!subjects.is_heard_by(&tenant, &bad), "{bad}");
+            assert!(!subjects.is_inbound_of(&tenant, &bad), "{bad}");
         }
     }
 }

@@ -168,7 +168,7 @@ pub(crate) fn admission_answer() -> AdmissionAnswer {
     let judged = Admission {
         tenant: tenant(),
         target_ns: 20_000_000,
-        verdict: Verdict::Crowded,
+        verdict: Feasibility::Crowded,
         gpu: Some(1),
         request_ns: 12_000_000,
         before_ns: 5_000_000,

@@ -69,7 +69,11 @@ macro_rules! for_every_message {
         $call!(measured, Measured, $crate::sample::measured());
         $call!(open_answer, OpenAnswer, $crate::sample::open_answer());
         $call!(open_request, OpenRequest, $crate::sample::open_request());
-        $call!(order, Order<'_>, $crate::sample::order(&mut Vec::new()));
+        $call!(
+            order,
+            GrantBatch<'_>,
+            $crate::sample::order(&mut Vec::new())
+        );
         $call!(refusal, Refusal, $crate::sample::refusal());
         $call!(rejected, Rejected, $crate::sample::rejected());
         $call!(seal, Seal, $crate::sample::seal());
@@ -81,7 +85,7 @@ macro_rules! for_every_message {
             StatusRequest,
             $crate::sample::status_request()
         );
-        $call!(unstored, Unstored<'_>, $crate::sample::unstored());
+        $call!(unstored, UnstoredCopy<'_>, $crate::sample::unstored());
         $call!(usage, Usage, $crate::sample::usage());
         $call!(usage_block, UsageBlock, $crate::sample::usage_block());
         $call!(
@@ -272,8 +276,8 @@ pub(crate) fn intent(rows: &mut Vec<u8>) -> Intent<'_> {
     }
 }
 
-pub(crate) fn unstored() -> Unstored<'static> {
-    Unstored {
+pub(crate) fn unstored() -> UnstoredCopy<'static> {
+    UnstoredCopy {
         v: V,
         epoch: 3,
         leader: LEADER,

@@ -42,7 +42,7 @@ fn fault() -> SessionFault {
     }
 }
 
-pub(crate) fn order(rows: &mut Vec<u8>) -> Order<'_> {
+pub(crate) fn order(rows: &mut Vec<u8>) -> GrantBatch<'_> {
     let grants = [grant(GrantKind::Open, 0, 0), grant(GrantKind::Run, 1, 10)];
     let open = OpenGrant {
         session: SESSION,
@@ -55,7 +55,7 @@ pub(crate) fn order(rows: &mut Vec<u8>) -> Order<'_> {
         modules: Allowance::NONE,
         staged: Allowance::NONE,
     };
-    Order {
+    GrantBatch {
         v: V,
         epoch: 3,
         leader: LEADER,

@@ -82,8 +82,8 @@ pub enum Event<'a> {
     Result(DeviceResult<'a>, &'a Bytes),
     /// Worker or leader could not read a message of this session.
     Error(Failure),
-    /// A leader began to reign.
-    Reign(LeaderBeat),
+    /// A leader's term began.
+    Term(LeaderBeat),
     /// The connection to the broker is gone.
     Disconnected,
     /// The connection to the broker is back: whatever was under way may be lost.

@@ -302,7 +302,7 @@ impl Outbox {
             Event::LeaderNotice(notice) => self.on_notice(now, notice, actions),
             Event::Result(part, message) => self.on_result(now, (&part, message), actions),
             Event::Error(failure) => self.on_error(failure, actions),
-            Event::Reign(beat) => {
+            Event::Term(beat) => {
                 self.silence.leader_heard();
                 self.on_epoch(now, beat.epoch, beat.leader);
             }

@@ -202,7 +202,7 @@ fn a_close_is_asked_for_until_it_is_answered() {
 }
 
 #[test]
-fn an_older_reign_is_not_listened_to() {
+fn a_beat_of_an_older_term_is_ignored() {
     let mut outbox = outbox();
     push(&mut outbox, Op::Free { address: 1 });
     let first = handle(&mut outbox, 0, Event::Flush);
@@ -217,7 +217,7 @@ fn an_older_reign_is_not_listened_to() {
         leader: LeaderId(40),
         leaving: false,
     };
-    let actions = handle(&mut outbox, 2, Event::Reign(beat));
+    let actions = handle(&mut outbox, 2, Event::Term(beat));
     assert_eq!(intents(&actions), [(1, 1)]);
     assert_eq!((outbox.queued(), outbox.epoch()), (0, (4, LeaderId(40))));
 

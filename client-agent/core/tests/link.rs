@@ -218,7 +218,7 @@ impl World {
             }
             Step::Takeover => {
                 let beat = self.peers.take_over(&mut self.network);
-                self.network.maybe_reign(beat);
+                self.network.maybe_term(beat);
             }
             Step::Reconnect => {
                 self.network.lose_all();

@@ -73,7 +73,7 @@ impl Connection {
             login: settings.login.clone(),
             name: name.clone(),
             inbox: subjects.tenant_inbox(&settings.tenant),
-            pulse: Some(subjects.reign(&settings.tenant)),
+            pulse: Some(subjects.term(&settings.tenant)),
             patience: Some(settings.opening),
         };
         let failed = |error: std::io::Error| {
@@ -81,17 +81,17 @@ impl Connection {
             Status::OPERATING_SYSTEM
         };
         let (driver, _thread) = Driver::start(block_signals).map_err(failed)?;
-        let reign = subjects.reign(&settings.tenant);
+        let term = subjects.term(&settings.tenant);
         let connecting = driver.handle().spawn(async move {
             let (client, links) = bus::connect(&wanted).await.map_err(ClientError::from)?;
-            let reigns = client.subscribe(reign).await;
-            let reigns = reigns.map_err(|error| ClientError::Connect(error.to_string()))?;
-            Ok::<_, ClientError>((client, links, reigns))
+            let terms = client.subscribe(term).await;
+            let terms = terms.map_err(|error| ClientError::Connect(error.to_string()))?;
+            Ok::<_, ClientError>((client, links, terms))
         });
         let connected = driver.wait(connecting);
         let connected = connected.unwrap_or_else(|_| Err(ClientError::closed()));
         let connected = connected.inspect_err(|_| driver.stop());
-        let (client, links, reigns) = connected.map_err(not_ready)?;
+        let (client, links, terms) = connected.map_err(not_ready)?;
         let connection = Self {
             client,
             subjects,
@@ -103,7 +103,7 @@ impl Connection {
         };
         let tasks = connection.driver.handle();
         tasks.spawn(connection.clone().receive_links(links));
-        tasks.spawn(connection.clone().receive_terms(reigns));
+        tasks.spawn(connection.clone().receive_terms(terms));
         tasks.spawn(connection.clone().live(settings.tenant.clone()));
         Ok(connection)
     }
@@ -194,10 +194,10 @@ impl Connection {
         }
     }
 
-    async fn receive_terms(self, mut reigns: Subscriber) {
+    async fn receive_terms(self, mut terms: Subscriber) {
         // Of a cluster of brokers it is said every second, and is news only once.
         let mut last = None;
-        while let Some(message) = reigns.next().await {
+        while let Some(message) = terms.next().await {
             if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
                 && last.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
             {

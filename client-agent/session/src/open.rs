@@ -58,7 +58,7 @@ pub async fn open(
     let mut sessions = Vec::with_capacity(devices.len());
     for opened in devices {
         let heard = client
-            .subscribe(subjects.session_hears(&opening.tenant, opened.session))
+            .subscribe(subjects.session_inbound(&opening.tenant, opened.session))
             .await
             .map_err(|error| ClientError::Connect(error.to_string()))?;
         sessions.push((opened, heard));

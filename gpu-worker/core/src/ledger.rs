@@ -41,7 +41,7 @@ pub struct Cut {
     pub last: bool,
 }
 
-/// The accounts of one incarnation.
+/// The usage of one incarnation.
 #[derive(Debug)]
 pub struct Ledger {
     incarnation: Incarnation,
@@ -61,7 +61,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The accounts of a device from the beginning.
+    /// The usage of a device from the beginning.
     #[must_use]
     pub fn new(incarnation: Incarnation, gpu: GpuId, sms: u32) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Ledger {
     }
 
     /// The next blocks, if there is anything to say. `usage` is everything up to now. The first one
-    /// says that the incarnation is there: of one that dies, it is known whose accounts to miss.
+    /// says that the incarnation is there: of one that dies, it is known whose usage to miss.
     pub(crate) fn cut(&mut self, usage: &Usage, cut: &Cut) -> Vec<UsageBlock> {
         self.passed += 1;
         let must = cut.last || self.number == 0;

@@ -234,7 +234,7 @@ impl Meter {
         self.times.take(most)
     }
 
-    /// The next blocks of the accounts, if there is anything to say.
+    /// The next usage blocks, if there is anything to report.
     pub fn cut(&mut self, now: Nanos, pager: &Pager, cut: &Cut) -> Vec<UsageBlock> {
         let usage = self.usage(now, pager);
         self.ledger.cut(&usage, cut)

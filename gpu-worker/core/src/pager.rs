@@ -51,7 +51,7 @@ pub enum Need {
 
 /// The answer to a slice's needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum MemoryDecision {
     /// The slice may run.
     Fits,
     /// Ask again once something that runs has completed; nothing is charged yet.
@@ -61,7 +61,7 @@ pub enum Verdict {
 }
 
 #[derive(Debug)]
-struct Account {
+struct SessionMemory {
     tenant: Tenant,
     quota: u64,
     /// Allocations once everything admitted has run: first address and charged bytes.
@@ -77,7 +77,7 @@ struct Account {
     usage: Residency,
 }
 
-impl Account {
+impl SessionMemory {
     fn recharge(&mut self) -> (u64, u64) {
         let before = self.charge;
         let peaks = self.running.iter().map(|(_, peak, _)| *peak);
@@ -120,7 +120,7 @@ struct Holding {
 #[derive(Debug)]
 pub struct Pager {
     capacity: u64,
-    accounts: BTreeMap<SessionId, Account>,
+    sessions: BTreeMap<SessionId, SessionMemory>,
     tenants: BTreeMap<Tenant, Holding>,
     live: u64,
     charge: u64,
@@ -135,7 +135,7 @@ impl Pager {
     pub fn new(capacity: u64) -> Self {
         Self {
             capacity,
-            accounts: BTreeMap::new(),
+            sessions: BTreeMap::new(),
             tenants: BTreeMap::new(),
             live: 0,
             charge: 0,
@@ -152,7 +152,7 @@ impl Pager {
     /// A session begins. A quota of 0 is the device's capacity.
     pub fn open(&mut self, now: Nanos, session: SessionId, tenant: &Tenant, quota: u64) {
         let quota = if quota == 0 { self.capacity } else { quota };
-        let account = Account {
+        let memory = SessionMemory {
             tenant: tenant.clone(),
             quota,
             allocations: BTreeMap::new(),
@@ -165,35 +165,35 @@ impl Pager {
                 ..Residency::default()
             },
         };
-        self.accounts.entry(session).or_insert(account);
+        self.sessions.entry(session).or_insert(memory);
         self.tenants.entry(tenant.clone()).or_default();
     }
 
     /// Admits the next slice of a session, from op `first` on, whose ops need this, in op order.
-    pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> Verdict {
-        let Some(account) = self.accounts.get_mut(&session) else {
-            return Verdict::Fits;
+    pub fn admit(&mut self, first: OpNumber, session: SessionId, needs: &[Need]) -> MemoryDecision {
+        let Some(memory) = self.sessions.get_mut(&session) else {
+            return MemoryDecision::Fits;
         };
-        let Some(tenant) = self.tenants.get_mut(&account.tenant) else {
-            return Verdict::Fits;
+        let Some(tenant) = self.tenants.get_mut(&memory.tenant) else {
+            return MemoryDecision::Fits;
         };
-        let (before, mut peak) = (account.live, account.live);
+        let (before, mut peak) = (memory.live, memory.live);
         let mut undo = Vec::new();
         let mut refused = None;
         self.granted.clear();
         // What may run beside it takes.
-        let elsewhere = (self.charge - account.charge, tenant.charge - account.charge);
+        let elsewhere = (self.charge - memory.charge, tenant.charge - memory.charge);
         for need in needs {
             match *need {
                 Need::Alloc { op, address, bytes } => {
                     let charged = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
                     let others = tenant.live - before;
                     let device = self.live - before;
-                    let would = account.live.saturating_add(charged);
-                    refused = if others.saturating_add(would) > account.quota {
-                        Some((op, over_quota(bytes, account.quota, others + account.live)))
+                    let would = memory.live.saturating_add(charged);
+                    refused = if others.saturating_add(would) > memory.quota {
+                        Some((op, over_quota(bytes, memory.quota, others + memory.live)))
                     } else if device.saturating_add(would) > self.capacity {
-                        let held = device + account.live;
+                        let held = device + memory.live;
                         Some((op, over_capacity(bytes, self.capacity, held)))
                     } else {
                         None
@@ -201,28 +201,28 @@ impl Pager {
                     if refused.is_some() {
                         break;
                     }
-                    let old = account.allocations.insert(address, charged);
+                    let old = memory.allocations.insert(address, charged);
                     undo.push((address, old));
-                    account.live = would - old.unwrap_or(0);
+                    memory.live = would - old.unwrap_or(0);
                     peak = peak.max(would);
                 }
                 Need::Free { address } => {
-                    let old = account.allocations.remove(&address);
+                    let old = memory.allocations.remove(&address);
                     undo.push((address, old));
-                    account.live -= old.unwrap_or(0);
+                    memory.live -= old.unwrap_or(0);
                 }
                 Need::Launch { op, least, most } => {
                     let (others, device) = (tenant.live - before, self.live - before);
                     let room = |held: (u64, u64)| {
                         let capacity = self.capacity.saturating_sub(held.0);
-                        let room = capacity.min(account.quota.saturating_sub(held.1));
-                        room.saturating_sub(account.live)
+                        let room = capacity.min(memory.quota.saturating_sub(held.1));
+                        room.saturating_sub(memory.live)
                     };
-                    let held = (device + account.live, others + account.live);
+                    let held = (device + memory.live, others + memory.live);
                     if least > room((device, others)) {
-                        let of_quota = least > account.quota.saturating_sub(held.1);
+                        let of_quota = least > memory.quota.saturating_sub(held.1);
                         let failure = match of_quota {
-                            true => over_quota(least, account.quota, held.1),
+                            true => over_quota(least, memory.quota, held.1),
                             false => over_capacity(least, self.capacity, held.0),
                         };
                         let detail = format!("one block of the kernel: {}", failure.detail);
@@ -231,33 +231,35 @@ impl Pager {
                     }
                     let beside = room(elsewhere).max(least);
                     let bytes = most.min(room((device, others))).min(beside);
-                    peak = peak.max(account.live + bytes);
+                    peak = peak.max(memory.live + bytes);
                     self.granted.push((op, bytes));
                 }
             }
         }
-        account.running.push_back((first, peak, account.live));
-        let (old, new) = account.recharge();
+        memory.running.push_back((first, peak, memory.live));
+        let (old, new) = memory.recharge();
         let waits =
-            self.charge - old + new > self.capacity || tenant.charge - old + new > account.quota;
+            self.charge - old + new > self.capacity || tenant.charge - old + new > memory.quota;
         // Only what runs can stand in the way: what will be held fits.
         if waits && new > old {
-            account.running.pop_back();
-            account.recharge();
-            account.live = before;
+            memory.running.pop_back();
+            memory.recharge();
+            memory.live = before;
             for (address, bytes) in undo.into_iter().rev() {
                 match bytes {
-                    Some(bytes) => account.allocations.insert(address, bytes),
-                    None => account.allocations.remove(&address),
+                    Some(bytes) => memory.allocations.insert(address, bytes),
+                    None => memory.allocations.remove(&address),
                 };
             }
-            return Verdict::Wait;
+            return MemoryDecision::Wait;
         }
         tenant.charge = tenant.charge - old + new;
         self.charge = self.charge - old + new;
-        tenant.live = tenant.live - before + account.live;
-        self.live = self.live - before + account.live;
-        refused.map_or(Verdict::Fits, |(op, failure)| Verdict::Refused(op, failure))
+        tenant.live = tenant.live - before + memory.live;
+        self.live = self.live - before + memory.live;
+        refused.map_or(MemoryDecision::Fits, |(op, failure)| {
+            MemoryDecision::Refused(op, failure)
+        })
     }
 
     /// The slice from op `first` on has completed, to its end or to a fault; the device says what its
@@ -270,32 +272,30 @@ impl Pager {
         resident: u64,
         faulted: bool,
     ) {
-        let Some(account) = self.accounts.get_mut(&session) else {
+        let Some(memory) = self.sessions.get_mut(&session) else {
             return;
         };
-        if let Some((_, peak, held)) = account.running.pop_front_if(|(at, _, _)| *at <= first) {
+        if let Some((_, peak, held)) = memory.running.pop_front_if(|(at, _, _)| *at <= first) {
             // After a fault the slice's frees may not have run, and no later slice will.
-            account.completed = if faulted {
-                account.charge.max(peak)
+            memory.completed = if faulted {
+                memory.charge.max(peak)
             } else {
                 held
             };
         }
-        let (old, new) = account.recharge();
+        let (old, new) = memory.recharge();
         let raised = match faulted {
             // What a failed session holds stays held until it is closed: nobody waits for it.
-            true => new.saturating_sub(account.live),
+            true => new.saturating_sub(memory.live),
             false => 0,
         };
-        account.live += raised;
+        memory.live += raised;
         self.live += raised;
-        self.device.set(
-            now,
-            self.device.resident - account.usage.resident + resident,
-        );
-        account.usage.set(now, resident);
+        self.device
+            .set(now, self.device.resident - memory.usage.resident + resident);
+        memory.usage.set(now, resident);
         self.charge = self.charge - old + new;
-        if let Some(tenant) = self.tenants.get_mut(&account.tenant) {
+        if let Some(tenant) = self.tenants.get_mut(&memory.tenant) {
             tenant.charge = tenant.charge - old + new;
             tenant.live += raised;
         }
@@ -305,37 +305,37 @@ impl Pager {
     /// went. The device says what each holds now; that of closed ones is ignored.
     pub fn recharged(&mut self, now: Nanos, changed: &[(SessionId, u64)]) {
         for (session, resident) in changed {
-            let Some(account) = self.accounts.get_mut(session) else {
+            let Some(memory) = self.sessions.get_mut(session) else {
                 continue;
             };
-            let others = self.device.resident - account.usage.resident;
+            let others = self.device.resident - memory.usage.resident;
             self.device.set(now, others + resident);
-            account.usage.set(now, *resident);
+            memory.usage.set(now, *resident);
         }
     }
 
     /// A session has ended and its memory is free. Gives what it had held over time, for the
     /// meter, byte-milliseconds.
     pub fn close(&mut self, now: Nanos, session: SessionId) -> u64 {
-        let Some(mut account) = self.accounts.remove(&session) else {
+        let Some(mut memory) = self.sessions.remove(&session) else {
             return 0;
         };
         self.device
-            .set(now, self.device.resident - account.usage.resident);
-        account.usage.set(now, 0);
-        self.charge -= account.charge;
-        self.live -= account.live;
-        if let Some(tenant) = self.tenants.get_mut(&account.tenant) {
-            tenant.charge -= account.charge;
-            tenant.live -= account.live;
+            .set(now, self.device.resident - memory.usage.resident);
+        memory.usage.set(now, 0);
+        self.charge -= memory.charge;
+        self.live -= memory.live;
+        if let Some(tenant) = self.tenants.get_mut(&memory.tenant) {
+            tenant.charge -= memory.charge;
+            tenant.live -= memory.live;
         }
-        account.usage.byte_ms(now)
+        memory.usage.byte_ms(now)
     }
 
     /// What an open session holds and has held.
     #[must_use]
     pub fn residency(&self, session: SessionId) -> Option<Residency> {
-        self.accounts.get(&session).map(|account| account.usage)
+        self.sessions.get(&session).map(|memory| memory.usage)
     }
 
     /// What all sessions hold and have held, closed ones too.

@@ -1,5 +1,5 @@
 //! How long launches took, by kernel key: what is added to the cluster's records of kernels now and
-//! then. For people; accounts and profiles do not come from here.
+//! then. For people; usage and profiles do not come from here.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,9 @@
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, SessionId};
 use counting_allocator::{CountingAllocator, counted};
 use gpu_worker_core::Dispatch;
-use gpu_worker_core::dispatch::{Action, Event, Image, Kernel, Limits, SessionView, Transfer};
+use gpu_worker_core::dispatch::{
+    Action, Event, ImageState, LaunchNeeds, Limits, SessionReader, TransferState,
+};
 use gpu_worker_core::sequencer::StartAction;
 
 #[global_allocator]
@@ -12,7 +14,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// A session with one module, all of whose functions are alike.
 struct Have;
 
-impl SessionView for Have {
+impl SessionReader for Have {
     type Ops = Vec<Op>;
     type Module = ();
 
@@ -20,16 +22,16 @@ impl SessionView for Have {
         ops.iter().copied()
     }
 
-    fn transfer(&self, _: u64) -> Transfer {
-        Transfer::Gone
+    fn transfer(&self, _: u64) -> TransferState {
+        TransferState::Gone
     }
 
     fn fingerprint(&self, _: u64) -> Option<u64> {
         None
     }
 
-    fn image(&self, _: ModuleHash) -> Image<()> {
-        Image::Ready(())
+    fn image(&self, _: ModuleHash) -> ImageState<()> {
+        ImageState::Ready(())
     }
 
     fn has_image(&self, _: ModuleHash) -> bool {
@@ -40,8 +42,8 @@ impl SessionView for Have {
         None
     }
 
-    fn kernel(&self, _: &(), launch: &Launch) -> Option<Kernel> {
-        Some(Kernel {
+    fn kernel(&self, _: &(), launch: &Launch) -> Option<LaunchNeeds> {
+        Some(LaunchNeeds {
             key: KernelKey(u64::from(launch.function)),
             block: 0,
         })

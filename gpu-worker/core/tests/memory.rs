@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use bus_schemas::{Code, GpuPosition, OpNumber, SessionId, Tenant};
 use gpu_worker_core::Pager;
-use gpu_worker_core::pager::{GRANULE, Need, Verdict};
+use gpu_worker_core::pager::{GRANULE, MemoryDecision, Need};
 
 fn tenant(name: &str) -> Tenant {
     name.parse().unwrap()
@@ -25,12 +25,12 @@ fn quota_is_the_tenants_over_all_its_sessions() {
     }
     assert_eq!(
         pager.admit(1, SessionId(1), &[alloc(1, 0, 2_000)]),
-        Verdict::Fits
+        MemoryDecision::Fits
     );
     assert_eq!(pager.charged_to(&a), 2_048);
     let verdict = pager.admit(2, SessionId(2), &[alloc(1, 0, 2_048), alloc(2, 4_096, 1)]);
     assert!(
-        matches!(verdict, Verdict::Refused(2, ref f) if f.code == Code::Quota),
+        matches!(verdict, MemoryDecision::Refused(2, ref f) if f.code == Code::Quota),
         "{verdict:?}"
     );
     pager.close(0, SessionId(1));
@@ -45,7 +45,7 @@ fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room(
     pager.open(0, SessionId(1), &a, 4_096);
     pager.open(0, SessionId(2), &b, 0);
     let needs = [alloc(1, 0, 1_024), launch(2, 1_000, 9_000)];
-    assert_eq!(pager.admit(1, SessionId(1), &needs), Verdict::Fits);
+    assert_eq!(pager.admit(1, SessionId(1), &needs), MemoryDecision::Fits);
     assert_eq!(pager.take_granted(), [(2, 3_072)], "what the quota leaves");
     assert_eq!(pager.charged_to(&a), 4_096);
     // Beside what runs, another takes what is left, and one block at least.
@@ -54,8 +54,11 @@ fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room(
         launch(2, 0, 0),
         launch(3, 8_000, 9_000),
     ];
-    assert_eq!(pager.admit(2, SessionId(2), &needs), Verdict::Wait);
-    assert_eq!(pager.admit(2, SessionId(2), &needs[..2]), Verdict::Fits);
+    assert_eq!(pager.admit(2, SessionId(2), &needs), MemoryDecision::Wait);
+    assert_eq!(
+        pager.admit(2, SessionId(2), &needs[..2]),
+        MemoryDecision::Fits
+    );
     assert_eq!(pager.take_granted(), [(1, 6_144), (2, 0)]);
     pager.completed(1, 2, SessionId(2), 0, false);
     pager.completed(1, 1, SessionId(1), 1_024, false);
@@ -66,12 +69,12 @@ fn the_blocks_of_a_launch_count_while_it_runs_and_take_more_where_there_is_room(
         &[alloc(3, 4_096, 1), launch(4, 3_000, 3_000)],
     );
     assert!(
-        matches!(verdict, Verdict::Refused(4, ref f) if f.code == Code::Quota),
+        matches!(verdict, MemoryDecision::Refused(4, ref f) if f.code == Code::Quota),
         "{verdict:?}"
     );
     let verdict = pager.admit(3, SessionId(2), &[launch(3, 9_000, 9_000)]);
     assert!(
-        matches!(verdict, Verdict::Refused(3, ref f) if f.code == Code::OutOfMemory),
+        matches!(verdict, MemoryDecision::Refused(3, ref f) if f.code == Code::OutOfMemory),
         "{verdict:?}"
     );
     pager.close(2, SessionId(1));
@@ -87,28 +90,28 @@ fn memory_being_freed_is_waited_for_and_memory_held_is_not() {
     }
     assert_eq!(
         pager.admit(1, SessionId(1), &[alloc(1, 0, 4_096)]),
-        Verdict::Fits
+        MemoryDecision::Fits
     );
     pager.completed(1, 1, SessionId(1), 4_096, false);
     let late = pager.admit(2, SessionId(2), &[alloc(1, 0, 1)]);
-    assert!(matches!(late, Verdict::Refused(1, ref f) if f.code == Code::OutOfMemory));
+    assert!(matches!(late, MemoryDecision::Refused(1, ref f) if f.code == Code::OutOfMemory));
     pager.completed(1, 2, SessionId(2), 0, false);
     assert_eq!(
         pager.admit(3, SessionId(1), &[Need::Free { address: 0 }]),
-        Verdict::Fits
+        MemoryDecision::Fits
     );
     assert_eq!(
         pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
-        Verdict::Wait
+        MemoryDecision::Wait
     );
     assert_eq!(
         pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
-        Verdict::Wait
+        MemoryDecision::Wait
     );
     pager.completed(2, 3, SessionId(1), 0, false);
     assert_eq!(
         pager.admit(4, SessionId(2), &[alloc(2, 0, 4_096)]),
-        Verdict::Fits
+        MemoryDecision::Fits
     );
     assert_eq!(pager.charged(), 4_096);
 }
@@ -122,14 +125,14 @@ fn a_session_may_reuse_what_it_frees_in_the_same_slice() {
         Need::Free { address: 0 },
         alloc(3, 8_192, 4_096),
     ];
-    assert_eq!(pager.admit(1, SessionId(1), &slice), Verdict::Fits);
+    assert_eq!(pager.admit(1, SessionId(1), &slice), MemoryDecision::Fits);
     assert_eq!(
         pager.admit(2, SessionId(1), &[Need::Free { address: 8_192 }]),
-        Verdict::Fits
+        MemoryDecision::Fits
     );
     assert_eq!(
         pager.admit(3, SessionId(1), &[alloc(5, 0, 4_096)]),
-        Verdict::Fits
+        MemoryDecision::Fits
     );
     assert_eq!(pager.charged(), 4_096);
 }
@@ -218,12 +221,12 @@ proptest! {
                         }
                     }
                     match verdict {
-                        Verdict::Fits => holder.slices.push_back((position, slice)),
-                        Verdict::Wait => {
+                        MemoryDecision::Fits => holder.slices.push_back((position, slice)),
+                        MemoryDecision::Wait => {
                             let busy = holders.values().any(|h| !h.slices.is_empty());
                             prop_assert!(busy, "nothing to wait for");
                         }
-                        Verdict::Refused(at, _) => {
+                        MemoryDecision::Refused(at, _) => {
                             let ran = slice.iter().take_while(
                                 |need| !matches!(need,
                                     Need::Alloc { op, .. } | Need::Launch { op, .. } if *op == at));

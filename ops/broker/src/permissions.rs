@@ -21,8 +21,8 @@ impl Permissions {
     /// A tenant speaks under its `up` prefix and hears its `dn` prefix, inboxes included.
     pub fn tenant(subjects: &Subjects, tenant: &Tenant) -> Permissions {
         Permissions {
-            publish: vec![subjects.tenant_says(tenant)],
-            subscribe: vec![subjects.tenant_hears(tenant)],
+            publish: vec![subjects.tenant_outbound(tenant)],
+            subscribe: vec![subjects.tenant_inbound(tenant)],
         }
     }
 

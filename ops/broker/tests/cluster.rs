@@ -124,7 +124,7 @@ async fn messages_cross_and_logins_are_the_same_on_every_server() {
     let urls = credentials.urls();
     assert_eq!(urls.len(), 3);
     let mut leader = at(&credentials, urls[0], "one").await;
-    let heard = format!("{}.>", subjects.tenant_says(&"late".parse().unwrap()));
+    let heard = format!("{}.>", subjects.tenant_outbound(&"late".parse().unwrap()));
     let mut messages = leader
         .client
         .subscribe(heard.replace(".>.>", ".>"))
@@ -136,7 +136,7 @@ async fn messages_cross_and_logins_are_the_same_on_every_server() {
     for url in &urls {
         let mut tenant = connect_tenant(&only(&credentials, url), "late").await;
         let subject = subjects
-            .tenant_says(&"late".parse().unwrap())
+            .tenant_outbound(&"late".parse().unwrap())
             .replace('>', "x");
         // Interest spreads on its own time.
         let crossed = async {

@@ -2,7 +2,6 @@
 //! record's reader, tables and evidence. The binary is `ops/warploom`; benchmarks, demo, chaos and
 //! simulations are in `ops/lab`.
 
-pub mod accounts;
 pub mod admin;
 pub mod calendar;
 pub mod cluster_settings;
@@ -24,3 +23,4 @@ pub mod table;
 pub mod target;
 pub mod telemetry;
 pub mod timeline;
+pub mod usage;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bus_schemas::subject::{LeaderSubject, ToLeader};
 use bus_schemas::{
-    Chain, Column, CostClass, CostRun, Done, DoneReport, Intent, KernelKey, Order, Outcome,
+    Chain, Column, CostClass, CostRun, Done, DoneReport, GrantBatch, Intent, KernelKey, Outcome,
     WIRE_VERSION, decode, encode, limits,
 };
 use scheduler_leader_core::Action;
@@ -89,7 +89,7 @@ impl Fleet {
         let Some(gpu) = gpu_of(subject) else {
             return;
         };
-        let Ok(order) = decode::<Order<'_>>(bytes) else {
+        let Ok(order) = decode::<GrantBatch<'_>>(bytes) else {
             return;
         };
         let state = &mut self.gpus[gpu];

@@ -39,7 +39,7 @@ pub struct Placed {
 
 /// What a tenant has of something that it may have only so much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct TenantShare {
     /// What it has.
     pub used: u64,
     /// What the request would add.
@@ -78,7 +78,7 @@ pub enum Effect {
         /// Why.
         code: Code,
         /// Where it is the tenant's limit: what it has of it.
-        share: Option<Share>,
+        share: Option<TenantShare>,
     },
     /// A sealed worker's session goes on: its client is to send intents above `queued`.
     Resumed {

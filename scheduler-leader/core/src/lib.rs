@@ -34,14 +34,14 @@ mod slots;
 mod time;
 mod unstored;
 
-pub use effect::{Effect, EndCause, Share};
+pub use effect::{Effect, EndCause, TenantShare};
 pub use input::{Input, Profile, Rows, Takeover, WorkerReport};
 pub use leader::{
     Action, Config, Event, Leader, Lease, Placement, Servers, StateSnapshot, TermEnd,
 };
 pub use node::LeaderNode;
 pub use policy::{ORDER_VERSION, TICK_NS};
-pub use queue::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
+pub use queue::{KernelQueue, QueueAction, QueueEvent, QueueOpening, QueueProgress};
 pub use scheduler::{
     FlowInspection, FlowView, Inspection, Scheduler, SessionInspection, SessionView,
     TenantInspection, TenantView, WorkerInspection, WorkerView,

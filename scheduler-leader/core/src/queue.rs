@@ -23,7 +23,7 @@ const GREETINGS: u32 = 9;
 
 /// How far the order is with a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Progress {
+pub struct QueueProgress {
     /// Ops granted, as of now.
     pub granted: OpNumber,
     /// Ops done.
@@ -52,7 +52,7 @@ pub enum QueueEvent<'a> {
     /// A message on the session's intent subject.
     Message(&'a [u8]),
     /// From [`crate::Action::QueueProgress`].
-    Progress(Progress),
+    Progress(QueueProgress),
     /// From [`crate::Action::QueueEnd`].
     End(&'a Failure),
     /// Time has passed: due at [`KernelQueue::deadline`]. Also to be sent once at the start.

@@ -5,7 +5,7 @@ use bus_schemas::{
     WIRE_VERSION, decode, encode,
 };
 use proptest::prelude::*;
-use scheduler_leader_core::{KernelQueue, Progress, QueueAction, QueueEvent, QueueOpening};
+use scheduler_leader_core::{KernelQueue, QueueAction, QueueEvent, QueueOpening, QueueProgress};
 
 const MS: u64 = 1_000_000;
 /// Ops a client may have queued and not done, as the queue's notices say.
@@ -164,7 +164,7 @@ fn nothing_above_the_credit_is_taken() {
 
 fn progress(done: u64, alone: bool) -> QueueEvent<'static> {
     let granted = done;
-    QueueEvent::Progress(Progress {
+    QueueEvent::Progress(QueueProgress {
         granted,
         done,
         alone,

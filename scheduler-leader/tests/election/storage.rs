@@ -177,7 +177,7 @@ fn everything_that_is_kept_has_a_limit() {
             subjects.kernel_bucket(),
         ];
         let buckets = buckets.map(|bucket| format!("KV_{bucket}"));
-        let streams = [subjects.record_stream(), subjects.account_stream()];
+        let streams = [subjects.record_stream(), subjects.usage_stream()];
         for name in buckets.into_iter().chain(streams) {
             let asked = Instant::now();
             loop {

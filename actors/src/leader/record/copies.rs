@@ -29,7 +29,7 @@ impl Appender {
     /// A message of a block that is not stored, or with number 0 only of how far a term's are.
     pub(super) fn copy(&self, (epoch, leader): TermId, number: u64, bytes: &[u8]) -> Vec<u8> {
         let stored = self.unstored.borrow().stored_through((epoch, leader));
-        encode(&bus_schemas::Unstored {
+        encode(&bus_schemas::UnstoredCopy {
             v: WIRE_VERSION,
             epoch,
             leader,
@@ -71,7 +71,7 @@ impl Appender {
     /// # Errors
     /// If that cannot be read.
     pub(in crate::leader) fn receive(&self, message: &Bytes) -> Result<(), MessageError> {
-        let copy: bus_schemas::Unstored<'_> = decode(message)?;
+        let copy: bus_schemas::UnstoredCopy<'_> = decode(message)?;
         let (term, bytes) = ((copy.epoch, copy.leader), message.slice_ref(copy.bytes));
         let now = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let is_to_ask = {

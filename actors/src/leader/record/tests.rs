@@ -101,7 +101,7 @@ async fn numbers(copies: &mut async_nats::Subscriber) -> Vec<(Epoch, u64)> {
     let mut numbers = Vec::new();
     let patience = Duration::from_millis(800);
     while let Ok(Some(message)) = tokio::time::timeout(patience, copies.next()).await {
-        let copy: bus_schemas::Unstored<'_> =
+        let copy: bus_schemas::UnstoredCopy<'_> =
             bus_schemas::decode(&message.payload).expect("a copy");
         numbers.push((copy.epoch, copy.number));
     }

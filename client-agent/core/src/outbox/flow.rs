@@ -186,7 +186,7 @@ impl Outbox {
         }
     }
 
-    /// Some leader says that it reigns. Of one epoch the first to say so counts.
+    /// A leader's beat. Of one epoch the first leader counts.
     pub(super) fn on_epoch(&mut self, now: Nanos, epoch: Epoch, leader: LeaderId) {
         if epoch > self.epoch {
             self.begin_epoch(now, epoch, leader);

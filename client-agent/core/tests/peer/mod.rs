@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Ack,
     Result,
     Notice,
-    Reign,
+    Term,
 }
 
 #[derive(Debug, Clone)]
@@ -103,8 +103,8 @@ impl Network {
         }
     }
 
-    pub(crate) fn maybe_reign(&mut self, beat: LeaderBeat) {
-        self.send(To::Client, Kind::Reign, encode(&beat));
+    pub(crate) fn maybe_term(&mut self, beat: LeaderBeat) {
+        self.send(To::Client, Kind::Term, encode(&beat));
     }
 
     /// Carries out a client's action, and checks that it keeps its promises.
@@ -146,7 +146,7 @@ pub(crate) fn hear(message: &Message, handle: impl FnOnce(Event<'_>)) {
             handle(Event::Result(decode(&bytes).unwrap(), &bytes));
         }
         Kind::Notice => handle(Event::LeaderNotice(&decode(&message.bytes).unwrap())),
-        Kind::Reign => handle(Event::Reign(decode(&message.bytes).unwrap())),
+        Kind::Term => handle(Event::Term(decode(&message.bytes).unwrap())),
         other => panic!("{other:?} is not for a client"),
     }
 }

@@ -36,7 +36,7 @@ impl SessionChannel {
 
     /// A leader's term began.
     pub fn new_term(&self, beat: LeaderBeat) {
-        self.handle(&mut self.lock(), Event::Reign(beat));
+        self.handle(&mut self.lock(), Event::Term(beat));
     }
 
     /// The connection is gone.

@@ -2,7 +2,7 @@
 
 use bus_schemas::{Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
 
-use super::claims::{Answer, Question};
+use super::claims::{Claim, ClaimAnswer};
 use crate::sequencer::StartAction;
 use crate::weights::Touch;
 
@@ -25,7 +25,7 @@ pub enum Event<S> {
     /// A module or a transfer may have become ready.
     Changed,
     /// The pager has answered an [`Action::Ask`].
-    Admitted(Answer),
+    Admitted(ClaimAnswer),
     /// A session is being closed: what it has under way is to end, for this reason.
     Stopped {
         /// The session.
@@ -44,7 +44,7 @@ pub enum Event<S> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<S> {
     /// Ask the pager for memory; answer with [`Event::Admitted`] once there is an answer.
-    Ask(Question),
+    Ask(Claim),
     /// The session's question needs no answer any more.
     Withdraw {
         /// The session.
@@ -63,7 +63,7 @@ pub struct Submission<S> {
     pub ops: S,
     /// An op that must fail when its turn comes, and why: nothing runs from there on.
     pub fail_at: Option<(OpNumber, Failure)>,
-    /// What the pager lets its launches take: see [`Answer::launch_bytes`].
+    /// What the pager lets its launches take: see [`ClaimAnswer::launch_bytes`].
     pub launch_bytes: Vec<(OpNumber, u64)>,
     /// The staged transfers that its ops use up, in op order.
     pub copies: Vec<StagedCopy>,
@@ -93,7 +93,7 @@ pub struct StagedCopy {
 
 /// What the shell has of a staged transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transfer {
+pub enum TransferState {
     /// Nothing: it was given back with its session's other transfers.
     Gone,
     /// Not all of it yet.
@@ -104,7 +104,7 @@ pub enum Transfer {
 
 /// What the shell knows of an image, as a session's tenant has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Image<M> {
+pub enum ImageState<M> {
     /// The tenant did not give it to this worker.
     Unknown,
     /// It is here whole, and is being checked or prepared.
@@ -117,7 +117,7 @@ pub enum Image<M> {
 
 /// What there is to know of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Kernel {
+pub struct LaunchNeeds {
     /// What its cost is known by.
     pub key: KernelKey,
     /// Bytes that one block of it takes while it is in progress.
@@ -126,7 +126,7 @@ pub struct Kernel {
 
 /// A session as the shell has it. The dispatch reads it and changes nothing: what a submission
 /// says is the shell's to do before the next action is asked for.
-pub trait SessionView {
+pub trait SessionReader {
     /// The ops of a slice, as [`Event::Started`] brings them.
     type Ops;
     /// A module that the device has, as the shell knows it; cheap to clone.
@@ -136,14 +136,14 @@ pub trait SessionView {
     fn ops(&self, ops: &Self::Ops) -> impl Iterator<Item = Op>;
 
     /// How much of a transfer is here.
-    fn transfer(&self, transfer: u64) -> Transfer;
+    fn transfer(&self, transfer: u64) -> TransferState;
 
     /// The fingerprint of a whole transfer's bytes: see [`Touch::Copied`]. `None` where it is not
     /// here any more.
     fn fingerprint(&self, transfer: u64) -> Option<u64>;
 
     /// What is known of an image.
-    fn image(&self, hash: ModuleHash) -> Image<Self::Module>;
+    fn image(&self, hash: ModuleHash) -> ImageState<Self::Module>;
 
     /// Whether the session is charged for an image already.
     fn has_image(&self, hash: ModuleHash) -> bool;
@@ -152,5 +152,5 @@ pub trait SessionView {
     fn denied(&self, hash: ModuleHash, others: &[ModuleHash]) -> Option<Failure>;
 
     /// What a launch of a module is; `None` where the module has no such function.
-    fn kernel(&self, module: &Self::Module, launch: &Launch) -> Option<Kernel>;
+    fn kernel(&self, module: &Self::Module, launch: &Launch) -> Option<LaunchNeeds>;
 }

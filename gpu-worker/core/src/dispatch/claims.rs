@@ -4,11 +4,11 @@
 use bus_schemas::{Failure, OpNumber, SessionId};
 
 use crate::Pager;
-use crate::pager::{Need, Verdict};
+use crate::pager::{MemoryDecision, Need};
 
 /// A slice's claim on memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Question {
+pub struct Claim {
     /// Its session.
     pub session: SessionId,
     /// Its first op.
@@ -19,7 +19,7 @@ pub struct Question {
 
 /// What the pager has decided about a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct ClaimAnswer {
     /// Its session.
     pub session: SessionId,
     /// Its first op.
@@ -35,7 +35,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Claims {
     small_launch: u64,
-    waiting: Option<Question>,
+    waiting: Option<Claim>,
 }
 
 impl Claims {
@@ -49,22 +49,22 @@ impl Claims {
     }
 
     /// Asks the pager. Without an answer the question stays open: the slice waits for memory.
-    pub fn ask(&mut self, pager: &mut Pager, question: Question) -> Option<Answer> {
-        let Question { session, first, .. } = question;
+    pub fn ask(&mut self, pager: &mut Pager, question: Claim) -> Option<ClaimAnswer> {
+        let Claim { session, first, .. } = question;
         let refused = match pager.admit(first, session, &question.needs) {
-            Verdict::Wait => {
+            MemoryDecision::Wait => {
                 self.waiting = Some(question);
                 return None;
             }
-            Verdict::Fits => None,
-            Verdict::Refused(op, failure) => Some((op, failure)),
+            MemoryDecision::Fits => None,
+            MemoryDecision::Refused(op, failure) => Some((op, failure)),
         };
         let mut launch_bytes = pager.take_granted();
         for (_, bytes) in &mut launch_bytes {
             // 0 is a launch that needs no admission behind one that did.
             *bytes = (*bytes).max(self.small_launch);
         }
-        Some(Answer {
+        Some(ClaimAnswer {
             session,
             first,
             refused,
@@ -73,7 +73,7 @@ impl Claims {
     }
 
     /// Asks again, if a question is open: a slice has completed, or a session has ended.
-    pub fn ask_again(&mut self, pager: &mut Pager) -> Option<Answer> {
+    pub fn ask_again(&mut self, pager: &mut Pager) -> Option<ClaimAnswer> {
         let question = self.waiting.take()?;
         self.ask(pager, question)
     }

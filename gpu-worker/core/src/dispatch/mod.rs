@@ -13,9 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 use bus_schemas::{Failure, ModuleHash, OpNumber, SessionId};
 
 pub use api::{
-    Action, Event, Image, Kernel, Limits, SessionView, StagedCopy, Submission, Transfer,
+    Action, Event, ImageState, LaunchNeeds, Limits, SessionReader, StagedCopy, Submission,
+    TransferState,
 };
-pub use claims::{Answer, Claims, Question};
+pub use claims::{Claim, ClaimAnswer, Claims};
 
 use crate::sequencer::StartAction;
 use crate::weights::{LEAST, Touch};
@@ -119,7 +120,7 @@ impl<S, M: Clone> Dispatch<S, M> {
     /// does not know is gone, and its slices with it.
     pub fn next_action<V>(&mut self, look: impl Fn(SessionId) -> Option<V>) -> Option<Action<S>>
     where
-        V: SessionView<Ops = S, Module = M>,
+        V: SessionReader<Ops = S, Module = M>,
     {
         if let Some(session) = self.withdrawn.take() {
             return Some(Action::Withdraw { session });
@@ -192,7 +193,7 @@ impl<S, M: Clone> Dispatch<S, M> {
     }
 
     /// The pager has decided. An answer that nobody waits for any more changes nothing.
-    fn on_admitted(&mut self, answer: Answer) {
+    fn on_admitted(&mut self, answer: ClaimAnswer) {
         let of = (answer.session, answer.first);
         if self.asked.take_if(|asked| *asked == of).is_none() {
             return;
@@ -227,7 +228,7 @@ impl<S, M: Clone> Dispatch<S, M> {
     /// A slice goes to the device: the session's slots are as behind it.
     fn submit<V>(&mut self, slice: Slice<S, M>, view: &V) -> Submission<S>
     where
-        V: SessionView<Ops = S, Module = M>,
+        V: SessionReader<Ops = S, Module = M>,
     {
         let (start, scanned) = (slice.start, slice.scanned);
         let (mut loaded, mut left) = (Vec::new(), Vec::new());
@@ -256,7 +257,7 @@ impl<S, M: Clone> Slice<S, M> {
     /// Looks through it, if that has not been done yet and what it uses is here.
     fn scan<V>(&mut self, view: &V, slots: Option<&Slots<M>>, limits: &Limits)
     where
-        V: SessionView<Ops = S, Module = M>,
+        V: SessionReader<Ops = S, Module = M>,
     {
         if self.progress != Progress::Unscanned {
             return;
@@ -271,9 +272,9 @@ impl<S, M: Clone> Slice<S, M> {
         self.scanned = scanned;
     }
 
-    fn ask(&mut self) -> Question {
+    fn ask(&mut self) -> Claim {
         self.progress = Progress::Asked;
-        Question {
+        Claim {
             session: self.start.session,
             first: self.start.first,
             needs: std::mem::take(&mut self.scanned.needs),
@@ -292,7 +293,7 @@ impl<S, M: Clone> Slice<S, M> {
 }
 
 /// What the ops before `end` do to large allocations, in op order.
-fn touched<V: SessionView>(
+fn touched<V: SessionReader>(
     mut touched: Vec<(OpNumber, Touch)>,
     copies: &[StagedCopy],
     end: OpNumber,

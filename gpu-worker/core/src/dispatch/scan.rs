@@ -4,7 +4,7 @@
 
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber};
 
-use super::api::{Image, Kernel, Limits, SessionView, StagedCopy, Transfer};
+use super::api::{ImageState, LaunchNeeds, Limits, SessionReader, StagedCopy, TransferState};
 use super::slots::{ModuleSlot, Slot, Slots};
 use crate::pager::Need;
 use crate::sequencer::StartAction;
@@ -44,7 +44,7 @@ impl<M> Default for Scanned<M> {
 }
 
 /// Looks through a slice that is the session's next one, where the session has these slots.
-pub(super) fn scan<V: SessionView>(
+pub(super) fn scan<V: SessionReader>(
     (start, ops): (&StartAction, &V::Ops),
     view: &V,
     slots: Option<&Slots<V::Module>>,
@@ -87,7 +87,7 @@ fn fails(code: Code, why: String) -> Stop {
     Stop::Fails(Failure::new(code, why))
 }
 
-struct Scan<'a, V: SessionView> {
+struct Scan<'a, V: SessionReader> {
     view: &'a V,
     /// The session's slots before this slice.
     slots: Option<&'a Slots<V::Module>>,
@@ -101,7 +101,7 @@ struct Scan<'a, V: SessionView> {
     found: Scanned<V::Module>,
 }
 
-impl<V: SessionView> Scan<'_, V> {
+impl<V: SessionReader> Scan<'_, V> {
     fn look(&mut self, number: OpNumber, op: &Op) -> Result<(), Stop> {
         match *op {
             Op::Launch(launch) => return self.launch(number, op, launch),
@@ -139,13 +139,13 @@ impl<V: SessionView> Scan<'_, V> {
     /// Whether a copy's bytes are here.
     fn staged(&self, transfer: u64, bytes: u64) -> Result<(), Stop> {
         match self.view.transfer(transfer) {
-            Transfer::Whole(staged) if staged == bytes => Ok(()),
-            Transfer::Whole(staged) => {
+            TransferState::Whole(staged) if staged == bytes => Ok(()),
+            TransferState::Whole(staged) => {
                 let why = format!("a copy of {bytes} bytes names a transfer of {staged}");
                 Err(fails(Code::Protocol, why))
             }
-            Transfer::Coming => Err(Stop::NotReady),
-            Transfer::Gone => {
+            TransferState::Coming => Err(Stop::NotReady),
+            TransferState::Gone => {
                 // It was whole when the slice started: the session has failed since.
                 let why = format!("transfer {transfer} is gone with its session");
                 Err(fails(Code::SessionGone, why))
@@ -178,10 +178,10 @@ impl<V: SessionView> Scan<'_, V> {
 
     fn module(&self, hash: ModuleHash) -> Result<V::Module, Stop> {
         match self.view.image(hash) {
-            Image::Ready(module) => Ok(module),
-            Image::Preparing => Err(Stop::NotReady),
-            Image::Refused(failure) => Err(Stop::Fails(failure)),
-            Image::Unknown => {
+            ImageState::Ready(module) => Ok(module),
+            ImageState::Preparing => Err(Stop::NotReady),
+            ImageState::Refused(failure) => Err(Stop::Fails(failure)),
+            ImageState::Unknown => {
                 let why = format!("no image of module {hash} was sent to this worker");
                 Err(fails(Code::BadModule, why))
             }
@@ -216,7 +216,7 @@ impl<V: SessionView> Scan<'_, V> {
         }
         let slot = self.slot(ModuleSlot(launch.module));
         let kernel = slot.and_then(|slot| self.view.kernel(&slot.module, &launch));
-        let Some(Kernel { key, block }) = kernel else {
+        let Some(LaunchNeeds { key, block }) = kernel else {
             let why = format!(
                 "module slot {} holds no function {}",
                 launch.module, launch.function

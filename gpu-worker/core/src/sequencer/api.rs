@@ -1,8 +1,9 @@
 //! Events that the sequencer takes, and actions that it answers with.
 
 use bus_schemas::{
-    ClientState, Epoch, Failure, GpuId, GpuPosition, GrantKind, Incarnation, LeaderId, Leave, Lost,
-    ModuleHash, OpNumber, Order, Outcome, Refusal, Seal, SealReply, SessionId, Tenant, Window,
+    ClientState, Epoch, Failure, GpuId, GpuPosition, GrantBatch, GrantKind, Incarnation, LeaderId,
+    Leave, Lost, ModuleHash, OpNumber, Outcome, Refusal, Seal, SealReply, SessionId, Tenant,
+    Window,
 };
 
 use super::images::ImageState;
@@ -23,7 +24,7 @@ pub struct Identity {
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// From a leader.
-    Order(&'a Order<'a>),
+    GrantBatch(&'a GrantBatch<'a>),
     /// From a leader, a request; answered at once by [`Action::SealReply`].
     Seal(&'a Seal),
     /// From a leader.

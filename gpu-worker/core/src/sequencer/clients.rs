@@ -4,7 +4,7 @@ use bus_schemas::{ClientState, Code, Failure, ModuleHash, SessionId, Tenant};
 
 use super::images::ImageState;
 use super::session::{Phase, Session};
-use super::staging::{Part, Verdict};
+use super::staging::{Part, StagedPart};
 use super::{Action, BatchEvent, ChunkEvent, Sequencer};
 use crate::Nanos;
 
@@ -184,19 +184,19 @@ impl Sequencer {
         self.staged.change(chunk.tenant, before, after);
         self.want_ack(now, session);
         let (store, whole) = match verdict {
-            Verdict::Skip if lacks => {
+            StagedPart::Skip if lacks => {
                 if let Some(failure) = self.starved(now, session, chunk.total) {
                     self.fail(now, session, 0, failure, actions);
                 }
                 return;
             }
-            Verdict::Skip => return,
-            Verdict::Malformed(why) => {
+            StagedPart::Skip => return,
+            StagedPart::Malformed(why) => {
                 let failure = Failure::new(Code::Malformed, why);
                 return self.reject(now, chunk.tenant, session, failure, actions);
             }
-            Verdict::Known => (false, true),
-            Verdict::Store { whole } => (true, whole),
+            StagedPart::Known => (false, true),
+            StagedPart::Store { whole } => (true, whole),
         };
         if store {
             self.stored(now, session);

@@ -1,8 +1,8 @@
 //! Messages of leaders (orders, the end) and the reports to them.
 
 use bus_schemas::{
-    Epoch, LeaderId, Leave, Lost, Order, Outcome, Received, Refusal, SealedGrant, SessionFault,
-    SessionId, WIRE_VERSION,
+    Epoch, GrantBatch, LeaderId, Leave, Lost, Outcome, Received, Refusal, SealedGrant,
+    SessionFault, SessionId, WIRE_VERSION,
 };
 
 use super::pending::KeptGrant;
@@ -42,7 +42,12 @@ impl Sequencer {
         }
     }
 
-    pub(super) fn on_order(&mut self, now: Nanos, order: &Order<'_>, actions: &mut Vec<Action>) {
+    pub(super) fn on_grants(
+        &mut self,
+        now: Nanos,
+        order: &GrantBatch<'_>,
+        actions: &mut Vec<Action>,
+    ) {
         match self.standpoint(order.epoch, order.leader) {
             Standpoint::Obeyed => {}
             Standpoint::Unsealed => return,

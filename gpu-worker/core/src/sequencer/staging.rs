@@ -13,7 +13,7 @@ const RECENT: usize = 8;
 
 /// What becomes of a part of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum StagedPart {
     /// Its bytes are stored; with `whole`, the transfer is complete.
     Store { whole: bool },
     /// The image is already here.
@@ -95,26 +95,26 @@ pub(super) struct Part {
 
 impl Transfers {
     /// Takes a part in; `room` is the host memory that may still be reserved.
-    pub(super) fn part(&mut self, part: Part, room: u64) -> Verdict {
+    pub(super) fn part(&mut self, part: Part, room: u64) -> StagedPart {
         let end = part.offset.checked_add(part.bytes);
         if part.transfer == 0 || part.total == 0 || part.total > limits::TRANSFER_BYTES {
-            return Verdict::Malformed("a transfer's number or size is out of range");
+            return StagedPart::Malformed("a transfer's number or size is out of range");
         }
         if end.is_none_or(|end| end > part.total) || part.bytes > limits::CHUNK_BYTES as u64 {
-            return Verdict::Malformed("a chunk does not lie in its transfer");
+            return StagedPart::Malformed("a chunk does not lie in its transfer");
         }
         let finished = part.transfer <= self.below;
         let here = self.active.get(&part.transfer);
         if finished || here.is_some_and(|transfer| transfer.whole) {
             self.say_again(part.transfer, part.total);
-            return Verdict::Skip;
+            return StagedPart::Skip;
         }
         if part.transfer > self.below + AHEAD {
-            return Verdict::Skip;
+            return StagedPart::Skip;
         }
         if here.is_some_and(|t| t.total != 0 && (t.total != part.total || t.module != part.module))
         {
-            return Verdict::Malformed("a transfer's size or hash changed");
+            return StagedPart::Malformed("a transfer's size or hash changed");
         }
         let new = here.is_none_or(|transfer| transfer.total == 0);
         let known = part.module.is_some() && part.known;
@@ -122,10 +122,10 @@ impl Transfers {
             // An offer of an image that must be sent: the answer is that nothing is here.
             let received = here.map_or(0, Transfer::received);
             self.say_again(part.transfer, received);
-            return Verdict::Skip;
+            return StagedPart::Skip;
         }
         if !known && new && part.total > room {
-            return Verdict::Skip;
+            return StagedPart::Skip;
         }
         self.store(part, new, known)
     }
@@ -141,7 +141,7 @@ impl Transfers {
         !begun && !known && part.bytes > 0 && part.total > room
     }
 
-    fn store(&mut self, part: Part, new: bool, known: bool) -> Verdict {
+    fn store(&mut self, part: Part, new: bool, known: bool) -> StagedPart {
         let transfer = self.active.entry(part.transfer).or_default();
         transfer.total = part.total;
         transfer.module = part.module;
@@ -155,10 +155,10 @@ impl Transfers {
             transfer.whole = true;
             self.became_whole(part.transfer, part.total);
             self.finish(part.transfer, false);
-            return Verdict::Known;
+            return StagedPart::Known;
         }
         if !transfer.add(part.offset, part.offset + part.bytes) {
-            return Verdict::Skip;
+            return StagedPart::Skip;
         }
         let whole = transfer.received() == part.total;
         transfer.whole = whole;
@@ -170,7 +170,7 @@ impl Transfers {
                 self.finish(part.transfer, true);
             }
         }
-        Verdict::Store { whole }
+        StagedPart::Store { whole }
     }
 
     fn say_again(&mut self, transfer: u64, received: u64) {
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn parts_in_any_order_make_a_whole() {
         let mut transfers = Transfers::default();
-        let stored = |whole| Verdict::Store { whole };
+        let stored = |whole| StagedPart::Store { whole };
         assert_eq!(transfers.part(part(1, 10, 6, 4), 100), stored(false));
         assert_eq!(
             transfers.rows(),
@@ -281,7 +281,7 @@ mod tests {
             }]
         );
         assert_eq!(transfers.part(part(1, 10, 0, 4), 100), stored(false));
-        assert_eq!(transfers.part(part(1, 10, 0, 4), 100), Verdict::Skip);
+        assert_eq!(transfers.part(part(1, 10, 0, 4), 100), StagedPart::Skip);
         assert_eq!(
             transfers.rows(),
             [Staged {
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(transfers.reserved, 0);
         assert_eq!(
             transfers.part(part(1, 10, 0, 4), 100),
-            Verdict::Skip,
+            StagedPart::Skip,
             "late"
         );
         assert!(transfers.claim(1).is_err());
@@ -317,37 +317,37 @@ mod tests {
         let mut transfers = Transfers::default();
         assert!(matches!(
             transfers.part(part(0, 1, 0, 1), 9),
-            Verdict::Malformed(_)
+            StagedPart::Malformed(_)
         ));
         assert!(matches!(
             transfers.part(part(1, 0, 0, 0), 9),
-            Verdict::Malformed(_)
+            StagedPart::Malformed(_)
         ));
         assert!(matches!(
             transfers.part(part(1, 4, u64::MAX, 1), 9),
-            Verdict::Malformed(_)
+            StagedPart::Malformed(_)
         ));
         assert!(matches!(
             transfers.part(part(1, 4, 3, 2), 9),
-            Verdict::Malformed(_)
+            StagedPart::Malformed(_)
         ));
         assert_eq!(
             transfers.part(part(1, 10, 0, 4), 9),
-            Verdict::Skip,
+            StagedPart::Skip,
             "no room"
         );
         assert_eq!(
             transfers.part(part(5_000, 4, 0, 4), 9),
-            Verdict::Skip,
+            StagedPart::Skip,
             "too far"
         );
         assert!(matches!(
             transfers.part(part(1, 8, 0, 4), 9),
-            Verdict::Store { .. }
+            StagedPart::Store { .. }
         ));
         assert!(matches!(
             transfers.part(part(1, 9, 4, 4), 9),
-            Verdict::Malformed(_)
+            StagedPart::Malformed(_)
         ));
         assert_eq!(transfers.reserved, 8);
     }
@@ -361,7 +361,7 @@ mod tests {
             known,
             ..part(transfer, 4, 0, 0)
         };
-        assert_eq!(transfers.part(offer(1, false), 9), Verdict::Skip);
+        assert_eq!(transfers.part(offer(1, false), 9), StagedPart::Skip);
         let none = Staged {
             transfer: 1,
             received: 0,
@@ -371,10 +371,10 @@ mod tests {
             module: hash,
             ..part(1, 4, 0, 4)
         };
-        let stored = Verdict::Store { whole: true };
+        let stored = StagedPart::Store { whole: true };
         assert_eq!(transfers.part(image, 9), stored);
         assert_eq!(transfers.reserved, 0, "the module cache has it");
-        assert_eq!(transfers.part(offer(2, true), 9), Verdict::Known);
+        assert_eq!(transfers.part(offer(2, true), 9), StagedPart::Known);
         assert_eq!((transfers.below, transfers.reserved), (2, 0));
         assert_eq!(transfers.rows().len(), 2);
     }

@@ -2,11 +2,11 @@
 
 use bus_schemas::{OpNumber, SessionId};
 use gpu_worker_core::Pager;
-use gpu_worker_core::dispatch::{Answer, Claims, Question};
+use gpu_worker_core::dispatch::{Claim, ClaimAnswer, Claims};
 use gpu_worker_core::pager::Need;
 
-fn question(session: u64, first: OpNumber, needs: &[Need]) -> Question {
-    Question {
+fn question(session: u64, first: OpNumber, needs: &[Need]) -> Claim {
+    Claim {
         session: SessionId(session),
         first,
         needs: needs.to_vec(),
@@ -46,7 +46,7 @@ fn what_waits_is_answered_once_there_is_room() {
     assert!(claims.is_waiting());
     pager.completed(2, 2, SessionId(1), 0, false);
     let answer = claims.ask_again(&mut pager);
-    let fits = Answer {
+    let fits = ClaimAnswer {
         session: SessionId(2),
         first: 1,
         refused: None,

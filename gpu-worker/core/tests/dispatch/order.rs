@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Code, Op, OpNumber, SessionId};
-use gpu_worker_core::dispatch::{Answer, Event, Image, Transfer};
+use gpu_worker_core::dispatch::{ClaimAnswer, Event, ImageState, TransferState};
 use proptest::prelude::*;
 
 use crate::shell::{Did, Shell, Todo, did, fails, failure, image, launch, load, slice, staged};
@@ -105,7 +105,7 @@ impl World {
     fn new() -> Self {
         let mut shell = Shell::new(1..=SESSIONS);
         for (session, name) in (1..=SESSIONS).flat_map(|s| (0..IMAGES).map(move |i| (s, i))) {
-            shell.image(session, name, Image::Preparing);
+            shell.image(session, name, ImageState::Preparing);
         }
         Self {
             shell,
@@ -132,8 +132,8 @@ impl World {
             Step::Prepared(session, name, ready) if self.lives(session) => {
                 let before = self.shell.session(session).images[&image(name)].clone();
                 let state = match before {
-                    Image::Preparing if ready => Image::Ready(image(name)),
-                    Image::Preparing => Image::Refused(failure(Code::NoBinary)),
+                    ImageState::Preparing if ready => ImageState::Ready(image(name)),
+                    ImageState::Preparing => ImageState::Refused(failure(Code::NoBinary)),
                     settled => settled,
                 };
                 self.shell.image(session, name, state);
@@ -142,7 +142,7 @@ impl World {
             Step::Whole(session) if self.lives(session) => {
                 let coming = self.coming.entry(session).or_default();
                 if !coming.is_empty() {
-                    let (transfer, whole) = (coming.remove(0), Transfer::Whole(BYTES));
+                    let (transfer, whole) = (coming.remove(0), TransferState::Whole(BYTES));
                     let have = self.shell.session(session);
                     have.transfers.insert(transfer, whole);
                 }
@@ -194,7 +194,7 @@ impl World {
                 What::Load(slot, name) => load(slot, name),
                 What::Staged => {
                     self.transfers += 1;
-                    let (transfer, coming) = (self.transfers, Transfer::Coming);
+                    let (transfer, coming) = (self.transfers, TransferState::Coming);
                     if self.lives(session) {
                         let have = self.shell.session(session);
                         have.transfers.insert(transfer, coming);
@@ -230,7 +230,7 @@ impl World {
                 .expect("the question is of a slice that waits")
                 .answered = true;
         }
-        self.tell(Event::Admitted(Answer {
+        self.tell(Event::Admitted(ClaimAnswer {
             session: SessionId(of.0),
             first: of.1,
             refused: refused.map(|op| (op, failure(Code::Quota))),
@@ -245,13 +245,15 @@ impl World {
         for op in &slice.ops {
             match *op {
                 Op::Alloc { .. } | Op::Free { .. } => needs = true,
-                Op::CopyIn { transfer, .. } if have.transfers[&transfer] == Transfer::Coming => {
+                Op::CopyIn { transfer, .. }
+                    if have.transfers[&transfer] == TransferState::Coming =>
+                {
                     return Look::NotReady;
                 }
                 Op::Launch(launch) if !slots.contains(&launch.module) => break,
                 Op::LoadModule { slot, hash } => match have.images[&hash] {
-                    Image::Preparing => return Look::NotReady,
-                    Image::Ready(_) => drop(slots.insert(slot)),
+                    ImageState::Preparing => return Look::NotReady,
+                    ImageState::Ready(_) => drop(slots.insert(slot)),
                     _ => break,
                 },
                 _ => {}

@@ -1,7 +1,7 @@
 //! Who waits for whom.
 
 use bus_schemas::{Code, Op, SessionId};
-use gpu_worker_core::dispatch::{Answer, Event, Image, Transfer};
+use gpu_worker_core::dispatch::{ClaimAnswer, Event, ImageState, TransferState};
 
 use crate::shell::{Did, Shell, declared, did, fails, failure, image, load, staged, submitted};
 
@@ -26,14 +26,17 @@ fn what_needs_nothing_goes_to_the_device_at_once() {
 #[test]
 fn what_waits_holds_back_its_session_and_nobody_else() {
     let mut shell = Shell::new([1, 2, 3]);
-    shell.image(1, 7, Image::Preparing);
-    shell.session(2).transfers.insert(5, Transfer::Coming);
+    shell.image(1, 7, ImageState::Preparing);
+    shell.session(2).transfers.insert(5, TransferState::Coming);
     assert_eq!(did(&shell.start(1, &[load(0, 7)])), []);
     assert_eq!(did(&shell.start(2, &[staged(5, 8)])), []);
     assert_eq!(did(&shell.start(1, &[Op::Sync])), []);
     assert_eq!(did(&shell.start(2, &[Op::Sync])), []);
     assert_eq!(did(&shell.start(3, &[Op::Sync])), [Did::Submits(3, 1)]);
-    shell.session(2).transfers.insert(5, Transfer::Whole(8));
+    shell
+        .session(2)
+        .transfers
+        .insert(5, TransferState::Whole(8));
     let all = [Did::Submits(2, 1), Did::Submits(2, 2)];
     assert_eq!(did(&shell.changed()), all);
     shell.ready(1, 7);
@@ -44,7 +47,7 @@ fn what_waits_holds_back_its_session_and_nobody_else() {
 #[test]
 fn the_pager_is_asked_one_question_at_a_time_the_oldest_that_is_ready_first() {
     let mut shell = Shell::new([1, 2, 3, 4]);
-    shell.image(1, 7, Image::Preparing);
+    shell.image(1, 7, ImageState::Preparing);
     assert_eq!(did(&shell.start(1, &[load(0, 7), ALLOC])), []);
     assert_eq!(did(&shell.start(2, &[ALLOC])), [Did::Asks(2, 1)]);
     assert_eq!(did(&shell.start(3, &[ALLOC])), []);
@@ -66,7 +69,7 @@ fn the_pager_is_asked_one_question_at_a_time_the_oldest_that_is_ready_first() {
 fn what_the_pager_says_goes_with_the_slice() {
     let mut shell = Shell::new([1]);
     shell.start(1, &[ALLOC, Op::Sync]);
-    let submission = submitted(shell.tell(Event::Admitted(Answer {
+    let submission = submitted(shell.tell(Event::Admitted(ClaimAnswer {
         session: SessionId(1),
         first: 1,
         refused: Some((1, failure(Code::Quota))),
@@ -85,7 +88,7 @@ fn what_the_pager_says_goes_with_the_slice() {
 fn the_first_of_two_failures_counts() {
     let mut shell = Shell::new([1]);
     let refuse = |first, op| {
-        Event::Admitted(Answer {
+        Event::Admitted(ClaimAnswer {
             session: SessionId(1),
             first,
             refused: Some((op, failure(Code::Quota))),
@@ -103,7 +106,7 @@ fn the_first_of_two_failures_counts() {
 #[test]
 fn a_stopped_session_waits_for_nothing() {
     let mut shell = Shell::new([1, 2]);
-    shell.image(1, 7, Image::Preparing);
+    shell.image(1, 7, ImageState::Preparing);
     shell.start(1, &[load(0, 7), ALLOC]);
     shell.start(2, &[ALLOC]);
     shell.start(1, &[ALLOC]);
@@ -159,14 +162,18 @@ fn each_slice_is_judged_by_what_the_one_before_has_left() {
     let mut shell = Shell::new([1]);
     let have = shell.session(1);
     have.spare_images = Some(1);
-    have.transfers.insert(5, Transfer::Coming);
+    have.transfers.insert(5, TransferState::Coming);
     for name in [1, 2] {
-        have.images.insert(image(name), Image::Ready(image(name)));
+        have.images
+            .insert(image(name), ImageState::Ready(image(name)));
     }
     shell.start(1, &[staged(5, 8)]);
     shell.start(1, &[load(0, 1)]);
     shell.start(1, &[load(1, 2)]);
-    shell.session(1).transfers.insert(5, Transfer::Whole(8));
+    shell
+        .session(1)
+        .transfers
+        .insert(5, TransferState::Whole(8));
     let actions = shell.changed();
     let failures = actions.into_iter().map(|it| fails(&submitted(vec![it])));
     let failures: Vec<_> = failures.collect();

@@ -1,7 +1,7 @@
 //! What is found in a slice's ops.
 
 use bus_schemas::{Code, Op, SessionId};
-use gpu_worker_core::dispatch::{Action, Event, Image, Transfer};
+use gpu_worker_core::dispatch::{Action, Event, ImageState, TransferState};
 use gpu_worker_core::pager::Need;
 use gpu_worker_core::weights::Touch;
 
@@ -61,11 +61,12 @@ fn slots_are_as_of_the_ops_before() {
 #[test]
 fn an_image_that_cannot_be_had_fails_its_load() {
     let mut shell = Shell::new([1]);
-    shell.image(1, 1, Image::Refused(failure(Code::NoBinary)));
+    shell.image(1, 1, ImageState::Refused(failure(Code::NoBinary)));
     shell.session(1).spare_images = Some(2);
     for name in [2, 3] {
         let have = shell.session(1);
-        have.images.insert(image(name), Image::Ready(image(name)));
+        have.images
+            .insert(image(name), ImageState::Ready(image(name)));
     }
     let code = |shell: &mut Shell, ops: &[Op]| {
         let submission = submitted(shell.start(1, ops));
@@ -127,8 +128,8 @@ fn wide_launches_ask_for_memory_and_so_does_the_next_other_one() {
 fn staged_copies_use_their_transfers_up() {
     let mut shell = Shell::new([1]);
     let have = shell.session(1);
-    have.transfers.insert(1, Transfer::Whole(8));
-    have.transfers.insert(2, Transfer::Whole(8));
+    have.transfers.insert(1, TransferState::Whole(8));
+    have.transfers.insert(2, TransferState::Whole(8));
     let submission = submitted(shell.start(1, &[staged(1, 8), staged(0, 8), staged(2, 9)]));
     assert_eq!(fails(&submission), Some((3, Code::Protocol)));
     let copies = submission
@@ -145,7 +146,7 @@ fn what_runs_and_touches_large_allocations_is_told_in_order() {
     let mut shell = Shell::new([1]);
     let have = shell.session(1);
     for (transfer, bytes) in [(1, MIB), (2, MIB - 1), (3, MIB)] {
-        have.transfers.insert(transfer, Transfer::Whole(bytes));
+        have.transfers.insert(transfer, TransferState::Whole(bytes));
     }
     let alloc = |address, bytes| Op::Alloc { address, bytes };
     let free = |address| Op::Free { address };
@@ -159,14 +160,14 @@ fn what_runs_and_touches_large_allocations_is_told_in_order() {
         free(4 * MIB),
     ];
     shell.start(1, &ops);
-    let submission = submitted(
-        shell.tell(Event::Admitted(gpu_worker_core::dispatch::Answer {
+    let submission = submitted(shell.tell(Event::Admitted(
+        gpu_worker_core::dispatch::ClaimAnswer {
             session: SessionId(1),
             first: 1,
             refused: Some((6, failure(Code::Quota))),
             launch_bytes: Vec::new(),
-        })),
-    );
+        },
+    )));
     let copied = Touch::Copied {
         address: 0,
         bytes: MIB,

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bus_schemas::{Code, CostRun, Failure, KernelKey, Launch, ModuleHash, Op, OpNumber, SessionId};
 use gpu_worker_core::Dispatch;
 use gpu_worker_core::dispatch::{
-    Action, Answer, Event, Image, Kernel, Limits, SessionView, Submission, Transfer,
+    Action, ClaimAnswer, Event, ImageState, LaunchNeeds, Limits, SessionReader, Submission,
+    TransferState,
 };
 use gpu_worker_core::sequencer::StartAction;
 
@@ -22,8 +23,8 @@ pub(crate) type Todo = Action<Vec<Op>>;
 /// What the shell has of a session.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Have {
-    pub(crate) transfers: BTreeMap<u64, Transfer>,
-    pub(crate) images: BTreeMap<ModuleHash, Image<ModuleHash>>,
+    pub(crate) transfers: BTreeMap<u64, TransferState>,
+    pub(crate) images: BTreeMap<ModuleHash, ImageState<ModuleHash>>,
     pub(crate) told: BTreeSet<ModuleHash>,
     /// Images of this tenant that sessions may be charged for beside those they have.
     pub(crate) spare_images: Option<usize>,
@@ -32,7 +33,7 @@ pub(crate) struct Have {
     next: OpNumber,
 }
 
-impl SessionView for &Have {
+impl SessionReader for &Have {
     type Ops = Vec<Op>;
     type Module = ModuleHash;
 
@@ -40,18 +41,18 @@ impl SessionView for &Have {
         ops.iter().copied()
     }
 
-    fn transfer(&self, transfer: u64) -> Transfer {
+    fn transfer(&self, transfer: u64) -> TransferState {
         let transfer = self.transfers.get(&transfer);
-        transfer.copied().unwrap_or(Transfer::Gone)
+        transfer.copied().unwrap_or(TransferState::Gone)
     }
 
     fn fingerprint(&self, transfer: u64) -> Option<u64> {
         self.transfers.get(&transfer).map(|_| transfer)
     }
 
-    fn image(&self, hash: ModuleHash) -> Image<ModuleHash> {
+    fn image(&self, hash: ModuleHash) -> ImageState<ModuleHash> {
         let image = self.images.get(&hash).cloned();
-        image.unwrap_or(Image::Unknown)
+        image.unwrap_or(ImageState::Unknown)
     }
 
     fn has_image(&self, hash: ModuleHash) -> bool {
@@ -63,9 +64,9 @@ impl SessionView for &Have {
         (self.told.len() + others.len() >= most).then(|| failure(Code::ModuleShare))
     }
 
-    fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<Kernel> {
+    fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<LaunchNeeds> {
         self.looked.set(self.looked.get() + 1);
-        (launch.function < FUNCTIONS).then(|| Kernel {
+        (launch.function < FUNCTIONS).then(|| LaunchNeeds {
             key: key(*module, launch),
             block: if launch.function == WIDE { MIB } else { 0 },
         })
@@ -155,14 +156,14 @@ impl Shell {
     }
 
     /// An image that the session's tenant gave, and that it was told of.
-    pub(crate) fn image(&mut self, session: u64, name: u8, state: Image<ModuleHash>) {
+    pub(crate) fn image(&mut self, session: u64, name: u8, state: ImageState<ModuleHash>) {
         let have = self.session(session);
         have.images.insert(image(name), state);
         have.told.insert(image(name));
     }
 
     pub(crate) fn ready(&mut self, session: u64, name: u8) {
-        self.image(session, name, Image::Ready(image(name)));
+        self.image(session, name, ImageState::Ready(image(name)));
     }
 
     pub(crate) fn tell(&mut self, event: Event<Vec<Op>>) -> Vec<Todo> {
@@ -207,7 +208,7 @@ impl Shell {
     }
 
     pub(crate) fn admit(&mut self, session: u64, first: OpNumber) -> Vec<Todo> {
-        self.tell(Event::Admitted(Answer {
+        self.tell(Event::Admitted(ClaimAnswer {
             session: SessionId(session),
             first,
             refused: None,

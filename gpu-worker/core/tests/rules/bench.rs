@@ -1,8 +1,8 @@
 //! One sequencer on a bench: a hand that plays leader, clients and device.
 
 use bus_schemas::{
-    Allowance, Column, Epoch, GpuPosition, Grant, GrantKind, Incarnation, LeaderId, OpenGrant,
-    Order, Outcome, Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
+    Allowance, Column, Epoch, GpuPosition, Grant, GrantBatch, GrantKind, Incarnation, LeaderId,
+    OpenGrant, Outcome, Seal, SealReply, SessionId, Tenant, WIRE_VERSION, Window, limits,
 };
 use gpu_worker_core::sequencer::{
     AckMessage, Action, BatchEvent, ChunkEvent, CompletedEvent, Config, DoneMessage, Event,
@@ -128,7 +128,7 @@ impl Bench {
         });
         let opens = opens.collect();
         let mut packed = Vec::new();
-        let order = Order {
+        let order = GrantBatch {
             v: WIRE_VERSION,
             epoch,
             leader: LeaderId(leader),
@@ -138,7 +138,7 @@ impl Bench {
             grants: Column::pack(rows, &mut packed),
             opens,
         };
-        self.tell(Event::Order(&order))
+        self.tell(Event::GrantBatch(&order))
     }
 
     pub(crate) fn order(&mut self, rows: &[Grant]) -> Vec<Action> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Allowance, Column, DoneReport, Epoch, GpuPosition, Grant, GrantKind, LeaderId, OpNumber,
-    OpenGrant, Order, Outcome, SealAnswer, SessionId, Tenant, WIRE_VERSION, Window, encode,
+    Allowance, Column, DoneReport, Epoch, GpuPosition, Grant, GrantBatch, GrantKind, LeaderId,
+    OpNumber, OpenGrant, Outcome, SealAnswer, SessionId, Tenant, WIRE_VERSION, Window, encode,
 };
 
 /// A leader: grants what its sessions have queued, resends what is not accepted.
@@ -110,7 +110,7 @@ impl Leader {
         let rows: Vec<_> = self.grants.iter().skip(skip).take(count).collect();
         let grants: Vec<_> = rows.iter().map(|(grant, _)| *grant).collect();
         let mut packed = Vec::new();
-        let order = Order {
+        let order = GrantBatch {
             v: WIRE_VERSION,
             epoch: self.epoch,
             leader: self.id,

@@ -7,8 +7,8 @@ mod witness;
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Chain, ClientState, Code, Epoch, Failure, GpuPosition, Grant, GrantKind, Incarnation, OpNumber,
-    Order, Seal, SessionId, WIRE_VERSION, decode,
+    Chain, ClientState, Code, Epoch, Failure, GpuPosition, Grant, GrantBatch, GrantKind,
+    Incarnation, OpNumber, Seal, SessionId, WIRE_VERSION, decode,
 };
 use gpu_worker_core::Sequencer;
 use gpu_worker_core::sequencer::{
@@ -37,7 +37,7 @@ impl Dice {
 
 #[derive(Debug, Clone)]
 enum Message {
-    Order(Vec<u8>),
+    GrantBatch(Vec<u8>),
     Seal(Seal),
     Batch(u64, OpNumber, u32, u64),
     State(u64, ClientState),
@@ -194,7 +194,7 @@ impl World {
             }
             _ => {
                 let message = leader.order(leader.accepted + 1, 1 + slice as usize);
-                self.bus.push(Message::Order(message));
+                self.bus.push(Message::GrantBatch(message));
             }
         }
     }
@@ -255,15 +255,15 @@ impl World {
     fn deliver(&mut self, message: &Message) {
         let tenant = tenant();
         match message {
-            Message::Order(bytes) => {
-                let order: Order<'_> = decode(bytes).expect("own orders decode");
+            Message::GrantBatch(bytes) => {
+                let order: GrantBatch<'_> = decode(bytes).expect("own orders decode");
                 let before = self.core.accepted().0;
                 let obeyed = self.core.sealed() == (order.epoch, order.leader);
                 if obeyed {
                     let rows = (order.first..).zip(order.grants.iter());
                     self.offered.extend(rows);
                 }
-                let actions = self.ask(Event::Order(&order));
+                let actions = self.ask(Event::GrantBatch(&order));
                 let after = self.core.accepted().0;
                 assert!(
                     obeyed || before == after,

@@ -1,7 +1,7 @@
 //! The leader's answer, before a tenant is set, whether targets can be met.
 
 use anyhow::{Result, anyhow};
-use bus_schemas::{Admission, Tenant, TenantSettings, Verdict};
+use bus_schemas::{Admission, Feasibility, Tenant, TenantSettings};
 
 use crate::admin::Administrator;
 use crate::exit::Unreachable;
@@ -65,19 +65,19 @@ fn advice(target: &Admission) -> Option<String> {
     let gpu = target.gpu.unwrap_or(0);
     let request = duration(target.request_ns);
     let why = match target.verdict {
-        Verdict::Met | Verdict::Unknown => return None,
-        Verdict::TooLong => format!(
+        Feasibility::Met | Feasibility::Unknown => return None,
+        Feasibility::TooLong => format!(
             "a request alone is estimated at {request} on GPU {gpu}; choose a target well above \
              that, or sync more often"
         ),
-        Verdict::Crowded => format!(
+        Feasibility::Crowded => format!(
             "on GPU {gpu} a request is estimated at {request}, those that go before it at {}, and \
              {} of lower priorities may be ahead; raise the target or the tenant's priority, or add \
              a worker",
             duration(target.before_ns),
             duration(target.ahead_ns)
         ),
-        Verdict::Overloaded => format!(
+        Feasibility::Overloaded => format!(
             "on GPU {gpu} it and those that go before it used {:.1} % of the last minute, and more \
              than 90 % leaves no room; add a worker, or cap tenants of higher priorities",
             f64::from(target.load_permille) / 10.0
@@ -92,7 +92,7 @@ fn advice(target: &Admission) -> Option<String> {
 
 fn good_news(target: &Admission) -> String {
     let wanted = duration(target.target_ns);
-    let Some(gpu) = target.gpu.filter(|_| target.verdict == Verdict::Met) else {
+    let Some(gpu) = target.gpu.filter(|_| target.verdict == Feasibility::Met) else {
         return format!(
             "target {wanted}: not known yet whether it can be met, for no request of the tenant was \
              seen by this leader"
@@ -115,11 +115,11 @@ pub(super) fn as_json(targets: &[Admission]) -> serde_json::Value {
             "tenant": target.tenant.as_str(),
             "target_ns": target.target_ns,
             "verdict": match target.verdict {
-                Verdict::Met => "met",
-                Verdict::Unknown => "unknown",
-                Verdict::TooLong => "too-long",
-                Verdict::Crowded => "crowded",
-                Verdict::Overloaded => "overloaded",
+                Feasibility::Met => "met",
+                Feasibility::Unknown => "unknown",
+                Feasibility::TooLong => "too-long",
+                Feasibility::Crowded => "crowded",
+                Feasibility::Overloaded => "overloaded",
             },
             "gpu": target.gpu,
             "request_ns": target.request_ns,
@@ -136,7 +136,7 @@ pub(super) fn as_json(targets: &[Admission]) -> serde_json::Value {
 mod tests {
     use super::*;
 
-    fn target(tenant: &str, target_ns: u64, verdict: Verdict) -> Admission {
+    fn target(tenant: &str, target_ns: u64, verdict: Feasibility) -> Admission {
         Admission {
             tenant: tenant.parse().unwrap(),
             target_ns,
@@ -151,15 +151,15 @@ mod tests {
 
     #[test]
     fn only_what_a_change_makes_impossible_refuses_it() {
-        let good = [target("chat", 50, Verdict::Met)];
-        let bad = [target("chat", 20, Verdict::Crowded)];
+        let good = [target("chat", 50, Feasibility::Met)];
+        let bad = [target("chat", 20, Feasibility::Crowded)];
         assert!(refuse(&[], Some(&good)).is_ok());
         let refused = refuse(&good, Some(&bad)).unwrap_err().to_string();
         assert!(refused.starts_with("E-TENANT-TARGET"), "{refused}");
         assert!(refuse(&bad, Some(&bad)).is_ok(), "it was so before");
-        let tighter = [target("chat", 10, Verdict::Crowded)];
+        let tighter = [target("chat", 10, Feasibility::Crowded)];
         assert!(refuse(&bad, Some(&tighter)).is_err());
-        let unknown = [target("chat", 10, Verdict::Unknown)];
+        let unknown = [target("chat", 10, Feasibility::Unknown)];
         assert!(refuse(&[], Some(&unknown)).is_ok());
         let unreachable = refuse(&[], None).unwrap_err();
         assert_eq!(crate::exit::code(&unreachable), 3);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn figures_are_told_with_what_to_do() {
-        let told = advice(&target("chat", 20_000_000, Verdict::Crowded)).unwrap();
+        let told = advice(&target("chat", 20_000_000, Feasibility::Crowded)).unwrap();
         for part in [
             "20 ms",
             "12 ms",
@@ -178,6 +178,6 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
-        assert_eq!(advice(&target("chat", 1, Verdict::Met)), None);
+        assert_eq!(advice(&target("chat", 1, Feasibility::Met)), None);
     }
 }

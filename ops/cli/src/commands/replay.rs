@@ -8,7 +8,7 @@ use std::path::Path;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
-use scheduler_leader_core::replay::{self, Anchor, Fate, Position, Stop};
+use scheduler_leader_core::replay::{self, Anchor, Fate, ReplayedPosition, Stop};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Administrator;
@@ -156,7 +156,7 @@ fn say_worker(end: &WorkerEnd) -> Result<()> {
     ))
 }
 
-fn say_adopted(row: &Position) -> Result<()> {
+fn say_adopted(row: &ReplayedPosition) -> Result<()> {
     output::line(format_args!(
         "adopted: gpu {} worker {} position {}: {} session {}, {} {}..{}",
         row.gpu,
@@ -215,7 +215,7 @@ fn until(record: &Record, stop: Stop, json: bool) -> Result<()> {
     }
 }
 
-fn write(path: &Path, positions: &[Position]) -> Result<()> {
+fn write(path: &Path, positions: &[ReplayedPosition]) -> Result<()> {
     let file = std::fs::File::create(path)
         .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))?;
     let mut out = std::io::BufWriter::new(file);
@@ -227,7 +227,7 @@ fn write(path: &Path, positions: &[Position]) -> Result<()> {
         .with_context(|| format!("E-EVIDENCE-FILE: cannot write {}", path.display()))
 }
 
-fn ordered(position: &Position) -> Ordered {
+fn ordered(position: &ReplayedPosition) -> Ordered {
     Ordered {
         gpu: position.gpu,
         incarnation: position.incarnation.to_string(),

@@ -7,13 +7,13 @@ use comfy_table::Table;
 use scheduler_leader_core::replay::ReportedWork;
 use serde_json::{Map, Value, json};
 
-use crate::accounts::{Books, By, Label, Query, Unsaid, Used};
 use crate::admin::Administrator;
 use crate::calendar::{DAY_MS, date, now_ms, parse};
 use crate::exit::Usage;
 use crate::output;
 use crate::settings::Settings;
 use crate::table::{fitted, headed};
+use crate::usage::{Books, By, Label, Query, Unsaid, Used};
 
 /// `warploom usage`.
 #[derive(Debug, Args)]
@@ -29,7 +29,7 @@ A core credit is one SM busy for a second, a VRAM credit one GiB resident for a 
 pub struct UsageArgs {
     /// How use is grouped into rows: one or several of these, with commas between them
     #[arg(long, value_delimiter = ',', default_value = "tenant", value_enum)]
-    pub by: Vec<crate::accounts::By>,
+    pub by: Vec<crate::usage::By>,
     /// Use from then on: 2026-11-21, 2026-11-21T08:00Z, 24h or 7d ago (default: all there is)
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,

@@ -1,7 +1,7 @@
 //! A position of the launch order as people and programs read it.
 
 use bus_schemas::{Chain, ChainEntry, GrantKind, Outcome, Tenant};
-use scheduler_leader_core::replay::{Position, Replayed};
+use scheduler_leader_core::replay::{Replayed, ReplayedPosition};
 use serde::{Deserialize, Serialize};
 
 /// One position. The first eleven fields are those of a line of `order.jsonl` of the evidence,
@@ -56,8 +56,8 @@ pub struct Row {
     pub chain: Option<String>,
 }
 
-impl From<&Position> for Row {
-    fn from(position: &Position) -> Self {
+impl From<&ReplayedPosition> for Row {
+    fn from(position: &ReplayedPosition) -> Self {
         let outcome = position.end.and_then(|end| match end.outcome {
             Outcome::Ran => Some("ran"),
             Outcome::Void => Some("void"),

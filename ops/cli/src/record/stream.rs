@@ -8,7 +8,7 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::{self, ErrorCode};
 use bus_schemas::{Epoch, GpuTail, Status};
 use futures_util::StreamExt;
-use scheduler_leader_core::replay::{Position, Replay};
+use scheduler_leader_core::replay::{Replay, ReplayedPosition};
 
 use super::{Block, Record};
 use crate::admin::{Administrator, Kept};
@@ -89,7 +89,7 @@ pub async fn stream_blocks(administrator: &Administrator) -> Result<Vec<Block>> 
 /// When there is no stream, the record does not replay, or `tell` fails.
 pub async fn follow(
     administrator: &Administrator,
-    mut tell: impl FnMut(Position, bool) -> Result<()>,
+    mut tell: impl FnMut(ReplayedPosition, bool) -> Result<()>,
 ) -> Result<()> {
     let (total, mut messages) = open(administrator).await?;
     let (mut replay, mut seen) = (Replay::default(), 0);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{Chain, GpuTail, Incarnation};
-use scheduler_leader_core::replay::{Hole, Position, Replay, ReplayError, Tail};
+use scheduler_leader_core::replay::{Hole, Replay, ReplayError, ReplayedPosition, Tail};
 use serde::{Deserialize, Serialize};
 
 use super::beginning::AnchorLine;
@@ -149,9 +149,9 @@ impl From<ReplayError> for First {
 
 /// The first of several, by the order of the cluster: marks tell the very position, chains of workers only
 /// one behind it.
-fn earliest(firsts: Vec<First>, positions: &[Position]) -> Option<First> {
+fn earliest(firsts: Vec<First>, positions: &[ReplayedPosition]) -> Option<First> {
     firsts.into_iter().min_by_key(|first| {
-        let is = |row: &&Position| {
+        let is = |row: &&ReplayedPosition| {
             row.position == first.position
                 && first.incarnation.as_deref() == Some(row.incarnation.to_string().as_str())
         };
@@ -191,7 +191,7 @@ impl OrderVerdict {
             anchor: replayed.anchor.as_ref().map(AnchorLine::of),
             ..Self::default()
         };
-        let mut by_worker: BTreeMap<Incarnation, Vec<&Position>> = BTreeMap::new();
+        let mut by_worker: BTreeMap<Incarnation, Vec<&ReplayedPosition>> = BTreeMap::new();
         for position in &positions {
             by_worker
                 .entry(position.incarnation)
@@ -229,9 +229,9 @@ impl OrderVerdict {
         &mut self,
         worker: Incarnation,
         marks: &[u64],
-        rows: &[&Position],
+        rows: &[&ReplayedPosition],
     ) -> Option<First> {
-        let mut known: BTreeMap<u64, &Position> = BTreeMap::new();
+        let mut known: BTreeMap<u64, &ReplayedPosition> = BTreeMap::new();
         known.extend(rows.iter().map(|row| (row.position, *row)));
         for (position, expected) in (1..).zip(marks) {
             let row = known.get(&position);
@@ -261,7 +261,7 @@ impl OrderVerdict {
         &mut self,
         worker: Incarnation,
         tail: &GpuTail,
-        rows: &[&Position],
+        rows: &[&ReplayedPosition],
     ) -> Option<First> {
         let row = rows.iter().find(|row| row.position == tail.position);
         let why = match row.and_then(|row| row.chain) {
@@ -373,7 +373,7 @@ impl Record {
 
     /// Notes what the record is replayed to now, so that it can be told later from where on it is
     /// replayed to something else.
-    pub fn set_marks(&mut self, positions: &[Position]) {
+    pub fn set_marks(&mut self, positions: &[ReplayedPosition]) {
         let mut marks: BTreeMap<Incarnation, Vec<u64>> = BTreeMap::new();
         for row in positions {
             let marks = marks.entry(row.incarnation).or_default();

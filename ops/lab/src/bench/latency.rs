@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use bus_schemas::{
-    Column, CostClass, CostRun, DeviceResult, Grant, GrantKind, Intent, KernelKey, LeaderId, Order,
-    ResultKind, SessionId, WIRE_VERSION, encode,
+    Column, CostClass, CostRun, DeviceResult, Grant, GrantBatch, GrantKind, Intent, KernelKey,
+    LeaderId, ResultKind, SessionId, WIRE_VERSION, encode,
 };
 
 use super::baseline::Baselines;
@@ -49,7 +49,7 @@ fn sizes() -> [usize; 3] {
         epoch: 1,
     };
     let mut rows = Vec::new();
-    let order = encode(&Order {
+    let order = encode(&GrantBatch {
         v: WIRE_VERSION,
         epoch: 1,
         leader: LeaderId(late),

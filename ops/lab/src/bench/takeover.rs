@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bus_schemas::{Epoch, Order, decode};
+use bus_schemas::{Epoch, GrantBatch, decode};
 use futures_util::StreamExt;
 use rustix::process::Signal;
 
@@ -90,7 +90,7 @@ async fn end_leader(
 async fn first_grant_above(epoch: Epoch, orders: &mut async_nats::Subscriber) -> Result<()> {
     let wait = async {
         while let Some(message) = orders.next().await {
-            let order = decode::<Order<'_>>(&message.payload).ok();
+            let order = decode::<GrantBatch<'_>>(&message.payload).ok();
             if order.is_some_and(|order| order.epoch > epoch && !order.grants.is_empty()) {
                 return Ok(());
             }

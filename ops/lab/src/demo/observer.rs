@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::Result;
-use bus_schemas::{Chain, Done, Epoch, GpuPosition, Incarnation, Order, Usage, decode};
+use bus_schemas::{Chain, Done, Epoch, GpuPosition, GrantBatch, Incarnation, Usage, decode};
 use futures_util::StreamExt;
 
 use warploom_cli::admin::Administrator;
@@ -27,7 +27,7 @@ impl Seen {
         let last = tokens.next().unwrap_or_default();
         let worker = tokens.next().unwrap_or_default();
         if last == "order" {
-            if let Ok(order) = decode::<Order<'_>>(payload)
+            if let Ok(order) = decode::<GrantBatch<'_>>(payload)
                 && !order.grants.is_empty()
             {
                 self.first_grant

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::{
-    Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantKind, Incarnation, LeaderId,
-    LeaderNotice, Leave, OpenAnswer, Order, Outcome, SealReply, Status, StatusRequest, Tenant,
+    Chain, Code, Column, Done, Drain, Epoch, GpuPosition, GrantBatch, GrantKind, Incarnation,
+    LeaderId, LeaderNotice, Leave, OpenAnswer, Outcome, SealReply, Status, StatusRequest, Tenant,
     Usage, WorkerBeat, decode, encode,
 };
 
@@ -195,7 +195,7 @@ impl Flawed {
             }
             (Flaw::MisreportsOpens, Input::Message(packet)) => {
                 if packet.subject.ends_with(".order")
-                    && let Ok(order) = decode::<Order<'_>>(&packet.bytes)
+                    && let Ok(order) = decode::<GrantBatch<'_>>(&packet.bytes)
                 {
                     let grants = (order.first..).zip(order.grants.iter());
                     let opens = grants.filter(|(_, grant)| grant.kind == GrantKind::Open);
@@ -247,7 +247,7 @@ impl Flawed {
         if self.flaw != Flaw::IgnoresEpochs || !packet.subject.ends_with(".order") {
             return input;
         }
-        if let Ok(order) = decode::<Order<'_>>(&packet.bytes) {
+        if let Ok(order) = decode::<GrantBatch<'_>>(&packet.bytes) {
             let rows: Vec<_> = order
                 .grants
                 .iter()
@@ -257,7 +257,7 @@ impl Flawed {
                 })
                 .collect();
             let mut packed = Vec::new();
-            let bent = Order {
+            let bent = GrantBatch {
                 epoch,
                 leader,
                 grants: Column::pack(&rows, &mut packed),
@@ -354,7 +354,7 @@ impl Flawed {
         }
         if flaw == Flaw::DismissesAtOnce
             && subject.ends_with(".order")
-            && let Ok(order) = decode::<Order<'_>>(&bytes)
+            && let Ok(order) = decode::<GrantBatch<'_>>(&bytes)
         {
             self.reign = Some((order.epoch, order.leader));
         }
@@ -404,7 +404,7 @@ impl Flawed {
         }
         if flaw == Flaw::InventsOps
             && subject.ends_with(".order")
-            && let Ok(order) = decode::<Order<'_>>(&bytes)
+            && let Ok(order) = decode::<GrantBatch<'_>>(&bytes)
         {
             let rows: Vec<_> = order
                 .grants
@@ -416,7 +416,7 @@ impl Flawed {
                 .collect();
             let mut packed = Vec::new();
             let grants = Column::pack(&rows, &mut packed);
-            return Some(encode(&Order {
+            return Some(encode(&GrantBatch {
                 grants,
                 ..order.clone()
             }));

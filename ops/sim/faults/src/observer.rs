@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::subject::{Admin, LeaderSubject, Subjects, ToLeader, WorkerSubject};
 use bus_schemas::{
-    CloseRequest, ClusterSettings, Done, Drain, Epoch, Incarnation, LeaderBeat, Leave, Lost, Order,
-    SealReply, Status, Tenant, TenantSettings, Usage, decode,
+    CloseRequest, ClusterSettings, Done, Drain, Epoch, GrantBatch, Incarnation, LeaderBeat, Leave,
+    Lost, SealReply, Status, Tenant, TenantSettings, Usage, decode,
 };
 
 use crate::check::{
@@ -139,9 +139,9 @@ impl Observer {
             return Ok(());
         }
         let to_worker = self.subjects.parse_worker(subject);
-        if let Some(WorkerSubject::Order) = to_worker {
+        if let Some(WorkerSubject::GrantBatch) = to_worker {
             if let (Some(incarnation), Ok(order)) =
-                (target(subject), decode::<Order<'_>>(&packet.bytes))
+                (target(subject), decode::<GrantBatch<'_>>(&packet.bytes))
             {
                 self.ordered(now, from, incarnation, &order)?;
             }
@@ -188,7 +188,7 @@ impl Observer {
         now: Nanos,
         leader: NodeId,
         worker: Incarnation,
-        order: &Order<'_>,
+        order: &GrantBatch<'_>,
     ) -> Verdict {
         self.positions.ordered(worker, order)?;
         for open in &order.opens {
@@ -258,7 +258,7 @@ impl Observer {
     /// A worker takes a message.
     fn work(&mut self, incarnation: Incarnation, packet: &Packet) -> Verdict {
         match self.subjects.parse_worker(&packet.subject) {
-            Some(WorkerSubject::Order) => match decode::<Order<'_>>(&packet.bytes) {
+            Some(WorkerSubject::GrantBatch) => match decode::<GrantBatch<'_>>(&packet.bytes) {
                 Ok(order) => self.positions.heard(incarnation, &order),
                 Err(_) => Ok(()),
             },

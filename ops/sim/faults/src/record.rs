@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{Epoch, GpuTail, GrantKind, Incarnation, SessionId, digest};
-use scheduler_leader_core::replay::{Gap, Position, Replayed, Tail, replay};
+use scheduler_leader_core::replay::{Gap, Replayed, ReplayedPosition, Tail, replay};
 
 use crate::check::{Accounts, Keeping, Positions, Verdict, Violation};
 use crate::store::Store;
@@ -95,7 +95,7 @@ fn same_rows(
     positions: &Positions,
     finals: &[(Incarnation, GpuTail)],
 ) -> Verdict {
-    let sure = |row: &&Position| {
+    let sure = |row: &&ReplayedPosition| {
         let lives = finals.iter().any(|(of, _)| *of == row.incarnation);
         let mut tails = replayed.tails.iter();
         let tail = tails.find(|tail| tail.incarnation == row.incarnation);
@@ -172,7 +172,7 @@ fn named(replayed: &Replayed) -> Verdict {
 ///
 /// # Errors
 /// The violation.
-pub(crate) fn check_adopted(replayed: &[Position], keeping: &Keeping) -> Verdict {
+pub(crate) fn check_adopted(replayed: &[ReplayedPosition], keeping: &Keeping) -> Verdict {
     let mut adopted = replayed.iter().filter(|row| row.adopted);
     adopted.try_for_each(|row| keeping.adopted(row.incarnation, row.position, row.epoch))
 }

@@ -100,8 +100,8 @@ pub(crate) fn bend_gaps(bytes: &[u8], flaw: Flaw) -> Vec<u8> {
 #[must_use]
 pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
     use bus_schemas::{
-        Alive, Batch, ClientState, CloseRequest, DataChunk, DeviceResult, Done, Drain, Intent,
-        LeaderBeat, LeaderNotice, Leave, Lost, OpenAnswer, OpenRequest, Order, Refusal, Rejected,
+        Alive, Batch, ClientState, CloseRequest, DataChunk, DeviceResult, Done, Drain, GrantBatch,
+        Intent, LeaderBeat, LeaderNotice, Leave, Lost, OpenAnswer, OpenRequest, Refusal, Rejected,
         Seal, SealReply, WorkerAck, WorkerBeat, decode,
     };
     macro_rules! shown {
@@ -134,7 +134,9 @@ pub(crate) fn words(subject: &str, bytes: &[u8]) -> String {
             |result| format!("result {} of op {}", result.number, result.op),
         ),
         "state" => shown!(ClientState),
-        "order" => decode::<Order<'_>>(bytes).map_or_else(|error| error.to_string(), |m| order(&m)),
+        "order" => {
+            decode::<GrantBatch<'_>>(bytes).map_or_else(|error| error.to_string(), |m| order(&m))
+        }
         "error" => shown!(Rejected),
         "seal" => shown!(Seal),
         "lost" => shown!(Lost),
@@ -169,7 +171,7 @@ fn status(status: &Status) -> String {
     format!("status of epoch {epoch}, input {input}: {workers} workers, drained {drained:?}")
 }
 
-fn order(order: &bus_schemas::Order<'_>) -> String {
+fn order(order: &bus_schemas::GrantBatch<'_>) -> String {
     use std::fmt::Write;
     let mut words = format!(
         "order of epoch {} from {} recorded {} reports {}:",

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Admission, ClusterSettings, GpuId, Incarnation, Tenant, TenantSettings, Verdict,
+    Admission, ClusterSettings, Feasibility, GpuId, Incarnation, Tenant, TenantSettings,
 };
 
 use crate::policy::longest_ahead;
@@ -108,7 +108,7 @@ pub(super) fn judge(
         let unknown = || Admission {
             tenant: tenant.clone(),
             target_ns: settings.slo_ns,
-            verdict: Verdict::Unknown,
+            verdict: Feasibility::Unknown,
             gpu: None,
             request_ns: 0,
             before_ns: 0,
@@ -149,10 +149,10 @@ fn judge_at(place: &Place<'_>, cluster: &ClusterSettings, places: &[Place<'_>]) 
         .saturating_add(before_ns)
         .saturating_add(ahead_ns);
     let verdict = match own.slo_ns {
-        target if place.request_ns > target => Verdict::TooLong,
-        target if whole > target => Verdict::Crowded,
-        _ if load_permille > PROMISED => Verdict::Overloaded,
-        _ => Verdict::Met,
+        target if place.request_ns > target => Feasibility::TooLong,
+        target if whole > target => Feasibility::Crowded,
+        _ if load_permille > PROMISED => Feasibility::Overloaded,
+        _ => Feasibility::Met,
     };
     Admission {
         tenant: place.tenant.clone(),
@@ -221,14 +221,17 @@ mod tests {
     fn a_request_alone_may_be_too_long_or_not_known() {
         let chat = [("chat", 0, 5 * MS)];
         let judged = verdict_of(&chat, &[]);
-        assert_eq!((judged[0].verdict, judged[0].gpu), (Verdict::Unknown, None));
+        assert_eq!(
+            (judged[0].verdict, judged[0].gpu),
+            (Feasibility::Unknown, None)
+        );
         let judged = verdict_of(&chat, &[flow("chat", 1, 0, 0)]);
-        assert_eq!(judged[0].verdict, Verdict::Unknown, "no request yet");
+        assert_eq!(judged[0].verdict, Feasibility::Unknown, "no request yet");
         let judged = verdict_of(&chat, &[flow("chat", 1, 5 * MS, 0)]);
-        assert_eq!(judged[0].verdict, Verdict::Met);
+        assert_eq!(judged[0].verdict, Feasibility::Met);
         let flows = [flow("chat", 1, 5 * MS, 0), flow("chat", 2, 5 * MS + 1, 0)];
         let judged = verdict_of(&chat, &flows);
-        assert_eq!(judged[0].verdict, Verdict::TooLong);
+        assert_eq!(judged[0].verdict, Feasibility::TooLong);
         assert_eq!(judged[0].gpu, Some(2), "where it fares worst");
         assert!(verdict_of(&[("chat", 0, 0)], &flows).is_empty());
     }
@@ -251,17 +254,17 @@ mod tests {
         let judged = verdict_of(&tenants, &flows);
         let chat = &judged[0];
         assert_eq!((chat.before_ns, chat.ahead_ns), (3 * MS, 2 * MS));
-        assert_eq!(chat.verdict, Verdict::Met, "9 of 10 ms");
+        assert_eq!(chat.verdict, Feasibility::Met, "9 of 10 ms");
         // A kernel of a minute is kept away, but for half of the slack.
         let mut flows = flows;
         flows[3].slice_ns = 60_000 * MS;
         let judged = verdict_of(&tenants, &flows);
         assert_eq!(judged[0].ahead_ns, 3 * MS);
-        assert_eq!(judged[0].verdict, Verdict::Met, "10 of 10 ms");
+        assert_eq!(judged[0].verdict, Feasibility::Met, "10 of 10 ms");
         flows[2].request_ns += 1;
         let judged = verdict_of(&tenants, &flows);
-        assert_eq!(judged[0].verdict, Verdict::Crowded);
-        assert_eq!(judged[1].verdict, Verdict::Met);
+        assert_eq!(judged[0].verdict, Feasibility::Crowded);
+        assert_eq!(judged[1].verdict, Feasibility::Met);
         assert_eq!(judged[1].gpu, Some(2));
     }
 
@@ -291,7 +294,7 @@ mod tests {
         let figures = judged.iter().map(|one| (one.verdict, one.load_permille));
         assert_eq!(
             figures.collect::<Vec<_>>(),
-            [(Verdict::Overloaded, 910), (Verdict::Met, 410)]
+            [(Feasibility::Overloaded, 910), (Feasibility::Met, 410)]
         );
         // A minute later without work, nothing is left of it.
         for second in 201..=280 {

@@ -10,7 +10,7 @@ use bus_schemas::{
 use serde::{Deserialize, Serialize};
 
 use crate::input::Profile;
-use crate::queue::{Progress, QueueOpening};
+use crate::queue::{QueueOpening, QueueProgress};
 
 /// The lease's value: KV entry `leader`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -231,7 +231,7 @@ pub enum Action {
         /// The session.
         session: SessionId,
         /// How far.
-        progress: Progress,
+        progress: QueueProgress,
     },
     /// A session has ended: its queue tells the client and goes.
     QueueEnd {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bus_schemas::{
-    Chain, Column, DoneReport, GpuPosition, Grant, InputNumber, OpenGrant, Order, Outcome, Row,
-    SealAnswer, SealPage, WIRE_VERSION, encode_into, limits,
+    Chain, Column, DoneReport, GpuPosition, Grant, GrantBatch, InputNumber, OpenGrant, Outcome,
+    Row, SealAnswer, SealPage, WIRE_VERSION, encode_into, limits,
 };
 
 use super::config::Config;
@@ -310,7 +310,7 @@ impl GrantStream {
             .clone()
             .filter_map(|sending| sending.open.as_deref().cloned());
         let mut packed = Vec::with_capacity(count * Grant::SIZE);
-        let order = Order {
+        let order = GrantBatch {
             v: WIRE_VERSION,
             epoch: publisher.epoch,
             leader: publisher.leader,

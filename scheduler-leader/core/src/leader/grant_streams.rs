@@ -139,7 +139,9 @@ impl GrantStreams {
 #[cfg(test)]
 mod tests {
     use bus_schemas::subject::Subjects;
-    use bus_schemas::{Chain, Grant, GrantKind, LeaderId, Order, SealAnswer, SessionId, decode};
+    use bus_schemas::{
+        Chain, Grant, GrantBatch, GrantKind, LeaderId, SealAnswer, SessionId, decode,
+    };
 
     use super::*;
     use crate::leader::publisher::Publisher;
@@ -207,7 +209,7 @@ mod tests {
         });
         let sent = actions.iter().map(|action| match action {
             Action::Publish { bytes, .. } => {
-                let order: Order<'_> = decode(bytes).unwrap();
+                let order: GrantBatch<'_> = decode(bytes).unwrap();
                 (order.grants.len(), order.recorded)
             }
             other => panic!("{other:?}"),

@@ -70,7 +70,7 @@ impl Term {
         cx: &mut Context<'_>,
     ) {
         let settled = self.is_settled(cx);
-        let reply = reply.filter(|reply| self.publisher.subjects.is_heard_by(tenant, reply));
+        let reply = reply.filter(|reply| self.publisher.subjects.is_inbound_of(tenant, reply));
         match what {
             ToLeader::Open => match decode::<OpenRequest>(bytes) {
                 Ok(request) => {

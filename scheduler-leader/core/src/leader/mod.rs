@@ -411,7 +411,7 @@ impl Leader {
     /// The subjects it subscribes to, wildcards included.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<String> {
-        let mut subscriptions = self.subjects.leader_hears();
+        let mut subscriptions = self.subjects.leader_inbound();
         let inbox = self.subjects.cluster_inbox();
         subscriptions.push(format!("{inbox}.leader.{}.*", self.id));
         subscriptions

@@ -39,7 +39,7 @@ impl Publisher {
             leaving,
         };
         let subject = match tenant {
-            Some(tenant) => self.subjects.reign(tenant),
+            Some(tenant) => self.subjects.term(tenant),
             None => self.subjects.leader_beat(),
         };
         self.publish(subject.into(), encode(&beat), actions);

@@ -14,7 +14,7 @@ use bus_schemas::{
 use super::anchor::{Anchor, Anchored};
 use super::error::ReplayError;
 use super::launches::Launches;
-use super::replayed::{End, Fate, Hole, Position, Tail};
+use super::replayed::{End, Fate, Hole, ReplayedPosition, Tail};
 use crate::leader::Gap;
 pub(super) use proposed::Proposed;
 use worker::{Reached, Worker, row};
@@ -156,7 +156,7 @@ impl Chains {
         incarnation: Incarnation,
         report: &DoneReport,
         launches: &Launches,
-    ) -> Option<Position> {
+    ) -> Option<ReplayedPosition> {
         let worker = self.workers.get_mut(&incarnation)?;
         let mut end = End {
             outcome: report.outcome,
@@ -453,7 +453,7 @@ impl Chains {
     }
 
     /// Every position, by gpu, incarnation and position.
-    pub(super) fn into_positions(self) -> Vec<Position> {
+    pub(super) fn into_positions(self) -> Vec<ReplayedPosition> {
         let workers = self.workers.into_values();
         let mut positions: Vec<_> = workers.flat_map(|worker| worker.positions).collect();
         positions.sort_by_key(|row| (row.gpu, row.incarnation, row.position));

@@ -1,6 +1,5 @@
 //! Recomputes the launch order from the record.
 
-mod accounting;
 mod anchor;
 mod anchoring;
 mod chains;
@@ -11,13 +10,14 @@ mod replayed;
 mod reports;
 mod stop;
 mod stream;
+mod unrecorded_use;
 
 pub use crate::leader::Gap;
-pub use accounting::unaccounted;
 pub use anchor::{Anchor, Anchored};
 pub use anchoring::beginning;
 pub use error::ReplayError;
 pub use recompute::{Replay, replay};
-pub use replayed::{End, Fate, Hole, Position, Replayed, Tail};
-pub use reports::{ReportedWork, Unaccounted};
+pub use replayed::{End, Fate, Hole, Replayed, ReplayedPosition, Tail};
+pub use reports::{ReportedWork, UnrecordedUse};
 pub use stop::{Stop, StopError, Stopped, replay_until};
+pub use unrecorded_use::unrecorded_use;

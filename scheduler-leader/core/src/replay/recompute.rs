@@ -8,7 +8,7 @@ use super::anchor::{Anchor, Before};
 use super::chains::{AnchoredChains, Chains, Proposed};
 use super::error::ReplayError;
 use super::launches::Launches;
-use super::replayed::{Position, Replayed};
+use super::replayed::{Replayed, ReplayedPosition};
 use super::reports::Reports;
 use super::stream::Stream;
 use crate::effect::Effect;
@@ -97,7 +97,7 @@ impl Replay {
     ///
     /// # Errors
     /// [`ReplayError`] at the first thing that disagrees.
-    pub fn advance(&mut self, mut ended: impl FnMut(Position)) -> Result<(), ReplayError> {
+    pub fn advance(&mut self, mut ended: impl FnMut(ReplayedPosition)) -> Result<(), ReplayError> {
         self.restore();
         let at = self.term.as_ref().map_or((0, LeaderId(0)), |term| term.of);
         let terms: Vec<_> = self.streams.range(at..).map(|(of, _)| *of).collect();
@@ -216,7 +216,7 @@ impl ReplayedTerm {
         &mut self,
         inputs: &[Input],
         kept: Kept<'_>,
-        ended: &mut impl FnMut(Position),
+        ended: &mut impl FnMut(ReplayedPosition),
     ) -> Result<(), ReplayError> {
         let Kept {
             chains,

@@ -21,7 +21,7 @@ pub struct End {
 
 /// One position of the launch order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
+pub struct ReplayedPosition {
     /// The device.
     pub gpu: GpuId,
     /// The worker.
@@ -144,7 +144,7 @@ pub struct Replayed {
     /// Every incarnation, by gpu and incarnation.
     pub tails: Vec<Tail>,
     /// Every position whose grant is known, by gpu, incarnation and position.
-    pub positions: Vec<Position>,
+    pub positions: Vec<ReplayedPosition>,
     /// Positions taken from seals' tails.
     pub adopted: u64,
     /// Positions that were accepted and that nothing tells: an order with one is not whole.

@@ -1,4 +1,4 @@
-//! What workers reported done beyond what their accounts have: of a worker that was killed, this is
+//! What workers reported done beyond what their usage blocks have: of a worker that was killed, this is
 //! what is known to be lost.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use bus_schemas::{
 };
 
 use super::launches::Launches;
-use super::replayed::Position;
+use super::replayed::ReplayedPosition;
 
 /// What ran for a tenant, as done reports and intents say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl ReportedWork {
 
 /// What a worker reported behind a report of its choice.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unaccounted {
+pub struct UnrecordedUse {
     /// By tenant; none where the record does not say whose it was.
     pub tenants: BTreeMap<Option<Tenant>, ReportedWork>,
     /// Reports that are not in the record: they went with a leader. What they reported is in no sum.
@@ -54,11 +54,11 @@ pub(super) struct Reports {
 
 #[derive(Debug, Default)]
 struct Worker {
-    /// Reports through this one are in its accounts.
-    accounted: u64,
+    /// Reports through this one are in its usage blocks.
+    recorded: u64,
     /// The last report that is recorded.
     reports: u64,
-    /// Those behind `accounted` that are not.
+    /// Those behind `recorded` that are not.
     unrecorded: u64,
     /// Positions through this one were closed when it was sealed.
     sealed: GpuPosition,
@@ -69,7 +69,7 @@ struct Worker {
     sessions: BTreeMap<SessionId, Session>,
 }
 
-/// What a session's reports tell beyond the accounts.
+/// What a session's reports have beyond the usage blocks.
 #[derive(Debug, Default)]
 struct Session {
     device_ns: u64,
@@ -101,16 +101,16 @@ impl Session {
 }
 
 impl Reports {
-    pub(super) fn new(accounted: &BTreeMap<Incarnation, u64>) -> Self {
-        let worker = |(incarnation, accounted): (&Incarnation, &u64)| {
+    pub(super) fn new(recorded: &BTreeMap<Incarnation, u64>) -> Self {
+        let worker = |(incarnation, recorded): (&Incarnation, &u64)| {
             let worker = Worker {
-                accounted: *accounted,
+                recorded: *recorded,
                 ..Worker::default()
             };
             (*incarnation, worker)
         };
         Self {
-            workers: accounted.iter().map(worker).collect(),
+            workers: recorded.iter().map(worker).collect(),
         }
     }
 
@@ -119,7 +119,7 @@ impl Reports {
         let Some(worker) = self.workers.get_mut(&incarnation) else {
             return;
         };
-        let known = worker.reports.max(worker.accounted);
+        let known = worker.reports.max(worker.recorded);
         worker.unrecorded += answer.reports.saturating_sub(known);
         worker.reports = answer.reports;
         worker.sealed = answer.position;
@@ -133,13 +133,13 @@ impl Reports {
         &mut self,
         incarnation: Incarnation,
         report: &DoneReport,
-        row: Option<&Position>,
+        row: Option<&ReplayedPosition>,
     ) {
         let Some(worker) = self.workers.get_mut(&incarnation) else {
             return;
         };
         worker.reports += 1;
-        let counts = worker.reports > worker.accounted;
+        let counts = worker.reports > worker.recorded;
         let ran = match report.outcome {
             Outcome::Closed => return,
             Outcome::Part => worker.part(report),
@@ -173,11 +173,11 @@ impl Reports {
         &self,
         launches: &Launches,
         tenant: impl Fn(SessionId) -> Option<Tenant>,
-    ) -> BTreeMap<Incarnation, Unaccounted> {
+    ) -> BTreeMap<Incarnation, UnrecordedUse> {
         let sum = |worker: &Worker| {
-            let mut sum = Unaccounted {
+            let mut sum = UnrecordedUse {
                 unrecorded: worker.unrecorded,
-                ..Unaccounted::default()
+                ..UnrecordedUse::default()
             };
             for (id, session) in &worker.sessions {
                 let mut work = ReportedWork {

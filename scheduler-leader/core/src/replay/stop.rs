@@ -7,7 +7,7 @@ use bus_schemas::{Epoch, GlobalPosition, GpuId, GpuPosition, Incarnation};
 
 use super::error::ReplayError;
 use super::recompute::{Replay, replay};
-use super::replayed::Position;
+use super::replayed::ReplayedPosition;
 use super::stream::Stream;
 use crate::effect::Effect;
 use crate::scheduler::{Inspection, Scheduler};
@@ -25,7 +25,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    fn is(self, position: &Position) -> bool {
+    fn is(self, position: &ReplayedPosition) -> bool {
         match self {
             Self::Global(epoch, global) => {
                 position.global == global && epoch.is_none_or(|epoch| position.epoch == epoch)
@@ -78,7 +78,7 @@ impl FromStr for Stop {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
     /// The position that was decided last.
-    pub at: Position,
+    pub at: ReplayedPosition,
     /// The order right after.
     pub order: Inspection,
 }
@@ -148,7 +148,10 @@ pub fn replay_until(blocks: &[(Epoch, u64, Vec<u8>)], stop: Stop) -> Result<Stop
 }
 
 /// The order right after a grant, if this stream leads to it.
-fn recompute(stream: &mut Stream, at: &Position) -> Result<Option<Inspection>, ReplayError> {
+fn recompute(
+    stream: &mut Stream,
+    at: &ReplayedPosition,
+) -> Result<Option<Inspection>, ReplayError> {
     let (mut scheduler, mut effects) = (Scheduler::new(), Vec::new());
     for input in stream.take(at.epoch)? {
         if scheduler.input() + 1 == at.input {

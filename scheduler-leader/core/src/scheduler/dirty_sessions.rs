@@ -5,7 +5,7 @@ use bus_schemas::SessionId;
 
 use super::apply::Scheduler;
 use super::state::{DirtySessions, Mark};
-use crate::queue::Progress;
+use crate::queue::QueueProgress;
 use crate::slots::SessionSlot;
 
 /// A session that has got further.
@@ -16,7 +16,7 @@ pub(crate) struct DirtySession {
     /// Its slot.
     pub(crate) slot: SessionSlot,
     /// How far it has come.
-    pub(crate) progress: Progress,
+    pub(crate) progress: QueueProgress,
     /// Its worker reported of it.
     pub(crate) reported: bool,
 }
@@ -33,7 +33,7 @@ impl Scheduler {
                 into.push(DirtySession {
                     session: session.id,
                     slot,
-                    progress: Progress {
+                    progress: QueueProgress {
                         granted: session.queue.granted(),
                         done: session.queue.done(),
                         alone: session.standing.is_some() && self.is_alone(slot),

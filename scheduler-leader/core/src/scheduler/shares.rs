@@ -4,7 +4,7 @@ use bus_schemas::{Code, TenantLimits};
 
 use super::apply::Scheduler;
 use super::space::Space;
-use crate::effect::Share;
+use crate::effect::TenantShare;
 use crate::slots::{TenantSlot, WorkerSlot};
 
 /// Why a request has no place.
@@ -12,7 +12,7 @@ use crate::slots::{TenantSlot, WorkerSlot};
 pub(super) struct Denied {
     pub(super) code: Code,
     /// Where it is the tenant's limit.
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<TenantShare>,
 }
 
 impl From<Code> for Denied {
@@ -21,7 +21,7 @@ impl From<Code> for Denied {
     }
 }
 
-impl Share {
+impl TenantShare {
     /// Whether what is wanted is within the limit.
     pub(super) fn has_room(self) -> bool {
         self.used.saturating_add(self.wanted) <= self.limit
@@ -36,7 +36,7 @@ impl Scheduler {
 
     /// Whether the tenant may have so many sessions more.
     pub(super) fn within_sessions(&self, tenant: TenantSlot, wanted: u64) -> Result<(), Denied> {
-        let share = Share {
+        let share = TenantShare {
             used: self.tenants[tenant].sessions,
             wanted,
             limit: self.limits(tenant).sessions,
@@ -54,9 +54,9 @@ impl Scheduler {
     }
 
     /// What a tenant has of a worker's addresses, and what a session more would take.
-    pub(super) fn addresses(&self, tenant: TenantSlot, worker: WorkerSlot) -> Share {
+    pub(super) fn addresses(&self, tenant: TenantSlot, worker: WorkerSlot) -> TenantShare {
         let flow = self.workers[worker].flows.get(&tenant);
-        Share {
+        TenantShare {
             used: flow.map_or(0, |flow| self.flows[*flow].addresses),
             wanted: self.window_size(tenant, worker),
             limit: self.limits(tenant).addresses,

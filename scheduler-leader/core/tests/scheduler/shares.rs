@@ -2,7 +2,7 @@
 
 use bus_schemas::{CloseReason, ClusterSettings, SessionId, TenantSettings, Window, limits};
 use proptest::prelude::*;
-use scheduler_leader_core::{Effect, Input, Share};
+use scheduler_leader_core::{Effect, Input, TenantShare};
 
 use crate::model::{Model, tenant};
 
@@ -19,7 +19,7 @@ fn set(model: &mut Model, index: usize, settings: TenantSettings) {
 /// Sessions and their windows.
 type Placed = Vec<(SessionId, Window)>;
 /// A code, and what is used up where it is the tenant's limit.
-type Refusal = (&'static str, Option<Share>);
+type Refusal = (&'static str, Option<TenantShare>);
 
 /// Opens a session on each of so many devices: its id and window, or the refusal's code and what
 /// was used up.
@@ -42,7 +42,7 @@ fn open(model: &mut Model, index: usize, devices: u32) -> Result<Placed, Refusal
 }
 
 /// Opens sessions of a tenant until it is refused: how many, and the refusal.
-fn open_all(model: &mut Model, index: usize) -> (u64, &'static str, Share) {
+fn open_all(model: &mut Model, index: usize) -> (u64, &'static str, TenantShare) {
     let mut opened = 0;
     loop {
         match open(model, index, 1) {
@@ -63,7 +63,7 @@ fn by_default_no_tenant_shuts_out_another() {
     for index in 0..4 {
         let (opened, code, share) = open_all(&mut model, index);
         assert_eq!((opened, code), (512, "E-TENANT-ADDRESSES"));
-        let whole = Share {
+        let whole = TenantShare {
             used: 8 * TIB,
             wanted: 16 << 30,
             limit: 8 * TIB,
@@ -83,7 +83,7 @@ fn sessions_are_counted_on_all_workers_and_a_request_has_all_or_none() {
     let mut model = model(settings, 2, 3);
     let first = open(&mut model, 0, 3).unwrap();
     assert_eq!((first.len(), open(&mut model, 0, 1).unwrap().len()), (3, 1));
-    let share = Share {
+    let share = TenantShare {
         used: 4,
         wanted: 2,
         limit: 5,

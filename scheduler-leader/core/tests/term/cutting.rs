@@ -1,6 +1,8 @@
 //! What is old of the record is cut off: its replay begins at an anchor.
 
-use scheduler_leader_core::replay::{Anchor, Position, Replay, ReplayError, beginning, replay};
+use scheduler_leader_core::replay::{
+    Anchor, Replay, ReplayError, ReplayedPosition, beginning, replay,
+};
 
 use crate::world::{MS, World};
 
@@ -75,7 +77,7 @@ fn a_record_that_was_cut_replays_from_an_anchor_to_the_same_chains() {
         let rest = replay(&cut, &finals).unwrap();
         assert_eq!(rest.digest, whole.digest);
         assert_eq!(rest.skipped, 0);
-        let behind = |row: &&Position| {
+        let behind = |row: &&ReplayedPosition| {
             let mut workers = anchor.workers.iter();
             let at = workers.find(|at| at.incarnation == row.incarnation);
             at.is_none_or(|at| row.position > at.tail.position)

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::subject::{ToClient, ToLeader};
 use bus_schemas::{
-    CloseReason, CloseRequest, Code, LeaderNotice, Order, SealedSession, SessionId, WIRE_VERSION,
-    Window, decode, encode, limits,
+    CloseReason, CloseRequest, Code, GrantBatch, LeaderNotice, SealedSession, SessionId,
+    WIRE_VERSION, Window, decode, encode, limits,
 };
 
 use crate::worker::Worker;
@@ -58,7 +58,7 @@ fn told(world: &World, names: &BTreeMap<String, SessionId>) -> Vec<SessionId> {
 fn is_granting(world: &World) -> bool {
     world.bus.iter().any(|(subject, _, bytes)| {
         subject.ends_with(".order")
-            && decode::<Order<'_>>(bytes)
+            && decode::<GrantBatch<'_>>(bytes)
                 .is_ok_and(|order| order.epoch == 2 && !order.grants.is_empty())
     })
 }

@@ -50,7 +50,7 @@ fn a_record_that_comes_in_block_by_block_is_replayed_as_the_whole_is() {
     }
 }
 
-fn at(row: &scheduler_leader_core::replay::Position) -> (u64, u64) {
+fn at(row: &scheduler_leader_core::replay::ReplayedPosition) -> (u64, u64) {
     (row.incarnation.0, row.position)
 }
 

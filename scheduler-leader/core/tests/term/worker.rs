@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::{
-    Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantKind,
-    Incarnation, LeaderId, Order, Outcome, Refusal, Seal, SealAnswer, SealPage, SealReply,
+    Chain, ChainEntry, Column, DeviceProperties, Done, DoneReport, GpuId, Grant, GrantBatch,
+    GrantKind, Incarnation, LeaderId, Outcome, Refusal, Seal, SealAnswer, SealPage, SealReply,
     SealedGrant, SealedSession, SessionId, WIRE_VERSION, WorkerBeat, encode,
 };
 
@@ -118,7 +118,7 @@ impl Worker {
         }
     }
 
-    pub(crate) fn order(&mut self, order: &Order<'_>) -> Option<Refusal> {
+    pub(crate) fn order(&mut self, order: &GrantBatch<'_>) -> Option<Refusal> {
         if (order.epoch, order.leader) != (self.epoch, self.leader) {
             return Some(self.refusal());
         }

@@ -239,7 +239,7 @@ impl World {
     /// What is under way now arrives, and what that leads to is under way.
     pub(crate) fn exchange(&mut self) {
         for (subject, reply, bytes) in std::mem::take(&mut self.bus) {
-            self.tenant_beats += u64::from(subject == self.subjects.reign(&tenant()));
+            self.tenant_beats += u64::from(subject == self.subjects.term(&tenant()));
             for at in 0..self.nodes.len() {
                 let mut actions = Vec::new();
                 if let Some(node) = &mut self.nodes[at] {
@@ -259,7 +259,7 @@ impl World {
                     worker.dismissed |= obeyed && !leave.noted;
                     worker.noted |= obeyed && leave.noted;
                 }
-                if subject == self.subjects.order(incarnation)
+                if subject == self.subjects.grants(incarnation)
                     && let Some(refusal) = worker.order(&decode(&bytes).unwrap())
                 {
                     let subject = self.subjects.refusal(incarnation);

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use bus_schemas::{ClusterSettings, Epoch, Order, decode};
+use bus_schemas::{ClusterSettings, Epoch, GrantBatch, decode};
 use client_agent::{Client, Session};
 use futures_util::StreamExt;
 use workloads::kernels::EMPTY;
@@ -154,7 +154,7 @@ impl Pauses {
         let watched = async {
             while self.around.len() < takeovers {
                 let message = orders.next().await.context("the connection closed")?;
-                let order = decode::<Order<'_>>(&message.payload)?;
+                let order = decode::<GrantBatch<'_>>(&message.payload)?;
                 if !order.grants.is_empty() {
                     self.granted(Instant::now(), &message.subject, order.epoch);
                 }

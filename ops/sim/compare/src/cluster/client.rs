@@ -253,7 +253,7 @@ impl Client {
         bus: &mut Bus,
     ) -> Result<(), SimulationError> {
         if let Ok(beat) = decode::<LeaderBeat>(bytes) {
-            return self.event(now, Event::Reign(beat), bus, None);
+            return self.event(now, Event::Term(beat), bus, None);
         }
         let Ok(answer) = decode::<OpenAnswer>(bytes) else {
             return Ok(());

@@ -1,7 +1,7 @@
 //! What the dispatch reads of the sessions compared here: that there is nothing to read.
 
 use bus_schemas::{Failure, Launch, ModuleHash, Op};
-use gpu_worker_core::dispatch::{Image, Kernel, Limits, SessionView, Transfer};
+use gpu_worker_core::dispatch::{ImageState, LaunchNeeds, Limits, SessionReader, TransferState};
 
 use super::place::SMS;
 use super::slices::Slice;
@@ -17,7 +17,7 @@ pub(super) const LIMITS: Limits = Limits {
 /// there is nothing in a slice to look at, and only the order of handing on is decided.
 pub(super) struct Plain;
 
-impl SessionView for Plain {
+impl SessionReader for Plain {
     type Ops = Slice;
     type Module = ();
 
@@ -25,16 +25,16 @@ impl SessionView for Plain {
         std::iter::empty()
     }
 
-    fn transfer(&self, _: u64) -> Transfer {
-        Transfer::Gone
+    fn transfer(&self, _: u64) -> TransferState {
+        TransferState::Gone
     }
 
     fn fingerprint(&self, _: u64) -> Option<u64> {
         None
     }
 
-    fn image(&self, _: ModuleHash) -> Image<()> {
-        Image::Unknown
+    fn image(&self, _: ModuleHash) -> ImageState<()> {
+        ImageState::Unknown
     }
 
     fn has_image(&self, _: ModuleHash) -> bool {
@@ -45,7 +45,7 @@ impl SessionView for Plain {
         None
     }
 
-    fn kernel(&self, (): &(), _: &Launch) -> Option<Kernel> {
+    fn kernel(&self, (): &(), _: &Launch) -> Option<LaunchNeeds> {
         None
     }
 }

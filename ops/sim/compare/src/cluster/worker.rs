@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bus_schemas::subject::{ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Column, DeviceResult, Op, OpNumber, Order, ResultKind, Seal, SessionId, WIRE_VERSION,
-    decode, encode,
+    Batch, Column, DeviceResult, GrantBatch, Op, OpNumber, ResultKind, Seal, SessionId,
+    WIRE_VERSION, decode, encode,
 };
 use gpu_worker_core::dispatch;
 use gpu_worker_core::meter::SliceUse;
@@ -214,9 +214,9 @@ impl WorkerShell {
         let bytes = &message.bytes;
         let reply = message.reply.as_deref();
         match place.subjects.parse_worker(&message.subject) {
-            Some(WorkerSubject::Order) => {
-                let order = decode::<Order<'_>>(bytes).map_err(unread)?;
-                self.event(now, reply, Event::Order(&order), place, bus);
+            Some(WorkerSubject::GrantBatch) => {
+                let order = decode::<GrantBatch<'_>>(bytes).map_err(unread)?;
+                self.event(now, reply, Event::GrantBatch(&order), place, bus);
             }
             Some(WorkerSubject::Seal) => {
                 let seal = decode::<Seal>(bytes).map_err(unread)?;

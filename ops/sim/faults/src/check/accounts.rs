@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{Epoch, Incarnation, Tenant, UsageBlock};
-use scheduler_leader_core::replay::unaccounted;
+use scheduler_leader_core::replay::unrecorded_use;
 
 use super::{Verdict, Violation};
 
@@ -58,7 +58,7 @@ impl Accounts {
         let halves = halves.filter_map(|(id, worker)| Some((*id, half(worker)?)));
         let halves: BTreeMap<_, _> = halves.collect();
         let reports = halves.iter().map(|(id, (reports, _))| (*id, *reports));
-        let Ok(lost) = unaccounted(record, &reports.collect()) else {
+        let Ok(lost) = unrecorded_use(record, &reports.collect()) else {
             // Whether it may be one that does not replay was looked at before.
             return Ok(());
         };

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    Chain, ChainEntry, Done, Epoch, GpuId, GpuPosition, GpuTail, Grant, GrantKind, Incarnation,
-    LeaderId, OpNumber, Order, Outcome, SealAnswer, SessionId, Tenant,
+    Chain, ChainEntry, Done, Epoch, GpuId, GpuPosition, GpuTail, Grant, GrantBatch, GrantKind,
+    Incarnation, LeaderId, OpNumber, Outcome, SealAnswer, SessionId, Tenant,
 };
 
 use super::{Verdict, Violation};
@@ -89,7 +89,7 @@ impl Positions {
     }
 
     /// A leader published an order.
-    pub(crate) fn ordered(&mut self, incarnation: Incarnation, order: &Order<'_>) -> Verdict {
+    pub(crate) fn ordered(&mut self, incarnation: Incarnation, order: &GrantBatch<'_>) -> Verdict {
         for open in &order.opens {
             let owner = (open.tenant.clone(), open.ordinal);
             let known = self.owners.entry(open.session).or_insert(owner.clone());
@@ -114,7 +114,7 @@ impl Positions {
     }
 
     /// A worker hears an order.
-    pub(crate) fn heard(&mut self, incarnation: Incarnation, order: &Order<'_>) -> Verdict {
+    pub(crate) fn heard(&mut self, incarnation: Incarnation, order: &GrantBatch<'_>) -> Verdict {
         let log = self.log(incarnation)?;
         if log.sealed == Some((order.epoch, order.leader)) {
             for (position, grant) in (order.first..).zip(order.grants.iter()) {

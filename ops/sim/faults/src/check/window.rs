@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bus_schemas::{
-    ClusterSettings, Done, Epoch, GpuPosition, Grant, GrantKind, Incarnation, Intent, LeaderId,
-    OpNumber, Order, Outcome, SealAnswer, SessionId, Tenant, TenantSettings,
+    ClusterSettings, Done, Epoch, GpuPosition, Grant, GrantBatch, GrantKind, Incarnation, Intent,
+    LeaderId, OpNumber, Outcome, SealAnswer, SessionId, Tenant, TenantSettings,
 };
 
 use super::targets::Above;
@@ -187,7 +187,7 @@ impl Windows {
         now: Nanos,
         leader: NodeId,
         incarnation: Incarnation,
-        order: &Order<'_>,
+        order: &GrantBatch<'_>,
     ) -> Verdict {
         let key = (leader, order.epoch, order.leader);
         let Some(reign) = self.reigns.get_mut(&key) else {

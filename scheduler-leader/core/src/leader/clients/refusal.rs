@@ -2,14 +2,14 @@
 
 use bus_schemas::{Code, Failure, Tenant};
 
-use crate::effect::Share;
+use crate::effect::TenantShare;
 
 /// Why the order has no place for a request.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::leader) struct Refused {
     pub(in crate::leader) code: Code,
     /// Where it is the tenant's limit.
-    pub(in crate::leader) share: Option<Share>,
+    pub(in crate::leader) share: Option<TenantShare>,
 }
 
 impl Refused {
@@ -30,8 +30,8 @@ impl Refused {
     }
 }
 
-fn sessions(tenant: &Tenant, share: Share) -> String {
-    let Share {
+fn sessions(tenant: &Tenant, share: TenantShare) -> String {
+    let TenantShare {
         used,
         wanted,
         limit,
@@ -42,7 +42,7 @@ fn sessions(tenant: &Tenant, share: Share) -> String {
     )
 }
 
-fn addresses(tenant: &Tenant, share: Share) -> String {
+fn addresses(tenant: &Tenant, share: TenantShare) -> String {
     let gib = |bytes: u64| bytes.div_ceil(1 << 30);
     let (used, wanted, limit) = (gib(share.used), gib(share.wanted), share.limit >> 30);
     format!(

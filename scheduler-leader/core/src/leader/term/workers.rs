@@ -19,7 +19,7 @@ impl Term {
             self.publisher.lost(worker, cx.actions);
             return;
         }
-        let subject = self.publisher.subjects.order(worker);
+        let subject = self.publisher.subjects.grants(worker);
         self.streams
             .meet(worker, || GrantStream::new(subject.into(), cx.now));
         self.ask_seal(worker, cx);

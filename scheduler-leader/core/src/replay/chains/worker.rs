@@ -6,7 +6,7 @@ use bus_schemas::{
     Chain, ChainEntry, GpuPosition, GpuTail, GrantKind, Incarnation, SessionId, Tenant,
 };
 
-use super::super::replayed::Position;
+use super::super::replayed::ReplayedPosition;
 use super::proposed::Proposed;
 
 /// A worker: where its chain is, and what it was granted beyond.
@@ -23,7 +23,7 @@ pub(super) struct Worker {
     pub(super) accepted: u64,
     pub(super) recorded: GpuPosition,
     pub(super) proposed: BTreeMap<GpuPosition, Proposed>,
-    pub(super) positions: Vec<Position>,
+    pub(super) positions: Vec<ReplayedPosition>,
 }
 
 /// Where a chain ends: as `GpuTail`, with a default.
@@ -127,9 +127,9 @@ pub(super) fn row(
     chain: Option<Chain>,
     next: &Proposed,
     (tenant, ordinal): (&Tenant, &u64),
-) -> Position {
+) -> ReplayedPosition {
     let grant = &next.grant;
-    Position {
+    ReplayedPosition {
         gpu: at.gpu,
         incarnation,
         position: at.position,

@@ -23,8 +23,8 @@ fn report(position: GpuPosition, outcome: Outcome, measured: u64, received: u64)
 }
 
 /// A position that ended.
-fn row(kind: GrantKind, first: OpNumber, last: OpNumber) -> Position {
-    Position {
+fn row(kind: GrantKind, first: OpNumber, last: OpNumber) -> ReplayedPosition {
+    ReplayedPosition {
         gpu: 0,
         incarnation: WORKER,
         position: 1,
@@ -97,8 +97,8 @@ fn announced(through: OpNumber) -> Launches {
     launches
 }
 
-fn reports(accounted: u64) -> Reports {
-    Reports::new(&BTreeMap::from([(WORKER, accounted)]))
+fn reports(recorded: u64) -> Reports {
+    Reports::new(&BTreeMap::from([(WORKER, recorded)]))
 }
 
 /// What is told of the only tenant, and how many reports are not recorded.
@@ -138,13 +138,13 @@ fn parts_of_a_grant_that_was_never_closed_count() {
         (4, sums(0, 0, 0)),
         (9, sums(0, 0, 0)),
     ];
-    for (accounted, expected) in expected {
-        let mut reports = reports(accounted);
+    for (recorded, expected) in expected {
+        let mut reports = reports(recorded);
         slice_and_parts(&mut reports);
         assert_eq!(
             sums_of(&reports, &announced(20)),
             (expected, 0),
-            "{accounted}"
+            "{recorded}"
         );
     }
     // The client died with the worker before it announced them.
@@ -175,12 +175,12 @@ fn what_went_with_a_leader_is_counted_in_reports() {
     reports.sealed(WORKER, &seal(7, 2, 18));
     reports.report(WORKER, &report(2, Outcome::Part, 40, 20), None);
     assert_eq!(sums_of(&reports, &announced(20)), (sums(140, 5, 0), 3));
-    // All of them are in the accounts.
-    let mut accounted = self::reports(7);
-    slice_and_parts(&mut accounted);
-    accounted.sealed(WORKER, &seal(7, 2, 18));
-    accounted.report(WORKER, &report(2, Outcome::Part, 40, 20), None);
-    assert_eq!(sums_of(&accounted, &announced(20)), (sums(40, 1, 0), 0));
+    // All of them are in the usage blocks.
+    let mut recorded = self::reports(7);
+    slice_and_parts(&mut recorded);
+    recorded.sealed(WORKER, &seal(7, 2, 18));
+    recorded.report(WORKER, &report(2, Outcome::Part, 40, 20), None);
+    assert_eq!(sums_of(&recorded, &announced(20)), (sums(40, 1, 0), 0));
 }
 
 #[test]

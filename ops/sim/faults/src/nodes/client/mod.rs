@@ -87,7 +87,7 @@ impl ClientNode {
 
     fn start(&mut self, io: &mut Io) {
         io.name = Some(self.name.as_str().into());
-        io.subscribe(self.subjects.reign(&self.tenant));
+        io.subscribe(self.subjects.term(&self.tenant));
         io.subscribe(format!("{}.{}.*", self.inbox(), self.name));
         if let Some(death) = self.dies {
             io.later(death.at, DIE);
@@ -110,11 +110,11 @@ impl ClientNode {
             if let Some(runner) = runner {
                 runner.hear(io, &self.subjects, &self.tenant, what, bytes);
             }
-        } else if *packet.subject == *self.subjects.reign(&self.tenant) {
+        } else if *packet.subject == *self.subjects.term(&self.tenant) {
             if let Ok(beat) = decode::<LeaderBeat>(bytes) {
                 io.later(io.now + SETTLING, SETTLED);
                 for runner in &mut self.runners {
-                    runner.event(io, &self.subjects, &self.tenant, Event::Reign(beat));
+                    runner.event(io, &self.subjects, &self.tenant, Event::Term(beat));
                 }
             }
         } else if let Ok(answer) = decode::<OpenAnswer>(bytes) {
@@ -292,7 +292,7 @@ impl Runner {
         });
         let mut others = Vec::new();
         for (index, opened) in (0..).zip(devices) {
-            io.subscribe(subjects.session_hears(tenant, opened.session));
+            io.subscribe(subjects.session_inbound(tenant, opened.session));
             match index {
                 0 => self.phase = Phase::Running(Box::new(Running::new(opened, deadline))),
                 _ => others.push(self.on_another(index, opened, deadline)),

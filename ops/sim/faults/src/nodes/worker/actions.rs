@@ -1,6 +1,6 @@
 //! What the sequencer wants done, carried out on bus and buffers.
 
-use bus_schemas::{Images, WeightSample, Weights};
+use bus_schemas::{HeldImages, WeightSample, Weights};
 use gpu_worker_core::dispatch;
 
 use super::jobs::Pending;
@@ -152,7 +152,7 @@ impl WorkerNode {
     }
 
     /// What this heartbeat says of images: all there are where that has changed, and now and then.
-    fn news_of_images(&mut self) -> Option<Images> {
+    fn news_of_images(&mut self) -> Option<HeldImages> {
         let images = self.images.iter();
         let images = images.map(|(tenant, hash)| (tenant.clone(), hash.short()));
         let images: Vec<_> = images.take(limits::IMAGES).collect();
@@ -160,7 +160,7 @@ impl WorkerNode {
         self.beats += 1;
         due.then(|| {
             self.told.clone_from(&images);
-            Images(images)
+            HeldImages(images)
         })
     }
 

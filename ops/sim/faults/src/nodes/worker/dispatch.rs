@@ -1,7 +1,8 @@
 //! The real dispatch and the real claims on memory: the way of a started slice to the model device.
 
 use gpu_worker_core::dispatch::{
-    Action, Answer, Event, Image, Kernel, Question, SessionView, Submission, Transfer,
+    Action, Claim, ClaimAnswer, Event, ImageState, LaunchNeeds, SessionReader, Submission,
+    TransferState,
 };
 
 use super::jobs::{Pending, Slice};
@@ -39,13 +40,13 @@ impl WorkerNode {
         self.tell_dispatch(io, Event::Changed);
     }
 
-    fn ask(&mut self, question: Question) -> Option<Answer> {
+    fn ask(&mut self, question: Claim) -> Option<ClaimAnswer> {
         if self.flaw != Some(Flaw::IgnoresQuota) {
             return self.claims.ask(&mut self.pager, question);
         }
-        let Question { session, first, .. } = question;
+        let Claim { session, first, .. } = question;
         self.pager.admit(first, session, &question.needs);
-        Some(Answer {
+        Some(ClaimAnswer {
             session,
             first,
             refused: None,
@@ -53,7 +54,7 @@ impl WorkerNode {
         })
     }
 
-    fn admitted(&mut self, io: &mut Io, answer: Answer) {
+    fn admitted(&mut self, io: &mut Io, answer: ClaimAnswer) {
         if let Some((op, _)) = &answer.refused {
             io.fact(Fact::Denied {
                 incarnation: self.identity.incarnation,
@@ -85,7 +86,7 @@ struct View<'a> {
     images: &'a BTreeSet<(Tenant, ModuleHash)>,
 }
 
-impl SessionView for View<'_> {
+impl SessionReader for View<'_> {
     type Ops = Vec<KeptOp>;
     type Module = ModuleHash;
 
@@ -93,11 +94,11 @@ impl SessionView for View<'_> {
         ops.iter().map(|kept| kept.op)
     }
 
-    fn transfer(&self, transfer: u64) -> Transfer {
+    fn transfer(&self, transfer: u64) -> TransferState {
         match self.place.transfers.get(&transfer) {
-            Some(staged) if staged.whole => Transfer::Whole(staged.bytes.len() as u64),
-            Some(_) => Transfer::Coming,
-            None => Transfer::Gone,
+            Some(staged) if staged.whole => TransferState::Whole(staged.bytes.len() as u64),
+            Some(_) => TransferState::Coming,
+            None => TransferState::Gone,
         }
     }
 
@@ -105,11 +106,11 @@ impl SessionView for View<'_> {
         None
     }
 
-    fn image(&self, hash: ModuleHash) -> Image<ModuleHash> {
+    fn image(&self, hash: ModuleHash) -> ImageState<ModuleHash> {
         let given = (self.place.tenant.clone(), hash);
         match self.images.contains(&given) {
-            true => Image::Ready(hash),
-            false => Image::Unknown,
+            true => ImageState::Ready(hash),
+            false => ImageState::Unknown,
         }
     }
 
@@ -121,8 +122,8 @@ impl SessionView for View<'_> {
         None
     }
 
-    fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<Kernel> {
-        Some(Kernel {
+    fn kernel(&self, module: &ModuleHash, launch: &Launch) -> Option<LaunchNeeds> {
+        Some(LaunchNeeds {
             key: kernel_key(module, launch),
             block: 0,
         })

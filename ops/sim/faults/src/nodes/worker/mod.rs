@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bus_schemas::subject::{ConnectionName, Subjects, ToClient, ToWorker, WorkerSubject};
 use bus_schemas::{
-    Batch, Code, DataChunk, DeviceResult, Failure, Launch, Leave, Lost, ModuleHash, Op, OpNumber,
-    Order, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat, decode,
-    encode, limits,
+    Batch, Code, DataChunk, DeviceResult, Failure, GrantBatch, Launch, Leave, Lost, ModuleHash, Op,
+    OpNumber, Rejected, ResultKind, Seal, SessionId, Tenant, WIRE_VERSION, Window, WorkerBeat,
+    decode, encode, limits,
 };
 use gpu_worker_core::sequencer::{
     Action, BatchEvent, ChunkEvent, CompletedEvent, Config, Event, Identity, ImageState,
@@ -143,7 +143,7 @@ impl WorkerNode {
     fn start(&mut self, io: &mut Io) {
         let incarnation = self.identity.incarnation;
         self.meter = Meter::new(io.now, incarnation, self.identity.gpu, SMS, true);
-        for pattern in self.subjects.worker_hears(incarnation) {
+        for pattern in self.subjects.worker_inbound(incarnation) {
             io.subscribe(pattern);
         }
         io.name = Some(ConnectionName::Worker(incarnation).to_string().into());
@@ -158,9 +158,9 @@ impl WorkerNode {
     fn message(&mut self, io: &mut Io, packet: &Packet) {
         let bytes = &packet.bytes;
         match self.subjects.parse_worker(&packet.subject) {
-            Some(WorkerSubject::Order) => {
-                if let Ok(order) = decode::<Order<'_>>(bytes) {
-                    self.event(io, None, Event::Order(&order));
+            Some(WorkerSubject::GrantBatch) => {
+                if let Ok(order) = decode::<GrantBatch<'_>>(bytes) {
+                    self.event(io, None, Event::GrantBatch(&order));
                 }
             }
             Some(WorkerSubject::Seal) => {

@@ -1,4 +1,4 @@
-//! Old blocks of the accounts are folded: one block for a day of a worker, with the sums of those it
+//! Old blocks of the usage are folded: one block for a day of a worker, with the sums of those it
 //! stands for.
 
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const ROW_BYTES: usize = 80;
 
 /// The day a block was cut in: days since 1970.
 #[must_use]
-pub fn account_day(at_ms: u64) -> u64 {
+pub fn usage_day(at_ms: u64) -> u64 {
     at_ms / DAY_MS
 }
 
@@ -44,7 +44,7 @@ impl UsageBlock {
     fn absorb(&mut self, next: &Self) -> bool {
         let adjoins = self.incarnation == next.incarnation
             && self.number.checked_add(1) == Some(next.begins())
-            && account_day(self.at_ms) == account_day(next.at_ms);
+            && usage_day(self.at_ms) == usage_day(next.at_ms);
         // Where reports end must not seem to come earlier, nor what goes on in a block that is lost
         // seem to be less.
         let reports = self.reports.is_none() || next.reports.is_some();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use bus_schemas::{AccountEnd, GpuId, Incarnation, Tenant};
-use scheduler_leader_core::replay::{ReportedWork, Unaccounted, unaccounted};
+use bus_schemas::{GpuId, Incarnation, Tenant, UsageEnd};
+use scheduler_leader_core::replay::{ReportedWork, UnrecordedUse, unrecorded_use};
 
 use super::Books;
 use crate::admin::Administrator;
@@ -31,7 +31,7 @@ pub struct Loss {
 
 impl Loss {
     /// What its reports tell, but for what its blocks have all the same.
-    fn of(mut told: Unaccounted, end: &AccountEnd) -> Self {
+    fn of(mut told: UnrecordedUse, end: &UsageEnd) -> Self {
         for (tenant, has) in end.beyond() {
             if let Some(it) = told.tenants.get_mut(&Some(tenant)) {
                 it.device_ns = it.device_ns.saturating_sub(has.device_ns);
@@ -57,7 +57,7 @@ impl Loss {
 impl Books {
     /// Workers whose blocks end within the interval without a last one: those that are at work, and
     /// those that were killed.
-    fn open(&self) -> BTreeMap<Incarnation, &AccountEnd> {
+    fn open(&self) -> BTreeMap<Incarnation, &UsageEnd> {
         let open = self.ends.workers();
         let open = open.filter(|(_, end)| !end.left && self.query.spans(end.at_ms));
         open.map(|(incarnation, end)| (*incarnation, end)).collect()
@@ -67,8 +67,8 @@ impl Books {
     /// their blocks name, if the record says so.
     fn losses(
         &self,
-        dead: &BTreeMap<Incarnation, &AccountEnd>,
-        mut told: Option<BTreeMap<Incarnation, Unaccounted>>,
+        dead: &BTreeMap<Incarnation, &UsageEnd>,
+        mut told: Option<BTreeMap<Incarnation, UnrecordedUse>>,
     ) -> Vec<Unsaid> {
         let unsaid = dead.iter().map(|(incarnation, end)| {
             let told = told.as_mut().and_then(|told| told.remove(incarnation));
@@ -110,7 +110,7 @@ impl Administrator {
         let accounted = accounted.collect();
         // That the record does not replay is something else than that it cannot be read.
         let blocks = crate::record::stream_blocks(self).await?;
-        Ok(books.losses(&dead, unaccounted(&blocks, &accounted).ok()))
+        Ok(books.losses(&dead, unrecorded_use(&blocks, &accounted).ok()))
     }
 }
 

@@ -13,10 +13,10 @@ fn told(device_ns: u64, launches: u64) -> ReportedWork {
 }
 
 /// Behind its blocks, the worker reported this much for a and for b, and 2 of its reports are gone.
-fn reported() -> Option<BTreeMap<Incarnation, Unaccounted>> {
+fn reported() -> Option<BTreeMap<Incarnation, UnrecordedUse>> {
     let tenants = [("a", told(500, 4)), ("b", told(70, 1))];
     let tenants = tenants.map(|(name, told)| (Some(tenant(name)), told));
-    let told = Unaccounted {
+    let told = UnrecordedUse {
         tenants: tenants.into(),
         unrecorded: 2,
     };

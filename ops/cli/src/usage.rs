@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use bus_schemas::{
-    AccountEnds, Accounts, GpuId, KernelKey, KernelName, Tenant, UsageBlock, UseTotals,
+    ClusterUsage, GpuId, KernelKey, KernelName, Tenant, UsageBlock, UsageEnds, UseTotals,
 };
 
 use crate::calendar::DAY_MS;
@@ -103,9 +103,9 @@ pub struct Books {
     /// What kernel keys stand for.
     pub names: BTreeMap<KernelKey, KernelName>,
     /// The blocks.
-    pub accounts: Accounts,
+    pub usage: ClusterUsage,
     /// Where each worker's blocks end, in the interval or not.
-    pub ends: AccountEnds,
+    pub ends: UsageEnds,
 }
 
 impl Books {
@@ -124,7 +124,7 @@ impl Books {
             self.names.insert(name.kernel, name.clone());
         }
         self.ends.take(block);
-        if !self.query.spans(block.at_ms) || !self.accounts.take(block) {
+        if !self.query.spans(block.at_ms) || !self.usage.take(block) {
             return;
         }
         self.all.add(&block.sum());
@@ -183,7 +183,7 @@ impl Books {
     pub fn missing(&self) -> Result<UseTotals> {
         let whole = self.query.since.is_none();
         let mut missing = UseTotals::default();
-        for (incarnation, worker) in self.accounts.workers() {
+        for (incarnation, worker) in self.usage.workers() {
             let gap = worker.missing(whole).map_err(|block| {
                 anyhow::anyhow!(
                     "E-ACCOUNTS: block {block} of worker {incarnation} does not add up to its totals"

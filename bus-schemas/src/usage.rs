@@ -1,4 +1,4 @@
-//! The accounts: what a worker's tenants used, in numbered blocks of the record plane, and the
+//! The usage: what a worker's tenants used, in numbered blocks of the record plane, and the
 //! check that blocks add up.
 
 mod end;
@@ -13,8 +13,8 @@ use crate::column::{Fields, Row, put};
 use crate::id::{GpuId, Incarnation, KernelKey, ModuleId, Tenant};
 use crate::op::Dim;
 use crate::owned::{list, rows, text};
-pub use end::{AccountEnd, AccountEnds};
-pub use fold::{Fold, Folded, account_day};
+pub use end::{UsageEnd, UsageEnds};
+pub use fold::{Fold, Folded, usage_day};
 
 /// What launches of one kernel key by one tenant used since the block before: a row of 80 bytes,
 /// fields in this order. Key 0 is what the device did for the tenant beside launches.
@@ -151,7 +151,7 @@ impl UseTotals {
     }
 }
 
-/// A block of a worker's accounts: what was used since the block before, and the sums since the
+/// A block of a worker's usage: what was used since the block before, and the sums since the
 /// incarnation began, by which the blocks are checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageBlock {
@@ -213,7 +213,7 @@ impl UsageBlock {
 
 /// One incarnation's blocks, as far as they were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct WorkerAccount {
+pub struct WorkerUsage {
     /// Its device.
     pub gpu: GpuId,
     /// It has left in order.
@@ -233,11 +233,11 @@ struct Sums {
 
 /// Blocks of all workers, each counted once however often it comes, and what is missing of them.
 #[derive(Debug, Default)]
-pub struct Accounts {
-    workers: BTreeMap<Incarnation, WorkerAccount>,
+pub struct ClusterUsage {
+    workers: BTreeMap<Incarnation, WorkerUsage>,
 }
 
-impl Accounts {
+impl ClusterUsage {
     /// Takes a block in; whether it is new and its rows count.
     pub fn take(&mut self, block: &UsageBlock) -> bool {
         let worker = self.workers.entry(block.incarnation).or_default();
@@ -252,12 +252,12 @@ impl Accounts {
     }
 
     /// Every incarnation of which there are blocks.
-    pub fn workers(&self) -> impl Iterator<Item = (&Incarnation, &WorkerAccount)> {
+    pub fn workers(&self) -> impl Iterator<Item = (&Incarnation, &WorkerUsage)> {
         self.workers.iter()
     }
 }
 
-impl WorkerAccount {
+impl WorkerUsage {
     /// Sums of what the blocks that were read do not have, though they are about the time between
     /// them: of blocks that are missing. With `whole`, also of those before the first.
     ///
@@ -332,23 +332,23 @@ mod tests {
         }
     }
 
-    fn only(accounts: &Accounts) -> &WorkerAccount {
-        accounts.workers().next().unwrap().1
+    fn only(usage: &ClusterUsage) -> &WorkerUsage {
+        usage.workers().next().unwrap().1
     }
 
     #[test]
     fn blocks_count_once_and_what_is_missing_is_known() {
-        let mut accounts = Accounts::default();
-        assert!(accounts.take(&block(1, 3, 0)));
-        assert!(!accounts.take(&block(1, 3, 0)), "it came before");
-        assert!(accounts.take(&block(4, 2, 10)));
-        let missing = only(&accounts).missing(true).unwrap();
+        let mut usage = ClusterUsage::default();
+        assert!(usage.take(&block(1, 3, 0)));
+        assert!(!usage.take(&block(1, 3, 0)), "it came before");
+        assert!(usage.take(&block(4, 2, 10)));
+        let missing = only(&usage).missing(true).unwrap();
         assert_eq!((missing.launches, missing.byte_ms), (7, 35));
-        assert!(accounts.take(&block(2, 6, 3)) && accounts.take(&block(3, 1, 9)));
-        assert_eq!(only(&accounts).missing(true), Ok(UseTotals::default()));
-        assert_eq!(only(&accounts).totals().launches, 12);
+        assert!(usage.take(&block(2, 6, 3)) && usage.take(&block(3, 1, 9)));
+        assert_eq!(only(&usage).missing(true), Ok(UseTotals::default()));
+        assert_eq!(only(&usage).totals().launches, 12);
         // Of an interval that begins later, what was before is no gap.
-        let mut later = Accounts::default();
+        let mut later = ClusterUsage::default();
         later.take(&block(3, 1, 9));
         assert_eq!(only(&later).missing(false), Ok(UseTotals::default()));
         assert_eq!(only(&later).missing(true).map(|it| it.launches), Ok(9));
@@ -357,10 +357,10 @@ mod tests {
     #[test]
     fn rows_that_do_not_add_up_are_noticed() {
         for (launches, before) in [(2, 4), (2, 2), (9, 0)] {
-            let mut accounts = Accounts::default();
-            accounts.take(&block(1, 3, 0));
-            accounts.take(&block(2, launches, before));
-            assert_eq!(only(&accounts).missing(true), Err(2));
+            let mut usage = ClusterUsage::default();
+            usage.take(&block(1, 3, 0));
+            usage.take(&block(2, launches, before));
+            assert_eq!(only(&usage).missing(true), Err(2));
         }
     }
 }

@@ -79,7 +79,7 @@ impl Administrator {
     /// Reads the accounts once; `None` where blocks were folded meanwhile.
     async fn read(&self, stream: &Stream, query: Query) -> Result<Option<Books>> {
         let mut folded = Folded::default();
-        let days = self.subjects().account_days();
+        let days = self.subjects().usage_days();
         self.blocks(stream, DeliverPolicy::All, days, |block| folded.take(block))
             .await?;
         let created = stream.cached_info().created;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bus_schemas::{
-    AccountEnds, Accounts, Incarnation, KernelKey, SessionId, Tenant, UsageBlock, UseTotals,
+    ClusterUsage, Incarnation, KernelKey, SessionId, Tenant, UsageBlock, UsageEnds, UseTotals,
     decode, encode, limits,
 };
 use gpu_worker_core::ledger::{Cut, KernelRan};
@@ -185,12 +185,12 @@ impl World {
     /// Device nanoseconds by worker and tenant: what reports told, and what blocks have together with
     /// what the reports behind them told.
     fn told_and_known(&self) -> [BTreeMap<(Incarnation, Tenant), u64>; 2] {
-        let (mut accounts, mut ends) = (Accounts::default(), AccountEnds::default());
+        let (mut usage, mut ends) = (ClusterUsage::default(), UsageEnds::default());
         let [mut told, mut known] = [BTreeMap::new(), BTreeMap::new()];
         for bytes in &self.stream {
             let block: UsageBlock = decode(bytes).unwrap();
             ends.take(&block);
-            if accounts.take(&block) {
+            if usage.take(&block) {
                 for row in &block.kernels {
                     let whose = (block.incarnation, row.tenant.clone());
                     *known.entry(whose).or_default() += row.device_ns;
@@ -254,12 +254,12 @@ proptest! {
         steps.into_iter().for_each(|step| world.step(step));
         world.step(Step::Restart);
         world.stream.append(&mut world.late);
-        let mut accounts = Accounts::default();
+        let mut usage = ClusterUsage::default();
         let (mut sum, mut tenants) = (UseTotals::default(), BTreeMap::<Tenant, u64>::new());
         let mut kernels = BTreeMap::<KernelKey, (u64, u64)>::new();
         for bytes in &world.stream {
             let block: UsageBlock = decode(bytes).unwrap();
-            if !accounts.take(&block) {
+            if !usage.take(&block) {
                 continue;
             }
             sum.add(&block.sum());
@@ -272,7 +272,7 @@ proptest! {
         }
         // What each worker says it used in all is what its blocks add up to.
         let mut totals = UseTotals::default();
-        for (_, worker) in accounts.workers() {
+        for (_, worker) in usage.workers() {
             prop_assert_eq!(worker.missing(true), Ok(UseTotals::default()));
             totals.add(&worker.totals());
         }

@@ -1,4 +1,4 @@
-//! The work that workers reported beyond their accounts, by a replay of the record.
+//! The work that workers reported beyond their usage blocks, by a replay of the record.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use bus_schemas::{Epoch, Incarnation};
 
 use super::error::ReplayError;
 use super::recompute::Replay;
-use super::reports::{Reports, Unaccounted};
+use super::reports::{Reports, UnrecordedUse};
 
 /// What workers reported behind these of their done reports, as far as it is recorded: parts of
 /// standing grants that were never closed count as everything else.
 ///
 /// # Errors
 /// [`ReplayError`] when the record does not replay.
-pub fn unaccounted(
+pub fn unrecorded_use(
     blocks: &[(Epoch, u64, Vec<u8>)],
-    accounted: &BTreeMap<Incarnation, u64>,
-) -> Result<BTreeMap<Incarnation, Unaccounted>, ReplayError> {
+    recorded: &BTreeMap<Incarnation, u64>,
+) -> Result<BTreeMap<Incarnation, UnrecordedUse>, ReplayError> {
     let mut replay = Replay {
-        reports: Reports::new(accounted),
+        reports: Reports::new(recorded),
         ..Replay::default()
     };
     for (epoch, number, bytes) in blocks {

@@ -1,4 +1,4 @@
-//! How far the accounts of an incarnation go: where what they lack begins, if it was killed.
+//! How far the usage of an incarnation go: where what they lack begins, if it was killed.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::id::{GpuId, Incarnation, Tenant};
 
 /// The end of one incarnation's blocks, as far as they were read, in whatever order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AccountEnd {
+pub struct UsageEnd {
     /// Its device.
     pub gpu: GpuId,
     /// It has left in order: nothing is missing behind.
@@ -21,7 +21,7 @@ pub struct AccountEnd {
     begun: BTreeMap<u64, BTreeMap<Tenant, UseTotals>>,
 }
 
-impl AccountEnd {
+impl UsageEnd {
     fn take(&mut self, block: &UsageBlock) {
         self.gpu = block.gpu;
         self.left |= block.last;
@@ -58,13 +58,13 @@ impl AccountEnd {
     }
 }
 
-/// Where the accounts of every incarnation end.
+/// Where the usage of every incarnation end.
 #[derive(Debug, Clone, Default)]
-pub struct AccountEnds {
-    workers: BTreeMap<Incarnation, AccountEnd>,
+pub struct UsageEnds {
+    workers: BTreeMap<Incarnation, UsageEnd>,
 }
 
-impl AccountEnds {
+impl UsageEnds {
     /// Takes a block in.
     pub fn take(&mut self, block: &UsageBlock) {
         let worker = self.workers.entry(block.incarnation).or_default();
@@ -72,7 +72,7 @@ impl AccountEnds {
     }
 
     /// Every incarnation of which there are blocks.
-    pub fn workers(&self) -> impl Iterator<Item = (&Incarnation, &AccountEnd)> {
+    pub fn workers(&self) -> impl Iterator<Item = (&Incarnation, &UsageEnd)> {
         self.workers.iter()
     }
 }
@@ -82,8 +82,8 @@ mod tests {
     use super::super::tests::block;
     use super::*;
 
-    fn end(blocks: &[UsageBlock]) -> AccountEnd {
-        let mut ends = AccountEnds::default();
+    fn end(blocks: &[UsageBlock]) -> UsageEnd {
+        let mut ends = UsageEnds::default();
         blocks.iter().for_each(|block| ends.take(block));
         ends.workers().next().unwrap().1.clone()
     }
