@@ -36,7 +36,6 @@ impl BusPublisher {
     }
 
     /// Publishes now, or as soon as there is room.
-    #[cfg(feature = "worker")]
     pub(crate) fn publish(&self, subject: Subject, payload: impl Into<Bytes>) {
         self.publish_with_reply(subject, None, payload);
     }

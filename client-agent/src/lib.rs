@@ -35,12 +35,12 @@ use std::time::Duration;
 use actors::client::{Agent, AgentSettings};
 use bus_schemas::{Code, Tenant};
 
-pub use actors::telemetry;
-pub use actors::telemetry::{SpanId, Telemetry, TraceContext, TraceId};
 pub use bus_schemas::{Dim, SessionId};
 pub use client_session::ClientError as Error;
 pub use client_session::{Function, Module, Session};
 use client_session::{Images, block_on, refused};
+pub use telemetry;
+pub use telemetry::{SpanId, Telemetry, TraceContext, TraceId};
 
 /// What every fallible call returns.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use actors::telemetry::Telemetry;
 use actors::worker::{CompileLimits, Share};
 use bus_schemas::{GpuId, Incarnation, Tenant};
 use device_cpu::Model;
+use telemetry::Telemetry;
 
 use crate::choice::{DeviceChoice, EngineChoice};
 

@@ -8,10 +8,10 @@ use std::future::Future;
 use std::time::Duration;
 
 use actors::leader::{Events, LeaderOptions, serve};
-use actors::telemetry::Telemetry;
 use anyhow::{Context, Result};
 use bus::BusSettings;
 use bus_schemas::{LeaderId, Tenant};
+use telemetry::Telemetry;
 
 pub use scheduler_leader_core::Config;
 

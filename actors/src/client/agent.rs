@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use super::evidence::Evidence;
 use super::request::Requests;
-use crate::telemetry::Telemetry;
+use telemetry::Telemetry;
 
 /// How often the leader is told that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);

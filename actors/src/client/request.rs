@@ -10,7 +10,7 @@ use client_session::Observer;
 
 use super::evidence::Evidence;
 
-use crate::telemetry::{Span, SpanId, SpanName, Telemetry, TenantMeters, TraceContext};
+use telemetry::{Span, SpanId, SpanName, Telemetry, TenantMeters, TraceContext};
 
 /// One request.
 #[derive(Debug, Clone, Copy)]
@@ -210,7 +210,7 @@ mod tests {
     fn a_message_belongs_to_the_request_of_its_op() {
         let (mut requests, opened) = requests();
         let span = |n: u8| TraceContext {
-            trace: crate::telemetry::TraceId([n; 16]),
+            trace: telemetry::TraceId([n; 16]),
             span: SpanId([n; 8]),
             sampled: true,
         };

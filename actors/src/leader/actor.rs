@@ -25,8 +25,8 @@ use super::record::Appender;
 use super::state::Writer;
 use super::tenant::{self, TakenUp};
 use crate::publisher::BusPublisher;
-use crate::telemetry::Telemetry;
 use crate::timer::{Timer, nanos};
+use telemetry::Telemetry;
 
 /// Messages the leader's mailbox holds.
 const MAILBOX: usize = 16_384;

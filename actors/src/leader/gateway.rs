@@ -14,8 +14,8 @@ use super::messages::LeaderMessage;
 use super::next::next;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
-use crate::telemetry::{Telemetry, TraceContext};
 use bus::{BusSettings, connect};
+use telemetry::{Telemetry, TraceContext};
 
 /// The receivers of messages. The leader keeps it; the tasks that read subscriptions use it.
 pub(super) struct Router {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bus_schemas::{GpuId, Incarnation, Tenant};
 use scheduler_leader_core::Leader as Core;
 
-use crate::telemetry::{TargetReading, Telemetry};
+use telemetry::{TargetReading, Telemetry};
 
 /// Brings the meters up to date.
 #[derive(Default)]

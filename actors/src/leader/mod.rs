@@ -32,10 +32,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::repeated::Repeated;
 use crate::storage::Storage;
-use crate::telemetry::Telemetry;
 use actor::Leader;
 use bus::{BusError, BusSettings, Link, connect};
 use messages::LeaderMessage;
+use telemetry::Telemetry;
 
 /// How a leader candidate is set.
 #[derive(Debug, Clone)]

@@ -15,8 +15,8 @@ use scheduler_leader_core::{
 
 use super::messages::LeaderMessage;
 use crate::publisher::BusPublisher;
-use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 use crate::timer::{Timer, nanos};
+use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 
 /// Messages a queue's mailbox holds.
 const MAILBOX: usize = 256;

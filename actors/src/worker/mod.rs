@@ -52,7 +52,6 @@ pub use gpu_worker_core::sequencer::ExitReason;
 pub use sharing_domains::Share;
 
 use crate::publisher::BusPublisher;
-use crate::telemetry::Telemetry;
 use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, OwnSubjects};
 use bus::{BusError, BusSettings, Link, connect};
@@ -64,6 +63,7 @@ use pager::VramPager;
 use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
+use telemetry::Telemetry;
 use usage_appender::UsageAppender;
 
 /// Host memory for staged transfers at least and at most.

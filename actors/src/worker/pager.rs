@@ -16,8 +16,8 @@ use gpu_worker_core::{Meter, Pager};
 use super::kernel_records::KernelRecords;
 use super::usage_appender::UsageAppender;
 use crate::publisher::BusPublisher;
-use crate::telemetry::Telemetry;
 use crate::timer::nanos;
+use telemetry::Telemetry;
 
 const USAGE: Duration = Duration::from_millis(250);
 /// A block of the accounts is not cut while so many wait to be recorded: the next one has it all.

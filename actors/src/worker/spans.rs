@@ -8,7 +8,7 @@ use bus_schemas::{GpuId, GpuPosition, OpNumber, SessionId, Tenant};
 use device::Completion;
 use gpu_worker_core::sequencer::StartAction;
 
-use crate::telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
+use telemetry::{Span, SpanName, Telemetry, TenantMeters, TraceContext, Trail};
 
 /// What is known of a session.
 struct Traced {

@@ -1,7 +1,7 @@
 //! Logs, traces and metrics of this process, as the settings say.
 
-use actors::telemetry::{LogFormat, Role, Telemetry, TelemetrySettings, start_logs};
 use anyhow::{Result, anyhow};
+use telemetry::{LogFormat, Role, Telemetry, TelemetrySettings, start_logs};
 
 use crate::exit::Usage;
 use crate::settings::Settings;

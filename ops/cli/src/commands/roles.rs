@@ -3,12 +3,12 @@
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
-use actors::telemetry::Role;
 use anyhow::{Context, Result, bail};
 use bus_schemas::Tenant;
 use clap::Args;
 use gpu_worker::{DeclaredLost, WorkerSettings};
 use scheduler_leader::{Config, LeaderSettings};
+use telemetry::Role;
 
 use crate::credentials::credentials;
 use crate::exit::Usage;

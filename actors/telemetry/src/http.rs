@@ -15,7 +15,7 @@ const HEAD: u64 = 16 << 10;
 const BODY: u64 = 256 << 10;
 
 /// Posts to one collector over a connection that is kept.
-pub(super) struct Poster {
+pub(crate) struct Poster {
     timeout: Duration,
     connection: Mutex<Option<BufReader<TcpStream>>>,
 }
@@ -29,7 +29,7 @@ impl fmt::Debug for Poster {
 }
 
 /// Says why an endpoint cannot be posted to.
-pub(super) fn check_endpoint(endpoint: &str) -> Result<(), String> {
+pub(crate) fn check_endpoint(endpoint: &str) -> Result<(), String> {
     let request = Request::post(endpoint)
         .body(())
         .map_err(|error| error.to_string())?;
@@ -53,7 +53,7 @@ pub(super) fn check_endpoint(endpoint: &str) -> Result<(), String> {
 
 impl Poster {
     /// `timeout` bounds connecting, and every read and write, of one attempt.
-    pub(super) fn new(timeout: Duration) -> Self {
+    pub(crate) fn new(timeout: Duration) -> Self {
         Self {
             timeout: timeout.max(Duration::from_millis(1)),
             connection: Mutex::new(None),
@@ -250,7 +250,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread::{self, JoinHandle};
 
-    use super::*;
+    use crate::*;
 
     /// A server that answers the posts of each connection with these texts, then closes it;
     /// gives the bodies it was sent.

@@ -8,6 +8,7 @@
 //! `docs/reference/telemetry.md`.
 
 mod context;
+mod error;
 mod export;
 mod histogram;
 mod http;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use context::{SpanId, TRACEPARENT, TraceContext, TraceId};
+pub use error::TelemetryError;
 pub use histogram::Histogram;
 pub use logs::{LogFormat, start_logs};
 pub use meters::{
@@ -33,25 +35,6 @@ pub use trail::{Mark, Trail};
 
 use context::Ids;
 use export::Export;
-
-/// Why telemetry could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
-    /// The endpoint is not one we can send to.
-    #[error("cannot send telemetry to {endpoint:?}: {reason}")]
-    Endpoint {
-        /// The endpoint as set.
-        endpoint: String,
-        /// Why not.
-        reason: String,
-    },
-    /// The exporter refused its settings.
-    #[error("cannot set up the OTLP exporter: {0}")]
-    Exporter(String),
-    /// The log filter is not one, or logs are set up already.
-    #[error("cannot set up logs: {0}")]
-    Logs(String),
-}
 
 /// A process's telemetry. Cloning is cheap; all clones are the same one. Dropping the last sends
 /// what is waiting, as [`Telemetry::shutdown`] does.

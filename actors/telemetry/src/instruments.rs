@@ -8,11 +8,11 @@ use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
 use bus_schemas::{Invariant, StoreStatus, Tenant};
 
-use super::meters::{Durations, GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
-use super::settings::Role;
+use crate::meters::{Durations, GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
+use crate::settings::Role;
 
 /// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
-pub(super) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
+pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
     meters.export_durations(Durations {
         request: histogram(
             meter,

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use bus_schemas::{Epoch, GpuId, GpuPosition, SessionId};
 
-use super::context::{SpanId, TraceContext};
+use crate::context::{SpanId, TraceContext};
 
 /// What a span is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -44,13 +44,13 @@ impl Totals {
 
 /// One incarnation's last [`Usage`], by tenant.
 #[derive(Debug, Clone, Default)]
-pub(in crate::telemetry) struct GpuUsage {
-    pub(in crate::telemetry) gpu: GpuId,
-    pub(in crate::telemetry) elapsed_ns: u64,
-    pub(in crate::telemetry) active_ns: u64,
-    pub(in crate::telemetry) starved_ns: u64,
-    pub(in crate::telemetry) saved: u64,
-    pub(in crate::telemetry) tenants: BTreeMap<Tenant, Totals>,
+pub(crate) struct GpuUsage {
+    pub(crate) gpu: GpuId,
+    pub(crate) elapsed_ns: u64,
+    pub(crate) active_ns: u64,
+    pub(crate) starved_ns: u64,
+    pub(crate) saved: u64,
+    pub(crate) tenants: BTreeMap<Tenant, Totals>,
 }
 
 /// A tenant's target and how it is met, as its leader counts.

@@ -7,7 +7,7 @@ use bus_schemas::{GpuId, Tenant};
 use opentelemetry::KeyValue;
 
 use super::times::{Durations, Times};
-use crate::telemetry::histogram::Histogram;
+use crate::histogram::Histogram;
 
 /// The times of one tenant, nanoseconds.
 #[derive(Debug)]
@@ -79,6 +79,6 @@ impl TenantMeters {
 }
 
 /// The attribute that names a GPU.
-pub(in crate::telemetry) fn gpu_attribute(gpu: GpuId) -> KeyValue {
+pub(crate) fn gpu_attribute(gpu: GpuId) -> KeyValue {
     KeyValue::new("warploom.gpu", i64::from(gpu))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bus_schemas::{Epoch, InputNumber};
 
 use super::times::{Durations, Times};
-use crate::telemetry::histogram::Histogram;
+use crate::histogram::Histogram;
 
 /// One GPU as the leader sees it.
 #[derive(Debug, Default)]

@@ -16,19 +16,20 @@ use opentelemetry_sdk::trace::{
     BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 
-use super::http::{Poster, check_endpoint};
-use super::instruments;
-use super::meters::{Meters, gpu_attribute};
-use super::settings::TelemetrySettings;
-use super::span::{Span, SpanName};
-use super::{SpanId, TelemetryError, TraceContext};
+use crate::context::{SpanId, TraceContext};
+use crate::error::TelemetryError;
+use crate::http::{Poster, check_endpoint};
+use crate::instruments;
+use crate::meters::{Meters, gpu_attribute};
+use crate::settings::TelemetrySettings;
+use crate::span::{Span, SpanName};
 
 /// How long dropping the exporters may wait for a collector.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The exporters of a process, each with its thread.
 #[derive(Debug)]
-pub(super) struct Export {
+pub(crate) struct Export {
     spans: Option<BatchSpanProcessor>,
     metrics: Option<SdkMeterProvider>,
     scope: InstrumentationScope,
@@ -42,7 +43,7 @@ impl Drop for Export {
 }
 
 impl Export {
-    pub(super) fn start(
+    pub(crate) fn start(
         settings: &TelemetrySettings,
         instance: u64,
         meters: &Arc<Meters>,
@@ -71,18 +72,18 @@ impl Export {
         })
     }
 
-    pub(super) fn takes_spans(&self) -> bool {
+    pub(crate) fn takes_spans(&self) -> bool {
         self.spans.is_some()
     }
 
-    pub(super) fn span(&self, span: &Span<'_>) {
+    pub(crate) fn span(&self, span: &Span<'_>) {
         if let Some(processor) = &self.spans {
             processor.on_end(span_data(span, self.scope.clone()));
         }
     }
 
     /// Errors are logged by the SDK, through `tracing`; there is nothing more to do about one.
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         if let Some(spans) = &self.spans {
             let _ = spans.force_flush();
         }
@@ -91,7 +92,7 @@ impl Export {
         }
     }
 
-    pub(super) fn shutdown(&self, deadline: Instant) {
+    pub(crate) fn shutdown(&self, deadline: Instant) {
         if self.stopped.swap(true, Ordering::Relaxed) {
             return;
         }

@@ -151,13 +151,13 @@ shown_as_hex!(TraceId, SpanId);
 /// Draws ids: a random start per process, then a counter through a mixing function. No system
 /// call, no lock and no thread-local state per id.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub(crate) struct Ids {
     seeds: [u64; 3],
     next: AtomicU64,
 }
 
 impl Ids {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // The standard library keys its hash maps from the system's random numbers; the process
         // id and the time stand in for what keys made in a row have in common.
         let since_epoch = std::time::SystemTime::UNIX_EPOCH.elapsed();
@@ -170,12 +170,12 @@ impl Ids {
     }
 
     /// A number of this process, for telling instances of a service apart.
-    pub(super) fn instance(&self) -> u64 {
+    pub(crate) fn instance(&self) -> u64 {
         mix(self.seeds[0] ^ mix(self.seeds[1] ^ self.seeds[2]))
     }
 
     /// A new trace with its first span.
-    pub(super) fn root(&self) -> TraceContext {
+    pub(crate) fn root(&self) -> TraceContext {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         let high = mix(self.seeds[0] ^ mix(n));
         let low = mix(self.seeds[1].wrapping_add(mix(n)));
@@ -188,7 +188,7 @@ impl Ids {
     }
 
     /// A new span's id.
-    pub(super) fn span(&self) -> SpanId {
+    pub(crate) fn span(&self) -> SpanId {
         self.span_of(self.next.fetch_add(1, Ordering::Relaxed))
     }
 

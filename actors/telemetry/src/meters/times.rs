@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use opentelemetry::metrics;
 
-use crate::telemetry::histogram::Histogram;
+use crate::histogram::Histogram;
 
 /// The exporter's instruments of times that are recorded one by one.
 #[derive(Debug, Clone)]
-pub(in crate::telemetry) struct Durations {
-    pub(in crate::telemetry) request: metrics::Histogram<f64>,
-    pub(in crate::telemetry) queue: metrics::Histogram<f64>,
-    pub(in crate::telemetry) execute: metrics::Histogram<f64>,
-    pub(in crate::telemetry) takeover: metrics::Histogram<f64>,
+pub(crate) struct Durations {
+    pub(crate) request: metrics::Histogram<f64>,
+    pub(crate) queue: metrics::Histogram<f64>,
+    pub(crate) execute: metrics::Histogram<f64>,
+    pub(crate) takeover: metrics::Histogram<f64>,
 }
 
 /// Durations of one kind, nanoseconds.

@@ -9,7 +9,7 @@ use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::TelemetryError;
+use crate::error::TelemetryError;
 
 /// How log lines look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,7 +117,7 @@ mod tests {
             "{info}"
         );
         assert!(!info.contains("detail"));
-        assert!(logged("actors=debug", LogFormat::Text).contains("detail"));
+        assert!(logged("telemetry=debug", LogFormat::Text).contains("detail"));
     }
 
     #[test]

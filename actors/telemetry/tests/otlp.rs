@@ -1,18 +1,15 @@
 //! What leaves the process, as an OTLP receiver decodes it with opentelemetry-proto.
-#![cfg(feature = "telemetry")]
 
-#[path = "../../tests/peers/otlp/mod.rs"]
+#[path = "../../../tests/peers/otlp/mod.rs"]
 mod otlp;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use actors::telemetry::{
-    Role, Span, SpanName, TargetReading, Telemetry, TelemetrySettings, TraceContext,
-};
 use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
 use otlp::Receiver;
 use serde_json::{Value, json};
+use telemetry::{Role, Span, SpanName, TargetReading, Telemetry, TelemetrySettings, TraceContext};
 
 fn start(role: Role, endpoint: &str) -> Telemetry {
     let settings = TelemetrySettings::from_environment(role, "test", endpoint);
@@ -203,7 +200,7 @@ fn usage(tenant: &Tenant) -> Usage {
 
 /// Every metric that is sent is a row of the page's table with its unit, and the reverse.
 fn check_docs(received: &[Value]) {
-    let page = include_str!("../../docs/reference/telemetry.md");
+    let page = include_str!("../../../docs/reference/telemetry.md");
     let (_, section) = page.split_once("## Metrics").expect("the page has metrics");
     let rows = section
         .lines()

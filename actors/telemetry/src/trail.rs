@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use bus_schemas::OpNumber;
 
-use super::context::TraceContext;
+use crate::context::TraceContext;
 
 /// Marks a session may have; beyond it the oldest is forgotten. A client that never gets
 /// anything granted must not make the leader grow.

@@ -1,0 +1,20 @@
+//! The errors of setting telemetry up.
+
+/// Why telemetry could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The endpoint is not one we can send to.
+    #[error("cannot send telemetry to {endpoint:?}: {reason}")]
+    Endpoint {
+        /// The endpoint as set.
+        endpoint: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The exporter refused its settings.
+    #[error("cannot set up the OTLP exporter: {0}")]
+    Exporter(String),
+    /// The log filter is not one, or logs are set up already.
+    #[error("cannot set up logs: {0}")]
+    Logs(String),
+}
