@@ -21,7 +21,7 @@ const ELEMENTS: u32 = 4_096;
 
 #[tokio::test]
 async fn a_request_is_one_trace_and_every_role_has_its_metrics() {
-    let receiver = Receiver::start(0);
+    let receiver = Receiver::start(0, None);
     let dir = TempDir::new().expect("a directory");
     let mut options = LocalOptions::new(dir.path(), "test").expect("options");
     options.binary = env!("CARGO_BIN_EXE_warploom").into();

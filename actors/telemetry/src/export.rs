@@ -16,9 +16,9 @@ use opentelemetry_sdk::trace::{
     BatchSpanProcessor, SpanData, SpanEvents, SpanLinks, SpanProcessor,
 };
 
+use crate::collector::Collector;
 use crate::context::{SpanId, TraceContext};
 use crate::error::TelemetryError;
-use crate::http::{Poster, check_endpoint};
 use crate::instruments;
 use crate::meters::{Meters, gpu_attribute};
 use crate::settings::TelemetrySettings;
@@ -130,7 +130,7 @@ fn span_processor(
 ) -> Result<BatchSpanProcessor, TelemetryError> {
     let exporter = SpanExporter::builder()
         .with_http()
-        .with_http_client(poster(settings, endpoint)?)
+        .with_http_client(collector(settings, endpoint)?)
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(endpoint)
         .with_timeout(settings.timeout)
@@ -148,7 +148,7 @@ fn provider(
 ) -> Result<SdkMeterProvider, TelemetryError> {
     let exporter = MetricExporter::builder()
         .with_http()
-        .with_http_client(poster(settings, endpoint)?)
+        .with_http_client(collector(settings, endpoint)?)
         .with_protocol(Protocol::HttpBinary)
         .with_endpoint(endpoint)
         .with_timeout(settings.timeout)
@@ -161,16 +161,18 @@ fn provider(
         .build())
 }
 
-fn poster(settings: &TelemetrySettings, endpoint: &str) -> Result<Poster, TelemetryError> {
-    check_endpoint(endpoint).map_err(|reason| TelemetryError::Endpoint {
-        // A login in it is nobody's business but its owner's.
-        endpoint: match endpoint.rsplit_once('@') {
-            Some((_, host)) => format!("…@{host}"),
-            None => endpoint.to_owned(),
-        },
-        reason,
-    })?;
-    Ok(Poster::new(settings.timeout))
+fn collector(settings: &TelemetrySettings, endpoint: &str) -> Result<Collector, TelemetryError> {
+    let certificate = settings.certificate.as_deref();
+    Collector::new(endpoint, certificate, settings.timeout).map_err(|reason| {
+        TelemetryError::Endpoint {
+            // A login in it is nobody's business but its owner's.
+            endpoint: match endpoint.rsplit_once('@') {
+                Some((_, host)) => format!("…@{host}"),
+                None => endpoint.to_owned(),
+            },
+            reason,
+        }
+    })
 }
 
 fn span_data(span: &Span<'_>, scope: InstrumentationScope) -> SpanData {

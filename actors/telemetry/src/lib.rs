@@ -7,11 +7,11 @@
 //! one that is gone holds up an actor. What each metric means is defined in
 //! `docs/reference/telemetry.md`.
 
+mod collector;
 mod context;
 mod error;
 mod export;
 mod histogram;
-mod http;
 mod instruments;
 mod logs;
 mod meters;
@@ -66,7 +66,8 @@ impl Telemetry {
     /// Telemetry as set; the same as [`Telemetry::off`] where no endpoint is.
     ///
     /// # Errors
-    /// An endpoint that is not `http://…`, or settings the exporter refuses. A collector that is
+    /// An endpoint that is neither `http://…` nor `https://…`, certificates that cannot be read, or settings
+    /// the exporter refuses. A collector that is
     /// not there is no error: what cannot be sent is dropped, and logged as a warning.
     pub fn start(settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         if settings.is_off() {

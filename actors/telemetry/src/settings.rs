@@ -1,6 +1,7 @@
 //! Where telemetry goes, by setting or by OpenTelemetry's own environment variables.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What a process is in the cluster; names its service.
@@ -43,6 +44,8 @@ pub struct TelemetrySettings {
     pub traces: Option<String>,
     /// Where metrics are posted, a whole URL; none: no export of metrics.
     pub metrics: Option<String>,
+    /// A PEM file with the certificates by which a collector's is checked; none: the system's.
+    pub certificate: Option<PathBuf>,
     /// Share of requests that are traced, 0 to 1, where the program is not itself traced.
     pub sample: f64,
     /// Longest time for one post with all its retries.
@@ -58,14 +61,15 @@ impl TelemetrySettings {
             cluster: cluster.to_owned(),
             traces: None,
             metrics: None,
+            certificate: None,
             sample: 1.0,
             timeout: Duration::from_secs(3),
         }
     }
 
     /// From the setting `endpoint` (the base URL of a collector; empty is unset) over the
-    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_]ENDPOINT`, `OTEL_EXPORTER_OTLP_TIMEOUT`,
-    /// `OTEL_TRACES_SAMPLER[_ARG]`, `OTEL_SDK_DISABLED`.
+    /// environment: `OTEL_EXPORTER_OTLP_[TRACES_|METRICS_]ENDPOINT`, `OTEL_EXPORTER_OTLP_CERTIFICATE`,
+    /// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_TRACES_SAMPLER[_ARG]`, `OTEL_SDK_DISABLED`.
     #[must_use]
     pub fn from_environment(role: Role, cluster: &str, endpoint: &str) -> Self {
         Self::resolve(role, cluster, endpoint, |name| std::env::var(name).ok())
@@ -100,6 +104,7 @@ impl TelemetrySettings {
         Self {
             traces: signal("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "traces"),
             metrics: signal("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "metrics"),
+            certificate: variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from),
             sample: sample.clamp(0.0, 1.0),
             timeout: millis.map_or(off.timeout, Duration::from_millis),
             ..off
@@ -151,14 +156,17 @@ mod tests {
     }
 
     #[test]
-    fn the_sampler_and_the_timeout_are_read() {
+    fn the_sampler_the_timeout_and_the_certificate_are_read() {
         let ratio = [
             ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"),
             ("OTEL_TRACES_SAMPLER_ARG", "0.25"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "250"),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", "/etc/collector.pem"),
         ];
         let settings = resolve("http://a:1", &ratio);
         assert_eq!((settings.sample, settings.timeout.as_millis()), (0.25, 250));
+        let certificate = settings.certificate.expect("it is set");
+        assert_eq!(certificate, PathBuf::from("/etc/collector.pem"));
         let never = resolve("http://a:1", &[("OTEL_TRACES_SAMPLER", "always_off")]);
         assert_eq!(never.sample, 0.0);
     }

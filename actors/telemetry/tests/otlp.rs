@@ -4,12 +4,17 @@
 mod otlp;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use broker::testing::TempDir;
 use bus_schemas::{Incarnation, SessionId, StoreStatus, Tenant, Usage, UsageRow, WIRE_VERSION};
 use otlp::Receiver;
 use serde_json::{Value, json};
-use telemetry::{Role, Span, SpanName, TargetReading, Telemetry, TelemetrySettings, TraceContext};
+use telemetry::{
+    Role, Span, SpanName, TargetReading, Telemetry, TelemetryError, TelemetrySettings, TraceContext,
+};
 
 fn start(role: Role, endpoint: &str) -> Telemetry {
     let settings = TelemetrySettings::from_environment(role, "test", endpoint);
@@ -49,7 +54,7 @@ fn named<'a>(received: &'a [Value], name: &str) -> &'a Value {
 
 #[test]
 fn spans_arrive_with_their_parents_times_and_attributes() {
-    let receiver = Receiver::start(0);
+    let receiver = Receiver::start(0, None);
     let client = start(Role::Client, &receiver.endpoint());
     let worker = start(Role::Worker, &receiver.endpoint());
     let began = Instant::now() - Duration::from_millis(10);
@@ -130,7 +135,7 @@ fn measures(role: Role, telemetry: &Telemetry) {
 
 #[test]
 fn metrics_arrive_with_units_and_as_docs_define_them() {
-    let receiver = Receiver::start(0);
+    let receiver = Receiver::start(0, None);
     for role in [Role::Client, Role::Leader, Role::Worker] {
         let telemetry = start(role, &receiver.endpoint());
         measures(role, &telemetry);
@@ -222,7 +227,7 @@ fn check_docs(received: &[Value]) {
 
 #[test]
 fn a_busy_collector_is_asked_again_and_a_dead_one_holds_nothing_up() {
-    let busy = Receiver::start(2);
+    let busy = Receiver::start(2, None);
     let client = start(Role::Client, &busy.endpoint());
     let request = client.request(None).expect("spans are on");
     client.finish(&span(SpanName::Request, request, Instant::now()));
@@ -244,6 +249,69 @@ fn a_busy_collector_is_asked_again_and_a_dead_one_holds_nothing_up() {
 }
 
 #[test]
+fn a_collector_of_https_is_asked_for_its_certificate() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone());
+    subscriber.init();
+    let dir = TempDir::new().expect("a directory");
+    let (trusted, identity) = certificate(&dir, "trusted.pem");
+    let (other, _) = certificate(&dir, "other.pem");
+    let receiver = Receiver::start(0, Some(&identity));
+    let send = |certificate: &Path| {
+        let settings = TelemetrySettings {
+            certificate: Some(certificate.to_owned()),
+            ..TelemetrySettings::from_environment(Role::Client, "test", &receiver.endpoint())
+        };
+        let client = Telemetry::start(&settings)?;
+        let request = client.request(None).expect("spans are on");
+        client.finish(&span(SpanName::Request, request, Instant::now()));
+        client.shutdown(Duration::from_secs(10));
+        Ok::<_, TelemetryError>(of_kind(&receiver.received(), "span").len())
+    };
+
+    assert_eq!(send(&other).expect("settings"), 0);
+    let text = log.text();
+    assert!(
+        text.contains("the OTLP collector cannot be reached"),
+        "{text}"
+    );
+    assert!(text.contains("invalid peer certificate"), "{text}");
+    assert_eq!(send(&trusted).expect("settings"), 1);
+
+    let missing = send(&dir.path().join("missing.pem")).expect_err("there is none");
+    assert!(missing.to_string().contains("missing.pem"), "{missing}");
+}
+
+/// What is logged by this process.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned()
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A new certificate for this host that nobody else signed: its file, and its text with its key.
+fn certificate(dir: &TempDir, name: &str) -> (PathBuf, String) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("made");
+    let (file, text) = (dir.path().join(name), made.cert.pem());
+    std::fs::write(&file, &text).expect("written");
+    (file, text + &made.signing_key.serialize_pem())
+}
+
+#[test]
 fn off_is_off() {
     let off = start(Role::Client, "");
     assert!(!off.tracing());
@@ -255,9 +323,9 @@ fn off_is_off() {
     };
     let never = Telemetry::start(&never).expect("the settings are good");
     assert!((0..1_000).all(|_| never.request(None).is_none()));
-    let bad = TelemetrySettings::from_environment(Role::Client, "test", "https://127.0.0.1:9");
-    let error = Telemetry::start(&bad).expect_err("https is refused");
-    assert!(error.to_string().contains("https://127.0.0.1:9"), "{error}");
+    let bad = TelemetrySettings::from_environment(Role::Client, "test", "ftp://127.0.0.1:9");
+    let error = Telemetry::start(&bad).expect_err("ftp is refused");
+    assert!(error.to_string().contains("ftp://127.0.0.1:9"), "{error}");
     let login = TelemetrySettings::from_environment(Role::Client, "test", "http://me:secret@a:1");
     let error = Telemetry::start(&login).expect_err("a login is refused");
     assert!(!error.to_string().contains("secret"), "{error}");

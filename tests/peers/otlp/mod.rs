@@ -13,19 +13,26 @@ pub(crate) struct Receiver {
     process: Child,
     // The receiver runs until this closes.
     stdin: Option<ChildStdin>,
-    port: u16,
+    base: String,
     dir: TempDir,
 }
 
 impl Receiver {
-    /// Starts one that answers the first `fail` posts with 503.
+    /// Starts one that answers the first `fail` posts with 503, and serves https where a
+    /// certificate with its key (PEM) is given.
     ///
     /// # Panics
     /// If python or its packages cannot be had: a test cannot go on without.
-    pub(crate) fn start(fail: u32) -> Receiver {
+    pub(crate) fn start(fail: u32, tls: Option<&str>) -> Receiver {
         let dir = TempDir::new().expect("a directory");
-        let mut process = Command::new("python3")
-            .arg(script())
+        let mut command = Command::new("python3");
+        command.arg(script());
+        if let Some(identity) = tls {
+            let file = dir.path().join("identity.pem");
+            fs::write(&file, identity).expect("written");
+            command.arg("--tls").arg(file);
+        }
+        let mut process = command
             .arg("--tools")
             .arg(broker::tools_dir(None))
             .arg("--out")
@@ -42,18 +49,20 @@ impl Receiver {
         let port = line
             .trim()
             .strip_prefix("listening ")
-            .and_then(|port| port.parse().ok());
+            .and_then(|port| port.parse::<u16>().ok());
+        let port = port.expect("the receiver serves");
+        let scheme = if tls.is_some() { "https" } else { "http" };
         Receiver {
             process,
             stdin,
-            port: port.expect("the receiver serves"),
+            base: format!("{scheme}://127.0.0.1:{port}"),
             dir,
         }
     }
 
     /// Its base URL.
     pub(crate) fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        self.base.clone()
     }
 
     /// Everything received so far, whole lines only.

@@ -5,7 +5,7 @@ It decodes with opentelemetry-proto from PyPI, so what it accepts is what any co
 accepts. Packages are pinned in requirements.txt beside this file and installed with pip
 into TOOLS/otlp-<version> on first use.
 
-  receiver.py --tools target/tools --out received.jsonl [--port N] [--fail N]
+  receiver.py --tools target/tools --out received.jsonl [--port N] [--fail N] [--tls FILE]
 
 Prints `listening PORT` on stdout once it serves, and runs until stdin closes. Each line of
 the output is one span or one metric data point:
@@ -17,6 +17,7 @@ the output is one span or one metric data point:
    "attributes": {…}, "count": n, "sum": x}              (gauges and sums: "value": x)
 
 With --fail N the first N posts are answered 503, to see whether the sender tries again.
+With --tls it serves https, by the certificate and the key in FILE.
 """
 
 import argparse
@@ -26,6 +27,7 @@ import json
 import pathlib
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import threading
@@ -179,6 +181,13 @@ def serve(options):
             """Stay quiet."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
+    if options.tls:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(options.tls)
+        # The handshake is a connection's own, so that one that fails holds up no other.
+        server.socket = context.wrap_socket(server.socket, server_side=True,
+                                            do_handshake_on_connect=False)
+        server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"listening {server.server_address[1]}", flush=True)
     sys.stdin.read()
@@ -191,6 +200,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--fail", type=int, default=0)
+    parser.add_argument("--tls", type=pathlib.Path)
     options = parser.parse_args()
     sys.path.insert(0, str(install(options.tools.resolve())))
     serve(options)
