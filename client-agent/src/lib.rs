@@ -28,87 +28,21 @@
 //! Calls that wait come twice: `sync` blocks the calling thread, `sync_async` is a future that runs
 //! on any executor. The others wait only while too much is on its way, and then block.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actors::client::{Agent, AgentSettings};
-use bus_schemas::{Code, Tenant};
+use actors::client::Agent;
 
+pub use actors::client::ClientSettings as Settings;
 pub use bus_schemas::{Dim, SessionId};
 pub use client_session::ClientError as Error;
 pub use client_session::{Function, Module, Session};
-use client_session::{Images, block_on, refused};
+use client_session::{Images, block_on};
 pub use telemetry;
 pub use telemetry::{SpanId, Telemetry, TraceContext, TraceId};
 
 /// What every fallible call returns.
 pub type Result<T> = std::result::Result<T, Error>;
-
-/// How to join a cluster.
-#[derive(Clone)]
-pub struct Settings {
-    /// Where the broker listens, such as `nats://127.0.0.1:4222`; several, separated by commas.
-    pub url: String,
-    /// The tenant's user; none where the broker wants no login.
-    pub user: Option<String>,
-    /// Its password.
-    pub password: Option<String>,
-    /// The cluster's name.
-    pub cluster: String,
-    /// The tenant's name.
-    pub tenant: String,
-    /// How long connecting, opening a session and closing it may take.
-    pub patience: Duration,
-    /// How long a session waits for a broker, a leader or a worker that is silent before it fails, with a
-    /// code that says which of them it was. Somebody who answers is waited for as long as it takes.
-    pub deadline: Duration,
-    /// Where to log the ops submitted, a line of JSON for each batch; none logs nothing.
-    pub submitted: Option<PathBuf>,
-    /// Where spans and metrics go; off unless set.
-    pub telemetry: Telemetry,
-}
-
-impl Settings {
-    /// Settings without a login, with 10 s of patience and a deadline of 30 s, without a log.
-    pub fn new(
-        url: impl Into<String>,
-        cluster: impl Into<String>,
-        tenant: impl Into<String>,
-    ) -> Self {
-        Self {
-            url: url.into(),
-            user: None,
-            password: None,
-            cluster: cluster.into(),
-            tenant: tenant.into(),
-            patience: Duration::from_secs(10),
-            deadline: Duration::from_secs(30),
-            submitted: None,
-            telemetry: Telemetry::off(),
-        }
-    }
-
-    /// The same with a login.
-    #[must_use]
-    pub fn with_login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.user = Some(user.into());
-        self.password = Some(password.into());
-        self
-    }
-}
-
-impl std::fmt::Debug for Settings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Logs must not give passwords away.
-        f.debug_struct("Settings")
-            .field("url", &self.url)
-            .field("user", &self.user)
-            .field("cluster", &self.cluster)
-            .field("tenant", &self.tenant)
-            .finish_non_exhaustive()
-    }
-}
 
 /// One connection to a cluster. Dropping it closes its sessions.
 #[derive(Debug)]
@@ -125,27 +59,12 @@ impl Client {
     /// [`Error::Connect`] without a broker or with a wrong login; [`Error::Refused`] for names
     /// that are none.
     pub fn connect(settings: Settings) -> Result<Self> {
-        let name = |text: &str| {
-            let parsed = text.parse::<Tenant>();
-            parsed.map_err(|error| refused(Code::BadSettings, error.to_string()))
-        };
-        let login = settings
-            .user
-            .map(|user| (user, settings.password.unwrap_or_default()));
-        let agent = Agent::start(AgentSettings {
-            url: settings.url,
-            login,
-            cluster: name(&settings.cluster)?,
-            tenant: name(&settings.tenant)?,
-            patience: settings.patience,
-            deadline: settings.deadline,
-            submitted: settings.submitted,
-            telemetry: settings.telemetry,
-        })?;
+        let patience = settings.patience;
+        let agent = Agent::start(settings)?;
         Ok(Self {
             agent,
             images: Arc::default(),
-            patience: settings.patience,
+            patience,
         })
     }
 

@@ -5,18 +5,16 @@
 
 mod choice;
 mod make_device;
-mod settings;
 
 use std::future::Future;
 
-use actors::worker::{ExitReason, WorkerOptions, serve};
+use actors::worker::{ExitReason, serve};
 use anyhow::{Result, bail};
-use bus::BusSettings;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use actors::worker::{CompileLimits, Share};
+pub use actors::worker::{CompileLimits, Share, WorkerSettings};
 pub use choice::{DeviceChoice, EngineChoice};
-pub use settings::WorkerSettings;
+pub use make_device::DeviceSettings;
 
 /// A leader declared the worker lost, which is final for this start of it: its sessions are over.
 /// Started again it is another worker, and is given new ones.
@@ -29,8 +27,12 @@ pub struct DeclaredLost;
 ///
 /// # Errors
 /// When the worker cannot start, its device dies, or a leader declares it lost ([`DeclaredLost`]).
-pub fn run(settings: WorkerSettings, shutdown: impl Future<Output = ()>) -> Result<()> {
-    actix::System::new().block_on(run_in_system(settings, shutdown))
+pub fn run(
+    settings: WorkerSettings,
+    device: DeviceSettings,
+    shutdown: impl Future<Output = ()>,
+) -> Result<()> {
+    actix::System::new().block_on(run_in_system(settings, device, shutdown))
 }
 
 /// As [`run`], inside an actix system that there is already.
@@ -39,27 +41,10 @@ pub fn run(settings: WorkerSettings, shutdown: impl Future<Output = ()>) -> Resu
 /// As [`run`].
 pub async fn run_in_system(
     settings: WorkerSettings,
+    device: DeviceSettings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
-    let mut options = WorkerOptions::new(settings.cluster.clone(), settings.gpu);
-    options.incarnation = settings.incarnation;
-    options.group = settings.group.clone();
-    options.exclusive = settings.exclusive;
-    options.share = settings.share;
-    options.evidence = settings.evidence.clone();
-    options.metering = settings.metering;
-    options.compile = settings.compile;
-    options.telemetry = settings.telemetry.clone();
-    let bus = BusSettings {
-        url: settings.url.clone(),
-        login: settings.login.clone(),
-        name: String::new(),
-        inbox: String::new(),
-        pulse: None,
-        patience: settings.patience,
-    };
-    let make = make_device::maker(&settings);
-    match serve(bus, options, make, shutdown).await? {
+    match serve(settings, device.maker(), shutdown).await? {
         ExitReason::Drained => Ok(()),
         ExitReason::Lost => bail!(DeclaredLost),
     }

@@ -7,7 +7,7 @@ use broker::testing::TestBroker;
 use bus_schemas::{Incarnation, LeaderId, Seal, SealReply, WIRE_VERSION, WorkerBeat};
 use bus_schemas::{decode, encode};
 use futures_util::StreamExt;
-use gpu_worker::{DeviceChoice, WorkerSettings};
+use gpu_worker::{DeviceChoice, DeviceSettings, WorkerSettings};
 use tokio::sync::oneshot;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,15 +32,18 @@ async fn a_cpu_worker_serves_until_it_is_asked_to_leave() {
         .unwrap();
     leader.flush().await.unwrap();
     let mut settings = WorkerSettings::new(broker.url(), subjects.cluster().clone(), 3);
-    settings.login = Some(login);
+    settings.bus.login = Some(login);
+    settings.bus.patience = Some(PATIENCE);
     settings.incarnation = Some(worker);
-    settings.device = DeviceChoice::Cpu;
-    settings.capacity = Some(1 << 30);
-    settings.reserve = Some(1 << 20);
-    settings.patience = Some(PATIENCE);
+    let device = DeviceSettings {
+        choice: DeviceChoice::Cpu,
+        capacity: Some(1 << 30),
+        reserve: Some(1 << 20),
+        ..DeviceSettings::default()
+    };
     let (shutdown, asked) = oneshot::channel::<()>();
     let role = std::thread::spawn(move || {
-        gpu_worker::run(settings, async {
+        gpu_worker::run(settings, device, async {
             let _ = asked.await;
         })
     });
@@ -80,8 +83,11 @@ fn a_gpu_that_must_be_there_and_is_not_is_an_error() {
         return;
     }
     let mut settings = WorkerSettings::new("nats://127.0.0.1:1", "lab".parse().unwrap(), 0);
-    settings.device = DeviceChoice::Cuda;
-    settings.patience = Some(Duration::from_millis(10));
-    let error = gpu_worker::run(settings, std::future::pending()).unwrap_err();
+    settings.bus.patience = Some(Duration::from_millis(10));
+    let device = DeviceSettings {
+        choice: DeviceChoice::Cuda,
+        ..DeviceSettings::default()
+    };
+    let error = gpu_worker::run(settings, device, std::future::pending()).unwrap_err();
     assert!(error.to_string().contains("no CUDA driver"), "{error}");
 }

@@ -5,54 +5,12 @@
 //! `scheduler-leader-core`.
 
 use std::future::Future;
-use std::time::Duration;
 
-use actors::leader::{Events, LeaderOptions, serve};
+use actors::leader::serve;
 use anyhow::{Context, Result};
-use bus::BusSettings;
-use bus_schemas::{LeaderId, Tenant};
-use telemetry::Telemetry;
 
+pub use actors::leader::{Events, LeaderSettings};
 pub use scheduler_leader_core::Config;
-
-/// What a leader candidate has to be told.
-#[derive(Clone)]
-pub struct LeaderSettings {
-    /// Where the broker listens; several URLs are separated by commas.
-    pub url: String,
-    /// The cluster.
-    pub cluster: Tenant,
-    /// User and password of the cluster's own user; none where the broker wants no login.
-    pub login: Option<(String, String)>,
-    /// User and password of the broker's system user, and the subject of its disconnect events
-    /// (`$SYS.ACCOUNT.<account>.DISCONNECT`). Without, heartbeats alone tell of a leader's death.
-    pub events: Option<((String, String), String)>,
-    /// The candidate's id; random if not given.
-    pub id: Option<LeaderId>,
-    /// Durations and bounds of the protocol; the defaults if not given.
-    pub config: Option<Config>,
-    /// How long to wait for the first connection; none waits for ever.
-    pub patience: Option<Duration>,
-    /// Where spans and metrics go.
-    pub telemetry: Telemetry,
-}
-
-impl LeaderSettings {
-    /// Settings for a broker without logins, everything else as it usually is.
-    #[must_use]
-    pub fn new(url: impl Into<String>, cluster: Tenant) -> Self {
-        Self {
-            url: url.into(),
-            cluster,
-            login: None,
-            events: None,
-            id: None,
-            config: None,
-            patience: None,
-            telemetry: Telemetry::off(),
-        }
-    }
-}
 
 /// Runs a candidate on this thread until `shutdown` completes and it has handed over. `shutdown`
 /// is called inside the runtime, so that it can listen to signals.
@@ -80,26 +38,8 @@ pub async fn serve_with(
     settings: LeaderSettings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<()> {
-    let bus = BusSettings {
-        url: settings.url.clone(),
-        login: settings.login,
-        // Name and inbox are the role's own.
-        name: String::new(),
-        inbox: String::new(),
-        pulse: None,
-        patience: settings.patience,
-    };
-    let mut options = LeaderOptions::new(settings.cluster);
-    options.id = settings.id;
-    options.events = settings
-        .events
-        .map(|(login, subject)| Events { login, subject });
-    options.telemetry = settings.telemetry;
-    if let Some(config) = settings.config {
-        options.core = config;
-    }
-    let url = settings.url;
-    serve(bus, options, shutdown)
+    let url = settings.bus.url.clone();
+    serve(settings, shutdown)
         .await
         .with_context(|| format!("the leader candidate at {url}"))
 }

@@ -3,6 +3,7 @@
 mod rotation;
 mod silence;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +44,22 @@ pub struct BusSettings {
     pub pulse: Option<String>,
     /// How long to wait for the first connection; none waits for ever.
     pub patience: Option<Duration>,
+}
+
+impl BusSettings {
+    /// Settings for a broker without logins, waited for without end. Name, inbox and pulse are the
+    /// role's to set.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            login: None,
+            name: String::new(),
+            inbox: String::new(),
+            pulse: None,
+            patience: None,
+        }
+    }
 }
 
 impl std::fmt::Debug for BusSettings {
@@ -88,6 +105,14 @@ pub enum BusError {
         /// What the last attempt said.
         detail: String,
     },
+}
+
+/// A number that nobody else on the bus has, and never 0: the standard library keys its hash maps from
+/// the system's random numbers.
+#[must_use]
+pub fn random_id() -> u64 {
+    let seed = (std::process::id(), std::time::Instant::now());
+    RandomState::new().hash_one(seed).max(1)
 }
 
 /// Parses the times of settings: `30` and `30s`, `250ms`, `2m`.

@@ -1,8 +1,6 @@
 //! The actor of one client process: its connection, its sessions' beginnings, its signs of life.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,18 +10,21 @@ use actix::{
     WrapFuture,
 };
 use async_nats::{Client, Message as BusMessage};
-use bus::{BusSettings, Link};
+use bus::{BusSettings, Link, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{
-    Alive, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, WIRE_VERSION, decode, encode,
+    Alive, Code, Epoch, LeaderBeat, LeaderId, Opened, SessionId, Tenant, WIRE_VERSION, decode,
+    encode,
 };
-use client_session::{ClientError, Driver, Opening, SessionChannel, block_until, open, serve};
+use client_session::{
+    ClientError, Driver, Opening, SessionChannel, block_until, open, refused, serve,
+};
 use futures_util::stream;
 use tokio::sync::oneshot;
 
 use super::evidence::Evidence;
 use super::request::Requests;
-use telemetry::Telemetry;
+use super::settings::ClientSettings;
 
 /// How often the leader is told that the sessions live.
 const ALIVE: Duration = Duration::from_secs(10);
@@ -31,27 +32,6 @@ const ALIVE: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_millis(250);
 /// How long a dropped agent waits for its sessions to end.
 const FAREWELL: Duration = Duration::from_secs(2);
-
-/// How a client joins a cluster.
-#[derive(Clone)]
-pub struct AgentSettings {
-    /// Where the broker listens.
-    pub url: String,
-    /// User and password; none where the broker wants no login.
-    pub login: Option<(String, String)>,
-    /// The cluster.
-    pub cluster: Tenant,
-    /// The tenant.
-    pub tenant: Tenant,
-    /// How long connecting, and opening a session, may take.
-    pub patience: Duration,
-    /// A session fails when those that it waits for are silent so long.
-    pub deadline: Duration,
-    /// The log of submitted ops, if one is wanted.
-    pub submitted: Option<PathBuf>,
-    /// Where spans and metrics go.
-    pub telemetry: Telemetry,
-}
 
 type Table = Arc<Mutex<BTreeMap<SessionId, Arc<SessionChannel>>>>;
 
@@ -80,24 +60,36 @@ impl Agent {
     /// # Errors
     /// Where there is no broker within the patience, it refuses the login, or the log cannot be
     /// written.
-    pub fn start(settings: AgentSettings) -> Result<Self, ClientError> {
+    pub fn start(settings: ClientSettings) -> Result<Self, ClientError> {
+        let name = |text: &str| {
+            let parsed = text.parse::<Tenant>();
+            parsed.map_err(|error| refused(Code::BadSettings, error.to_string()))
+        };
+        let (cluster, tenant) = (name(&settings.cluster)?, name(&settings.tenant)?);
         let evidence = match &settings.submitted {
-            Some(path) => Some(Evidence::open(path, settings.tenant.clone())?),
+            Some(path) => Some(Arc::new(Evidence::open(path, tenant.clone())?)),
             None => None,
         };
-        let connection = format!("client-{:016x}", random());
+        let connection = format!("client-{:016x}", random_id());
         let failed = |error: std::io::Error| ClientError::Connect(error.to_string());
         let (driver, driving) = Driver::start(|| {}).map_err(failed)?;
         let channels = Table::default();
         let (started, starts) = std::sync::mpsc::sync_channel(1);
         let (stop, stopped) = oneshot::channel();
-        let (name, table, theirs) = (connection.clone(), Arc::clone(&channels), driver.clone());
+        let parts = Parts {
+            settings,
+            subjects: Subjects::new(&cluster),
+            tenant,
+            connection: connection.clone(),
+            channels: Arc::clone(&channels),
+            evidence,
+            driver: driver.clone(),
+        };
         let thread = std::thread::Builder::new()
             .name("warploom-client".into())
             .spawn(move || {
                 System::new().block_on(async move {
-                    let evidence = evidence.map(Arc::new);
-                    let actor = begin(settings, name, table, evidence, theirs).await;
+                    let actor = begin(parts).await;
                     let failed = actor.is_err();
                     if started.send(actor).is_ok() && !failed {
                         let _ = stopped.await;
@@ -165,54 +157,47 @@ impl Message for Open {
     type Result = ();
 }
 
-struct AgentActor {
-    client: Client,
-    settings: AgentSettings,
+/// What the actor is made of, but for its connection.
+struct Parts {
+    settings: ClientSettings,
     subjects: Subjects,
+    tenant: Tenant,
     connection: String,
     channels: Table,
     evidence: Option<Arc<Evidence>>,
     driver: Driver,
-    /// The epoch and leader of the latest beat.
-    term: Option<(Epoch, LeaderId)>,
 }
 
-async fn begin(
-    settings: AgentSettings,
-    connection: String,
-    channels: Table,
-    evidence: Option<Arc<Evidence>>,
-    driver: Driver,
-) -> Result<Addr<AgentActor>, ClientError> {
-    let subjects = Subjects::new(&settings.cluster);
+struct AgentActor {
+    client: Client,
+    parts: Parts,
+    /// The leader of the last heartbeat.
+    leader: Option<(Epoch, LeaderId)>,
+}
+
+async fn begin(parts: Parts) -> Result<Addr<AgentActor>, ClientError> {
+    let beats = parts.subjects.term(&parts.tenant);
     let bus = BusSettings {
-        url: settings.url.clone(),
-        login: settings.login.clone(),
-        name: connection.clone(),
-        inbox: subjects.tenant_inbox(&settings.tenant),
-        pulse: Some(subjects.term(&settings.tenant)),
-        patience: Some(settings.patience),
+        url: parts.settings.url.clone(),
+        login: parts.settings.login(),
+        name: parts.connection.clone(),
+        inbox: parts.subjects.tenant_inbox(&parts.tenant),
+        pulse: Some(beats.clone()),
+        patience: Some(parts.settings.patience),
     };
     let connected = async move { bus::connect(&bus).await };
-    let connected = driver.handle().spawn(connected).await;
+    let connected = parts.driver.handle().spawn(connected).await;
     let (client, mut links) = connected.map_err(|_| ClientError::closed())??;
-    let terms = client
-        .subscribe(subjects.term(&settings.tenant))
-        .await
-        .map_err(|error| ClientError::Connect(error.to_string()))?;
+    let beats = client.subscribe(beats).await;
+    let beats = beats.map_err(|error| ClientError::Connect(error.to_string()))?;
     Ok(AgentActor::create(|context| {
-        context.add_stream(terms);
+        context.add_stream(beats);
         context.add_stream(stream::poll_fn(move |context| links.poll_recv(context)));
         context.run_interval(ALIVE, |agent, context| agent.live(context));
         AgentActor {
             client,
-            settings,
-            subjects,
-            connection,
-            channels,
-            evidence,
-            driver,
-            term: None,
+            parts,
+            leader: None,
         }
     }))
 }
@@ -229,7 +214,7 @@ impl AgentActor {
     }
 
     fn live(&self, context: &mut Context<Self>) {
-        let channels = locked(&self.channels);
+        let channels = locked(&self.parts.channels);
         let living = channels.iter();
         let (sessions, workers): (Vec<_>, Vec<_>) = living
             .map(|(session, channel)| (*session, channel.opened().incarnation))
@@ -240,13 +225,14 @@ impl AgentActor {
         }
         let alive = Alive {
             v: WIRE_VERSION,
-            connection: self.connection.clone(),
+            connection: self.parts.connection.clone(),
             sessions,
             workers,
         };
         let subject = self
+            .parts
             .subjects
-            .to_leader(&self.settings.tenant, ToLeader::Alive);
+            .to_leader(&self.parts.tenant, ToLeader::Alive);
         let client = self.client.clone();
         let said = async move {
             // A lost one is made up for by the next.
@@ -261,13 +247,13 @@ impl Handler<Open> for AgentActor {
 
     fn handle(&mut self, Open(devices, reply): Open, context: &mut Context<Self>) {
         let opening = Opening {
-            tenant: self.settings.tenant.clone(),
-            connection: self.connection.clone(),
-            nonce: random(),
+            tenant: self.parts.tenant.clone(),
+            connection: self.parts.connection.clone(),
+            nonce: random_id(),
             devices,
-            patience: self.settings.patience,
+            patience: self.parts.settings.patience,
         };
-        let (client, subjects) = (self.client.clone(), self.subjects.clone());
+        let (client, subjects) = (self.client.clone(), self.parts.subjects.clone());
         let asked = async move { open(&client, &subjects, &opening).await };
         let begun = asked.into_actor(self).map(move |answer, agent, _| {
             let channels = answer.map(|devices| {
@@ -287,21 +273,21 @@ impl Handler<Open> for AgentActor {
 impl AgentActor {
     fn begin(&mut self, opened: Opened, heard: async_nats::Subscriber) -> Arc<SessionChannel> {
         let session = opened.session;
-        let (telemetry, tenant) = (&self.settings.telemetry, &self.settings.tenant);
-        let requests = Requests::new(telemetry.clone(), tenant, self.evidence.clone());
+        let (telemetry, tenant) = (&self.parts.settings.telemetry, &self.parts.tenant);
+        let requests = Requests::new(telemetry.clone(), tenant, self.parts.evidence.clone());
         let channel = Arc::new(SessionChannel::new(
             opened,
             self.client.clone(),
-            &self.subjects,
-            &self.settings.tenant,
+            &self.parts.subjects,
+            &self.parts.tenant,
             Box::new(requests),
-            self.driver.clone(),
-            self.settings.deadline,
+            self.parts.driver.clone(),
+            self.parts.settings.deadline,
         ));
-        locked(&self.channels).insert(session, Arc::clone(&channel));
-        let (served, channels) = (Arc::clone(&channel), Arc::clone(&self.channels));
-        let subjects = self.subjects.clone();
-        self.driver.handle().spawn(async move {
+        locked(&self.parts.channels).insert(session, Arc::clone(&channel));
+        let (served, channels) = (Arc::clone(&channel), Arc::clone(&self.parts.channels));
+        let subjects = self.parts.subjects.clone();
+        self.parts.driver.handle().spawn(async move {
             serve(served, subjects, heard).await;
             locked(&channels).remove(&session);
         });
@@ -312,10 +298,10 @@ impl AgentActor {
 impl StreamHandler<BusMessage> for AgentActor {
     fn handle(&mut self, message: BusMessage, context: &mut Context<Self>) {
         if let Ok(beat) = decode::<LeaderBeat>(&message.payload)
-            // Of a cluster of brokers it is said every second, and is news only once.
-            && self.term.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
+            // Of a cluster of brokers it is said every second, and is new only once.
+            && self.leader.replace((beat.epoch, beat.leader)) != Some((beat.epoch, beat.leader))
         {
-            for channel in locked(&self.channels).values() {
+            for channel in locked(&self.parts.channels).values() {
                 channel.new_term(beat);
             }
             self.live_soon(context);
@@ -327,14 +313,14 @@ impl StreamHandler<Link> for AgentActor {
     fn handle(&mut self, link: Link, context: &mut Context<Self>) {
         match link {
             Link::Up => {
-                for channel in locked(&self.channels).values() {
+                for channel in locked(&self.parts.channels).values() {
                     channel.reconnected();
                 }
                 self.live_soon(context);
             }
             Link::Down => {
                 tracing::info!("the connection to the broker is gone");
-                for channel in locked(&self.channels).values() {
+                for channel in locked(&self.parts.channels).values() {
                     channel.disconnected();
                 }
             }
@@ -346,9 +332,4 @@ impl StreamHandler<Link> for AgentActor {
 
 fn locked(channels: &Table) -> std::sync::MutexGuard<'_, BTreeMap<SessionId, Arc<SessionChannel>>> {
     channels.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A number nobody else has: the standard library's hash keys are drawn by the system.
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }

@@ -19,11 +19,11 @@ mod stores;
 mod tenant;
 
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use actix::Addr;
-use async_nats::{Subscriber, jetstream};
+use async_nats::{Client, Subscriber, jetstream};
 use bus_schemas::subject::{ConnectionName, Subjects};
 use bus_schemas::{LeaderId, Tenant};
 use futures_util::StreamExt;
@@ -33,19 +33,22 @@ use tokio::sync::{mpsc, oneshot};
 use crate::repeated::Repeated;
 use crate::storage::Storage;
 use actor::Leader;
-use bus::{BusError, BusSettings, Link, connect};
+use bus::{BusError, BusSettings, Link, connect, random_id};
+use gateway::Router;
 use messages::LeaderMessage;
 use telemetry::Telemetry;
 
 /// How a leader candidate is set.
 #[derive(Debug, Clone)]
-pub struct LeaderOptions {
-    /// Its id; random if not given.
+pub struct LeaderSettings {
+    /// The broker.
+    pub bus: BusSettings,
+    /// The candidate's id; random if not given.
     pub id: Option<LeaderId>,
     /// The protocol's durations and bounds, and the cluster.
-    pub core: Config,
+    pub config: Config,
     /// Who may receive the broker's disconnect events, and on which subject; without, heartbeats
-    /// alone serve.
+    /// alone tell of a leader's death.
     pub events: Option<Events>,
     /// Where spans and metrics go.
     pub telemetry: Telemetry,
@@ -69,13 +72,14 @@ impl std::fmt::Debug for Events {
     }
 }
 
-impl LeaderOptions {
-    /// Options for a cluster, everything else as it usually is.
+impl LeaderSettings {
+    /// Settings for a broker without logins and a cluster, everything else as it usually is.
     #[must_use]
-    pub fn new(cluster: Tenant) -> Self {
+    pub fn new(url: impl Into<String>, cluster: Tenant) -> Self {
         Self {
+            bus: BusSettings::new(url),
             id: None,
-            core: Config::new(cluster),
+            config: Config::new(cluster),
             events: None,
             telemetry: Telemetry::off(),
         }
@@ -104,85 +108,64 @@ const BOUND: Duration = Duration::from_secs(2);
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// Is a candidate, and the leader when elected, until `shutdown` comes and it has handed over.
-/// The connection's name and inbox are set here. Runs in an actix system.
+/// Name and inbox of the connection are set here. Runs in an actix system.
 ///
 /// # Errors
 /// [`LeaderError`], before it serves or when an actor dies.
 pub async fn serve(
-    mut bus: BusSettings,
-    options: LeaderOptions,
+    settings: LeaderSettings,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), LeaderError> {
-    let id = options.id.unwrap_or_else(random_id);
-    let subjects = Subjects::new(&options.core.cluster);
-    bus.name = ConnectionName::Leader(id).to_string();
-    bus.inbox = subjects.cluster_inbox();
+    let id = settings.id.unwrap_or_else(|| LeaderId(random_id()));
+    let mut config = settings.config;
+    let subjects = Subjects::new(&config.cluster);
+    let bus = BusSettings {
+        name: ConnectionName::Leader(id).to_string(),
+        inbox: subjects.cluster_inbox(),
+        ..settings.bus
+    };
     let (client, links) = connect(&bus).await?;
+    if client.server_info().cluster.is_some() && config.cluster_of.is_none() {
+        config = config.on_servers();
+    }
     let (gone, mut left) = oneshot::channel();
     let jetstream = jetstream::new(client.clone());
     let storage = Storage::new(jetstream.clone(), &subjects);
     let record = record::Appender::new(&storage, &subjects, id);
-    let mut core = options.core.clone();
-    if client.server_info().cluster.is_some() && core.cluster_of.is_none() {
-        core = core.on_servers();
-    }
-    let parts = actor::Parts {
+    let (leader, router) = Leader::launch(actor::Parts {
         id,
         client: client.clone(),
         lease: lease::LeaseStore::new(&storage, &subjects),
-        state: state::Writer::start(jetstream.clone(), &subjects),
+        state: state::Writer::start(jetstream, &subjects),
         record: record.clone(),
-        telemetry: options.telemetry.clone(),
-        config: core.clone(),
+        telemetry: settings.telemetry,
+        config: config.clone(),
         gone,
-    };
-    let subscriptions = scheduler_leader_core::Leader::new(core, id).subscriptions();
-    let (leader, router) = Leader::launch(parts);
+    });
     let mut tasks = Tasks::default();
-    for subject in subscriptions {
-        let source = client.subscribe(subject).await;
-        let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
+    let cluster = config.cluster.clone();
+    for subject in scheduler_leader_core::Leader::new(config, id).subscriptions() {
+        let source = subscribe(&client, subject).await?;
         tasks.spawn(gateway::receive(source, router.clone()));
     }
     for subject in [subjects.unstored(), subjects.unstored_ask()] {
-        let source = client.subscribe(subject).await;
-        let source = source.map_err(|error| LeaderError::Subscribe(error.to_string()))?;
-        tasks.spawn(receive_unstored(
-            source,
-            record.clone(),
-            subjects.unstored_ask(),
-        ));
+        let source = subscribe(&client, subject).await?;
+        let ask = subjects.unstored_ask();
+        tasks.spawn(receive_unstored(source, record.clone(), ask));
     }
-    tasks.spawn(stores::watch(
-        storage.clone(),
-        record.unwritten(),
-        router.clone(),
-        leader.clone().recipient(),
-    ));
-    tasks.spawn(cutter::watch(
-        storage.clone(),
-        subjects.clone(),
-        router.clone(),
-    ));
-    tasks.spawn(folder::watch(
-        storage.clone(),
-        subjects.clone(),
-        router.clone(),
-    ));
-    tasks.spawn(bound(storage.clone()));
-    tasks.spawn(state::watch(storage, subjects, leader.clone().recipient()));
-    if let Some(events) = options.events {
-        let settings = BusSettings {
+    tasks.look_after(storage, subjects, &record, &router, &leader);
+    if let Some(events) = settings.events {
+        let login = BusSettings {
             login: Some(events.login),
             name: format!("{}-events", bus.name),
             inbox: "_INBOX".into(),
             patience: None,
             ..bus
         };
-        let source = gateway::disconnects(settings, events.subject, leader.clone().recipient());
-        tasks.spawn(source);
+        let leader = leader.clone().recipient();
+        tasks.spawn(gateway::disconnects(login, events.subject, leader));
     }
-    tracing::info!(leader = %id, cluster = %options.core.cluster, "candidate");
+    tracing::info!(leader = %id, %cluster, "candidate");
     send(&leader, LeaderMessage::Connected(true)).await?;
     let result = wait(&leader, links, &mut left, shutdown).await;
     // What was published last must reach the broker before the process goes.
@@ -191,6 +174,11 @@ pub async fn serve(
         tracing::warn!("the last messages may be lost");
     }
     result
+}
+
+async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, LeaderError> {
+    let source = client.subscribe(subject).await;
+    source.map_err(|error| LeaderError::Subscribe(error.to_string()))
 }
 
 /// Until the candidate has left; asks it to when `shutdown` comes.
@@ -268,16 +256,32 @@ impl Tasks {
     fn spawn(&mut self, task: impl Future<Output = ()> + 'static) {
         self.0.push(tokio::task::spawn_local(task));
     }
+
+    /// What is kept in the broker: its bounds and copies, its fill, what is cut off or folded.
+    fn look_after(
+        &mut self,
+        storage: Storage,
+        subjects: Subjects,
+        record: &record::Appender,
+        router: &Rc<Router>,
+        leader: &Addr<Leader>,
+    ) {
+        self.spawn(stores::watch(
+            storage.clone(),
+            record.unwritten(),
+            router.clone(),
+            leader.clone().recipient(),
+        ));
+        let (cut, folded) = (storage.clone(), storage.clone());
+        self.spawn(cutter::watch(cut, subjects.clone(), router.clone()));
+        self.spawn(folder::watch(folded, subjects.clone(), router.clone()));
+        self.spawn(bound(storage.clone()));
+        self.spawn(state::watch(storage, subjects, leader.clone().recipient()));
+    }
 }
 
 impl Drop for Tasks {
     fn drop(&mut self) {
         self.0.iter().for_each(tokio::task::JoinHandle::abort);
     }
-}
-
-/// Keyed from the system's random numbers, as the standard library keys its hash maps.
-fn random_id() -> LeaderId {
-    let seed = (std::process::id(), Instant::now());
-    LeaderId(RandomState::new().hash_one(seed).max(1))
 }

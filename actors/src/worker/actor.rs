@@ -15,7 +15,7 @@ use bus_schemas::{
     SessionId, Tenant, Weights,
 };
 use bytes::Bytes;
-use device::{OpResult, OpSpan};
+use device::{DeviceInfo, OpResult, OpSpan};
 use gpu_worker_core::dispatch;
 use gpu_worker_core::sequencer::{Action, Event, ExitReason};
 use gpu_worker_core::{Dispatch, Sequencer, WeightTable};
@@ -28,6 +28,7 @@ use super::names::Module;
 use super::pager::{PagerMessage, VramPager};
 use super::send_on_change::SendOnChange;
 use super::session_buffers::SessionBuffers;
+use super::settings::WorkerSettings;
 use super::sharing_domains::SharingDomains;
 use super::spans::Spans;
 use super::stager::Stager;
@@ -36,6 +37,7 @@ use crate::timer::{Timer, nanos};
 
 /// Events and answers on their way: more than may be under way at a time.
 const MAILBOX: usize = 1_024;
+
 /// The subjects that the worker publishes on, computed once.
 pub(super) struct OwnSubjects {
     pub(super) all: Subjects,
@@ -53,6 +55,39 @@ pub(super) struct Identity {
     /// The group of workers that it is in, and whether that takes bound tenants only.
     pub(super) group: Tenant,
     pub(super) exclusive: bool,
+}
+
+impl Identity {
+    pub(super) fn new(
+        settings: &WorkerSettings,
+        incarnation: Incarnation,
+        info: &DeviceInfo,
+    ) -> Self {
+        let mut properties = info.properties.clone();
+        if properties.uuid == [0; 16] {
+            properties.uuid = DeviceProperties::uuid_of(&settings.cluster, settings.gpu);
+        }
+        let group = settings.group.clone();
+        Self {
+            incarnation,
+            gpu: settings.gpu,
+            capacity: info.capacity,
+            properties,
+            group: group.unwrap_or_else(|| "default".parse().expect("a name")),
+            exclusive: settings.exclusive,
+        }
+    }
+}
+
+impl OwnSubjects {
+    pub(super) fn new(all: Subjects, incarnation: Incarnation) -> Self {
+        Self {
+            done: all.done(incarnation).into(),
+            beat: all.worker_beat(incarnation).into(),
+            refusal: all.refusal(incarnation).into(),
+            all,
+        }
+    }
 }
 
 /// What came with the event at hand, which the sequencer's actions refer to.

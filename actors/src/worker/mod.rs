@@ -26,6 +26,7 @@ mod names;
 mod pager;
 mod send_on_change;
 mod session_buffers;
+mod settings;
 mod sharing_domains;
 mod spans;
 mod stager;
@@ -33,14 +34,13 @@ mod usage_appender;
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
-use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::{Actor, AsyncContext, Context};
 use bus_schemas::subject::{ConnectionName, Subjects};
-use bus_schemas::{DeviceProperties, Failure, GpuId, Incarnation, Tenant};
+use bus_schemas::{Failure, Incarnation};
+use device::DeviceInfo;
 use gpu_worker_core::dispatch::{Claims, Limits};
 use gpu_worker_core::sequencer::{Config, Identity as CoreIdentity};
 use gpu_worker_core::{Dispatch, Meter, Pager, Sequencer, WeightTable};
@@ -49,12 +49,13 @@ use tokio::sync::{mpsc, oneshot};
 pub use compiler::CompileLimits;
 pub use device_thread::MakeDevice;
 pub use gpu_worker_core::sequencer::ExitReason;
+pub use settings::WorkerSettings;
 pub use sharing_domains::Share;
 
 use crate::publisher::BusPublisher;
 use crate::timer::Timer;
 use actor::{Drain, GpuWorker, Identity, OwnSubjects};
-use bus::{BusError, BusSettings, Link, connect};
+use bus::{BusError, BusSettings, Link, connect, random_id};
 use device_thread::DeviceStart;
 use evidence::Evidence;
 use kernel_records::KernelRecords;
@@ -63,7 +64,6 @@ use pager::VramPager;
 use sharing_domains::SharingDomains;
 use spans::Spans;
 use stager::Stager;
-use telemetry::Telemetry;
 use usage_appender::UsageAppender;
 
 /// Host memory for staged transfers at least and at most.
@@ -71,56 +71,6 @@ const STAGED: (u64, u64) = (64 << 20, 8 << 30);
 
 /// How long the last messages may take to reach the broker.
 const FLUSH: Duration = Duration::from_secs(1);
-
-/// How a worker is set.
-#[derive(Debug, Clone)]
-pub struct WorkerOptions {
-    /// The cluster.
-    pub cluster: Tenant,
-    /// The stable number of the device in the cluster.
-    pub gpu: GpuId,
-    /// This start of the worker; random if not given.
-    pub incarnation: Option<Incarnation>,
-    /// The group of workers that it is in.
-    pub group: Option<Tenant>,
-    /// It takes only tenants bound to its group, and one at a time.
-    pub exclusive: bool,
-    /// Device memory that is given to nobody, bytes.
-    pub reserve: u64,
-    /// With whom sessions share what they hold alike.
-    pub share: Share,
-    /// Between two blocks of the accounts.
-    pub metering: Duration,
-    /// Where a line is appended for every position that ended.
-    pub evidence: Option<PathBuf>,
-    /// Bounds and periods.
-    pub sequencer: Config,
-    /// What preparing one image may take.
-    pub compile: CompileLimits,
-    /// Where spans and metrics go.
-    pub telemetry: Telemetry,
-}
-
-impl WorkerOptions {
-    /// Options for a cluster and device, everything else as it usually is.
-    #[must_use]
-    pub fn new(cluster: Tenant, gpu: GpuId) -> Self {
-        Self {
-            cluster,
-            gpu,
-            incarnation: None,
-            group: None,
-            exclusive: false,
-            reserve: 0,
-            share: Share::default(),
-            metering: Duration::from_secs(1),
-            evidence: None,
-            sequencer: Config::default(),
-            compile: CompileLimits::default(),
-            telemetry: Telemetry::off(),
-        }
-    }
-}
 
 /// Why a worker cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -146,91 +96,65 @@ pub enum WorkerError {
 }
 
 /// Serves until a leader declares the worker lost, or until `shutdown` comes and what was accepted
-/// is done. The connection's name and inbox are set here. Runs in an actix system.
+/// is done. Name, inbox and pulse of the connection are set here. Runs in an actix system.
 ///
 /// # Errors
 /// [`WorkerError`], before it serves or when the device dies.
 pub async fn serve(
-    mut bus: BusSettings,
-    options: WorkerOptions,
+    settings: WorkerSettings,
     make: MakeDevice,
     shutdown: impl Future<Output = ()>,
 ) -> Result<ExitReason, WorkerError> {
-    let incarnation = options.incarnation.unwrap_or_else(random_incarnation);
-    let subjects = Subjects::new(&options.cluster);
-    bus.name = ConnectionName::Worker(incarnation).to_string();
-    bus.inbox = subjects.cluster_inbox();
-    bus.pulse = Some(subjects.leader_beat());
+    let incarnation = settings
+        .incarnation
+        .unwrap_or_else(|| Incarnation(random_id()));
+    let subjects = Subjects::new(&settings.cluster);
     let io = |what: &str| {
         let what = what.to_owned();
         move |error| WorkerError::Io { what, error }
     };
-    let evidence = match &options.evidence {
+    let evidence = match &settings.evidence {
         Some(path) => {
-            let opened = Evidence::open(path, options.gpu, incarnation);
+            let opened = Evidence::open(path, settings.gpu, incarnation);
             Some(opened.map_err(io(&format!("opening {}", path.display())))?)
         }
         None => None,
     };
-    let idle = tokio::task::spawn_blocking(|| DeviceStart::start(make)).await;
-    let idle = idle
+    let device = tokio::task::spawn_blocking(|| DeviceStart::start(make)).await;
+    let device = device
         .map_err(|error| io("making the device")(std::io::Error::other(error)))?
         .map_err(WorkerError::Device)?;
+    let bus = BusSettings {
+        name: ConnectionName::Worker(incarnation).to_string(),
+        inbox: subjects.cluster_inbox(),
+        pulse: Some(subjects.leader_beat()),
+        ..settings.bus.clone()
+    };
     let (client, links) = connect(&bus).await?;
+    let refused = |error: async_nats::SubscribeError| WorkerError::Subscribe(error.to_string());
     let mut sources = Vec::new();
     for subject in subjects.worker_inbound(incarnation) {
-        let source = client.subscribe(subject).await;
-        sources.push(source.map_err(|error| WorkerError::Subscribe(error.to_string()))?);
+        sources.push(client.subscribe(subject).await.map_err(refused)?);
     }
-    handover::serve(client.clone(), subjects.clone(), incarnation)
-        .await
-        .map_err(|error| WorkerError::Subscribe(error.to_string()))?;
-    let capacity = idle.info.capacity.saturating_sub(options.reserve);
-    let mut properties = idle.info.properties.clone();
-    if properties.uuid == [0; 16] {
-        properties.uuid = DeviceProperties::uuid_of(&options.cluster, options.gpu);
-    }
+    let handover = handover::serve(client.clone(), subjects.clone(), incarnation);
+    handover.await.map_err(refused)?;
+    let identity = Identity::new(&settings, incarnation, &device.info);
     tracing::info!(
-        %incarnation, gpu = options.gpu, device = %properties.name, kind = properties.kind,
-        units = idle.info.units, capacity, "worker serves"
+        %incarnation, gpu = identity.gpu, device = %identity.properties.name,
+        kind = identity.properties.kind, units = device.info.units,
+        capacity = identity.capacity, "worker serves"
     );
-    let identity = Identity {
-        incarnation,
-        gpu: options.gpu,
-        capacity,
-        properties,
-        group: options.group.unwrap_or_else(default_group),
-        exclusive: options.exclusive,
-    };
-    let mut config = options.sequencer;
-    config.preemptive = idle.info.preemptive;
-    config.staged_total = capacity.clamp(STAGED.0, STAGED.1).min(config.staged_total);
-    let core = CoreIdentity {
-        incarnation,
-        gpu: options.gpu,
-        capacity,
-    };
     let (exit, exited) = oneshot::channel();
-    let began = Instant::now();
-    let subjects = OwnSubjects {
-        done: subjects.done(incarnation).into(),
-        beat: subjects.worker_beat(incarnation).into(),
-        refusal: subjects.refusal(incarnation).into(),
-        all: subjects,
-    };
     let parts = Parts {
-        core: Sequencer::new(config, core),
-        began,
-        outgoing: client.clone(),
+        settings,
+        identity,
+        subjects,
+        client: client.clone(),
         sources,
         evidence,
-        telemetry: options.telemetry,
-        metering: options.metering,
-        compile: options.compile,
-        sharing: SharingDomains::new(options.share),
         exit,
     };
-    let started = start(parts, identity, subjects, idle).map_err(io("starting a thread"))?;
+    let started = parts.start(device).map_err(io("starting a thread"))?;
     let left = wait(started, exited, links, shutdown).await;
     // What was published last must reach the broker before the process goes; one that is away does not
     // keep it.
@@ -242,87 +166,105 @@ pub async fn serve(
     left
 }
 
+/// What both actors are made of.
 struct Parts {
-    core: Sequencer,
-    began: Instant,
-    outgoing: async_nats::Client,
+    settings: WorkerSettings,
+    identity: Identity,
+    subjects: Subjects,
+    client: async_nats::Client,
     sources: Vec<async_nats::Subscriber>,
     evidence: Option<Evidence>,
-    telemetry: Telemetry,
-    metering: Duration,
-    compile: CompileLimits,
-    sharing: SharingDomains,
     exit: oneshot::Sender<Result<ExitReason, Failure>>,
 }
 
-/// Starts both actors and lets the device's thread serve them.
-fn start(
-    parts: Parts,
-    identity: Identity,
-    subjects: OwnSubjects,
-    idle: DeviceStart,
-) -> std::io::Result<actix::Addr<GpuWorker>> {
-    let context = Context::<GpuWorker>::new();
-    let address = context.address();
-    let (sms, exclusive) = (idle.info.units, !idle.info.overlaps);
-    let meter = Meter::new(0, identity.incarnation, identity.gpu, sms, exclusive);
-    let resident = Arc::default();
-    let limits = Limits {
-        blocks: idle.info.blocks,
-        small_launch: device::SMALL_LAUNCH,
-        launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
-    };
-    let pager = VramPager {
-        pager: Pager::new(identity.capacity),
-        meter,
-        began: parts.began,
-        outgoing: BusPublisher::new(parts.outgoing.clone()),
-        usage: subjects.all.usage(identity.incarnation).into(),
-        measured: subjects.all.measured(identity.incarnation).into(),
-        worker: address.clone().recipient(),
-        telemetry: parts.telemetry.clone(),
-        gpu: identity.gpu,
-        usage_appender: UsageAppender::start(
-            parts.outgoing.clone(),
-            &subjects.all,
-            identity.incarnation,
-        ),
-        kernels: KernelRecords::start(parts.outgoing.clone(), &subjects.all),
-        metering: parts.metering,
-        resident: Arc::clone(&resident),
-        claims: Claims::new(limits.small_launch),
-        saved: 0,
+impl Parts {
+    fn pager(
+        &self,
+        info: &DeviceInfo,
+        worker: &actix::Addr<GpuWorker>,
+        began: Instant,
+    ) -> VramPager {
+        let Identity {
+            incarnation,
+            gpu,
+            capacity,
+            ..
+        } = self.identity;
+        let (client, subjects) = (&self.client, &self.subjects);
+        VramPager {
+            pager: Pager::new(capacity),
+            meter: Meter::new(0, incarnation, gpu, info.units, !info.overlaps),
+            began,
+            outgoing: BusPublisher::new(client.clone()),
+            usage: subjects.usage(incarnation).into(),
+            measured: subjects.measured(incarnation).into(),
+            worker: worker.clone().recipient(),
+            telemetry: self.settings.telemetry.clone(),
+            gpu,
+            usage_appender: UsageAppender::start(client.clone(), subjects, incarnation),
+            kernels: KernelRecords::start(client.clone(), subjects),
+            metering: self.settings.metering,
+            resident: Arc::default(),
+            claims: Claims::new(device::SMALL_LAUNCH),
+            saved: 0,
+        }
     }
-    .start();
-    let stager = Stager::start(address.clone().recipient())?;
-    Ok(context.run(GpuWorker {
-        core: parts.core,
-        began: parts.began,
-        spans: Spans::new(parts.telemetry, identity.gpu),
-        identity,
-        subjects,
-        outgoing: BusPublisher::new(parts.outgoing),
-        held: HashMap::new(),
-        modules: Modules::default(),
-        resident,
-        weights: WeightTable::default(),
-        sent: Default::default(),
-        sharing: parts.sharing,
-        device: idle.serve(address.recipient(), parts.compile),
-        pager,
-        stager,
-        evidence: parts.evidence,
-        dispatch: Dispatch::new(limits),
-        small: false,
-        actions: Vec::new(),
-        sources: parts.sources,
-        timer: Timer::default(),
-        waiting: false,
-        rejected: VecDeque::new(),
-        malformed: 0,
-        exit: Some(parts.exit),
-        left: None,
-    }))
+
+    /// Starts both actors and lets the device's thread serve them.
+    fn start(self, device: DeviceStart) -> std::io::Result<actix::Addr<GpuWorker>> {
+        let began = Instant::now();
+        let context = Context::<GpuWorker>::new();
+        let address = context.address();
+        let limits = Limits {
+            blocks: device.info.blocks,
+            small_launch: device::SMALL_LAUNCH,
+            launch_bytes: bus_schemas::limits::LAUNCH_BYTES,
+        };
+        let pager = self.pager(&device.info, &address, began);
+        let identity = self.identity;
+        let config = Config {
+            preemptive: device.info.preemptive,
+            staged_total: identity
+                .capacity
+                .clamp(STAGED.0, STAGED.1)
+                .min(self.settings.sequencer.staged_total),
+            ..self.settings.sequencer
+        };
+        let core = CoreIdentity {
+            incarnation: identity.incarnation,
+            gpu: identity.gpu,
+            capacity: identity.capacity,
+        };
+        let stager = Stager::start(address.clone().recipient())?;
+        Ok(context.run(GpuWorker {
+            core: Sequencer::new(config, core),
+            began,
+            spans: Spans::new(self.settings.telemetry, identity.gpu),
+            subjects: OwnSubjects::new(self.subjects, identity.incarnation),
+            identity,
+            outgoing: BusPublisher::new(self.client),
+            held: HashMap::new(),
+            modules: Modules::default(),
+            resident: Arc::clone(&pager.resident),
+            weights: WeightTable::default(),
+            sent: Default::default(),
+            sharing: SharingDomains::new(self.settings.share),
+            device: device.serve(address.recipient(), self.settings.compile),
+            pager: pager.start(),
+            stager,
+            evidence: self.evidence,
+            dispatch: Dispatch::new(limits),
+            small: false,
+            actions: Vec::new(),
+            sources: self.sources,
+            timer: Timer::default(),
+            waiting: false,
+            rejected: VecDeque::new(),
+            malformed: 0,
+            exit: Some(self.exit),
+            left: None,
+        }))
+    }
 }
 
 /// Until the worker has left; asks it to when `shutdown` comes.
@@ -354,15 +296,4 @@ async fn wait(
             },
         }
     }
-}
-
-/// The group of workers for which none is set.
-fn default_group() -> Tenant {
-    "default".parse().expect("a name")
-}
-
-/// Keyed from the system's random numbers, as the standard library keys its hash maps.
-fn random_incarnation() -> Incarnation {
-    let seed = (std::process::id(), Instant::now());
-    Incarnation(RandomState::new().hash_one(seed).max(1))
 }

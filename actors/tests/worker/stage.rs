@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use actors::worker::{ExitReason, WorkerError, WorkerOptions, serve};
+use actors::worker::{ExitReason, WorkerError, WorkerSettings, serve};
 use async_nats::{Client, Subscriber};
 use broker::testing::TestBroker;
-use bus::BusSettings;
 use bus_schemas::subject::{Subjects, ToWorker};
 use bus_schemas::{
     Allowance, Batch, ClientState, Column, CostRun, DataChunk, Failure, FunctionFingerprint, Grant,
@@ -80,18 +79,11 @@ impl Stage {
         let client_hears = client_hears.await.unwrap();
         leader.flush().await.unwrap();
         client.flush().await.unwrap();
-        let mut options = WorkerOptions::new(subjects.cluster().clone(), 5);
-        options.incarnation = Some(WORKER);
-        options.reserve = 1 << 20;
-        options.evidence = evidence.then(|| broker.dir().join("started.jsonl"));
-        let bus = BusSettings {
-            url,
-            login: Some((cluster.user, cluster.password)),
-            name: String::new(),
-            inbox: String::new(),
-            pulse: None,
-            patience: Some(PATIENCE),
-        };
+        let mut settings = WorkerSettings::new(url, subjects.cluster().clone(), 5);
+        settings.bus.login = Some((cluster.user, cluster.password));
+        settings.bus.patience = Some(PATIENCE);
+        settings.incarnation = Some(WORKER);
+        settings.evidence = evidence.then(|| broker.dir().join("started.jsonl"));
         let (shutdown, stop) = oneshot::channel::<()>();
         let worker = std::thread::spawn(move || {
             let make =
@@ -99,7 +91,7 @@ impl Stage {
             let stop = async {
                 let _ = stop.await;
             };
-            actix::System::new().block_on(serve(bus, options, make, stop))
+            actix::System::new().block_on(serve(settings, make, stop))
         });
         Self {
             broker,
@@ -177,7 +169,7 @@ impl Stage {
             .await
             .sealed
             .expect("the first seal is obeyed");
-        assert_eq!((answer.gpu, answer.capacity), (5, CAPACITY - (1 << 20)));
+        assert_eq!((answer.gpu, answer.capacity), (5, CAPACITY));
     }
 
     pub(crate) async fn order_as(&self, epoch: u64, leader: u64, first: u64, grants: &[Grant]) {

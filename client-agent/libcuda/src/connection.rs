@@ -1,12 +1,11 @@
 //! The process's connection: its sessions are opened on it, live with it, and end before it.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::Subscriber;
-use bus::{BusSettings, Link};
+use bus::{BusSettings, Link, random_id};
 use bus_schemas::subject::{Subjects, ToLeader};
 use bus_schemas::{Alive, Code, LeaderBeat, Opened, SessionId, WIRE_VERSION, decode, encode};
 use client_session::{ClientError, Driver, Opening, Session, SessionChannel, open, serve};
@@ -66,7 +65,7 @@ fn not_ready(error: ClientError) -> Status {
 impl Connection {
     /// Connects, and hears of the link and of new leaders from then on.
     pub(crate) fn start(settings: &Settings) -> Result<Self> {
-        let name = format!("client-{:016x}", random());
+        let name = format!("client-{:016x}", random_id());
         let subjects = Subjects::new(&settings.cluster);
         let wanted = BusSettings {
             url: settings.url.clone(),
@@ -134,7 +133,7 @@ impl Connection {
         let opening = Opening {
             tenant: settings.tenant.clone(),
             connection: self.name.clone(),
-            nonce: random(),
+            nonce: random_id(),
             devices: settings.devices as u32,
             patience: settings.opening,
         };
@@ -265,9 +264,4 @@ fn enlist(session: SessionId) {
     let file = std::fs::File::options().append(true).open(path);
     // Without it the session ends some seconds after its connection.
     let _ = file.and_then(|mut file| writeln!(file, "{session}"));
-}
-
-/// A number nobody else has: the standard library's hash keys are drawn by the system.
-fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }

@@ -260,7 +260,7 @@ fn a_refused_login_is_an_error() {
         credentials.url.clone(),
         credentials.cluster.parse().unwrap(),
     );
-    settings.login = Some(("cluster".into(), "wrong".into()));
+    settings.bus.login = Some(("cluster".into(), "wrong".into()));
     let error = run(settings, || Ok(std::future::pending())).unwrap_err();
     assert!(format!("{error:#}").contains("login"), "{error:#}");
 }

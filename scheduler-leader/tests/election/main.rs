@@ -14,7 +14,7 @@ use broker::testing::TestBroker;
 use bus_schemas::subject::{Admin, Subjects};
 use bus_schemas::{LeaderBeat, LeaderId, Status, StatusRequest, WIRE_VERSION, decode, encode};
 use futures_util::StreamExt;
-use scheduler_leader::LeaderSettings;
+use scheduler_leader::{Events, LeaderSettings};
 use tokio::sync::oneshot;
 
 /// How long anything here may take.
@@ -42,13 +42,16 @@ impl Candidate {
                 credentials.cluster.parse().unwrap(),
             );
             let login = |login: &broker::Login| (login.user.clone(), login.password.clone());
-            settings.login = credentials.cluster_user.as_ref().map(login);
+            settings.bus.login = credentials.cluster_user.as_ref().map(login);
             settings.id = Some(id);
             settings.events = credentials
                 .system_user
                 .as_ref()
                 .filter(|_| events)
-                .map(|user| (login(user), credentials.disconnect_subject()));
+                .map(|user| Events {
+                    login: login(user),
+                    subject: credentials.disconnect_subject(),
+                });
             let killed = Arc::new(AtomicBool::new(false));
             let system = actix::System::new();
             let result = system.block_on(async {

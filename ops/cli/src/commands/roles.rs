@@ -1,13 +1,15 @@
 //! `warploom leader` and `warploom worker`: one role in this process, until it is told to stop.
 
+use std::fmt::Display;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use anyhow::{Context, Result, bail};
 use bus_schemas::Tenant;
 use clap::Args;
-use gpu_worker::{DeclaredLost, WorkerSettings};
-use scheduler_leader::{Config, LeaderSettings};
+use gpu_worker::{DeclaredLost, DeviceSettings, WorkerSettings};
+use scheduler_leader::{Events, LeaderSettings};
 use telemetry::Role;
 
 use crate::credentials::credentials;
@@ -83,25 +85,18 @@ pub fn leader(args: &LeaderArgs, settings: &Settings) -> Result<()> {
     let mut leader = LeaderSettings::new(&credentials.url, cluster);
     let disconnects = credentials.disconnect_subject();
     let login = |login: broker::Login| (login.user, login.password);
-    leader.login = credentials.cluster_user.map(login);
-    leader.events = credentials
-        .system_user
-        .map(|user| (login(user), disconnects));
+    leader.bus.login = credentials.cluster_user.map(login);
+    leader.bus.patience = Some(settings.duration("role.deadline")?);
+    leader.events = credentials.system_user.map(|user| Events {
+        login: login(user),
+        subject: disconnects,
+    });
     leader.id = args.id;
-    leader.config = Some(protocol(settings, leader.cluster.clone())?);
-    leader.patience = Some(settings.duration("role.deadline")?);
+    let nanos = |key: &str| anyhow::Ok(settings.duration(key)?.as_nanos() as u64);
+    leader.config.connection_lost = nanos("leader.connection_lost")?;
+    leader.config.expiry = nanos("leader.expiry")?;
     leader.telemetry = telemetry(Role::Leader, settings)?;
     scheduler_leader::run(leader, stop_signal)
-}
-
-/// The leader's protocol as the settings say.
-fn protocol(settings: &Settings, cluster: Tenant) -> Result<Config> {
-    let nanos = |key: &str| anyhow::Ok(settings.duration(key)?.as_nanos() as u64);
-    Ok(Config {
-        connection_lost: nanos("leader.connection_lost")?,
-        expiry: nanos("leader.expiry")?,
-        ..Config::new(cluster)
-    })
 }
 
 /// Runs the worker of one device.
@@ -115,52 +110,35 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
     let cluster: Tenant = credentials.cluster.parse().context("the cluster's name")?;
     let gpu = args.gpu.map_or_else(|| settings.number("worker.gpu"), Ok)?;
     let mut worker = WorkerSettings::new(&credentials.url, cluster, gpu);
-    worker.login = credentials
-        .cluster_user
-        .map(|login| (login.user, login.password));
-    let device = args
-        .device
-        .as_deref()
-        .unwrap_or_else(|| settings.text("worker.device"));
-    worker.device = device
-        .parse()
-        .map_err(|error| Usage(format!("worker.device: {error}")))?;
-    let group = settings.text("worker.group").parse();
-    let group = group.map_err(|error| Usage(format!("worker.group: {error}")))?;
-    worker.group = Some(args.group.clone().unwrap_or(group));
-    let exclusive = settings.text("worker.exclusive").parse::<bool>();
-    let exclusive = exclusive.map_err(|error| Usage(format!("worker.exclusive: {error}")))?;
-    worker.exclusive = args.exclusive || exclusive;
-    worker.capacity = settings.bytes("worker.capacity")?;
-    worker.reserve = settings.bytes("worker.reserve")?;
-    let share = args.share.as_deref();
-    worker.share = share
-        .unwrap_or_else(|| settings.text("worker.share"))
-        .parse()
-        .map_err(|error| Usage(format!("worker.share: {error}")))?;
+    let login = |login: broker::Login| (login.user, login.password);
+    worker.bus.login = credentials.cluster_user.map(login);
+    worker.bus.patience = Some(settings.duration("role.deadline")?);
+    let group = args.group.clone();
+    worker.group = Some(group.map_or_else(|| chosen(None, settings, "worker.group"), Ok)?);
+    worker.exclusive = args.exclusive || chosen(None, settings, "worker.exclusive")?;
+    worker.share = chosen(args.share.as_deref(), settings, "worker.share")?;
     worker.metering = settings.duration("worker.metering")?;
     if worker.metering.is_zero() {
         bail!(Usage(
             "E-CONFIG-VALUE: worker.metering must be more than 0: 1s is usual".into()
         ));
     }
-    worker.threads = settings.number("worker.threads")?;
-    worker.watchdog = settings.duration("worker.watchdog")?;
     worker.compile.seconds = settings.number("worker.compile_seconds")?;
     if let Some(bytes) = settings.bytes("worker.compile_bytes")? {
         worker.compile.bytes = bytes;
     }
-    let engine = args.engine.as_deref();
-    worker.engine = engine
-        .unwrap_or_else(|| settings.text("worker.engine"))
-        .parse()
-        .map_err(|error| Usage(format!("worker.engine: {error}")))?;
-    let model = settings.text("worker.model").parse();
-    worker.model = model.map_err(|error| Usage(format!("worker.model: {error}")))?;
-    worker.patience = Some(settings.duration("role.deadline")?);
     worker.evidence = args.evidence.clone();
     worker.telemetry = telemetry(Role::Worker, settings)?;
-    let ended = gpu_worker::run(worker, gpu_worker::asked_to_end());
+    let device = DeviceSettings {
+        choice: chosen(args.device.as_deref(), settings, "worker.device")?,
+        capacity: settings.bytes("worker.capacity")?,
+        reserve: settings.bytes("worker.reserve")?,
+        threads: settings.number("worker.threads")?,
+        watchdog: settings.duration("worker.watchdog")?,
+        engine: chosen(args.engine.as_deref(), settings, "worker.engine")?,
+        model: chosen(None, settings, "worker.model")?,
+    };
+    let ended = gpu_worker::run(worker, device, gpu_worker::asked_to_end());
     match ended {
         // A parent that looks after it starts it again itself.
         Err(error) if error.is::<DeclaredLost>() && !has_parent() => {
@@ -168,6 +146,17 @@ pub fn worker(args: &WorkerArgs, settings: &Settings) -> Result<()> {
         }
         ended => ended,
     }
+}
+
+/// What a flag says, else the setting that it goes over.
+fn chosen<T: FromStr>(flag: Option<&str>, settings: &Settings, key: &str) -> Result<T>
+where
+    T::Err: Display,
+{
+    let text = flag.unwrap_or_else(|| settings.text(key));
+    Ok(text
+        .parse()
+        .map_err(|error| Usage(format!("{key}: {error}")))?)
 }
 
 /// This program from its start, as the same process: a worker that was declared lost, because it

@@ -1,0 +1,63 @@
+//! The settings of the worker role, but for those of its device.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bus::BusSettings;
+use bus_schemas::{GpuId, Incarnation, Tenant};
+use gpu_worker_core::sequencer::Config;
+use telemetry::Telemetry;
+
+use super::compiler::CompileLimits;
+use super::sharing_domains::Share;
+
+/// How a worker is set.
+#[derive(Debug, Clone)]
+pub struct WorkerSettings {
+    /// The broker.
+    pub bus: BusSettings,
+    /// The cluster.
+    pub cluster: Tenant,
+    /// The stable number of the device in the cluster.
+    pub gpu: GpuId,
+    /// This start of the worker; random if not given.
+    pub incarnation: Option<Incarnation>,
+    /// The group of workers that it is in; by default `default`.
+    pub group: Option<Tenant>,
+    /// It takes only tenants bound to its group, and one at a time.
+    pub exclusive: bool,
+    /// With whom sessions share what they hold alike.
+    pub share: Share,
+    /// Between two blocks of usage.
+    pub metering: Duration,
+    /// Where a line is appended for every position that ended.
+    pub evidence: Option<PathBuf>,
+    /// Bounds and periods of the sequencer.
+    pub sequencer: Config,
+    /// What preparing one module may take.
+    pub compile: CompileLimits,
+    /// Where spans and metrics go.
+    pub telemetry: Telemetry,
+}
+
+impl WorkerSettings {
+    /// Settings for a broker without logins, a cluster and a device number, everything else as it
+    /// usually is.
+    #[must_use]
+    pub fn new(url: impl Into<String>, cluster: Tenant, gpu: GpuId) -> Self {
+        Self {
+            bus: BusSettings::new(url),
+            cluster,
+            gpu,
+            incarnation: None,
+            group: None,
+            exclusive: false,
+            share: Share::default(),
+            metering: Duration::from_secs(1),
+            evidence: None,
+            sequencer: Config::default(),
+            compile: CompileLimits::default(),
+            telemetry: Telemetry::off(),
+        }
+    }
+}
