@@ -10,7 +10,7 @@ use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, WrapFut
 use async_nats::{Client, Subject};
 use bus::{SILENCE, Silence};
 use bus_schemas::subject::Subjects;
-use bus_schemas::{Failure, LeaderId, SessionId};
+use bus_schemas::{Epoch, Failure, LeaderId, SessionId};
 use scheduler_leader_core::{
     Action, Config, Event, Leader as Core, QueueOpening, QueueProgress, StateSnapshot, TermEnd,
 };
@@ -114,13 +114,13 @@ impl Leader {
         (leader, router)
     }
 
-    /// Hands an event to the core and carries out its actions.
+    /// Hands an event to the core and performs its actions.
     fn on_event(&mut self, event: Event<'_>, ctx: &mut Context<Self>) {
         let now = nanos(self.shared.began);
         let mut actions = std::mem::take(&mut self.actions);
         self.core.handle(now, event, &mut actions);
         for action in actions.drain(..) {
-            self.carry_out(action, ctx);
+            self.perform(action, ctx);
         }
         self.actions = actions;
         if self.metering.waits()
@@ -143,7 +143,7 @@ impl Leader {
         });
     }
 
-    fn carry_out(&mut self, action: Action, ctx: &mut Context<Self>) {
+    fn perform(&mut self, action: Action, ctx: &mut Context<Self>) {
         match action {
             Action::Publish {
                 subject,
@@ -175,15 +175,7 @@ impl Leader {
             }
             Action::WritePlacement(placement) => self.state.placement(&placement),
             Action::WriteProfile { epoch, profile } => self.state.profile(epoch, profile),
-            Action::QueueOpen(opening) => {
-                let leader = ctx.address().recipient();
-                let (session, owner) = (opening.session, opening.tenant.clone());
-                let queue = KernelQueue::launch(&self.shared, leader, opening);
-                self.router
-                    .queues
-                    .borrow_mut()
-                    .insert(session, (owner, queue));
-            }
+            Action::QueueOpen(opening) => self.open_queue(opening, ctx),
             Action::QueueIntent { session, bytes } => {
                 if let Some((_, queue)) = self.router.queues.borrow().get(&session) {
                     // The client sends it again where the queue has no room.
@@ -203,19 +195,7 @@ impl Leader {
                 self.router.leading.set(true);
                 self.metering.term(&self.shared.telemetry, &self.core);
             }
-            Action::TermEnded { epoch, why } => {
-                tracing::info!(epoch, ?why, "leads no more");
-                if why != TermEnd::Renewed {
-                    self.record.give_up();
-                }
-                self.router.leading.set(false);
-                let queues = std::mem::take(&mut *self.router.queues.borrow_mut());
-                self.retired
-                    .extend(queues.into_values().map(|(_, queue)| queue));
-                self.retire(ctx);
-                self.waiting.clear();
-                self.metering.term(&self.shared.telemetry, &self.core);
-            }
+            Action::TermEnded { epoch, why } => self.end_term(epoch, why, ctx),
             Action::Left => {
                 if let Some(gone) = self.gone.take() {
                     // Nobody listens any more if the role was dropped.
@@ -223,6 +203,28 @@ impl Leader {
                 }
             }
         }
+    }
+
+    /// Starts a session's queue.
+    fn open_queue(&self, opening: QueueOpening, ctx: &Context<Self>) {
+        let (session, owner) = (opening.session, opening.tenant.clone());
+        let queue = KernelQueue::launch(&self.shared, ctx.address().recipient(), opening);
+        let queues = &mut *self.router.queues.borrow_mut();
+        queues.insert(session, (owner, queue));
+    }
+
+    fn end_term(&mut self, epoch: Epoch, why: TermEnd, ctx: &mut Context<Self>) {
+        tracing::info!(epoch, ?why, "leads no more");
+        if why != TermEnd::Renewed {
+            self.record.give_up();
+        }
+        self.router.leading.set(false);
+        let queues = std::mem::take(&mut *self.router.queues.borrow_mut());
+        self.retired
+            .extend(queues.into_values().map(|(_, queue)| queue));
+        self.retire(ctx);
+        self.waiting.clear();
+        self.metering.term(&self.shared.telemetry, &self.core);
     }
 
     /// Lets queues end that are of no use any more. A thousand at once would keep the next term from
@@ -331,7 +333,7 @@ impl Leader {
                 epoch,
                 queued: view.queued,
             };
-            self.carry_out(Action::QueueOpen(opening), ctx);
+            self.open_queue(opening, ctx);
         }
     }
 }

@@ -9,9 +9,9 @@ use actix::{Addr, Recipient};
 use async_nats::{Message, Subscriber};
 use bus_schemas::subject::{LeaderSubject, Subjects, ToLeader};
 use bus_schemas::{SessionId, Tenant};
+use futures_util::StreamExt as _;
 
 use super::messages::LeaderMessage;
-use super::next::next;
 use super::queue::{self, KernelQueue};
 use super::tenant::{self, Asked};
 use bus::{BusSettings, connect};
@@ -133,7 +133,7 @@ impl Router {
 
 /// Reads one subscription until it ends.
 pub(super) async fn receive(mut source: Subscriber, router: Rc<Router>) {
-    while let Some(message) = next(&mut source).await {
+    while let Some(message) = source.next().await {
         router.route(message);
     }
 }
@@ -159,7 +159,7 @@ pub(super) async fn disconnects(
             return;
         }
     };
-    while let Some(message) = next(&mut source).await {
+    while let Some(message) = source.next().await {
         if let Some(name) = closed_name(&message.payload) {
             // Not sent again.
             if leader.send(LeaderMessage::Closed(name)).await.is_err() {

@@ -11,7 +11,6 @@ mod gateway;
 mod lease;
 mod messages;
 mod meters;
-mod next;
 mod queue;
 mod record;
 mod state;

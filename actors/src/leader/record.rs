@@ -22,6 +22,9 @@ use crate::storage::{Storage, Stored};
 
 /// How long the stream may take to acknowledge.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a block may be on its way to the stream before workers keep it as well: there may be no
+/// candidate on this leader's side of a broker that has come apart.
+const LONG: Duration = Duration::from_millis(100);
 /// Before a block is appended again.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Blocks on their way at a time.
@@ -208,7 +211,7 @@ impl Appender {
             if lent {
                 this.lend(&block);
             }
-            let soon = tokio::time::timeout(copies::LONG, &mut appended).await;
+            let soon = tokio::time::timeout(LONG, &mut appended).await;
             if soon.is_err() {
                 if !lent {
                     this.lend(&block);

@@ -10,12 +10,12 @@ use async_nats::jetstream::{Context, stream};
 use bus_schemas::subject::Subjects;
 use bus_schemas::{Epoch, KernelKey, ProfileHash, Tenant, TenantSettings};
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use scheduler_leader_core::{Placement, Profile, StateSnapshot};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::messages::LeaderMessage;
-use super::next::next;
 use super::record::Appender;
 use crate::repeated::Repeated;
 use crate::storage::{Storage, Stored};
@@ -59,6 +59,26 @@ struct Known {
     entries: BTreeMap<String, Bytes>,
     /// The record's last epoch.
     last_epoch: Option<Epoch>,
+}
+
+impl Known {
+    /// The record's last epoch. Who never knew it may repeat it. Who did hears of those that lead, and
+    /// finds the last of them in the bucket.
+    async fn last_epoch(
+        &mut self,
+        storage: &Storage,
+        subjects: &Subjects,
+    ) -> Result<Epoch, String> {
+        let last = match (
+            Appender::last_epoch(storage, subjects).await,
+            self.last_epoch,
+        ) {
+            (Ok(last), _) | (Err(_), Some(last)) => last,
+            (Err(error), None) => return Err(format!("the record's last epoch: {error}")),
+        };
+        self.last_epoch = Some(last);
+        Ok(last)
+    }
 }
 
 /// Sends the leader the state, and every change of it, for ever.
@@ -118,27 +138,13 @@ async fn follow(
     if known.made.is_some_and(|before| before != now) {
         put_back(&store, known).await?;
     }
-    // Who never knew it may repeat it. Who did hears of those that lead, and finds the last of them
-    // in the bucket.
-    let last_epoch = match (
-        Appender::last_epoch(storage, subjects).await,
-        known.last_epoch,
-    ) {
-        (Ok(last), _) | (Err(_), Some(last)) => last,
-        (Err(error), None) => return Err(format!("the record's last epoch: {error}")),
-    };
-    known.last_epoch = Some(last_epoch);
     let mut state = StateSnapshot::default();
+    state.placement.epoch = known.last_epoch(storage, subjects).await?;
     let mut entries = BTreeMap::new();
-    state.placement.epoch = last_epoch;
     let watch = store.watch_with_history(">").await;
     let mut watch = watch.map_err(|error| error.to_string())?;
     // As it is now: what was known when it was opened is from before anything was put back.
-    let info = store.stream.get_info().await;
-    let info = info.map_err(|error| error.to_string())?;
-    if made(&info) != now {
-        return Err("another bucket is in its place".into());
-    }
+    let info = info_of(&store, now).await?;
     // Without a first entry nothing would say that there are none.
     let mut complete = info.state.messages == 0;
     let mut look = tokio::time::interval(LOOK);
@@ -153,13 +159,8 @@ async fn follow(
         // A watch does not always notice that its bucket was deleted.
         let mut entry = loop {
             tokio::select! {
-                entry = next(&mut watch) => break entry,
-                _ = look.tick() => {
-                    let info = store.stream.get_info().await.map_err(|error| error.to_string())?;
-                    if made(&info) != now {
-                        return Err("another bucket is in its place".into());
-                    }
-                }
+                entry = watch.next() => break entry,
+                _ = look.tick() => drop(info_of(&store, now).await?),
             }
         };
         // What changed together is sent together.
@@ -180,11 +181,21 @@ async fn follow(
                 Operation::Put => entries.insert(this.key, this.value),
                 Operation::Delete | Operation::Purge => entries.remove(&this.key),
             };
-            match tokio::time::timeout(LINGER, next(&mut watch)).await {
+            match tokio::time::timeout(LINGER, watch.next()).await {
                 Ok(more) => entry = more,
                 Err(_) => break,
             }
         }
+    }
+}
+
+/// What the broker says of the bucket that was made at `expected`.
+async fn info_of(store: &Store, expected: i128) -> Result<stream::Info, String> {
+    let info = store.stream.get_info().await;
+    let info = info.map_err(|error| error.to_string())?;
+    match made(&info) == expected {
+        true => Ok(info),
+        false => Err("another bucket is in its place".into()),
     }
 }
 

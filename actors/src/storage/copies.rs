@@ -1,6 +1,7 @@
 //! On which servers the copies of what is stored are.
 
-use super::{Storage, Stored};
+use super::store::Storage;
+use super::table::Stored;
 
 /// The copies of a stream or bucket on the servers of a broker that is a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]

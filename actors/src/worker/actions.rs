@@ -35,62 +35,12 @@ impl GpuWorker {
 
     fn perform(&mut self, action: Action, incoming: &mut Incoming<'_>) {
         match action {
-            Action::Results { session, first } => self.on_results(session, first, incoming),
-            Action::Start(start) => self.on_start(start),
             Action::Keep {
                 session,
                 first,
                 count,
                 skip,
-            } => {
-                if let Incoming::Batch(tenant, bytes, columns) = incoming {
-                    let held = self.hold(session, tenant);
-                    held.keep((*bytes).clone(), columns.clone(), first, skip, count);
-                    self.spans.kept(session, first, count);
-                    if self.core.load().0 == 0 {
-                        // Its grant is on the way: the thread had better be awake by then.
-                        self.device.command(Command::Wake);
-                    }
-                }
-            }
-            Action::Forget { session, through } => {
-                if let Some(held) = self.held.get_mut(&session) {
-                    held.forget(through);
-                    if through == OpNumber::MAX && held.forget_transfers() >= MUCH {
-                        self.stager.give_back();
-                    }
-                }
-            }
-            Action::SendAck(ack) => {
-                if let Some(held) = self.held.get(&ack.session) {
-                    let mut bytes = Vec::with_capacity(192);
-                    ack.encode_into(&mut bytes);
-                    self.outgoing.publish(held.acks.clone(), bytes);
-                }
-            }
-            Action::SendDone(done) => {
-                let mut bytes = Vec::with_capacity(160 + 40 * done.reports.len());
-                done.encode_into(&mut bytes);
-                self.outgoing.publish(self.subjects.done.clone(), bytes);
-            }
-            Action::Settled(settled) => {
-                if let Some(evidence) = &self.evidence {
-                    evidence.settled(&settled);
-                }
-            }
-            Action::Open(open) => self.on_open(open),
-            Action::Stop { session } => self.on_stop(session),
-            Action::Close { session } => {
-                self.device.command(Command::Close(session));
-                self.release_images(session);
-            }
-            Action::Ended { session } => {
-                self.release_images(session);
-                self.held.remove(&session);
-                self.weights.close(session);
-                self.spans.ended(session);
-                self.dispatch.handle(dispatch::Event::Gone { session });
-            }
+            } => self.on_keep(session, first, (count, skip), incoming),
             Action::Store {
                 session,
                 transfer,
@@ -112,17 +62,60 @@ impl GpuWorker {
                 known: true,
                 ..
             } => self.hold_known(session, module),
-            Action::ResendResults { session, from } => {
-                if let Some(held) = self.held.get(&session) {
-                    let again = held.results.iter().filter(|result| result.number >= from);
-                    for result in again {
-                        publish_result(&self.outgoing, held, result);
-                    }
-                }
-            }
+            Action::Forget { session, through } => self.on_forget(session, through),
+            Action::Open(open) => self.on_open(open),
+            Action::Start(start) => self.on_start(start),
+            Action::Results { session, first } => self.on_results(session, first, incoming),
             Action::ForgetResults { session, through } => {
                 if let Some(held) = self.held.get_mut(&session) {
                     held.forget_results(through, &mut self.device.spares());
+                }
+            }
+            Action::Stop { session } => self.on_stop(session),
+            Action::Close { session } => {
+                self.device.command(Command::Close(session));
+                self.release_images(session);
+            }
+            Action::Ended { session } => self.on_ended(session),
+            Action::Settled(settled) => {
+                if let Some(evidence) = &self.evidence {
+                    evidence.settled(&settled);
+                }
+            }
+            Action::Reject {
+                tenant,
+                session,
+                failure,
+            } => self.reject(&tenant, session, failure),
+            Action::Exit(reason) => self.left = Some(reason),
+            Action::Beat(beat) => self.on_beat(beat),
+            Action::SendAck(_)
+            | Action::SendDone(_)
+            | Action::ResendResults { .. }
+            | Action::SealReply(_)
+            | Action::Refuse(_) => self.publish(action, incoming),
+        }
+    }
+
+    /// Publishes what the sequencer says.
+    fn publish(&self, action: Action, incoming: &Incoming<'_>) {
+        match action {
+            Action::SendAck(ack) => {
+                if let Some(held) = self.held.get(&ack.session) {
+                    let mut bytes = Vec::with_capacity(192);
+                    ack.encode_into(&mut bytes);
+                    self.outgoing.publish(held.acks.clone(), bytes);
+                }
+            }
+            Action::SendDone(done) => {
+                let mut bytes = Vec::with_capacity(160 + 40 * done.reports.len());
+                done.encode_into(&mut bytes);
+                self.outgoing.publish(self.subjects.done.clone(), bytes);
+            }
+            Action::ResendResults { session, from } => {
+                if let Some(held) = self.held.get(&session) {
+                    let again = held.results.iter().filter(|result| result.number >= from);
+                    again.for_each(|result| publish_result(&self.outgoing, held, result));
                 }
             }
             Action::SealReply(reply) => {
@@ -134,14 +127,46 @@ impl GpuWorker {
                 let to = self.subjects.refusal.clone();
                 self.outgoing.publish(to, encode(&refusal));
             }
-            Action::Reject {
-                tenant,
-                session,
-                failure,
-            } => self.reject(&tenant, session, failure),
-            Action::Beat(beat) => self.on_beat(beat),
-            Action::Exit(reason) => self.left = Some(reason),
+            _ => {}
         }
+    }
+
+    /// Keeps ops of the batch at hand.
+    fn on_keep(
+        &mut self,
+        session: SessionId,
+        first: OpNumber,
+        (count, skip): (u32, u32),
+        incoming: &Incoming<'_>,
+    ) {
+        let Incoming::Batch(tenant, bytes, columns) = incoming else {
+            return;
+        };
+        let held = self.hold(session, tenant);
+        held.keep((*bytes).clone(), columns.clone(), first, skip, count);
+        self.spans.kept(session, first, count);
+        if self.core.load().0 == 0 {
+            // Its grant is on the way: the thread had better be awake by then.
+            self.device.command(Command::Wake);
+        }
+    }
+
+    /// Drops ops that are done with, and with the last of them the session's transfers.
+    fn on_forget(&mut self, session: SessionId, through: OpNumber) {
+        if let Some(held) = self.held.get_mut(&session) {
+            held.forget(through);
+            if through == OpNumber::MAX && held.forget_transfers() >= MUCH {
+                self.stager.give_back();
+            }
+        }
+    }
+
+    fn on_ended(&mut self, session: SessionId) {
+        self.release_images(session);
+        self.held.remove(&session);
+        self.weights.close(session);
+        self.spans.ended(session);
+        self.dispatch.handle(dispatch::Event::Gone { session });
     }
 
     /// What is held of a session: its client may send as soon as the open grant is accepted, and

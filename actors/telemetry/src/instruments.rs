@@ -1,47 +1,37 @@
 //! The OpenTelemetry instruments behind the meters. Names, units and meanings are published in
 //! `docs/reference/telemetry.md`; a test holds the two to each other.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
+use bus_schemas::Invariant;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
 
-use bus_schemas::{Invariant, StoreStatus, Tenant};
-
-use crate::meters::{Durations, GpuUsage, Meters, TargetReading, Totals, gpu_attribute};
+use crate::meters::{Durations, Meters, Totals, gpu_attribute, tenant_attribute};
 use crate::settings::Role;
 
 /// Makes a role's instruments. Callbacks hold the meters weakly: the meters hold instruments.
 pub(crate) fn register(role: Role, meter: &Meter, meters: &Arc<Meters>) {
+    let histogram = |name, description| histogram(meter, name, description);
     meters.export_durations(Durations {
-        request: histogram(
-            meter,
-            "warploom.request.duration",
-            "request, first op to answer",
-        ),
-        queue: histogram(
-            meter,
-            "warploom.queue.duration",
-            "intent received to granted",
-        ),
-        execute: histogram(meter, "warploom.execute.duration", "slice started to done"),
-        takeover: histogram(
-            meter,
-            "warploom.takeover.duration",
-            "leader missed to first grant",
-        ),
+        request: histogram("warploom.request.duration", "request, first op to answer"),
+        queue: histogram("warploom.queue.duration", "intent received to granted"),
+        execute: histogram("warploom.execute.duration", "slice started to done"),
+        takeover: histogram("warploom.takeover.duration", "leader missed to first grant"),
     });
+    let instruments = Instruments { meter, meters };
     match role {
         Role::Leader => {
-            leader(meter, meters);
-            targets(meter, meters);
-            stores(meter, meters);
-            invariants(meter);
+            instruments.leader();
+            instruments.gpus();
+            instruments.targets();
+            instruments.stores();
+            instruments.invariants();
         }
         Role::Worker => {
-            worker(meter, meters);
-            memory(meter, meters);
-            invariants(meter);
+            instruments.tenants();
+            instruments.devices();
+            instruments.invariants();
         }
         Role::Client => {}
     }
@@ -58,305 +48,208 @@ fn histogram(meter: &Meter, name: &'static str, description: &'static str) -> Hi
         .build()
 }
 
-/// A gauge of whole numbers: name, unit, description, and how it is read.
-fn gauge(
-    meter: &Meter,
-    meters: &Arc<Meters>,
-    [name, unit, description]: [&'static str; 3],
-    read: impl Fn(&Meters, &dyn AsyncInstrument<u64>) + Send + Sync + 'static,
-) {
-    let weak = Arc::downgrade(meters);
-    let gauge = meter.u64_observable_gauge(name).with_unit(unit);
-    let gauge = gauge.with_description(description);
-    let gauge = gauge.with_callback(move |observer| {
-        if let Some(meters) = weak.upgrade() {
-            read(&meters, observer);
-        }
-    });
-    gauge.build();
+/// Where instruments are made, and what they read.
+struct Instruments<'a> {
+    meter: &'a Meter,
+    meters: &'a Arc<Meters>,
 }
 
-fn leader(meter: &Meter, meters: &Arc<Meters>) {
-    let gpu_gauges = [
-        ("warploom.window", "window in force", 0),
-        (
-            "warploom.outstanding",
-            "charged work granted and not done",
-            1,
-        ),
-    ];
-    for (name, description, field) in gpu_gauges {
-        let weak = Arc::downgrade(meters);
-        let gauge = meter.f64_observable_gauge(name).with_unit("s");
-        let gauge = gauge
-            .with_description(description)
-            .with_callback(move |observer| {
-                gpus(&weak, |gpu, values| {
-                    observer.observe(values[field] as f64 / 1e9, &[gpu_attribute(gpu)]);
+/// Methods that make an instrument of name, unit and description, and of what reads its values.
+macro_rules! observables {
+    ($($method:ident, $make:ident, $number:ty;)*) => {$(
+        fn $method(
+            &self,
+            [name, unit, description]: [&'static str; 3],
+            read: impl Fn(&Meters, &dyn AsyncInstrument<$number>) + Send + Sync + 'static,
+        ) {
+            let meters = Arc::downgrade(self.meters);
+            let made = self.meter.$make(name).with_unit(unit).with_description(description);
+            let made = made.with_callback(move |observer| {
+                if let Some(meters) = meters.upgrade() {
+                    read(&meters, observer);
+                }
+            });
+            made.build();
+        }
+    )*};
+}
+
+impl Instruments<'_> {
+    observables! {
+        counter, u64_observable_counter, u64;
+        amount, f64_observable_counter, f64;
+        gauge, u64_observable_gauge, u64;
+        time, f64_observable_gauge, f64;
+    }
+
+    /// What a process that leads or would lead knows of itself.
+    fn leader(&self) {
+        let epoch = "epoch this process leads, 0 while it does not";
+        self.gauge(["warploom.epoch", "{epoch}", epoch], |meters, out| {
+            out.observe(meters.leader().read()[0], &[]);
+        });
+        let lag = "inputs applied and not yet recorded";
+        self.gauge(["warploom.record.lag", "{input}", lag], |meters, out| {
+            out.observe(meters.leader().read()[1], &[]);
+        });
+    }
+
+    /// Devices as the leader sees them.
+    fn gpus(&self) {
+        let outstanding = "charged work granted and not done";
+        let times = [
+            (["warploom.window", "s", "window in force"], 0),
+            (["warploom.outstanding", "s", outstanding], 1),
+        ];
+        for (text, field) in times {
+            self.time(text, move |meters, out| {
+                meters.each_gpu(|gpu, values| {
+                    out.observe(seconds(values[field]), &[gpu_attribute(gpu)]);
                 });
             });
-        gauge.build();
-    }
-    let gpu_counters = [
-        ("warploom.grants", "{grant}", "grants made", 2),
-        (
-            "warploom.voids",
-            "{position}",
-            "positions at which nothing ran",
-            3,
-        ),
-    ];
-    for (name, unit, description, field) in gpu_counters {
-        let weak = Arc::downgrade(meters);
-        let counter = meter.u64_observable_counter(name).with_unit(unit);
-        let counter = counter
-            .with_description(description)
-            .with_callback(move |observer| {
-                gpus(&weak, |gpu, values| {
-                    observer.observe(values[field], &[gpu_attribute(gpu)])
-                });
+        }
+        let voids = "positions at which nothing ran";
+        let counts = [
+            (["warploom.grants", "{grant}", "grants made"], 2),
+            (["warploom.voids", "{position}", voids], 3),
+        ];
+        for (text, field) in counts {
+            self.counter(text, move |meters, out| {
+                meters.each_gpu(|gpu, values| out.observe(values[field], &[gpu_attribute(gpu)]));
             });
-        counter.build();
+        }
     }
-    let gauges = [
-        (
-            "warploom.epoch",
-            "{epoch}",
-            "epoch this process leads, 0 while it does not",
-            0,
-        ),
-        (
-            "warploom.record.lag",
-            "{input}",
-            "inputs applied and not yet recorded",
-            1,
-        ),
-    ];
-    for (name, unit, description, field) in gauges {
-        gauge(
-            meter,
-            meters,
-            [name, unit, description],
-            move |meters, observer| {
-                observer.observe(meters.leader().read()[field], &[]);
+
+    /// Targets of tenants and how they are met.
+    fn targets(&self) {
+        let target = "target for the 99th percentile of requests";
+        self.time(["warploom.slo.target", "s", target], |meters, out| {
+            meters.each_target(|tenant, reading| {
+                if reading.target_ns > 0 {
+                    out.observe(seconds(reading.target_ns), &[tenant_attribute(tenant)]);
+                }
+            });
+        });
+        let p99 = "99th percentile of the last minute's requests";
+        self.time(["warploom.slo.p99", "s", p99], |meters, out| {
+            meters.each_target(|tenant, reading| {
+                if reading.target_ns > 0 {
+                    out.observe(seconds(reading.p99_ns), &[tenant_attribute(tenant)]);
+                }
+            });
+        });
+        let requests = "requests of tenants with a target";
+        let requests = ["warploom.slo.requests", "{request}", requests];
+        self.counter(requests, |meters, out| {
+            meters.each_target(|tenant, reading| {
+                out.observe(reading.requests, &[tenant_attribute(tenant)]);
+            });
+        });
+        let attained = "requests that took no longer than the target";
+        let attained = ["warploom.slo.attained", "{request}", attained];
+        self.counter(attained, |meters, out| {
+            meters.each_target(|tenant, reading| {
+                out.observe(reading.within, &[tenant_attribute(tenant)]);
+            });
+        });
+    }
+
+    /// What is kept in the broker.
+    fn stores(&self) {
+        let attribute = |name: &str| [KeyValue::new("warploom.store", name.to_owned())];
+        let used = ["warploom.store.used", "By", "bytes in a stream or bucket"];
+        self.gauge(used, move |meters, out| {
+            meters.each_store(|store| out.observe(store.bytes, &attribute(&store.name)));
+        });
+        let limit = ["warploom.store.limit", "By", "bytes that it may hold"];
+        self.gauge(limit, move |meters, out| {
+            meters.each_store(|store| out.observe(store.limit, &attribute(&store.name)));
+        });
+        let alarm = "1 where something is wrong with it";
+        self.gauge(
+            ["warploom.store.alarm", "{alarm}", alarm],
+            move |meters, out| {
+                meters.each_store(|store| {
+                    out.observe((!store.alarm.is_empty()).into(), &attribute(&store.name));
+                });
             },
         );
     }
-}
 
-/// Violated invariants, of which each has a series from the start: a zero says that it is looked at.
-fn invariants(meter: &Meter) {
-    let counter = meter.u64_observable_counter("warploom.invariant.violations");
-    let counter = counter
-        .with_unit("{violation}")
-        .with_description("checks that found an invariant violated")
-        .with_callback(|observer| {
+    /// Violated invariants, of which each has a series from the start: a zero says that it is looked at.
+    fn invariants(&self) {
+        let violations = "checks that found an invariant violated";
+        let violations = ["warploom.invariant.violations", "{violation}", violations];
+        self.counter(violations, |_, out| {
             for invariant in Invariant::ALL {
                 let name = KeyValue::new("warploom.invariant", invariant.name());
-                observer.observe(invariant.violations(), &[name]);
+                out.observe(invariant.violations(), &[name]);
             }
         });
-    counter.build();
-}
+    }
 
-/// What is kept in the broker.
-fn stores(meter: &Meter, meters: &Arc<Meters>) {
-    type Read = fn(&StoreStatus) -> u64;
-    let gauges: [(_, _, _, Read); 3] = [
-        (
-            "warploom.store.used",
-            "By",
-            "bytes in a stream or bucket",
-            |store| store.bytes,
-        ),
-        (
-            "warploom.store.limit",
-            "By",
-            "bytes that it may hold",
-            |store| store.limit,
-        ),
-        (
-            "warploom.store.alarm",
-            "{alarm}",
-            "1 where something is wrong with it",
-            |store| u64::from(!store.alarm.is_empty()),
-        ),
-    ];
-    for (name, unit, description, read) in gauges {
-        gauge(
-            meter,
-            meters,
-            [name, unit, description],
-            move |meters, observer| {
-                meters.each_store(|store| {
-                    let name = KeyValue::new("warploom.store", store.name.clone());
-                    observer.observe(read(store), &[name]);
+    /// What tenants used of a worker's device.
+    fn tenants(&self) {
+        fn each(meters: &Meters, mut see: impl FnMut(&[KeyValue], &Totals)) {
+            meters.each_usage(|usage| {
+                for (tenant, totals) in &usage.tenants {
+                    see(
+                        &[tenant_attribute(tenant), gpu_attribute(usage.gpu)],
+                        totals,
+                    );
+                }
+            });
+        }
+        self.counter(
+            ["warploom.launches", "{launch}", "launches run"],
+            |meters, out| {
+                each(meters, |attributes, totals| {
+                    out.observe(totals.launches, attributes)
                 });
             },
         );
-    }
-}
-
-/// Targets of tenants and how they are met.
-fn targets(meter: &Meter, meters: &Arc<Meters>) {
-    let attribute =
-        |tenant: &Tenant| [KeyValue::new("warploom.tenant", tenant.as_str().to_owned())];
-    type Time = fn(&TargetReading) -> u64;
-    let gauges: [(_, _, Time); 2] = [
-        (
-            "warploom.slo.target",
-            "target for the 99th percentile of requests",
-            |reading| reading.target_ns,
-        ),
-        (
-            "warploom.slo.p99",
-            "99th percentile of the last minute's requests",
-            |reading| reading.p99_ns,
-        ),
-    ];
-    for (name, description, time) in gauges {
-        let weak = Arc::downgrade(meters);
-        let gauge = meter.f64_observable_gauge(name).with_unit("s");
-        let gauge = gauge
-            .with_description(description)
-            .with_callback(move |observer| {
-                if let Some(meters) = weak.upgrade() {
-                    meters.each_target(|tenant, reading| {
-                        if reading.target_ns > 0 {
-                            observer.observe(time(reading) as f64 / 1e9, &attribute(tenant));
-                        }
-                    });
-                }
-            });
-        gauge.build();
-    }
-    type Count = fn(&TargetReading) -> u64;
-    let counters: [(_, _, Count); 2] = [
-        (
-            "warploom.slo.requests",
-            "requests of tenants with a target",
-            |reading| reading.requests,
-        ),
-        (
-            "warploom.slo.attained",
-            "requests that took no longer than the target",
-            |reading| reading.within,
-        ),
-    ];
-    for (name, description, count) in counters {
-        let weak = Arc::downgrade(meters);
-        let counter = meter.u64_observable_counter(name).with_unit("{request}");
-        let counter = counter
-            .with_description(description)
-            .with_callback(move |observer| {
-                if let Some(meters) = weak.upgrade() {
-                    meters.each_target(|tenant, reading| {
-                        observer.observe(count(reading), &attribute(tenant));
-                    });
-                }
-            });
-        counter.build();
-    }
-}
-
-fn worker(meter: &Meter, meters: &Arc<Meters>) {
-    let weak = Arc::downgrade(meters);
-    let launches = meter
-        .u64_observable_counter("warploom.launches")
-        .with_unit("{launch}");
-    let launches = launches
-        .with_description("launches run")
-        .with_callback(move |observer| {
-            tenants(&weak, |attributes, totals| {
-                observer.observe(totals.launches, attributes)
+        let core = ["warploom.core.credits", "{SM}.s", "SMs busy times seconds"];
+        self.amount(core, |meters, out| {
+            each(meters, |attributes, totals| {
+                out.observe(totals.core_credits(), attributes)
             });
         });
-    launches.build();
-
-    type Credit = fn(&Totals) -> f64;
-    let credits: [(_, _, _, Credit); 2] = [
-        (
-            "warploom.core.credits",
-            "{SM}.s",
-            "SMs busy times seconds",
-            Totals::core_credits,
-        ),
-        (
+        let vram = [
             "warploom.vram.credits",
             "GiBy.s",
             "GiB resident times seconds",
-            Totals::vram_credits,
-        ),
-    ];
-    for (name, unit, description, credit) in credits {
-        let weak = Arc::downgrade(meters);
-        let counter = meter.f64_observable_counter(name).with_unit(unit);
-        let counter = counter
-            .with_description(description)
-            .with_callback(move |observer| {
-                tenants(&weak, |attributes, totals| {
-                    observer.observe(credit(totals), attributes)
-                });
+        ];
+        self.amount(vram, |meters, out| {
+            each(meters, |attributes, totals| {
+                out.observe(totals.vram_credits(), attributes)
             });
-        counter.build();
-    }
-
-    type Time = fn(&GpuUsage) -> u64;
-    let times: [(_, _, Time); 2] = [
-        (
-            "warploom.gpu.active",
-            "time with at least one launch running",
-            |usage| usage.active_ns,
-        ),
-        (
-            "warploom.gpu.starvation",
-            "time with a launch ready and waiting while the device was busy",
-            |usage| usage.starved_ns,
-        ),
-    ];
-    for (name, description, time) in times {
-        let weak = Arc::downgrade(meters);
-        let counter = meter.f64_observable_counter(name).with_unit("s");
-        let counter = counter
-            .with_description(description)
-            .with_callback(move |observer| {
-                if let Some(meters) = weak.upgrade() {
-                    meters.each_usage(|usage| {
-                        let seconds = time(usage) as f64 / 1e9;
-                        observer.observe(seconds, &[gpu_attribute(usage.gpu)]);
-                    });
-                }
-            });
-        counter.build();
-    }
-}
-
-/// The memory of devices.
-fn memory(meter: &Meter, meters: &Arc<Meters>) {
-    let saved = "bytes that sessions hold alike and that are not stored for each";
-    gauge(
-        meter,
-        meters,
-        ["warploom.vram.saved", "By", saved],
-        |meters, observer| {
-            meters.each_usage(|usage| observer.observe(usage.saved, &[gpu_attribute(usage.gpu)]));
-        },
-    );
-}
-
-fn gpus(meters: &Weak<Meters>, see: impl FnMut(u32, [u64; 4])) {
-    if let Some(meters) = meters.upgrade() {
-        meters.each_gpu(see);
-    }
-}
-
-fn tenants(meters: &Weak<Meters>, mut see: impl FnMut(&[KeyValue], &Totals)) {
-    if let Some(meters) = meters.upgrade() {
-        meters.each_usage(|usage| {
-            for (tenant, totals) in &usage.tenants {
-                let tenant = KeyValue::new("warploom.tenant", tenant.as_str().to_owned());
-                see(&[tenant, gpu_attribute(usage.gpu)], totals);
-            }
         });
     }
+
+    /// The devices of this process's workers.
+    fn devices(&self) {
+        let active = "time with at least one launch running";
+        self.amount(["warploom.gpu.active", "s", active], |meters, out| {
+            meters.each_usage(|usage| {
+                out.observe(seconds(usage.active_ns), &[gpu_attribute(usage.gpu)]);
+            });
+        });
+        let starvation = "time with a launch ready and waiting while the device was busy";
+        self.amount(
+            ["warploom.gpu.starvation", "s", starvation],
+            |meters, out| {
+                meters.each_usage(|usage| {
+                    out.observe(seconds(usage.starved_ns), &[gpu_attribute(usage.gpu)]);
+                });
+            },
+        );
+        let saved = "bytes that sessions hold alike and that are not stored for each";
+        self.gauge(["warploom.vram.saved", "By", saved], |meters, out| {
+            meters.each_usage(|usage| out.observe(usage.saved, &[gpu_attribute(usage.gpu)]));
+        });
+    }
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
 }

@@ -1,17 +1,11 @@
 //! Copies of blocks that are not stored yet: with the other candidates at once, and with the workers
 //! where storing takes long.
 
-use std::time::Duration;
-
 use bus_schemas::{MessageError, WIRE_VERSION, decode, encode};
 use bytes::Bytes;
 use scheduler_leader_core::{TermId, UnstoredBlock};
 
 use super::Appender;
-
-/// How long a block may be on its way to the stream before workers keep it as well: there may be no
-/// candidate on this leader's side of a broker that has come apart.
-pub(super) const LONG: Duration = Duration::from_millis(100);
 
 impl Appender {
     pub(super) fn ask(&self) {

@@ -9,16 +9,16 @@ pub use leader::{GpuMeters, LeaderMeters};
 pub use tenant::TenantMeters;
 pub use usage::{TargetReading, Totals};
 
-pub(super) use tenant::gpu_attribute;
-pub(super) use times::Durations;
-pub(super) use usage::GpuUsage;
+pub(crate) use tenant::{gpu_attribute, tenant_attribute};
+pub(crate) use times::Durations;
+pub(crate) use usage::GpuUsage;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bus_schemas::{GpuId, Incarnation, StoreStatus, Tenant, Usage};
 
-use super::histogram::Histogram;
+use crate::histogram::Histogram;
 use times::lock;
 
 /// One process's metrics. Recording takes a short lock that nothing else holds for long.
@@ -49,7 +49,7 @@ pub struct TenantSnapshot {
 }
 
 impl Meters {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let durations = Arc::<OnceLock<Durations>>::default();
         Self {
             leader: LeaderMeters::new(durations.clone()),
@@ -59,7 +59,7 @@ impl Meters {
     }
 
     /// From now on times are exported too.
-    pub(super) fn export_durations(&self, durations: Durations) {
+    pub(crate) fn export_durations(&self, durations: Durations) {
         // Set once, by the start of the process's exporter.
         let _ = self.durations.set(durations);
     }
@@ -105,11 +105,11 @@ impl Meters {
         *lock(&self.stores) = stores.to_vec();
     }
 
-    pub(super) fn each_store(&self, see: impl FnMut(&StoreStatus)) {
+    pub(crate) fn each_store(&self, see: impl FnMut(&StoreStatus)) {
         lock(&self.stores).iter().for_each(see);
     }
 
-    pub(super) fn each_target(&self, mut see: impl FnMut(&Tenant, &TargetReading)) {
+    pub(crate) fn each_target(&self, mut see: impl FnMut(&Tenant, &TargetReading)) {
         let targets = lock(&self.targets);
         targets
             .iter()
@@ -188,13 +188,13 @@ impl Meters {
         totals.into_iter().map(snapshot).collect()
     }
 
-    pub(super) fn each_gpu(&self, mut see: impl FnMut(GpuId, [u64; 4])) {
+    pub(crate) fn each_gpu(&self, mut see: impl FnMut(GpuId, [u64; 4])) {
         let gpus = lock(&self.gpus);
         gpus.iter()
             .for_each(|(gpu, meters)| see(*gpu, meters.read()));
     }
 
-    pub(super) fn each_usage(&self, see: impl FnMut(&GpuUsage)) {
+    pub(crate) fn each_usage(&self, see: impl FnMut(&GpuUsage)) {
         lock(&self.usage).values().for_each(see);
     }
 }

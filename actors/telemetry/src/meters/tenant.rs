@@ -22,7 +22,7 @@ pub struct TenantMeters {
 impl TenantMeters {
     pub(super) fn new(tenant: &Tenant, durations: Arc<OnceLock<Durations>>) -> Self {
         Self {
-            tenant: KeyValue::new("warploom.tenant", tenant.as_str().to_owned()),
+            tenant: tenant_attribute(tenant),
             request: Times::default(),
             queue: Times::default(),
             execute: Times::default(),
@@ -76,6 +76,11 @@ impl TenantMeters {
     pub fn executions(&self) -> Histogram {
         self.execute.read()
     }
+}
+
+/// The attribute that names a tenant.
+pub(crate) fn tenant_attribute(tenant: &Tenant) -> KeyValue {
+    KeyValue::new("warploom.tenant", tenant.as_str().to_owned())
 }
 
 /// The attribute that names a GPU.

@@ -1,0 +1,18 @@
+//! What a cluster keeps in its broker: every stream and bucket in one table, each with an end.
+//!
+//! A stream with a limit has its bytes reserved: the broker refuses to make another one that would
+//! need them. So nothing here is without a limit, and what others need is not taken by the record.
+//! The lease is kept in memory, in a bucket of its own: whatever becomes of the broker's disk, a
+//! leader can be elected.
+
+mod bounds;
+mod copies;
+mod refusals;
+mod room;
+mod store;
+mod table;
+
+pub use copies::{Copies, Copy};
+pub(crate) use refusals::is_missing;
+pub use store::Storage;
+pub use table::{FAULT, RECORD_BYTES, Stored};

@@ -1,0 +1,214 @@
+//! The streams and buckets of one cluster: found, opened, made.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use async_nats::jetstream::context::{GetStreamError, KeyValueError};
+use async_nats::jetstream::stream::{self, DiscardPolicy};
+use async_nats::jetstream::{Context, kv};
+use bus_schemas::subject::Subjects;
+
+use super::refusals::{is_missing, lacks_servers, text};
+use super::room::{fewer, signed};
+use super::table::{RECORD_BYTES, Row, Stored};
+
+/// Copies on as many servers, where there are several and the cluster is not set to anything else:
+/// any one of them may be lost.
+const COPIES: usize = 3;
+
+/// The settings, which say how many copies there are to be, were not read yet.
+const UNREAD: usize = usize::MAX;
+
+/// Opens and makes what a cluster keeps in its broker.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    pub(super) jetstream: Context,
+    subjects: Subjects,
+    /// Copies asked for; 0 for what the cluster allows, or [`UNREAD`].
+    replicas: Arc<AtomicUsize>,
+    record_bytes: Arc<AtomicU64>,
+}
+
+impl Storage {
+    /// What a cluster keeps behind this connection.
+    #[must_use]
+    pub fn new(jetstream: Context, subjects: &Subjects) -> Self {
+        Self {
+            jetstream,
+            subjects: subjects.clone(),
+            replicas: Arc::new(AtomicUsize::new(UNREAD)),
+            record_bytes: Arc::new(AtomicU64::new(RECORD_BYTES)),
+        }
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn jetstream(&self) -> &Context {
+        &self.jetstream
+    }
+
+    /// Bytes that the record may hold from the next time on that it is made or limited.
+    /// Whether that is news.
+    pub fn set_record_bytes(&self, bytes: u64) -> bool {
+        self.record_bytes.swap(bytes, Ordering::Relaxed) != bytes
+    }
+
+    /// The same over a connection that waits longer or shorter.
+    #[must_use]
+    pub fn over(&self, jetstream: Context) -> Self {
+        Self {
+            jetstream,
+            ..self.clone()
+        }
+    }
+
+    /// Copies of everything from the next time on that it is made or settled; 0 for what the
+    /// cluster allows. Whether that is news.
+    pub fn set_replicas(&self, replicas: u32) -> bool {
+        let replicas = replicas as usize;
+        self.replicas.swap(replicas, Ordering::Relaxed) != replicas
+    }
+
+    /// Whether the broker is a cluster of servers.
+    #[must_use]
+    pub fn is_clustered(&self) -> bool {
+        self.jetstream.client().server_info().cluster.is_some()
+    }
+
+    /// Copies that there should be of what is made, or of what `has` some.
+    pub(super) fn copies(&self, has: Option<usize>) -> usize {
+        match (self.replicas.load(Ordering::Relaxed), has) {
+            (UNREAD, Some(has)) => has,
+            (UNREAD | 0, _) if self.is_clustered() => COPIES,
+            (UNREAD | 0, _) => 1,
+            (set, _) => set,
+        }
+    }
+
+    /// Name of a bucket, or of a stream that is none.
+    #[must_use]
+    pub fn name(&self, stored: Stored) -> String {
+        match stored {
+            Stored::Lease => self.subjects.lease_bucket(),
+            Stored::State => self.subjects.state_bucket(),
+            Stored::Record => self.subjects.record_stream(),
+            Stored::Usage => self.subjects.usage_stream(),
+            Stored::Kernels => self.subjects.kernel_bucket(),
+        }
+    }
+
+    /// Name of the stream that it is, or that the bucket is kept in.
+    #[must_use]
+    pub fn stream_name(&self, stored: Stored) -> String {
+        match Row::of(stored).bucket {
+            Some(_) => format!("KV_{}", self.name(stored)),
+            None => self.name(stored),
+        }
+    }
+
+    /// Bytes it is to hold at most, and bytes that will do.
+    pub(super) fn bytes(&self, stored: Stored) -> (u64, u64) {
+        let row = Row::of(stored);
+        let bytes = match stored {
+            Stored::Record => self.record_bytes.load(Ordering::Relaxed),
+            _ => row.bytes,
+        };
+        (bytes, row.least.min(bytes))
+    }
+
+    /// Opens a bucket; one that is not there is made.
+    ///
+    /// # Errors
+    /// Why it can be neither opened nor made.
+    pub async fn bucket(&self, stored: Stored) -> Result<kv::Store, String> {
+        match self.find_bucket(stored).await {
+            Ok(Some(store)) => Ok(store),
+            Ok(None) => self.make_bucket(stored).await,
+            Err(error) => Err(text(&error)),
+        }
+    }
+
+    /// A bucket; none where the broker says that it is not there.
+    ///
+    /// # Errors
+    /// Where the broker does not say.
+    pub async fn find_bucket(&self, stored: Stored) -> Result<Option<kv::Store>, KeyValueError> {
+        match self.jetstream.get_key_value(self.name(stored)).await {
+            Ok(store) => Ok(Some(store)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A stream, or that of a bucket; none where the broker says that it is not there.
+    ///
+    /// # Errors
+    /// Where the broker does not say.
+    pub async fn find_stream(
+        &self,
+        stored: Stored,
+    ) -> Result<Option<stream::Stream>, GetStreamError> {
+        match self.jetstream.get_stream(self.stream_name(stored)).await {
+            Ok(stream) => Ok(Some(stream)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes a bucket.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub async fn make_bucket(&self, stored: Stored) -> Result<kv::Store, String> {
+        let row = Row::of(stored);
+        let (history, max_age, limit_markers) = row.bucket.unwrap_or_default();
+        let (mut bytes, least) = self.bytes(stored);
+        let mut copies = self.copies(None);
+        loop {
+            let config = kv::Config {
+                bucket: self.name(stored),
+                history,
+                max_age,
+                limit_markers,
+                max_bytes: signed(bytes),
+                storage: row.storage,
+                num_replicas: copies,
+                ..kv::Config::default()
+            };
+            match self.jetstream.create_key_value(config).await {
+                Ok(store) => return Ok(store),
+                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
+                Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
+            }
+        }
+    }
+
+    /// Makes a stream, if it is not there.
+    ///
+    /// # Errors
+    /// Why it cannot be made.
+    pub async fn stream(&self, stored: Stored) -> Result<stream::Stream, String> {
+        let (mut bytes, least) = self.bytes(stored);
+        let mut copies = self.copies(None);
+        loop {
+            let config = stream::Config {
+                name: self.name(stored),
+                subjects: vec![match stored {
+                    Stored::Usage => self.subjects.usage_blocks_all(),
+                    _ => self.subjects.record_all(),
+                }],
+                max_bytes: signed(bytes),
+                // What is full refuses more: nothing is lost that nobody was told of.
+                discard: DiscardPolicy::New,
+                storage: Row::of(stored).storage,
+                num_replicas: copies,
+                ..stream::Config::default()
+            };
+            match self.jetstream.get_or_create_stream(config).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) if copies > 1 && lacks_servers(&error, bytes <= least) => copies = 1,
+                Err(error) => bytes = fewer(stored, bytes, least, error.into())?,
+            }
+        }
+    }
+}
