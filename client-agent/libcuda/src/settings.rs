@@ -1,4 +1,4 @@
-//! Where the cluster is and who the program is: from the environment, which `warploom run` sets.
+//! Settings of the library: the cluster and the tenant, from the environment, which `warploom run` sets.
 
 use std::ffi::OsString;
 use std::fs;
@@ -87,27 +87,16 @@ impl Settings {
             parsed.map_err(|error| format!("{variable}: {error}"))
         };
         let file = match text("WARPLOOM_BROKER_CREDENTIALS")? {
-            Some(path) => Some(credentials(&path)?),
-            None => None,
+            Some(path) => credentials(&path)?,
+            None => Table::new(),
         };
-        let word = |table: &Table, key: &str| -> Option<String> {
-            table.get(key)?.as_str().map(str::to_owned)
-        };
-        let of_file = |key: &str| word(file.as_ref()?, key);
-        let url = text("WARPLOOM_BROKER_URL")?.or_else(|| of_file("url"));
+        let url = text("WARPLOOM_BROKER_URL")?.or_else(|| word(&file, "url"));
         let url = url.ok_or(
             "no cluster is named: start the program with `warploom run`, or set \
              WARPLOOM_BROKER_CREDENTIALS or WARPLOOM_BROKER_URL",
         )?;
-        let cluster = text("WARPLOOM_CLUSTER_NAME")?.or_else(|| of_file("cluster"));
-        let logins = file
-            .as_ref()
-            .and_then(|file| file.get("tenants")?.as_array());
-        let logins: Vec<&Table> = logins
-            .into_iter()
-            .flatten()
-            .flat_map(|it| it.as_table())
-            .collect();
+        let cluster = text("WARPLOOM_CLUSTER_NAME")?.or_else(|| word(&file, "cluster"));
+        let logins = logins(&file);
         let tenant = match (text("WARPLOOM_TENANT")?, &logins[..]) {
             (Some(tenant), _) => tenant,
             (None, [only]) => word(only, "name").unwrap_or_else(|| "default".into()),
@@ -119,13 +108,7 @@ impl Settings {
         let field = |key: &str| login.and_then(|login| word(login, key));
         let user = text("WARPLOOM_USER")?.or_else(|| field("user"));
         let password = text("WARPLOOM_PASSWORD")?.or_else(|| field("password"));
-        let devices = match text("WARPLOOM_DEVICES")? {
-            None => 1,
-            Some(text) => match text.parse() {
-                Ok(count) if (1..=DEVICES).contains(&count) => count,
-                _ => return Err(format!("WARPLOOM_DEVICES is 1 to {DEVICES}, not `{text}`")),
-            },
-        };
+        let devices = text("WARPLOOM_DEVICES")?.map_or(Ok(1), |text| devices(&text))?;
         if let Some(said) = text(DRIVER_VARIABLE)?
             && version(&said).is_none()
         {
@@ -133,15 +116,13 @@ impl Settings {
                 "{DRIVER_VARIABLE} is a version from 13.0 on, such as 13.4, not `{said}`"
             ));
         }
-        let time = |name: &str, usual| match text(name)? {
+        let time_or = |name: &str, usual| match text(name)? {
             None => Ok(usual),
-            Some(text) => parse_duration(&text)
-                .filter(|time| !time.is_zero())
-                .ok_or_else(|| format!("{name} is a time such as 30s or 500ms, not `{text}`")),
+            Some(text) => time(name, &text),
         };
         Ok(Self {
-            opening: time("WARPLOOM_CLIENT_OPENING", OPENING)?,
-            deadline: time("WARPLOOM_CLIENT_DEADLINE", DEADLINE)?,
+            opening: time_or("WARPLOOM_CLIENT_OPENING", OPENING)?,
+            deadline: time_or("WARPLOOM_CLIENT_DEADLINE", DEADLINE)?,
             url,
             login: user.map(|user| (user, password.unwrap_or_default())),
             cluster: name(
@@ -152,6 +133,29 @@ impl Settings {
             devices,
         })
     }
+}
+
+/// A text of a table.
+fn word(table: &Table, key: &str) -> Option<String> {
+    table.get(key)?.as_str().map(str::to_owned)
+}
+
+/// The tenants' logins in a credentials file.
+fn logins(file: &Table) -> Vec<&Table> {
+    let logins = file.get("tenants").and_then(|tenants| tenants.as_array());
+    let logins = logins.into_iter().flatten();
+    logins.filter_map(|login| login.as_table()).collect()
+}
+
+fn devices(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok();
+    let count = count.filter(|count| (1..=DEVICES).contains(count));
+    count.ok_or_else(|| format!("WARPLOOM_DEVICES is 1 to {DEVICES}, not `{text}`"))
+}
+
+fn time(name: &str, text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| format!("{name} is a time such as 30s or 500ms, not `{text}`"))
 }
 
 fn credentials(path: &str) -> Result<Table, String> {

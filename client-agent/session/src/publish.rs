@@ -19,15 +19,22 @@ pub(crate) struct Outgoing {
     pub(crate) bytes: Bytes,
 }
 
+impl Outgoing {
+    /// A message that asks for no reply.
+    pub(crate) fn new(subject: &Subject, bytes: Bytes) -> Self {
+        Self {
+            subject: subject.clone(),
+            reply: None,
+            headers: None,
+            bytes,
+        }
+    }
+}
+
 /// Hands a message to the connection, waiting while its queue is full.
 pub(crate) async fn publish(client: &Client, message: Outgoing) {
-    let Outgoing {
-        subject,
-        reply,
-        headers,
-        bytes,
-    } = message;
-    let done = match (reply, headers) {
+    let (subject, bytes) = (message.subject, message.bytes);
+    let done = match (message.reply, message.headers) {
         (None, None) => client.publish(subject, bytes).await,
         (Some(reply), None) => client.publish_with_reply(subject, reply, bytes).await,
         (None, Some(headers)) => client.publish_with_headers(subject, headers, bytes).await,
@@ -38,7 +45,7 @@ pub(crate) async fn publish(client: &Client, message: Outgoing) {
         }
     };
     if let Err(error) = done {
-        // The connection is closed for good, which its events tell.
+        // The connection is closed for good, as its events say.
         tracing::debug!(%error, "not published");
     }
 }
@@ -47,7 +54,7 @@ pub(crate) async fn publish(client: &Client, message: Outgoing) {
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
     kept: VecDeque<Outgoing>,
-    /// Somebody hands them on.
+    /// They are being handed on.
     draining: bool,
 }
 

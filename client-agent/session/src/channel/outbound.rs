@@ -1,4 +1,4 @@
-//! A session's channel to its worker and to the leader: how ops leave the program.
+//! The outbound half of a session's channel to its worker and to the leader: ops that leave the program.
 //!
 //! A launch is pushed here, joins the outbox's batch, and is published with it, all on the thread that
 //! calls.
@@ -239,7 +239,7 @@ impl SessionChannel {
                 self.publish(inner, &to.batch, bytes, Some(first));
             }
             Action::PublishIntent { bytes } => {
-                // The action does not say which ops; the message does, for those who want to know.
+                // The action does not say which ops; the message does, for an observer that traces.
                 let traced = inner.observer.traced();
                 let intent = traced.then(|| decode::<Intent<'_>>(&bytes).ok()).flatten();
                 let first = intent.map(|intent| intent.first);
@@ -257,18 +257,13 @@ impl SessionChannel {
             }
             Action::PublishClose { bytes } => {
                 let message = Outgoing {
-                    subject: to.close.clone(),
                     reply: Some(to.notice.clone()),
-                    headers: None,
-                    bytes,
+                    ..Outgoing::new(&to.close, bytes)
                 };
                 self.hand_over(inner, message);
             }
             Action::Part { op, offset, bytes } => {
-                if let Some(slot) = inner.slots.get_mut(&op) {
-                    slot.parts.push((offset, bytes));
-                    slot.wake();
-                }
+                inner.answer(op, |slot| slot.parts.push((offset, bytes)));
             }
             Action::Result {
                 kind: ResultKind::Printed,
@@ -282,20 +277,9 @@ impl SessionChannel {
                     inner.observer.timed(&events);
                 }
                 inner.observer.answered(op, &self.opened);
-                // Nobody waits for it any more if there is no slot.
-                if let Some(slot) = inner.slots.get_mut(&op) {
-                    slot.done = Some(bytes);
-                    slot.wake();
-                }
+                inner.answer(op, |slot| slot.done = Some(bytes));
             }
-            Action::Image { transfer, refused } => {
-                if let Some(image) = inner.images.get_mut(&transfer)
-                    && let ImageState::Waiting(wakers) =
-                        std::mem::replace(image, ImageState::Known(refused))
-                {
-                    wakers.into_iter().for_each(Waker::wake);
-                }
-            }
+            Action::Image { transfer, refused } => inner.answer_image(transfer, refused),
             Action::Failed { failure, .. } => {
                 inner.observer.failed(&failure, &self.opened);
                 inner.over = Some(failure);
@@ -313,10 +297,8 @@ impl SessionChannel {
     fn publish(&self, inner: &mut Inner, subject: &Subject, bytes: Bytes, op: Option<OpNumber>) {
         let traced = op.filter(|_| inner.observer.traced());
         let message = Outgoing {
-            subject: subject.clone(),
-            reply: None,
             headers: traced.and_then(|op| inner.observer.headers(op)),
-            bytes,
+            ..Outgoing::new(subject, bytes)
         };
         self.hand_over(inner, message);
     }

@@ -1,4 +1,4 @@
-//! What a session's channel holds under its lock.
+//! The state of a session's channel, under its lock.
 
 use std::collections::HashMap;
 use std::task::Waker;
@@ -67,6 +67,24 @@ pub(super) enum ImageState {
 }
 
 impl Inner {
+    /// Adds to the answer of an op, unless no thread waits for it any more.
+    pub(super) fn answer(&mut self, op: OpNumber, add: impl FnOnce(&mut Slot)) {
+        if let Some(slot) = self.slots.get_mut(&op) {
+            add(slot);
+            slot.wake();
+        }
+    }
+
+    /// Keeps what the worker says of an image.
+    pub(super) fn answer_image(&mut self, transfer: u64, refused: Option<Failure>) {
+        let known = ImageState::Known(refused);
+        if let Some(image) = self.images.get_mut(&transfer)
+            && let ImageState::Waiting(wakers) = std::mem::replace(image, known)
+        {
+            wakers.into_iter().for_each(Waker::wake);
+        }
+    }
+
     /// Wakes all who wait for room, for an answer or for the end.
     pub(super) fn wake_all(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);

@@ -19,16 +19,7 @@ impl Session {
         flight: &mut Flight,
     ) -> Result<(), Failure> {
         match op.op {
-            Op::Alloc { address, bytes } => {
-                if bytes > surroundings.spare {
-                    let left = surroundings.spare;
-                    let detail = format!("{bytes} bytes asked for, {left} are left on the device");
-                    return Err(Failure::new(Code::OutOfMemory, detail));
-                }
-                self.memory.alloc(surroundings.context, address, bytes)?;
-                // What another session left there is nobody's to read.
-                self.stream.set(address, bytes, 0, 1)
-            }
+            Op::Alloc { address, bytes } => self.alloc(surroundings, address, bytes),
             Op::Free { address } => {
                 self.stream.wait()?;
                 self.memory.free(address)
@@ -57,15 +48,7 @@ impl Session {
                 count,
                 value,
                 width,
-            } => {
-                let bytes = count.saturating_mul(u64::from(width));
-                self.check(address, bytes)?;
-                if !address.is_multiple_of(u64::from(width)) {
-                    let detail = format!("{address:#x} is not a multiple of {width}");
-                    return Err(Failure::new(Code::Misaligned, detail));
-                }
-                self.stream.set(address, count, value, width)
-            }
+            } => self.set(address, count, value, width),
             Op::LoadModule { slot, hash } => self.load(surroundings, slot, hash),
             Op::UnloadModule { slot } => {
                 self.stream.wait()?;
@@ -86,6 +69,32 @@ impl Session {
                 self.answer(number, Given::Symbols(rows), flight)
             }
         }
+    }
+
+    /// Allocates, and clears: what another session left there is nobody's to read.
+    fn alloc(
+        &mut self,
+        around: &Surroundings<'_>,
+        address: u64,
+        bytes: u64,
+    ) -> Result<(), Failure> {
+        if bytes > around.spare {
+            let left = around.spare;
+            let detail = format!("{bytes} bytes asked for, {left} are left on the device");
+            return Err(Failure::new(Code::OutOfMemory, detail));
+        }
+        self.memory.alloc(around.context, address, bytes)?;
+        self.stream.set(address, bytes, 0, 1)
+    }
+
+    /// Sets `count` elements of `width` bytes each.
+    fn set(&self, address: u64, count: u64, value: u32, width: u8) -> Result<(), Failure> {
+        self.check(address, count.saturating_mul(u64::from(width)))?;
+        if !address.is_multiple_of(u64::from(width)) {
+            let detail = format!("{address:#x} is not a multiple of {width}");
+            return Err(Failure::new(Code::Misaligned, detail));
+        }
+        self.stream.set(address, count, value, width)
     }
 
     /// A copy from the op's payload, or from a transfer that its slice brought.
